@@ -1,0 +1,12 @@
+//! Who may build now: so many at a time, new pods first.
+
+mod actor;
+mod line;
+mod messages;
+mod permits;
+#[cfg(test)]
+mod tests;
+
+pub use actor::BuildQueue;
+pub use messages::{BuildQueueMsg, Class, Queued};
+pub use permits::Permit;

@@ -1,0 +1,55 @@
+use super::{BuildQueueMsg, Queued, line::Line, permits::Permits};
+use crate::host::{Behaviour, Cx};
+
+/// Hands out permits to build.
+///
+/// Give its mailbox room for every endpoint: all may ask at once.
+pub struct BuildQueue {
+    permits: Permits,
+    line: Line,
+}
+
+impl BuildQueue {
+    /// Makes each life of a queue with so many permits, at least one.
+    pub fn factory(permits: usize) -> impl FnMut() -> Self + 'static {
+        let permits = Permits::new(permits.max(1));
+        move || Self { permits: permits.clone(), line: Line::default() }
+    }
+
+    fn serve(&mut self, cx: &Cx<'_, Self>) {
+        while self.permits.available() {
+            let Some((endpoint, reply)) = self.line.next() else { return };
+            if let Some(permit) = self.permits.take(endpoint, cx.me()) {
+                reply.send(permit);
+            }
+        }
+    }
+
+    fn show(&self) -> Queued {
+        Queued {
+            permits: self.permits.total(),
+            building: self.permits.holders(),
+            waiting: self.line.waiting().collect(),
+        }
+    }
+}
+
+impl Behaviour for BuildQueue {
+    type Msg = BuildQueueMsg;
+    type Observed = Queued;
+
+    fn handle(&mut self, msg: BuildQueueMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            BuildQueueMsg::Acquire { endpoint, class, reply } => {
+                self.line.join(endpoint, class, reply);
+            }
+            BuildQueueMsg::Released => {}
+            BuildQueueMsg::Show(reply) => reply.send(self.show()),
+        }
+        self.serve(cx);
+    }
+
+    fn observe(&self) -> Queued {
+        self.show()
+    }
+}

@@ -1,0 +1,193 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    host::{Answer, AskError, Ref, Universe},
+    model::EndpointId,
+    testing::crash,
+};
+
+const PATIENCE: Duration = Duration::from_secs(330);
+
+struct Bench {
+    universe: Universe,
+    queue: Ref<BuildQueueMsg>,
+}
+
+impl Bench {
+    fn new(permits: usize) -> Self {
+        let universe = Universe::default();
+        let queue = universe.spawn("build-queue", BuildQueue::factory(permits));
+        Self { universe, queue }
+    }
+
+    fn acquire(&self, endpoint: u16, class: Class) -> Answer<Permit> {
+        let endpoint = EndpointId(endpoint);
+        let answer = self.universe.host.ask(&self.queue, PATIENCE, "a permit", |reply| {
+            BuildQueueMsg::Acquire { endpoint, class, reply }
+        });
+        self.universe.settle();
+        answer
+    }
+
+    fn show(&self) -> Queued {
+        let mut answer =
+            self.universe.host.ask(&self.queue, PATIENCE, "the queue", BuildQueueMsg::Show);
+        self.universe.settle();
+        answer.now().unwrap().unwrap()
+    }
+
+    fn crash(&self) {
+        // Refused while it rests: then it crashed often enough.
+        let _ = self.queue.tell(BuildQueueMsg::Show(crash()));
+        self.universe.settle();
+    }
+}
+
+fn granted(answer: &mut Answer<Permit>) -> Permit {
+    answer.now().unwrap().unwrap()
+}
+
+fn ids(waiting: &[(EndpointId, Class)]) -> Vec<u16> {
+    waiting.iter().map(|(endpoint, _)| endpoint.0).collect()
+}
+
+#[test]
+fn new_pods_go_before_mass_and_order_is_kept_within() {
+    let bench = Bench::new(1);
+    let first = granted(&mut bench.acquire(1, Class::Mass));
+    let mut waiting = [
+        bench.acquire(2, Class::Mass),
+        bench.acquire(3, Class::Mass),
+        bench.acquire(4, Class::NewPod),
+        bench.acquire(5, Class::NewPod),
+    ];
+    assert_eq!(bench.show().building, [EndpointId(1)]);
+    assert_eq!(ids(&bench.show().waiting), [4, 5, 2, 3]);
+    drop(first);
+    for next in [2, 3, 0, 1] {
+        bench.universe.settle();
+        drop(granted(&mut waiting[next]));
+    }
+    bench.universe.settle();
+    assert_eq!(bench.show(), Queued { permits: 1, building: vec![], waiting: vec![] });
+}
+
+#[test]
+fn who_waits_already_keeps_the_better_place_and_its_earlier_question_ends() {
+    let bench = Bench::new(1);
+    let _building = granted(&mut bench.acquire(1, Class::Mass));
+    let mut early = bench.acquire(2, Class::Mass);
+    let _other = bench.acquire(3, Class::Mass);
+    let mut again = bench.acquire(2, Class::Mass);
+    assert_eq!(early.now().unwrap().unwrap_err(), AskError::Gone);
+    assert_eq!(ids(&bench.show().waiting), [2, 3]);
+
+    let _urgent = bench.acquire(3, Class::NewPod);
+    let _not_worse = bench.acquire(3, Class::Mass);
+    assert_eq!(bench.show().waiting[0], (EndpointId(3), Class::NewPod));
+    assert!(again.now().is_none());
+}
+
+#[test]
+fn a_permit_comes_back_from_a_holder_that_panics() {
+    let bench = Bench::new(1);
+    let permit = granted(&mut bench.acquire(1, Class::Mass));
+    let mut next = bench.acquire(2, Class::Mass);
+    let holder = std::panic::AssertUnwindSafe(move || {
+        let _held = permit;
+        std::panic::resume_unwind(Box::new("on purpose"));
+    });
+    assert!(std::panic::catch_unwind(holder).is_err());
+    bench.universe.settle();
+    granted(&mut next);
+}
+
+#[test]
+fn who_went_away_is_passed_over() {
+    let bench = Bench::new(1);
+    let building = granted(&mut bench.acquire(1, Class::Mass));
+    let mut late = bench.acquire(2, Class::Mass);
+    bench.universe.advance(PATIENCE);
+    assert_eq!(late.now().unwrap().unwrap_err(), AskError::Deadline);
+    let unheard = bench.acquire(3, Class::Mass);
+    let mut heard = bench.acquire(4, Class::Mass);
+    assert_eq!(ids(&bench.show().waiting), [3, 4]);
+    drop(unheard);
+    drop(building);
+    bench.universe.settle();
+    granted(&mut heard);
+}
+
+#[test]
+fn a_crash_of_the_queue_counts_on_and_ends_questions() {
+    let bench = Bench::new(1);
+    let building = granted(&mut bench.acquire(1, Class::Mass));
+    let mut waiting = bench.acquire(2, Class::Mass);
+    bench.crash();
+    assert!(waiting.now().unwrap().is_err());
+    let mut again = bench.acquire(2, Class::Mass);
+    assert!(again.now().is_none());
+    drop(building);
+    bench.universe.settle();
+    granted(&mut again);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Acquire(u16, bool),
+    DropOldest,
+    Abandon(usize),
+    Crash,
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (1u16..12, any::<bool>()).prop_map(|(endpoint, new)| Step::Acquire(endpoint, new)),
+        4 => Just(Step::DropOldest),
+        2 => (0usize..8).prop_map(Step::Abandon),
+        1 => Just(Step::Crash),
+        1 => (1u64..400).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, no more permits are out than there are, and in the end all are back.
+    #[test]
+    fn permits_are_neither_exceeded_nor_lost(
+        permits in 1usize..4,
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
+        let bench = Bench::new(permits);
+        let mut asked: Vec<Answer<Permit>> = Vec::new();
+        let mut held: Vec<Permit> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Acquire(endpoint, true) => asked.push(bench.acquire(endpoint, Class::NewPod)),
+                Step::Acquire(endpoint, false) => asked.push(bench.acquire(endpoint, Class::Mass)),
+                Step::DropOldest if !held.is_empty() => drop(held.remove(0)),
+                Step::Abandon(nth) if nth < asked.len() => drop(asked.remove(nth)),
+                Step::Crash => bench.crash(),
+                Step::Wait(seconds) => bench.universe.advance(Duration::from_secs(seconds)),
+                _ => {}
+            }
+            bench.universe.settle();
+            asked.retain_mut(|answer| match answer.now() {
+                Some(Ok(permit)) => {
+                    held.push(permit);
+                    false
+                }
+                Some(Err(_)) => false,
+                None => true,
+            });
+            prop_assert!(held.len() <= permits);
+        }
+        drop((asked, held));
+        bench.universe.advance(Duration::from_secs(60));
+        let mut all: Vec<_> = (100..).take(permits).map(|id| bench.acquire(id, Class::Mass)).collect();
+        prop_assert!(all.iter_mut().all(|answer| matches!(answer.now(), Some(Ok(_)))));
+    }
+}

@@ -1,0 +1,245 @@
+//! Everyone: the supervisors of one node, brought to life in one place, for production, tests and
+//! the simulator alike.
+//!
+//! ```text
+//!   workloads ─► endpoints ─► endpoint, endpoint, … ─► identities, policy, build queue, ipcache
+//!       ▲            ▲                                        ▲
+//!   manifests    REST, CNI                               kernel, disk
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::{cell::OnceCell, collections::BTreeMap, rc::Rc, time::Duration};
+
+use crate::{
+    build_queue::{BuildQueue, BuildQueueMsg},
+    conntrack::{Conntrack, ConntrackMsg},
+    endpoint::{Peers, Settings},
+    endpoints::{Endpoints, EndpointsMsg, Schedule},
+    host::{Host, Message, Ref},
+    identity::{Identities, IdentityMsg, LabelFilter, reserved},
+    ipam::{Ipam, IpamMsg, Pools},
+    ipcache::{Ipcache, IpcacheMsg},
+    node::{Node, NodeMsg, NodeSettings},
+    policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
+    ports::{Disk, Kernel, KernelSnapshot},
+    restore::{Restore, RestoreMsg, RestorePeers},
+    state::IdentityTable,
+    workloads::{Workloads, WorkloadsMsg},
+};
+
+/// Capacity of a supervisor's mailbox, messages: every endpoint that a node can have may tell it
+/// two things at once.
+const SUPERVISOR_CAPACITY: usize = 2 * 65_536;
+
+/// What the actors ask of the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// BPF maps, programs, interfaces and routes.
+    pub kernel: Rc<dyn Kernel>,
+    /// The state and library directories.
+    pub disk: Rc<dyn Disk>,
+}
+
+/// How this node is to be run.
+#[derive(Clone, Debug)]
+pub struct ColonySettings {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// What applies to all policies, address families among it.
+    pub policy: PolicySettings,
+    /// Addresses that are handed out.
+    pub pools: Pools,
+    /// Which labels count for an identity.
+    pub label_filter: LabelFilter,
+    /// Options of a new endpoint, by Cilium's names.
+    pub options: BTreeMap<String, i64>,
+    /// Builds that run at the same time.
+    pub permits: usize,
+    /// How often endpoints are looked after, and how much each may queue.
+    pub schedule: Schedule,
+    /// Time between two collections of connections; `None` adapts it to what is found.
+    pub conntrack_interval: Option<Duration>,
+    /// What is this node's own.
+    pub node: NodeSettings,
+}
+
+/// What the life before left, as far as supervisors need it from their first moment.
+#[derive(Debug, Default)]
+pub struct Inheritance {
+    /// Numbers of identities.
+    pub identities: IdentityTable,
+    /// Which writing of them that is.
+    pub identities_generation: u32,
+    /// What the kernel holds.
+    pub kernel: KernelSnapshot,
+}
+
+/// The supervisors of one node.
+#[derive(Clone)]
+pub struct Colony {
+    /// Their host.
+    pub host: Host,
+    /// The supervisor of endpoints.
+    pub endpoints: Ref<EndpointsMsg>,
+    /// The owner of addresses.
+    pub ipam: Ref<IpamMsg>,
+    /// The owner of identities.
+    pub identities: Ref<IdentityMsg>,
+    /// The owner of the map from addresses to identities.
+    pub ipcache: Ref<IpcacheMsg>,
+    /// The owner of the policy repository.
+    pub policy: Ref<PolicyMsg>,
+    /// The owner of build permits.
+    pub build_queue: Ref<BuildQueueMsg>,
+    /// The keeper of pods and namespaces.
+    pub workloads: Ref<WorkloadsMsg>,
+    /// The collector of dead connections.
+    pub conntrack: Ref<ConntrackMsg>,
+    /// The node itself.
+    pub node: Ref<NodeMsg>,
+    /// The supervisor of restoring.
+    pub restore: Ref<RestoreMsg>,
+}
+
+impl Colony {
+    /// Brings all supervisors to life. They do nothing before they are told to.
+    pub fn spawn(
+        host: &Host,
+        ports: &Ports,
+        settings: ColonySettings,
+        inheritance: &Inheritance,
+    ) -> Self {
+        let (kernel, disk) = (&ports.kernel, &ports.disk);
+        let families = settings.policy.families;
+        let cluster = settings.cluster.as_str();
+        let name = |name: &str| name.to_owned();
+
+        let ipam = host.spawn(name("ipam"), SUPERVISOR_CAPACITY, Ipam::factory(settings.pools));
+        let identities = Identities::factory(
+            Rc::clone(disk),
+            cluster,
+            families,
+            &inheritance.identities,
+            inheritance.identities_generation,
+        );
+        let identities = host.spawn(name("identities"), SUPERVISOR_CAPACITY, identities);
+        let ipcache = Ipcache::factory(Rc::clone(kernel));
+        let ipcache = host.spawn(name("ipcache"), SUPERVISOR_CAPACITY, ipcache);
+        let build_queue = BuildQueue::factory(settings.permits);
+        let build_queue = host.spawn(name("build-queue"), SUPERVISOR_CAPACITY, build_queue);
+        let workloads = Workloads::factory(cluster);
+        let workloads = host.spawn(name("workloads"), SUPERVISOR_CAPACITY, workloads);
+        let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
+        let conntrack = host.spawn(name("conntrack"), SUPERVISOR_CAPACITY, conntrack);
+        let node = Node::factory(
+            Rc::clone(kernel),
+            ipcache.clone(),
+            settings.node.clone(),
+            &inheritance.kernel.lxc,
+        );
+        let node = host.spawn(name("node"), SUPERVISOR_CAPACITY, node);
+
+        // These two know each other.
+        let late = Late::<EndpointsMsg>::default();
+        let policy_peers = {
+            let (late, identities, ipcache) = (late.clone(), identities.clone(), ipcache.clone());
+            move || PolicyPeers {
+                endpoints: late.get(),
+                identities: identities.clone(),
+                ipcache: ipcache.clone(),
+            }
+        };
+        let known = reserved::identities()
+            .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE));
+        let repository = Repository::new(settings.policy.clone());
+        let policy = Policies::factory(policy_peers, repository, known);
+        let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
+        // Mailboxes of new cells are empty.
+        let _ = identities.tell(IdentityMsg::Subscribe(policy.clone()));
+
+        let endpoint_settings =
+            Settings { label_filter: settings.label_filter, options: settings.options };
+        let endpoint_settings = Rc::new(endpoint_settings);
+        let peers = {
+            let (late, ports) = (late.clone(), ports.clone());
+            let (identities, policy, build_queue, ipcache, ipam) = (
+                identities.clone(),
+                policy.clone(),
+                build_queue.clone(),
+                ipcache.clone(),
+                ipam.clone(),
+            );
+            move || Peers {
+                kernel: Rc::clone(&ports.kernel),
+                disk: Rc::clone(&ports.disk),
+                identities: identities.clone(),
+                policy: policy.clone(),
+                build_queue: build_queue.clone(),
+                ipcache: ipcache.clone(),
+                ipam: ipam.clone(),
+                endpoints: late.get(),
+                settings: Rc::clone(&endpoint_settings),
+            }
+        };
+        let endpoints = Endpoints::factory(peers, workloads.clone(), settings.schedule);
+        let endpoints = host.spawn(name("endpoints"), SUPERVISOR_CAPACITY, endpoints);
+        late.set(endpoints.clone());
+        let _ = ipcache.tell(IpcacheMsg::Restore(inheritance.kernel.ipcache.clone()));
+
+        let restore_peers = RestorePeers {
+            kernel: Rc::clone(kernel),
+            disk: Rc::clone(disk),
+            endpoints: endpoints.clone(),
+            ipam: ipam.clone(),
+            ipcache: ipcache.clone(),
+            policy: policy.clone(),
+            node: node.clone(),
+            conntrack: conntrack.clone(),
+        };
+        let restore = Restore::factory(restore_peers);
+        let restore = host.spawn(name("restore"), SUPERVISOR_CAPACITY, restore);
+        let host = host.clone();
+        Self {
+            host,
+            endpoints,
+            ipam,
+            identities,
+            ipcache,
+            policy,
+            build_queue,
+            workloads,
+            conntrack,
+            node,
+            restore,
+        }
+    }
+}
+
+/// An address that is there by the time anybody runs: behaviours are made when their cell first
+/// runs, and no cell runs before the spawning has ended.
+struct Late<M: Message>(Rc<OnceCell<Ref<M>>>);
+
+impl<M: Message> Default for Late<M> {
+    fn default() -> Self {
+        Self(Rc::default())
+    }
+}
+
+impl<M: Message> Clone for Late<M> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<M: Message> Late<M> {
+    fn set(&self, address: Ref<M>) {
+        // Set once, right here above.
+        let _ = self.0.set(address);
+    }
+
+    fn get(&self) -> Ref<M> {
+        self.0.get().expect("cells run after all are spawned").clone()
+    }
+}

@@ -1,0 +1,48 @@
+use std::time::Duration;
+
+/// Before anything is known of the node's traffic.
+pub(super) const FIRST: Duration = Duration::from_secs(300);
+const MIN: Duration = Duration::from_secs(10);
+const MAX: Duration = Duration::from_secs(12 * 3600);
+
+/// Above this share of dead rows rounds come sooner, by that share but never all of it.
+const MANY: f64 = 0.25;
+const SHARE_MAX: f64 = 0.9;
+/// Below this share they come later.
+const FEW: f64 = 0.05;
+const LATER: f64 = 1.5;
+
+/// The time until the next round, as Cilium 1.19 chooses it from what the last one found.
+pub(super) fn next(interval: Duration, seen: u64, deleted: u64) -> Duration {
+    let share = if seen == 0 { 0.0 } else { deleted as f64 / seen as f64 };
+    let factor = if share > MANY {
+        1.0 - share.min(SHARE_MAX)
+    } else if share < FEW {
+        LATER
+    } else {
+        return interval;
+    };
+    interval.mul_f64(factor).clamp(MIN, MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_what_there_is_to_collect_within_bounds() {
+        for (seconds, seen, deleted, expected) in [
+            (300, 0, 0, 450),
+            (300, 100, 4, 450),
+            (300, 100, 5, 300),
+            (300, 100, 25, 300),
+            (300, 100, 50, 150),
+            (300, 100, 100, 30),
+            (20, 100, 90, 10),
+            (40_000, 100, 0, 43_200),
+        ] {
+            let interval = next(Duration::from_secs(seconds), seen, deleted);
+            assert_eq!(interval.as_secs_f64().round(), f64::from(expected), "{deleted} of {seen}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! One endpoint: a pod's interface, its addresses, its identity, its policy, its programs.
+//!
+//! A build goes identity → state file → policy → permit → aside → flip → ipcache. Each step asks
+//! somebody and goes on when the answer comes as a message; `plan` decides what is written.
+
+mod actor;
+mod audit;
+mod build;
+mod desired;
+mod identity;
+mod journal;
+mod known;
+mod messages;
+mod patch;
+mod peers;
+mod plan;
+mod reference;
+mod save;
+mod settle;
+mod spec;
+mod state;
+mod steps;
+mod teardown;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use actor::{Endpoint, Observed, Seed};
+pub use messages::{EndpointMsg, Waiting};
+pub use peers::{Peers, Settings};
+pub use reference::Held;
+pub use spec::EndpointSpec;
+pub use state::State;
+pub use view::{EndpointView, Health, HealthState, LogEntry, Realised};

@@ -1,0 +1,263 @@
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use super::{
+    EndpointMsg, EndpointSpec, LogEntry, Peers, Realised, State,
+    build::{Build, Trigger},
+    known::Known,
+    messages::Waiting,
+    reference::Held,
+    teardown::Teardown,
+    view::EndpointView,
+};
+use crate::{
+    endpoints::{CreateError, Level, PatchError, RestoredEndpoint},
+    host::{Behaviour, Cx, Reply, TimerId},
+    model::{EndpointId, IdentityId, Labels},
+    ports::Time,
+};
+
+/// What of an endpoint outlives a crash of its actor: as much as its state file holds.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    pub(super) id: EndpointId,
+    pub(super) spec: Arc<EndpointSpec>,
+    pub(super) identity: IdentityId,
+    pub(super) identity_labels: Arc<Labels>,
+    pub(super) user_labels: (Arc<Labels>, Arc<Labels>),
+    pub(super) options: Arc<BTreeMap<String, i64>>,
+    pub(super) on_disk: bool,
+    /// It was told to go.
+    pub(super) deleted: bool,
+}
+
+/// One endpoint.
+pub struct Endpoint {
+    pub(super) peers: Rc<Peers>,
+    pub(super) seed: Rc<RefCell<Seed>>,
+    pub(super) id: EndpointId,
+    pub(super) state: State,
+    pub(super) since: Time,
+    pub(super) spec: Arc<EndpointSpec>,
+    pub(super) identity: IdentityId,
+    pub(super) identity_labels: Arc<Labels>,
+    pub(super) info_labels: Arc<Labels>,
+    pub(super) user_labels: (Arc<Labels>, Arc<Labels>),
+    /// Its labels changed, or were never looked up: the next build begins with its identity.
+    pub(super) identity_stale: bool,
+    /// References to its identity and to those before it that packets may still carry. They
+    /// outlive a crash, as the kernel's rows do.
+    pub(super) references: Rc<RefCell<Vec<Held>>>,
+    pub(super) options: Arc<BTreeMap<String, i64>>,
+    /// Its state file says what is true.
+    pub(super) on_disk: bool,
+    /// Counts what was changed of it by others.
+    pub(super) edition: u64,
+    /// The edition that is being written to its state file.
+    pub(super) saving: Option<u64>,
+    /// What the kernel holds; `None` until it is read.
+    pub(super) known: Option<Known>,
+    /// When the kernel last did something for it.
+    pub(super) worked_at: Time,
+    pub(super) realised: Arc<Realised>,
+    pub(super) build: Option<Build>,
+    /// What was triggered while a build ran.
+    pub(super) stored: Option<Trigger>,
+    pub(super) begin: Option<Reply<Result<Arc<EndpointView>, CreateError>>>,
+    pub(super) teardown: Option<Teardown>,
+    /// A job is in the kernel's hands; nothing else may be submitted before it is answered.
+    pub(super) busy: bool,
+    /// Links are being made in place of its filters, beside all else.
+    pub(super) settling: bool,
+    pub(super) failing: bool,
+    pub(super) failures_in_a_row: u32,
+    /// What a failed build was to do; the next one does it.
+    pub(super) owed: Option<Level>,
+    pub(super) retry: Option<TimerId>,
+    pub(super) builds: u64,
+    pub(super) failures: u64,
+    pub(super) last_error: Option<Arc<str>>,
+    pub(super) log: VecDeque<LogEntry>,
+    reborn: bool,
+}
+
+/// What an endpoint shows of itself.
+#[derive(Debug, Serialize)]
+pub struct Observed {
+    id: EndpointId,
+    state: State,
+    failing: bool,
+    identity: IdentityId,
+    policy_revision: u64,
+    building: Option<&'static str>,
+    stored: bool,
+    builds: u64,
+    failures: u64,
+    last_error: Option<Arc<str>>,
+}
+
+impl Endpoint {
+    /// Makes an actor for a new endpoint; call again after each crash.
+    pub fn maker(peers: Rc<Peers>, id: EndpointId, spec: EndpointSpec) -> impl FnMut() -> Self {
+        let options = Arc::new(peers.settings.options.clone());
+        let seed = Seed {
+            id,
+            spec: Arc::new(spec),
+            identity: IdentityId::INIT,
+            identity_labels: Arc::default(),
+            user_labels: Default::default(),
+            options,
+            on_disk: false,
+            deleted: false,
+        };
+        Self::from_seed(peers, seed, State::WaitingForIdentity, Some(Known::default()))
+    }
+
+    /// Makes an actor for a restored endpoint; call again after each crash.
+    pub fn restorer(peers: Rc<Peers>, from: RestoredEndpoint) -> impl FnMut() -> Self {
+        let known = Known::restored(&from);
+        let (custom, disabled) = from.user_labels;
+        let seed = Seed {
+            id: from.id,
+            spec: Arc::new(from.spec),
+            identity: from.identity,
+            identity_labels: Arc::new(from.identity_labels),
+            user_labels: (Arc::new(custom), Arc::new(disabled)),
+            options: Arc::new(from.options),
+            on_disk: from.on_disk,
+            deleted: false,
+        };
+        Self::from_seed(peers, seed, State::Restoring, Some(known))
+    }
+
+    fn from_seed(
+        peers: Rc<Peers>,
+        seed: Seed,
+        state: State,
+        mut known: Option<Known>,
+    ) -> impl FnMut() -> Self {
+        let seed = Rc::new(RefCell::new(seed));
+        let references = Rc::default();
+        let mut state = Some(state);
+        move || {
+            let first = state.take();
+            let of = seed.borrow().clone();
+            Self {
+                peers: Rc::clone(&peers),
+                seed: Rc::clone(&seed),
+                id: of.id,
+                state: first.unwrap_or(State::Restoring),
+                since: Time::default(),
+                spec: of.spec,
+                identity: of.identity,
+                identity_labels: of.identity_labels,
+                info_labels: Arc::default(),
+                user_labels: of.user_labels,
+                identity_stale: true,
+                references: Rc::clone(&references),
+                options: of.options,
+                on_disk: of.on_disk,
+                edition: 0,
+                saving: None,
+                known: known.take(),
+                worked_at: Time::default(),
+                realised: Arc::default(),
+                build: None,
+                stored: None,
+                begin: None,
+                teardown: None,
+                busy: false,
+                settling: false,
+                failing: false,
+                failures_in_a_row: 0,
+                owed: None,
+                retry: None,
+                builds: 0,
+                failures: 0,
+                last_error: None,
+                log: VecDeque::new(),
+                reborn: first.is_none(),
+            }
+        }
+    }
+}
+
+impl Behaviour for Endpoint {
+    type Msg = EndpointMsg;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.since = cx.now();
+        if self.reborn && self.seed.borrow().deleted {
+            return self.begin_teardown(cx, Vec::new());
+        }
+        if self.reborn {
+            self.note(cx, "Failed", "Endpoint actor crashed; restoring from what is known");
+            self.build_from(cx, Trigger::restore());
+        } else if self.state == State::WaitingForIdentity {
+            self.note(cx, "OK", "Endpoint creation");
+        } else {
+            self.note(cx, "OK", "Restoring endpoint from previous agent life");
+        }
+        self.publish(cx);
+    }
+
+    fn handle(&mut self, msg: EndpointMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            EndpointMsg::Begin { reply } => {
+                self.begin = reply;
+                self.build_from(cx, Trigger::create());
+            }
+            EndpointMsg::RegenerateAfterRestore => self.build_from(cx, Trigger::restore()),
+            EndpointMsg::Regenerate { level, reason, waiting } => {
+                self.trigger(cx, Trigger::new(level, reason, waiting));
+            }
+            EndpointMsg::Patch { patch, reply } => self.patch(cx, *patch, reply),
+            EndpointMsg::Labels(labels) => self.relabel(cx, labels),
+            EndpointMsg::Delete { reply } => self.delete(cx, reply),
+            EndpointMsg::Audit { snapshot, asked } => self.audit(cx, &snapshot, asked),
+            EndpointMsg::Identified(edition, answer) => self.identified(cx, edition, answer),
+            EndpointMsg::Learned(answer) => self.learned(cx, answer),
+            EndpointMsg::Saved(answer) => self.saved(cx, answer),
+            EndpointMsg::Resolved(answer) => self.resolved(cx, answer),
+            EndpointMsg::Permitted(answer) => self.permitted(cx, answer),
+            EndpointMsg::Read(answer) => self.read(cx, answer),
+            EndpointMsg::Built(answer) => self.built(cx, answer),
+            EndpointMsg::Flipped(answer) => self.flipped(cx, answer),
+            EndpointMsg::Mapped(answer) => self.mapped(cx, answer),
+            EndpointMsg::Settled(answer) => self.settled(cx, answer),
+            EndpointMsg::Retry => self.retry(cx),
+            EndpointMsg::TornDown(answer) => self.torn_down(cx, answer),
+            EndpointMsg::Unmapped(answer) => self.unmapped(cx, answer),
+            EndpointMsg::Forgotten(answer) => self.forgotten(cx, answer),
+        }
+    }
+
+    fn observe(&self) -> Observed {
+        Observed {
+            id: self.id,
+            state: self.state,
+            failing: self.failing,
+            identity: self.identity,
+            policy_revision: self.realised.policy_revision,
+            building: self.build.as_ref().map(|build| build.step),
+            stored: self.stored.is_some(),
+            builds: self.builds,
+            failures: self.failures,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+/// Answers everyone who waited for a build.
+pub(super) fn answer_all(waiting: Vec<Waiting>, answer: &Result<Arc<EndpointView>, PatchError>) {
+    for reply in waiting {
+        reply.send(answer.clone());
+    }
+}

@@ -1,0 +1,286 @@
+//! How an endpoint is built: identity, state file, policy, permit, aside, flip, addresses.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use super::{
+    Endpoint, EndpointMsg, Realised, State, actor::answer_all, messages::Waiting, plan::Plan,
+};
+use crate::{
+    build_queue::{BuildQueueMsg, Class, Permit},
+    endpoints::{Level, PatchError},
+    host::{AskError, Cx},
+    ipcache::IpcacheMsg,
+    policy::{EndpointPolicy, PolicyMsg},
+    ports::{KernelError, KernelOp},
+};
+
+/// How long the policy may take; it waits for the first manifests at start.
+const POLICY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a permit may take: the whole node may be building.
+const PERMIT_PATIENCE: Duration = Duration::from_secs(300);
+/// How long the ipcache may take; it retries behind its answer.
+const MAP_PATIENCE: Duration = Duration::from_secs(30);
+/// After a failed build: that long, then twice, three times … as long.
+pub(super) const RETRY_BASE: Duration = Duration::from_secs(2);
+pub(super) const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Why an endpoint is built, and how much of it.
+pub(super) struct Trigger {
+    pub(super) level: Level,
+    pub(super) reason: Arc<str>,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) class: Class,
+}
+
+impl Trigger {
+    pub(super) fn new(level: Level, reason: Arc<str>, waiting: Vec<Waiting>) -> Self {
+        Self { level, reason, waiting, class: Class::Mass }
+    }
+
+    pub(super) fn create() -> Self {
+        let reason = Arc::from("create endpoint from API PUT");
+        Self { level: Level::Rewrite, reason, waiting: Vec::new(), class: Class::NewPod }
+    }
+
+    pub(super) fn restore() -> Self {
+        Self::new(Level::Rewrite, Arc::from("syncing state to host"), Vec::new())
+    }
+
+    /// Makes one trigger of two: at the higher level, for everyone who waits.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.level = self.level.max(other.level);
+        self.class = self.class.min(other.class);
+        self.waiting.extend(other.waiting);
+    }
+}
+
+/// A build under way.
+pub(super) struct Build {
+    pub(super) trigger: Trigger,
+    /// What it is at, for people.
+    pub(super) step: &'static str,
+    pub(super) policy: Option<Arc<EndpointPolicy>>,
+    pub(super) permit: Option<Permit>,
+    pub(super) plan: Plan,
+    /// Steps that the kernel works on.
+    pub(super) submitted: Vec<KernelOp>,
+}
+
+impl Endpoint {
+    /// Something wants a build: now if nothing runs, else after what runs.
+    pub(super) fn trigger(&mut self, cx: &mut Cx<'_, Self>, trigger: Trigger) {
+        if self.teardown.is_some() {
+            return answer_all(trigger.waiting, &Err(PatchError::NotFound));
+        }
+        if self.build.is_none() && self.state == State::Ready {
+            return self.build_from(cx, trigger);
+        }
+        match &mut self.stored {
+            Some(stored) => stored.merge(trigger),
+            None => self.stored = Some(trigger),
+        }
+    }
+
+    /// Begins a build at its first step.
+    pub(super) fn build_from(&mut self, cx: &mut Cx<'_, Self>, mut trigger: Trigger) {
+        if self.teardown.is_some() || self.build.is_some() {
+            return;
+        }
+        if let Some(stored) = self.stored.take() {
+            trigger.merge(stored);
+        }
+        if let Some(owed) = self.owed.take() {
+            trigger.level = trigger.level.max(owed);
+        }
+        let reason = Arc::clone(&trigger.reason);
+        self.build = Some(Build {
+            trigger,
+            step: "begin",
+            policy: None,
+            permit: None,
+            plan: Plan::default(),
+            submitted: Vec::new(),
+        });
+        if self.state == State::Ready {
+            let next = if self.identity_stale {
+                State::WaitingForIdentity
+            } else {
+                State::WaitingToRegenerate
+            };
+            self.become_state(cx, next, &reason);
+            self.note(cx, "OK", &format!("Triggering endpoint regeneration due to {reason}"));
+            self.publish(cx);
+        }
+        if self.identity_stale { self.identify(cx) } else { self.after_identity(cx) }
+    }
+
+    /// The identity stands: the state file, then the policy.
+    pub(super) fn after_identity(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.state == State::WaitingForIdentity {
+            self.become_state(cx, State::Ready, "identity is set");
+            self.note(cx, "OK", "Set identity for this endpoint");
+            self.become_state(cx, State::WaitingToRegenerate, "identity is set");
+        }
+        // Before the policy is asked: a change of it must find this endpoint by its labels.
+        self.publish(cx);
+        if self.on_disk { self.ask_policy(cx) } else { self.save(cx) }
+    }
+
+    pub(super) fn ask_policy(&mut self, cx: &mut Cx<'_, Self>) {
+        self.at_step("policy");
+        let subject = self.subject();
+        let peers = Rc::clone(&self.peers);
+        cx.ask(
+            &peers.policy,
+            POLICY_PATIENCE,
+            format!("the policy of identity {}", self.identity),
+            |reply| PolicyMsg::Resolve { subject, reply },
+            EndpointMsg::Resolved,
+        );
+    }
+
+    pub(super) fn resolved(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Arc<EndpointPolicy>, AskError>,
+    ) {
+        let Some(build) = &mut self.build else { return };
+        match answer {
+            Ok(policy) => build.policy = Some(policy),
+            Err(error) => return self.fail(cx, &format!("policy was not computed: {error}")),
+        }
+        if self.nothing_to_do() {
+            self.become_state(cx, State::Regenerating, "compared");
+            return self.map_addresses(cx);
+        }
+        self.at_step("permit");
+        let class = self.build.as_ref().map_or(Class::Mass, |build| build.trigger.class);
+        let endpoint = self.id;
+        let peers = Rc::clone(&self.peers);
+        cx.ask(
+            &peers.build_queue,
+            PERMIT_PATIENCE,
+            "a build permit",
+            |reply| BuildQueueMsg::Acquire { endpoint, class, reply },
+            EndpointMsg::Permitted,
+        );
+    }
+
+    /// Others learn which identity its addresses have, last of all.
+    pub(super) fn map_addresses(&mut self, cx: &mut Cx<'_, Self>) {
+        self.at_step("ipcache");
+        let entries = self.ipcache_entries();
+        let peers = Rc::clone(&self.peers);
+        cx.ask(
+            &peers.ipcache,
+            MAP_PATIENCE,
+            "its addresses in the ipcache",
+            |reply| IpcacheMsg::Upsert { entries, reply },
+            EndpointMsg::Mapped,
+        );
+    }
+
+    pub(super) fn mapped(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        if self.build.is_none() {
+            return;
+        }
+        match answer {
+            Ok(Ok(())) => self.finish(cx),
+            Ok(Err(error)) => self.fail(cx, &format!("ipcache was not written: {error}")),
+            Err(error) => self.fail(cx, &format!("ipcache was not written: {error}")),
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(build) = self.build.take() else { return };
+        self.builds += 1;
+        self.failing = false;
+        self.failures_in_a_row = 0;
+        self.last_error = None;
+        if let (Some(policy), Some(known)) = (&build.policy, &self.known) {
+            self.realised = Arc::new(Realised {
+                policy_revision: policy.revision,
+                policy: known.policy.clone().unwrap_or_default(),
+                attachment: known.attachment,
+                ingress_enforced: policy.ingress_enforced,
+                egress_enforced: policy.egress_enforced,
+            });
+        }
+        self.keep_only_identity();
+        let reason = Arc::clone(&build.trigger.reason);
+        self.become_state(cx, State::Ready, &reason);
+        let message = "Completed endpoint regeneration with no pending regeneration requests";
+        self.note(cx, "OK", message);
+        let message = format!("Successfully regenerated endpoint program (Reason: {reason})");
+        self.note(cx, "OK", &message);
+        let view = self.publish(cx);
+        if let Some(reply) = self.begin.take() {
+            reply.send(Ok(Arc::clone(&view)));
+        }
+        answer_all(build.trigger.waiting, &Ok(view));
+        if let Some(stored) = self.stored.take() {
+            return self.build_from(cx, stored);
+        }
+        self.settle(cx);
+        if !self.on_disk {
+            // The kernel's own record stands in for the file meanwhile.
+            self.retry_in(cx, RETRY_MAX);
+        }
+    }
+
+    /// A build failed: the old generation serves on, and it is tried again.
+    pub(super) fn fail(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        let Some(build) = self.build.take() else { return };
+        tracing::warn!(endpoint = %self.id, step = build.step, error, "endpoint was not built");
+        self.failures += 1;
+        self.failures_in_a_row += 1;
+        self.failing = true;
+        self.last_error = Some(Arc::from(error));
+        if self.state == State::Restoring {
+            self.become_state(cx, State::Regenerating, error);
+        }
+        if self.state == State::WaitingToRegenerate {
+            self.become_state(cx, State::Regenerating, error);
+        }
+        self.become_state(cx, State::Ready, error);
+        self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
+        self.publish(cx);
+        answer_all(build.trigger.waiting, &Err(PatchError::Failed(error.to_owned())));
+        if self.begin.is_some() {
+            return self.delete_unwanted(cx, error);
+        }
+        self.owed = self.owed.max(Some(build.trigger.level));
+        // What was asked for meanwhile may well succeed.
+        if let Some(stored) = self.stored.take() {
+            return self.build_from(cx, stored);
+        }
+        self.retry_in(cx, RETRY_MAX.min(RETRY_BASE * self.failures_in_a_row));
+    }
+
+    fn retry_in(&mut self, cx: &mut Cx<'_, Self>, wait: Duration) {
+        if let Some(earlier) = self.retry.replace(cx.after(wait, EndpointMsg::Retry)) {
+            cx.cancel(earlier);
+        }
+    }
+
+    pub(super) fn retry(&mut self, cx: &mut Cx<'_, Self>) {
+        self.retry = None;
+        if self.teardown.is_some() {
+            return self.tear_down_again(cx);
+        }
+        if self.build.is_none() && (self.failing || !self.on_disk) {
+            let reason = Arc::from("datapath build failed previously");
+            self.trigger(cx, Trigger::new(Level::Load, reason, Vec::new()));
+        }
+    }
+
+    pub(super) fn at_step(&mut self, step: &'static str) {
+        if let Some(build) = &mut self.build {
+            build.step = step;
+        }
+    }
+}

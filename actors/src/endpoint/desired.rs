@@ -1,0 +1,120 @@
+//! What an endpoint wants of the kernel, of the ipcache and of the policy.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+
+use super::{Endpoint, plan::Desired};
+use crate::{
+    ipcache::IpcacheEntry,
+    model::{Label, Labels},
+    policy::{EndpointPolicy, Subject},
+    ports::{ConfigRow, EndpointRow, LxcRow, config_flags},
+};
+
+/// Kubernetes pod names may be longer; the kernel's record holds that many bytes.
+const POD_NAME_BYTES_MAX: usize = 200;
+
+/// Options that become flags of the configuration row.
+const OPTION_FLAGS: [(&str, u16); 4] = [
+    ("SourceIPVerification", config_flags::SOURCE_CHECK),
+    ("TraceNotification", config_flags::TRACE),
+    ("PolicyVerdictNotification", config_flags::POLICY_VERDICT),
+    ("DropNotification", config_flags::DROP),
+];
+
+impl Endpoint {
+    pub(super) fn desired(&self, policy: &EndpointPolicy) -> Desired {
+        let spec = &self.spec;
+        let flags = OPTION_FLAGS
+            .into_iter()
+            .filter(|(name, _)| self.options.get(*name).is_some_and(|&value| value != 0))
+            .fold(0, |flags, (_, flag)| flags | flag);
+        let row = LxcRow {
+            ifindex: spec.ifindex,
+            endpoint: self.id.0,
+            flags: 0,
+            mac: spec.mac,
+            node_mac: spec.node_mac,
+            identity: self.identity,
+            parent_ifindex: spec.parent_ifindex,
+        };
+        Desired {
+            id: self.id,
+            config: ConfigRow {
+                generation: 0,
+                endpoint: self.id,
+                flags,
+                identity: self.identity,
+                policy_slot: 0,
+                ifindex: spec.ifindex,
+                addresses: spec.addresses,
+                mac: spec.mac,
+                node_mac: spec.node_mac,
+            },
+            lxc: spec.addresses.iter().map(|address| (address, row)).collect(),
+            record: self.kernel_record(),
+            policy: std::sync::Arc::clone(&policy.rows),
+        }
+    }
+
+    /// What the kernel keeps so that a lost state file can be rebuilt.
+    pub(super) fn kernel_record(&self) -> EndpointRow {
+        let spec = &self.spec;
+        let mut pod_name = spec.pod_name.clone();
+        pod_name.truncate(POD_NAME_BYTES_MAX);
+        EndpointRow {
+            container_id: spec.container_id.clone(),
+            container_ifname: spec.container_ifname.clone(),
+            ifname: spec.ifname.clone(),
+            ifindex: spec.ifindex,
+            identity: self.identity,
+            netns_cookie: spec.netns_cookie,
+            addresses: spec.addresses,
+            mac: spec.mac,
+            node_mac: spec.node_mac,
+            namespace: spec.namespace.clone(),
+            pod_name,
+            pod_uid: spec.pod_uid.clone(),
+        }
+    }
+
+    /// Its addresses with its identity.
+    pub(super) fn ipcache_entries(&self) -> BTreeMap<IpNet, IpcacheEntry> {
+        let entry = IpcacheEntry { identity: self.identity, source: self.source() };
+        let addresses = self.spec.addresses.iter();
+        addresses.map(|address| (IpNet::from(address), entry.clone())).collect()
+    }
+
+    /// Its name as a source of ipcache entries and as an owner of addresses.
+    pub(super) fn source(&self) -> String {
+        format!("endpoint {}", self.id)
+    }
+
+    pub(super) fn subject(&self) -> Subject {
+        Subject {
+            labels: std::sync::Arc::clone(&self.identity_labels),
+            named_ports: BTreeMap::new(),
+        }
+    }
+
+    /// All its labels, split by whether they count for its identity.
+    pub(super) fn split_labels(&self) -> (Labels, Labels) {
+        let (custom, disabled) = &self.user_labels;
+        self.split(self.spec.labels.iter().chain(custom.iter()), disabled)
+    }
+
+    /// The same of what its orchestrator says, without what its user added.
+    pub(super) fn orchestrator_labels(&self) -> (Labels, Labels) {
+        self.split(self.spec.labels.iter(), &self.user_labels.1)
+    }
+
+    fn split<'a>(
+        &self,
+        labels: impl Iterator<Item = &'a Label>,
+        disabled: &Labels,
+    ) -> (Labels, Labels) {
+        let wanted = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
+        self.peers.settings.label_filter.split(&wanted.collect())
+    }
+}

@@ -1,0 +1,72 @@
+//! An endpoint's state, its log, and the view of it that others see.
+
+use std::sync::Arc;
+
+use super::{Endpoint, EndpointView, LogEntry, State};
+use crate::{endpoints::EndpointsMsg, host::Cx};
+
+/// Log entries that an endpoint keeps.
+const LOG_ENTRIES_MAX: usize = 64;
+
+impl Endpoint {
+    /// Moves to another state; an illegal move is refused and logged.
+    pub(super) fn become_state(&mut self, cx: &Cx<'_, Self>, next: State, why: &str) -> bool {
+        if self.state == next {
+            return true;
+        }
+        if !self.state.may_become(next) {
+            tracing::error!(
+                endpoint = %self.id, from = %self.state, to = %next, why,
+                "illegal state transition refused"
+            );
+            return false;
+        }
+        cx.state_changed(self.state.name(), next.name(), why);
+        self.state = next;
+        self.since = cx.now();
+        true
+    }
+
+    /// Adds a line to its log.
+    pub(super) fn note(&mut self, cx: &Cx<'_, Self>, code: &'static str, message: &str) {
+        if self.log.len() >= LOG_ENTRIES_MAX {
+            self.log.pop_back();
+        }
+        self.log.push_front(LogEntry {
+            wall: cx.wall(),
+            code,
+            message: Arc::from(message),
+            state: self.state,
+        });
+    }
+
+    /// How it looks now.
+    pub(super) fn view(&self) -> Arc<EndpointView> {
+        Arc::new(EndpointView {
+            id: self.id,
+            state: self.state,
+            failing: self.failing,
+            spec: Arc::clone(&self.spec),
+            identity: self.identity,
+            identity_labels: Arc::clone(&self.identity_labels),
+            info_labels: Arc::clone(&self.info_labels),
+            user_labels: self.user_labels.clone(),
+            options: Arc::clone(&self.options),
+            realised: Arc::clone(&self.realised),
+            log: self.log.iter().cloned().collect(),
+            builds: self.builds,
+            failures: self.failures,
+            last_error: self.last_error.clone(),
+            since: self.since,
+        })
+    }
+
+    /// Shows its supervisor how it looks now.
+    pub(super) fn publish(&self, _cx: &Cx<'_, Self>) -> Arc<EndpointView> {
+        let view = self.view();
+        if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Changed(Arc::clone(&view))) {
+            tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of a change");
+        }
+        view
+    }
+}

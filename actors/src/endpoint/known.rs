@@ -1,0 +1,153 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use crate::{
+    endpoints::RestoredEndpoint,
+    model::{EndpointId, PolicyRows},
+    ports::{Attachment, ConfigRow, HookState, KernelOp, KernelSnapshot, LxcRow},
+};
+
+/// What the kernel is known to hold for one endpoint. Kept true step by step as steps succeed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Known {
+    /// Its configuration row.
+    pub(super) config: Option<ConfigRow>,
+    /// Rows of the policy map in the slot that the configuration names; `None` if not read yet.
+    pub(super) policy: Option<Arc<PolicyRows>>,
+    /// Its local address rows.
+    pub(super) lxc: BTreeMap<IpAddr, LxcRow>,
+    /// What runs at its hooks.
+    pub(super) attachment: Attachment,
+    /// Its addresses that are routed to its interface.
+    pub(super) routes: BTreeSet<IpAddr>,
+    /// Whether its own record is as it should be.
+    pub(super) recorded: bool,
+    /// Whether its policy map is pinned by name.
+    pub(super) pinned: bool,
+    /// Whether its interface is up.
+    pub(super) up: bool,
+    /// The policy map that was put into a slot last.
+    pub(super) staged: Option<(u32, Arc<PolicyRows>)>,
+}
+
+impl Known {
+    pub(super) fn restored(from: &RestoredEndpoint) -> Self {
+        Self {
+            config: from.config,
+            policy: None,
+            lxc: from.lxc.clone(),
+            attachment: from.attachment,
+            routes: from.routes.iter().copied().collect(),
+            recorded: from.recorded,
+            pinned: from.policy_pinned,
+            up: from.link_up,
+            staged: None,
+        }
+    }
+
+    /// What a snapshot says of the endpoint behind that interface.
+    pub(super) fn seen(snapshot: &KernelSnapshot, id: EndpointId, ifindex: u32) -> Self {
+        Self {
+            config: snapshot.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
+            policy: None,
+            lxc: snapshot
+                .lxc
+                .iter()
+                .filter(|(_, row)| row.endpoint == id.0)
+                .map(|(&address, &row)| (address, row))
+                .collect(),
+            attachment: snapshot.attachments.get(&id).copied().unwrap_or_default(),
+            routes: snapshot
+                .routes
+                .iter()
+                .filter(|(_, to)| **to == ifindex)
+                .map(|(&address, _)| address)
+                .collect(),
+            recorded: snapshot.endpoints.contains_key(&id),
+            pinned: snapshot.policy_pins.contains(&id),
+            up: snapshot.links.get(&ifindex).is_some_and(|link| link.up),
+            staged: None,
+        }
+    }
+
+    /// Notes that a step was done. `built` is the policy that the build is about.
+    pub(super) fn done(&mut self, op: &KernelOp, built: Option<&Arc<PolicyRows>>) {
+        match op {
+            KernelOp::FlipPolicy { slot } => {
+                self.staged = built.map(|rows| (*slot, Arc::clone(rows)));
+                self.take_staged();
+            }
+            KernelOp::PutConfig(row) => {
+                self.config = Some(*row);
+                self.take_staged();
+            }
+            KernelOp::PutLxc { address, row } => {
+                self.lxc.insert(*address, *row);
+            }
+            KernelOp::DeleteLxc { address, .. } => {
+                self.lxc.remove(address);
+            }
+            KernelOp::PutEndpoint { .. } => self.recorded = true,
+            KernelOp::PutRoute { address, .. } => {
+                self.routes.insert(*address);
+            }
+            KernelOp::DeleteRoute { address, .. } => {
+                self.routes.remove(address);
+            }
+            KernelOp::LinkUp { .. } => self.up = true,
+            KernelOp::PinPolicy { .. } => self.pinned = true,
+            KernelOp::Attach { .. } => {
+                for hook in [&mut self.attachment.from_container, &mut self.attachment.to_container]
+                {
+                    if *hook != HookState::Link {
+                        *hook = HookState::Filter;
+                    }
+                }
+            }
+            KernelOp::Settle { .. } => {
+                self.attachment =
+                    Attachment { from_container: HookState::Link, to_container: HookState::Link };
+            }
+            KernelOp::PutPolicyRow { key, entry, .. } => {
+                if let Some(rows) = &mut self.policy {
+                    Arc::make_mut(rows).insert(*key, *entry);
+                }
+            }
+            KernelOp::DeletePolicyRow { key, .. } => {
+                if let Some(rows) = &mut self.policy {
+                    Arc::make_mut(rows).remove(key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The policy in the slot that the configuration names, if that is the one filled last.
+    fn take_staged(&mut self) {
+        let Some(current) = self.config.map(|config| config.policy_slot) else { return };
+        if let Some((_, rows)) = self.staged.take_if(|(slot, _)| *slot == current) {
+            self.policy = Some(rows);
+        }
+    }
+
+    /// As much of it as a snapshot shows.
+    pub(super) fn shown(&self) -> Self {
+        Self { policy: None, staged: None, ..self.clone() }
+    }
+
+    /// Whether both hooks run the current programs.
+    pub(super) fn attached(&self) -> bool {
+        [self.attachment.from_container, self.attachment.to_container]
+            .iter()
+            .all(|hook| matches!(hook, HookState::Filter | HookState::Link))
+    }
+
+    /// Whether both hooks run them through links.
+    pub(super) fn settled(&self) -> bool {
+        self.attachment.from_container == HookState::Link
+            && self.attachment.to_container == HookState::Link
+    }
+}

@@ -1,0 +1,143 @@
+use std::sync::Arc;
+
+use super::{EndpointView, reference::Held};
+use crate::{
+    build_queue::Permit,
+    endpoints::{CreateError, Level, Patch, PatchError},
+    host::{Absorbed, AskError, Lane, Message, Reply},
+    model::Labels,
+    policy::EndpointPolicy,
+    ports::{DiskError, KernelDone, KernelError, KernelSnapshot, Time},
+};
+
+/// Who is told when an endpoint is built, or why it is not.
+pub type Waiting = Reply<Result<Arc<EndpointView>, PatchError>>;
+
+/// What an endpoint can be told.
+pub enum EndpointMsg {
+    /// From its supervisor, first of all to a new one.
+    Begin {
+        /// Told when the datapath does what is wanted; `None` if nobody waits for that.
+        reply: Option<Reply<Result<Arc<EndpointView>, CreateError>>>,
+    },
+    /// From its supervisor, first of all to a restored one.
+    RegenerateAfterRestore,
+    /// Build again.
+    Regenerate {
+        /// How much.
+        level: Level,
+        /// Why.
+        reason: Arc<str>,
+        /// Who is told.
+        waiting: Vec<Waiting>,
+    },
+    /// Change.
+    Patch {
+        /// The change.
+        patch: Box<Patch>,
+        /// Told once the change is in force.
+        reply: Option<Waiting>,
+    },
+    /// Its orchestrator's labels changed.
+    Labels(Labels),
+    /// Go; told how many things could not be cleaned up.
+    Delete {
+        /// Where the answer goes.
+        reply: Reply<u32>,
+    },
+    /// What the kernel shows, to be compared with what is known.
+    Audit {
+        /// What it shows.
+        snapshot: Arc<KernelSnapshot>,
+        /// When it was asked: what was done since then may not show.
+        asked: Time,
+    },
+
+    /// The identity of its labels of that edition, or why there is none.
+    Identified(u64, Result<Held, String>),
+    /// Everyone's policy knows that identity.
+    Learned(Result<u64, AskError>),
+    /// The state file is written.
+    Saved(Result<Result<(), DiskError>, AskError>),
+    /// The policy it is to have.
+    Resolved(Result<Arc<EndpointPolicy>, AskError>),
+    /// It may build.
+    Permitted(Result<Permit, AskError>),
+    /// What the kernel has for it.
+    Read(Result<KernelDone, AskError>),
+    /// The new generation is built aside.
+    Built(Result<KernelDone, AskError>),
+    /// The new generation serves.
+    Flipped(Result<KernelDone, AskError>),
+    /// Its addresses have its identity.
+    Mapped(Result<Result<(), KernelError>, AskError>),
+    /// Its filters are links now.
+    Settled(Result<KernelDone, AskError>),
+    /// Try a failed build again.
+    Retry,
+    /// Something of it is gone from the kernel.
+    TornDown(Result<KernelDone, AskError>),
+    /// Its addresses are out of the ipcache.
+    Unmapped(Result<Result<(), KernelError>, AskError>),
+    /// Its state directory is gone.
+    Forgotten(Result<Result<(), DiskError>, AskError>),
+}
+
+impl Message for EndpointMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Begin { .. } => "Begin",
+            Self::RegenerateAfterRestore => "RegenerateAfterRestore",
+            Self::Regenerate { .. } => "Regenerate",
+            Self::Patch { .. } => "Patch",
+            Self::Labels(_) => "Labels",
+            Self::Delete { .. } => "Delete",
+            Self::Audit { .. } => "Audit",
+            Self::Identified(..) => "Identified",
+            Self::Learned(_) => "Learned",
+            Self::Saved(_) => "Saved",
+            Self::Resolved(_) => "Resolved",
+            Self::Permitted(_) => "Permitted",
+            Self::Read(_) => "Read",
+            Self::Built(_) => "Built",
+            Self::Flipped(_) => "Flipped",
+            Self::Mapped(_) => "Mapped",
+            Self::Settled(_) => "Settled",
+            Self::Retry => "Retry",
+            Self::TornDown(_) => "TornDown",
+            Self::Unmapped(_) => "Unmapped",
+            Self::Forgotten(_) => "Forgotten",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Begin { .. } | Self::Patch { .. } | Self::Labels(_) => Lane::Request,
+            Self::Regenerate { .. } | Self::RegenerateAfterRestore | Self::Audit { .. } => {
+                Lane::Regeneration
+            }
+            _ => Lane::Control,
+        }
+    }
+
+    /// A trigger that finds one waiting raises its level instead of queueing again; of looks at the
+    /// kernel and of labels the latest counts.
+    fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
+        match (self, incoming) {
+            (
+                Self::Regenerate { level, waiting, .. },
+                Self::Regenerate { level: more, waiting: others, .. },
+            ) => {
+                *level = (*level).max(more);
+                waiting.extend(others);
+                Absorbed::Yes
+            }
+            (waiting @ Self::Audit { .. }, incoming @ Self::Audit { .. })
+            | (waiting @ Self::Labels(_), incoming @ Self::Labels(_)) => {
+                *waiting = incoming;
+                Absorbed::Yes
+            }
+            (_, incoming) => Absorbed::No(incoming),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How an endpoint is changed.
+
+use std::sync::Arc;
+
+use super::{Endpoint, EndpointSpec, build::Trigger, messages::Waiting};
+use crate::{
+    endpoints::{Level, Patch, PatchError},
+    host::Cx,
+    model::Labels,
+};
+
+/// Source of an orchestrator's labels.
+const ORCHESTRATOR: &str = "k8s";
+
+impl Endpoint {
+    /// Its orchestrator's labels are these now; those of other sources stay.
+    pub(super) fn relabel(&mut self, cx: &mut Cx<'_, Self>, mut labels: Labels) {
+        for label in self.spec.labels.iter().filter(|label| label.source != ORCHESTRATOR) {
+            labels.insert(label.clone());
+        }
+        if self.spec.labels != labels {
+            let patch = Patch { labels: Some(labels), ..Patch::default() };
+            self.patch(cx, patch, None);
+        }
+    }
+
+    pub(super) fn patch(&mut self, cx: &mut Cx<'_, Self>, patch: Patch, reply: Option<Waiting>) {
+        if self.teardown.is_some() {
+            if let Some(reply) = reply {
+                reply.send(Err(PatchError::NotFound));
+            }
+            return;
+        }
+        let mut spec = EndpointSpec::clone(&self.spec);
+        if let Some(labels) = patch.labels {
+            spec.labels = labels;
+        }
+        if let Some(interface) = patch.interface {
+            spec.merge(interface);
+        }
+        let custom = patch.custom.map_or_else(|| Arc::clone(&self.user_labels.0), Arc::new);
+        let disabled = patch.disabled.map_or_else(|| Arc::clone(&self.user_labels.1), Arc::new);
+        self.user_labels = (custom, disabled);
+        if let Some(options) = patch.options {
+            let mut merged = (*self.options).clone();
+            merged.extend(options);
+            self.options = Arc::new(merged);
+        }
+        self.spec = Arc::new(spec);
+        self.edition += 1;
+        self.on_disk = false;
+        self.identity_stale = true;
+        if let Some(known) = &mut self.known {
+            known.recorded = false;
+        }
+        self.remember();
+        let waiting = reply.into_iter().collect();
+        self.trigger(cx, Trigger::new(Level::Rewrite, Arc::from("updated endpoint"), waiting));
+    }
+}

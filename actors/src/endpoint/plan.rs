@@ -1,0 +1,169 @@
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use super::known::Known;
+use crate::{
+    endpoints::Level,
+    model::{EndpointId, IdentityId, PolicyKey, PolicyRows},
+    ports::{ConfigRow, EndpointRow, KernelOp, LxcRow},
+};
+
+/// What the kernel is to hold for one endpoint.
+#[derive(Clone, Debug)]
+pub(super) struct Desired {
+    pub(super) id: EndpointId,
+    /// Its configuration row; slot and generation are the plan's to choose.
+    pub(super) config: ConfigRow,
+    pub(super) lxc: BTreeMap<IpAddr, LxcRow>,
+    pub(super) record: EndpointRow,
+    pub(super) policy: Arc<PolicyRows>,
+}
+
+/// The steps from what is known to what is desired. None, if they are the same.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// Built aside: nothing that a packet can see changes. A build permit is held for it.
+    pub(super) aside: Vec<KernelOp>,
+    /// The flip and what follows it.
+    pub(super) flip: Vec<KernelOp>,
+}
+
+impl Plan {
+    pub(super) fn is_empty(&self) -> bool {
+        self.aside.is_empty() && self.flip.is_empty()
+    }
+}
+
+/// Plans a build. The order is what keeps every packet at the old verdict or the new one:
+///
+/// 1. the endpoint's own record, so that a crash from here on leaves evidence;
+/// 2. programs at the hooks: without a configuration row they drop everything;
+/// 3. the policy aside, into the slot that is not in use;
+/// 4. one write of the configuration row, which flips policy and configuration together;
+/// 5. only then the rows that lead others to it: local addresses, routes, the interface up.
+pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
+    let ifindex = desired.config.ifindex;
+    let endpoint = desired.id;
+    let mut plan = Plan::default();
+    if level == Level::Rebuild {
+        plan.aside.push(KernelOp::LoadPrograms);
+    }
+    if !known.recorded {
+        plan.aside.push(KernelOp::PutEndpoint { endpoint, row: desired.record.clone() });
+    }
+    if !known.attached() || level == Level::Rebuild {
+        plan.aside.push(KernelOp::Attach { endpoint, ifindex });
+    }
+
+    let slot = plan_policy(desired, known, &mut plan);
+    let wanted = ConfigRow { policy_slot: slot, ..desired.config };
+    if known.config.is_none_or(|config| ConfigRow { generation: 0, ..config } != wanted) {
+        let generation = known.config.map_or(1, |config| config.generation.wrapping_add(1));
+        plan.flip.push(KernelOp::PutConfig(ConfigRow { generation, ..wanted }));
+    }
+    if known.config.is_none_or(|config| config.policy_slot != slot) || !known.pinned {
+        plan.flip.push(KernelOp::PinPolicy { endpoint, slot });
+    }
+    plan_reachability(desired, known, &mut plan);
+    plan
+}
+
+/// Plans the policy map's change; the slot that will hold it.
+fn plan_policy(desired: &Desired, known: &Known, plan: &mut Plan) -> u32 {
+    let current = known.config.map(|config| config.policy_slot);
+    // Another identity and the policy that goes with it flip together.
+    let same = known.config.is_some_and(|config| config.identity == desired.config.identity);
+    let rows = desired.policy.as_ref();
+    match (current, known.policy.as_deref()) {
+        (Some(slot), Some(had)) if had == rows => slot,
+        (Some(slot), Some(had)) => match in_place(had, rows, slot).filter(|_| same) {
+            Some(ops) => {
+                plan.flip.extend(ops);
+                slot
+            }
+            None => stage(desired, slot ^ 1, plan),
+        },
+        (Some(slot), None) => stage(desired, slot ^ 1, plan),
+        (None, _) => stage(desired, desired.id.slot(0), plan),
+    }
+}
+
+fn stage(desired: &Desired, slot: u32, plan: &mut Plan) -> u32 {
+    plan.aside.push(KernelOp::BuildPolicy { slot, rows: desired.policy.as_ref().clone() });
+    plan.flip.push(KernelOp::FlipPolicy { slot });
+    slot
+}
+
+/// The row writes that lead from one policy to the other, if none of the states on the way can
+/// give a packet a third verdict: every packet must meet at most one of the changed rows.
+///
+/// A packet meets rows of its own identity and rows of any identity. So one changed row for each
+/// identity is fine, unless a row for any identity changes too.
+fn in_place(had: &PolicyRows, wanted: &PolicyRows, slot: u32) -> Option<Vec<KernelOp>> {
+    const ROWS_MAX: usize = 64;
+    let mut touched: BTreeMap<(u8, IdentityId), u32> = BTreeMap::new();
+    let mut ops = Vec::new();
+    let mut touch = |key: &PolicyKey| {
+        *touched.entry((key.direction as u8, key.identity)).or_default() += 1;
+    };
+    for (key, entry) in wanted {
+        if had.get(key) != Some(entry) {
+            touch(key);
+            ops.push(KernelOp::PutPolicyRow { slot, key: *key, entry: *entry });
+        }
+    }
+    for key in had.keys().filter(|key| !wanted.contains_key(key)) {
+        touch(key);
+        ops.push(KernelOp::DeletePolicyRow { slot, key: *key });
+    }
+    let one_each = touched.values().all(|&count| count == 1);
+    let any_in = |direction| touched.contains_key(&(direction, IdentityId::UNKNOWN));
+    let alone = |direction| touched.keys().filter(|(way, _)| *way == direction).count() == 1;
+    let safe = one_each && [0, 1].into_iter().all(|way| !any_in(way) || alone(way));
+    (safe && ops.len() <= ROWS_MAX).then_some(ops)
+}
+
+/// What leads others to the endpoint, and what led them to where it no longer is.
+fn plan_reachability(desired: &Desired, known: &Known, plan: &mut Plan) {
+    let ifindex = desired.config.ifindex;
+    for (&address, &row) in &desired.lxc {
+        if known.lxc.get(&address) != Some(&row) {
+            plan.flip.push(KernelOp::PutLxc { address, row });
+        }
+    }
+    // The kernel takes no route to an interface that is down.
+    if !known.up {
+        plan.flip.push(KernelOp::LinkUp { ifindex });
+    }
+    for &address in desired.lxc.keys().filter(|address| !known.routes.contains(address)) {
+        plan.flip.push(KernelOp::PutRoute { address, ifindex });
+    }
+    for &address in known.lxc.keys().filter(|address| !desired.lxc.contains_key(address)) {
+        plan.flip.push(KernelOp::DeleteLxc { address, endpoint: desired.id.0 });
+    }
+    for &address in known.routes.iter().filter(|address| !desired.lxc.contains_key(address)) {
+        plan.flip.push(KernelOp::DeleteRoute { address, ifindex });
+    }
+}
+
+/// Every step that takes an endpoint down, the denying ones first.
+pub(super) fn teardown(
+    id: EndpointId,
+    ifindex: u32,
+    addresses: crate::model::Addresses,
+) -> Vec<KernelOp> {
+    let mut ops = vec![KernelOp::LinkDown { ifindex }];
+    for address in addresses.iter() {
+        ops.push(KernelOp::DeleteLxc { address, endpoint: id.0 });
+        ops.push(KernelOp::DeleteRoute { address, ifindex });
+    }
+    ops.extend([
+        KernelOp::DeleteConfig { ifindex, endpoint: id },
+        KernelOp::Detach { endpoint: id, ifindex },
+        KernelOp::UnpinPolicy { endpoint: id },
+        KernelOp::ClearSlot { slot: id.slot(0) },
+        KernelOp::ClearSlot { slot: id.slot(1) },
+        KernelOp::ScrubConntrack { addresses },
+        KernelOp::DeleteEndpoint { endpoint: id },
+    ]);
+    ops
+}

@@ -1,0 +1,36 @@
+use crate::{
+    host::{AskError, Ref},
+    identity::{Identity, IdentityError, IdentityMsg},
+};
+
+/// A reference to an identity, given back when it is dropped: also when the answer that brought
+/// it meets nobody any more.
+pub struct Held {
+    identity: Identity,
+    owner: Ref<IdentityMsg>,
+}
+
+impl Held {
+    /// Takes over the reference that comes with an answer.
+    pub(super) fn from_answer(
+        owner: Ref<IdentityMsg>,
+        answer: Result<Result<Identity, IdentityError>, AskError>,
+    ) -> Result<Self, String> {
+        match answer {
+            Ok(Ok(identity)) => Ok(Self { identity, owner }),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Nobody counts any more in an agent that ends.
+        let _ = self.owner.tell(IdentityMsg::Release(self.identity.id));
+    }
+}

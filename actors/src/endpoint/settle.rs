@@ -1,0 +1,54 @@
+//! How filters become links once an endpoint is built, while it already serves.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Endpoint, EndpointMsg, Realised};
+use crate::{
+    host::{AskError, Cx},
+    ports::{KernelDone, KernelJob, KernelOp},
+};
+
+/// How long the kernel may take: it makes the links of a whole node one after the other.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+impl Endpoint {
+    /// Has links made, if its programs are attached by filters and nobody is at it.
+    pub(super) fn settle(&mut self, cx: &mut Cx<'_, Self>) {
+        let wanted = self.known.as_ref().is_some_and(|known| known.attached() && !known.settled());
+        if !wanted || std::mem::replace(&mut self.settling, true) {
+            return;
+        }
+        let ops = vec![self.settle_op()];
+        let why = "links in place of its filters";
+        let reply = cx.expect("kernel", PATIENCE, why, EndpointMsg::Settled);
+        self.peers.kernel.submit(KernelJob { ops }, reply);
+    }
+
+    pub(super) fn settled(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
+        self.settling = false;
+        self.worked_at = cx.now();
+        if self.teardown.is_some() {
+            return self.tear_down_settled(cx);
+        }
+        let error = match answer {
+            Ok(KernelDone { failed: None, .. }) => {
+                let op = self.settle_op();
+                if let Some(known) = &mut self.known {
+                    known.done(&op, None);
+                    let attachment = known.attachment;
+                    self.realised = Arc::new(Realised { attachment, ..(*self.realised).clone() });
+                    self.publish(cx);
+                }
+                return;
+            }
+            Ok(KernelDone { failed: Some((_, error)), .. }) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        // The next look at the kernel has it tried again.
+        tracing::warn!(endpoint = %self.id, error, "filters stay in place of links");
+    }
+
+    fn settle_op(&self) -> KernelOp {
+        KernelOp::Settle { endpoint: self.id, ifindex: self.spec.ifindex }
+    }
+}

@@ -1,0 +1,175 @@
+//! The kernel's part of a build: read, aside, flip.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Endpoint, EndpointMsg, State,
+    known::Known,
+    plan::{Plan, plan},
+};
+use crate::{
+    build_queue::Permit,
+    host::{AskError, Cx},
+    ports::{EndpointRow, KernelDone, KernelJob, KernelOp, KernelOutcome},
+};
+
+/// How long the kernel may take for one job.
+pub(super) const KERNEL_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Endpoint {
+    pub(super) fn permitted(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Permit, AskError>) {
+        let Some(build) = &mut self.build else { return };
+        match answer {
+            Ok(permit) => build.permit = Some(permit),
+            Err(error) => return self.fail(cx, &format!("no build permit: {error}")),
+        }
+        let reason = Arc::clone(&build.trigger.reason);
+        self.become_state(cx, State::Regenerating, &reason);
+        self.note(cx, "OK", &format!("Regenerating endpoint: {reason}"));
+        self.publish(cx);
+        match &self.known {
+            None => self.submit(cx, "read the kernel", vec![KernelOp::Snapshot], EndpointMsg::Read),
+            Some(Known { config: Some(config), policy: None, .. }) => {
+                let ops = vec![KernelOp::ReadPolicy { slot: config.policy_slot }];
+                self.submit(cx, "read the policy map", ops, EndpointMsg::Read);
+            }
+            Some(_) => self.build_aside(cx),
+        }
+    }
+
+    pub(super) fn read(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
+        let Some(done) = self.kernel_answer(cx, answer) else { return };
+        match done.outcomes.into_iter().next() {
+            Some(KernelOutcome::Snapshot(snapshot)) => {
+                let known = Known::seen(&snapshot, self.id, self.spec.ifindex);
+                let slot = known.config.map(|config| config.policy_slot);
+                self.known = Some(known);
+                if let Some(slot) = slot {
+                    let ops = vec![KernelOp::ReadPolicy { slot }];
+                    return self.submit(cx, "read the policy map", ops, EndpointMsg::Read);
+                }
+            }
+            Some(KernelOutcome::Policy(rows)) => {
+                if let Some(known) = &mut self.known {
+                    match rows {
+                        Some(rows) => known.policy = Some(Arc::new(rows)),
+                        // The row names a slot without a map: every packet is dropped. Build anew.
+                        None => known.config = None,
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.build_aside(cx);
+    }
+
+    fn build_aside(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(plan) = self.plan() else { return };
+        let Some(build) = &mut self.build else { return };
+        build.plan = plan;
+        let ops = std::mem::take(&mut build.plan.aside);
+        if ops.is_empty() {
+            return self.flip(cx);
+        }
+        self.submit(cx, "build aside", ops, EndpointMsg::Built);
+    }
+
+    pub(super) fn built(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
+        if self.kernel_answer(cx, answer).is_some() {
+            self.flip(cx);
+        }
+    }
+
+    fn flip(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(build) = &mut self.build else { return };
+        // What is left waits for the kernel, not for a processor.
+        build.permit = None;
+        let ops = std::mem::take(&mut build.plan.flip);
+        if ops.is_empty() {
+            return self.map_addresses(cx);
+        }
+        self.submit(cx, "flip", ops, EndpointMsg::Flipped);
+    }
+
+    pub(super) fn flipped(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
+        if self.kernel_answer(cx, answer).is_some() {
+            self.map_addresses(cx);
+        }
+    }
+
+    /// Hands steps to the kernel and remembers what they are, so that known follows them.
+    pub(super) fn submit(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        step: &'static str,
+        ops: Vec<KernelOp>,
+        then: impl FnOnce(Result<KernelDone, AskError>) -> EndpointMsg + 'static,
+    ) {
+        self.at_step(step);
+        self.busy = true;
+        if let Some(build) = &mut self.build {
+            build.submitted.clone_from(&ops);
+        }
+        let reply = cx.expect("kernel", KERNEL_PATIENCE, step, then);
+        self.peers.kernel.submit(KernelJob { ops }, reply);
+    }
+
+    /// Notes what a job did. `None` if the build ends here.
+    fn kernel_answer(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<KernelDone, AskError>,
+    ) -> Option<KernelDone> {
+        self.busy = false;
+        self.worked_at = cx.now();
+        let ops = self.build.as_mut().map(|build| std::mem::take(&mut build.submitted));
+        let rows = self.build.as_ref().and_then(|build| build.policy.as_ref());
+        let rows = rows.map(|policy| Arc::clone(&policy.rows));
+        let record = self.kernel_record();
+        let done = match answer {
+            Ok(done) => done,
+            Err(error) => {
+                // Nobody can say how far it came: read before the next build.
+                self.known = None;
+                if self.teardown.is_some() {
+                    self.tear_down(cx);
+                } else {
+                    self.fail(cx, &format!("the kernel did not answer: {error}"));
+                }
+                return None;
+            }
+        };
+        if let Some(known) = &mut self.known {
+            let done = ops.iter().flatten().take(done.outcomes.len());
+            done.for_each(|op| known.done(op, rows.as_ref()));
+            // Its record may have changed while it was being written.
+            known.recorded &= !ops.iter().flatten().any(|op| is_other_record(op, &record));
+        }
+        if self.teardown.is_some() {
+            self.tear_down(cx);
+            return None;
+        }
+        if let Some((_, error)) = &done.failed {
+            self.fail(cx, &error.to_string());
+            return None;
+        }
+        self.build.is_some().then_some(done)
+    }
+
+    /// What there is to do.
+    fn plan(&self) -> Option<Plan> {
+        let build = self.build.as_ref()?;
+        let desired = self.desired(build.policy.as_deref()?);
+        Some(plan(&desired, self.known.as_ref()?, build.trigger.level))
+    }
+
+    /// Whether the kernel is known to do all that is wanted.
+    pub(super) fn nothing_to_do(&self) -> bool {
+        let read = self.known.as_ref().is_some_and(|known| known.policy.is_some());
+        read && self.plan().is_some_and(|plan| plan.is_empty())
+    }
+}
+
+fn is_other_record(op: &KernelOp, record: &EndpointRow) -> bool {
+    matches!(op, KernelOp::PutEndpoint { row, .. } if row != record)
+}

@@ -1,0 +1,6 @@
+//! An endpoint's life, on a whole node in memory.
+
+mod create;
+mod delete;
+mod faults;
+mod policy;

@@ -1,0 +1,166 @@
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, time::Duration};
+
+use serde_json::json;
+
+use crate::{
+    model::{Direction, IdentityId, PolicyRows},
+    policy::lookup,
+    testing::{World, allow_from, name, pod, spec},
+};
+
+const TCP: u8 = 6;
+
+/// What packets of all kinds meet at an endpoint's policy.
+fn verdicts(rows: &PolicyRows, peers: &[IdentityId]) -> Vec<bool> {
+    let ways = [Direction::Ingress, Direction::Egress];
+    let packets = peers.iter().flat_map(|&peer| {
+        ways.into_iter().flat_map(move |way| [80, 443, 53].map(|port| (way, peer, port)))
+    });
+    packets.map(|(way, peer, port)| lookup(rows, way, peer, TCP, port).passes()).collect()
+}
+
+/// Applies one policy after the other to a node with three pods; at every step in the kernel each
+/// packet must meet the verdict that it had before the change or the one it has after it.
+#[test]
+fn no_packet_meets_a_third_verdict_while_policy_changes() {
+    let from = |app: &str| json!([{ "matchLabels": { "app": app } }]);
+    let port = |port: &str| json!([{ "ports": [{ "port": port, "protocol": "TCP" }] }]);
+    let policies = [
+        json!({ "fromEndpoints": from("db") }),
+        json!({ "fromEndpoints": from("db"), "toPorts": port("80") }),
+        json!({ "fromEndpoints": from("mail"), "toPorts": port("443") }),
+        json!({ "fromEntities": ["world"] }),
+        json!({ "fromCIDR": ["192.0.2.0/24"], "toPorts": port("80") }),
+        json!({ "fromEndpoints": from("db"), "toPorts": port("53") }),
+    ];
+    let mut flips = BTreeSet::new();
+    for before in &policies {
+        for after in &policies {
+            let mut world = World::new();
+            world.apply("pods", [pod(1, "web"), pod(2, "db"), pod(3, "mail")]);
+            world.apply("policy", [allow_from("web", before.clone())]);
+            for number in [1, 2, 3] {
+                world.create(spec(number)).unwrap();
+            }
+            let mut peers: Vec<IdentityId> =
+                world.list().iter().map(|view| view.identity).collect();
+            peers.push(IdentityId::WORLD_IPV4);
+            let old = verdicts(world.kernel.state().policy_of(101).unwrap(), &peers);
+            let seen = Rc::new(RefCell::new(Vec::new()));
+            let (eye, probes) = (Rc::clone(&seen), peers.clone());
+            world.kernel.watch(move |state, op| {
+                let rows = state.policy_of(101).expect("it always has a policy");
+                eye.borrow_mut().push((name(op), verdicts(rows, &probes)));
+            });
+            world.apply("policy", [allow_from("web", after.clone())]);
+            let new = verdicts(world.kernel.state().policy_of(101).unwrap(), &peers);
+            assert!(before == after || old != new, "{before} to {after} changes nothing");
+            for (step, verdicts) in seen.borrow().iter() {
+                let mut packets = verdicts.iter().zip(old.iter().zip(&new));
+                let known = packets.all(|(verdict, (old, new))| verdict == old || verdict == new);
+                assert!(known, "{before} to {after}: {step}");
+            }
+            flips.extend(seen.borrow().iter().map(|(step, _)| *step));
+            world.audit();
+        }
+    }
+    // Both ways of changing a policy were tried.
+    assert!(flips.contains("FlipPolicy") && flips.contains("PutPolicyRow"), "{flips:?}");
+}
+
+#[test]
+fn a_policy_change_that_fails_at_any_step_is_made_all_the_same() {
+    use crate::testing::Turn;
+    let old = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
+    let new = json!({ "fromCIDR": ["192.0.2.0/24"] });
+    for nth in 0..40 {
+        let mut world = World::new();
+        world.apply("pods", [pod(1, "web"), pod(2, "db")]);
+        world.apply("policy", [allow_from("web", old.clone())]);
+        world.create(spec(1)).unwrap();
+        world.create(spec(2)).unwrap();
+        world.fate.at(nth, Turn::Fail);
+        world.apply("policy", [allow_from("web", new.clone())]);
+        // Back again, before the failure is mended, and forth.
+        if nth % 2 == 1 {
+            world.apply("policy", [allow_from("web", old.clone())]);
+            world.apply("policy", [allow_from("web", new.clone())]);
+        }
+        world.advance(Duration::from_secs(120));
+        assert!(world.all_ready(), "step {nth}");
+        world.audit();
+    }
+}
+
+#[test]
+fn an_endpoint_made_while_policy_changes_has_the_new_policy() {
+    // However far the creation is when the change comes.
+    for moment in 0..120 {
+        let mut world = World::new();
+        world.apply("pods", [pod(1, "web"), pod(2, "db")]);
+        let mut created = world.begin_create(spec(1));
+        for _ in 0..moment {
+            let universe = &world.life().universe;
+            let _ = universe.step(0) || world.kernel.step(0) || world.disk.step();
+        }
+        let nobody = json!({ "fromEndpoints": [{ "matchLabels": { "app": "nobody" } }] });
+        world.apply("policy", [allow_from("web", nobody)]);
+        world.advance(Duration::from_secs(1));
+        assert!(created.now().unwrap().unwrap().is_ok());
+        assert!(world.get(crate::model::EndpointId(1)).realised.ingress_enforced, "{moment}");
+        world.audit();
+    }
+}
+
+#[test]
+fn everyone_knows_an_identity_before_an_address_has_it() {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web"), pod(2, "db"), pod(3, "db")]);
+    let from = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
+    world.apply("policy", [allow_from("web", from)]);
+    world.create(spec(1)).unwrap();
+    let met = Rc::new(RefCell::new(0));
+    let count = Rc::clone(&met);
+    world.kernel.watch(move |state, _| {
+        let rows = state.policy_of(101).expect("it always has a policy");
+        for number in [2, 3] {
+            let address = spec(number).addresses.iter().next().unwrap();
+            if let Some(row) = state.rows.ipcache.get(&address.into()) {
+                assert!(lookup(rows, Direction::Ingress, row.identity, TCP, 80).passes());
+                *count.borrow_mut() += 1;
+            }
+        }
+    });
+    // Two at once with one identity: the second finds it known, but not yet to everyone.
+    let mut first = world.begin_create(spec(2));
+    let mut second = world.begin_create(spec(3));
+    world.settle();
+    assert!(first.now().unwrap().unwrap().is_ok() && second.now().unwrap().unwrap().is_ok());
+    assert!(*met.borrow() > 0);
+    world.audit();
+}
+
+#[test]
+fn rows_of_an_identity_go_with_its_last_endpoint() {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web"), pod(2, "db"), pod(3, "db")]);
+    let from = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
+    world.apply("policy", [allow_from("web", from)]);
+    world.create(spec(1)).unwrap();
+    let without = world.kernel.state().policy_of(101).unwrap().clone();
+    for number in [2, 3] {
+        world.create(spec(number)).unwrap();
+    }
+    let with = world.kernel.state().policy_of(101).unwrap().clone();
+    assert_ne!(with, without);
+    let delete = |world: &World, number: u8| {
+        world.delete(crate::endpoints::Target::Pod(format!("ns/pod-{number}")));
+    };
+    delete(&world, 2);
+    assert_eq!(*world.kernel.state().policy_of(101).unwrap(), with);
+    delete(&world, 3);
+    assert_eq!(*world.kernel.state().policy_of(101).unwrap(), without);
+    world.create(spec(2)).unwrap();
+    assert_eq!(*world.kernel.state().policy_of(101).unwrap(), with);
+    world.audit();
+}

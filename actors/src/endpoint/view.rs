@@ -1,0 +1,129 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::Serialize;
+
+use super::{EndpointSpec, State};
+use crate::{
+    model::{EndpointId, IdentityId, Labels, PolicyRows},
+    ports::{Attachment, Time},
+};
+
+/// One line of an endpoint's history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogEntry {
+    /// When, nanoseconds since 1970, UTC.
+    pub wall: u64,
+    /// Whether it went well: `OK`, `Warning` or `Failed`.
+    pub code: &'static str,
+    /// What happened.
+    pub message: Arc<str>,
+    /// The state it was in then.
+    pub state: State,
+}
+
+/// One mark of an endpoint's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum HealthState {
+    /// As it should be.
+    OK,
+    /// Not yet known.
+    Bootstrap,
+    /// Work is under way.
+    Pending,
+    /// The last work failed; the datapath still does what it did before.
+    Warning,
+    /// The datapath does not do what is wanted.
+    Failure,
+    /// Nothing to be healthy about.
+    Disabled,
+}
+
+/// An endpoint's health, as its state and last build say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// The programs.
+    pub bpf: HealthState,
+    /// The policy.
+    pub policy: HealthState,
+    /// Whether its interface is up and programmed.
+    pub connected: bool,
+    /// The worst of all.
+    pub overall_health: HealthState,
+}
+
+/// What the kernel is known to do for an endpoint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Realised {
+    /// Revision of the policy repository that its policy map shows.
+    pub policy_revision: u64,
+    /// Rows of its policy map.
+    pub policy: Arc<PolicyRows>,
+    /// What runs at its hooks.
+    pub attachment: Attachment,
+    /// Whether ingress is enforced.
+    pub ingress_enforced: bool,
+    /// Whether egress is enforced.
+    pub egress_enforced: bool,
+}
+
+/// Everything that may be seen of an endpoint, as it was when it last changed.
+#[derive(Clone, Debug)]
+pub struct EndpointView {
+    /// Its number.
+    pub id: EndpointId,
+    /// Where it stands.
+    pub state: State,
+    /// Whether its last build failed.
+    pub failing: bool,
+    /// What it was made of.
+    pub spec: Arc<EndpointSpec>,
+    /// Its identity.
+    pub identity: IdentityId,
+    /// The labels behind its identity.
+    pub identity_labels: Arc<Labels>,
+    /// Labels that do not count for its identity.
+    pub info_labels: Arc<Labels>,
+    /// Labels that its user added, and those that its user disabled.
+    pub user_labels: (Arc<Labels>, Arc<Labels>),
+    /// Options, by Cilium's names; 0 is disabled.
+    pub options: Arc<BTreeMap<String, i64>>,
+    /// What the kernel does for it.
+    pub realised: Arc<Realised>,
+    /// Its last log entries, newest first.
+    pub log: Vec<LogEntry>,
+    /// How often it was built since the agent's start.
+    pub builds: u64,
+    /// Builds that failed since the agent's start.
+    pub failures: u64,
+    /// The error of the last build, if it failed.
+    pub last_error: Option<Arc<str>>,
+    /// When it last changed its state.
+    pub since: Time,
+}
+
+impl EndpointView {
+    /// Its health.
+    pub fn health(&self) -> Health {
+        use HealthState::{Bootstrap, Disabled, OK, Pending, Warning};
+        let mark = match self.state {
+            State::Ready if self.failing => Warning,
+            State::Ready => OK,
+            State::Regenerating | State::WaitingToRegenerate | State::Disconnecting => Pending,
+            State::WaitingForIdentity => Bootstrap,
+            State::Restoring => Pending,
+            State::Disconnected | State::Invalid => Disabled,
+        };
+        Health {
+            bpf: mark,
+            policy: mark,
+            connected: !matches!(mark, Disabled),
+            overall_health: mark,
+        }
+    }
+
+    /// Its state as the API names it: a ready endpoint whose last build failed is `not-ready`.
+    pub fn api_state(&self) -> &'static str {
+        if self.state == State::Ready && self.failing { "not-ready" } else { self.state.name() }
+    }
+}

@@ -1,0 +1,21 @@
+//! The supervisor of all endpoints: it spawns them, numbers them, finds them.
+
+mod actor;
+mod barrier;
+mod check;
+mod child;
+mod create;
+mod messages;
+mod numbers;
+mod restored;
+mod sweep;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use actor::{Endpoints, Observed, Schedule};
+pub use messages::{
+    CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, RestoredEndpoint,
+    Target,
+};
+pub use target::TargetError;

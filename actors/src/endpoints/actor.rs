@@ -1,0 +1,327 @@
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target, barrier::Barriers,
+    child::Child, create::Creating, numbers::Numbers, restored::Restoring,
+};
+use crate::{
+    endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
+    host::{AskError, Behaviour, Cx, Full, Ref, Reply},
+    model::{EndpointId, Labels},
+    ports::Time,
+    workloads::WorkloadsMsg,
+};
+
+/// Questions that are kept until restored endpoints are known.
+const HELD_MAX: usize = 256;
+/// How long an endpoint may take to go: what its build is at is waited for.
+const DELETE_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often the supervisor looks around, and how much an endpoint may queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Time between two comparisons of the kernel with what was written.
+    pub sweep: Duration,
+    /// Time between two looks for endpoints whose interface vanished; the second look removes.
+    pub collect: Duration,
+    /// Capacity of an endpoint's mailbox, messages.
+    pub queue: usize,
+}
+
+/// Who lives under which number: what outlives a crash of the supervisor, as the endpoints do.
+#[derive(Default)]
+pub(super) struct Family {
+    pub(super) numbers: Numbers,
+    pub(super) children: BTreeMap<EndpointId, Child>,
+    pub(super) restoring: Restoring,
+    pub(super) creating: BTreeMap<u64, Creating>,
+    pub(super) creations: u64,
+    pub(super) barriers: Barriers,
+}
+
+/// The supervisor of all endpoints.
+pub struct Endpoints {
+    pub(super) peers: Rc<Peers>,
+    pub(super) workloads: Ref<WorkloadsMsg>,
+    pub(super) schedule: Schedule,
+    pub(super) family: Family,
+    heirloom: Rc<RefCell<Family>>,
+    /// What came before restored endpoints were known.
+    pub(super) held: Vec<EndpointsMsg>,
+    /// Endpoints whose interface was not there at the last look.
+    pub(super) vanished: BTreeSet<EndpointId>,
+    pub(super) collected: Time,
+    pub(super) sweeping: bool,
+    /// When the kernel was last asked what it shows.
+    pub(super) looked: Time,
+}
+
+/// What the supervisor shows of itself.
+#[derive(Debug, Serialize)]
+pub struct Observed {
+    endpoints: BTreeMap<&'static str, usize>,
+    creating: usize,
+    held: usize,
+    restored: bool,
+}
+
+impl Endpoints {
+    /// Makes each life of the supervisor. `peers` lacks only its own address, which is there by
+    /// the time its first message is.
+    pub fn factory(
+        peers: impl Fn() -> Peers + 'static,
+        workloads: Ref<WorkloadsMsg>,
+        schedule: Schedule,
+    ) -> impl FnMut() -> Self + 'static {
+        let heirloom = Rc::<RefCell<Family>>::default();
+        move || Self {
+            peers: Rc::new(peers()),
+            workloads: workloads.clone(),
+            schedule,
+            family: heirloom.take(),
+            heirloom: Rc::clone(&heirloom),
+            held: Vec::new(),
+            vanished: BTreeSet::new(),
+            collected: Time::default(),
+            sweeping: false,
+            looked: Time::default(),
+        }
+    }
+
+    pub(super) fn find(&self, target: &Target) -> Option<&Child> {
+        match target {
+            Target::Id(id) => self.family.children.get(id),
+            _ => self.family.children.values().find(|child| target.means(&child.view)),
+        }
+    }
+
+    fn delete(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        target: &Target,
+        reply: Reply<Result<u32, DeleteError>>,
+    ) {
+        let Some(child) = self.find(target) else { return reply.send(Err(DeleteError::NotFound)) };
+        let (endpoint, id) = (child.address.clone(), child.view.id);
+        cx.ask(
+            &endpoint,
+            DELETE_PATIENCE,
+            format!("endpoint {id} to be deleted"),
+            |reply| EndpointMsg::Delete { reply },
+            move |answer| EndpointsMsg::Deleted { reply, answer },
+        );
+    }
+
+    fn patch(
+        &mut self,
+        target: &Target,
+        patch: Box<Patch>,
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    ) {
+        let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
+        if moves(child, &patch) {
+            return reply.send(Err(PatchError::Invalid(format!(
+                "endpoint {} stays at its interface {} (number {}): delete it and make another",
+                child.view.id, child.view.spec.ifname, child.view.spec.ifindex
+            ))));
+        }
+        let refused = child.address.tell(EndpointMsg::Patch { patch, reply: Some(reply) });
+        if let Err(Full { msg: EndpointMsg::Patch { reply: Some(reply), .. }, gone }) = refused {
+            reply.send(Err(refusal(gone)));
+        }
+    }
+
+    fn regenerate(
+        &mut self,
+        target: &Target,
+        level: Level,
+        reason: Arc<str>,
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    ) {
+        let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
+        let msg = EndpointMsg::Regenerate { level, reason, waiting: vec![reply] };
+        if let Err(Full { msg: EndpointMsg::Regenerate { waiting, .. }, gone }) =
+            child.address.tell(msg)
+        {
+            waiting.into_iter().for_each(|reply| reply.send(Err(refusal(gone))));
+        }
+    }
+
+    fn get(&self, target: &Target, reply: Reply<Result<Arc<EndpointView>, NotFound>>) {
+        reply.send(self.find(target).map(|child| Arc::clone(&child.view)).ok_or(NotFound));
+    }
+
+    fn list(&self, labels: &Labels, reply: Reply<Vec<Arc<EndpointView>>>) {
+        let wanted = |view: &EndpointView| {
+            labels.iter().all(|label| view.identity_labels.get(&label.key) == Some(label))
+        };
+        let views = self.family.children.values().map(|child| &child.view);
+        reply.send(views.filter(|view| wanted(view)).cloned().collect());
+    }
+
+    fn policy_changed(
+        &mut self,
+        revision: u64,
+        touched: &BTreeSet<Arc<Labels>>,
+        restored: bool,
+        reply: Reply<()>,
+    ) {
+        let reason = Arc::from("policy rules updated");
+        let mut missing = BTreeSet::new();
+        let concerned = |child: &&mut Child| touched.contains(&child.view.identity_labels);
+        for child in self.family.children.values_mut().filter(concerned) {
+            child.trigger(Level::Rewrite, &reason);
+            if child.is_awaited() && child.view.realised.policy_revision < revision {
+                missing.insert(child.view.id);
+            }
+        }
+        if restored {
+            missing.extend(self.family.restoring.pending());
+        }
+        let all_known = !restored || self.family.restoring.known;
+        self.family.barriers.add(revision, missing, all_known, reply);
+    }
+
+    /// Whoever has that pod's labels, or is about to, hears of it.
+    fn pod_labels(&mut self, pod: &str, labels: &Labels) {
+        let is_meant = |spec: &EndpointSpec| spec.pod().as_deref() == Some(pod);
+        for child in self.family.children.values_mut().filter(|child| is_meant(&child.view.spec)) {
+            child.relabel(labels);
+        }
+        self.relabel_creations(is_meant, labels);
+    }
+
+    fn changed(&mut self, view: Arc<EndpointView>) {
+        self.family.barriers.seen(&view);
+        self.family.restoring.seen(&view);
+        let Some(child) = self.family.children.get_mut(&view.id) else { return };
+        child.view = view;
+        child.pay();
+    }
+
+    fn gone(&mut self, id: EndpointId) {
+        self.family.children.remove(&id);
+        self.family.numbers.free(id);
+        self.vanished.remove(&id);
+        self.family.barriers.gone(id);
+        self.family.restoring.gone(id);
+    }
+
+    /// Keeps what must wait for restored endpoints.
+    fn hold(&mut self, msg: EndpointsMsg) {
+        if self.held.len() < HELD_MAX {
+            return self.held.push(msg);
+        }
+        let text = "restored endpoints are not known yet; try again".to_owned();
+        match msg {
+            EndpointsMsg::Create { reply, .. } => {
+                reply.send(Err(super::CreateError::NotReady(text)));
+            }
+            EndpointsMsg::Delete { reply, .. } => reply.send(Err(DeleteError::NotReady(text))),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a change would lead an endpoint to another interface, which may be somebody else's.
+fn moves(child: &Child, patch: &Patch) -> bool {
+    let Some(wanted) = &patch.interface else { return false };
+    let own = &child.view.spec;
+    (wanted.ifindex != 0 && wanted.ifindex != own.ifindex)
+        || (!wanted.ifname.is_empty() && !own.ifname.is_empty() && wanted.ifname != own.ifname)
+}
+
+/// What to say of a deletion. One that met an end that was already under way has succeeded.
+fn deleted(answer: Result<u32, AskError>) -> Result<u32, DeleteError> {
+    match answer {
+        Ok(errors) => Ok(errors),
+        Err(AskError::Gone) => Ok(0),
+        Err(error) => Err(DeleteError::NotReady(format!("endpoint: {error}; try again"))),
+    }
+}
+
+/// Why an endpoint did not take a message.
+fn refusal(gone: bool) -> PatchError {
+    match gone {
+        true => PatchError::NotFound,
+        false => PatchError::Failed("too much is asked of this endpoint; try again".to_owned()),
+    }
+}
+
+/// Hands the family on to the next life.
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        self.heirloom.replace(std::mem::take(&mut self.family));
+    }
+}
+
+impl Behaviour for Endpoints {
+    type Msg = EndpointsMsg;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        // The round of the life before ended with it, and what it was told last may be lost.
+        if self.family.restoring.known {
+            self.sweep_later(cx);
+        }
+        let dead = |(&id, child): (&EndpointId, &Child)| (!child.address.is_alive()).then_some(id);
+        let dead: Vec<EndpointId> = self.family.children.iter().filter_map(dead).collect();
+        dead.into_iter().for_each(|id| self.gone(id));
+        self.resume_creations(cx);
+    }
+
+    fn handle(&mut self, msg: EndpointsMsg, cx: &mut Cx<'_, Self>) {
+        let early = !self.family.restoring.known
+            && matches!(msg, EndpointsMsg::Create { .. } | EndpointsMsg::Delete { .. });
+        if early {
+            return self.hold(msg);
+        }
+        match msg {
+            EndpointsMsg::Create { spec, sync, reply } => self.create(cx, *spec, sync, reply),
+            EndpointsMsg::Inspected(creation, answer) => self.inspected(cx, creation, answer),
+            EndpointsMsg::Labelled(creation, answer) => self.labelled(cx, creation, answer),
+            EndpointsMsg::Claimed(creation, answer) => self.claimed(cx, creation, answer),
+            EndpointsMsg::Patch { target, patch, reply } => self.patch(&target, patch, reply),
+            EndpointsMsg::Delete { target, reply } => self.delete(cx, &target, reply),
+            EndpointsMsg::Get { target, reply } => self.get(&target, reply),
+            EndpointsMsg::List { labels, reply } => self.list(&labels, reply),
+            EndpointsMsg::Regenerate { target, level, reason, reply } => {
+                self.regenerate(&target, level, reason, reply);
+            }
+            EndpointsMsg::PolicyChanged { revision, touched, restored, reply } => {
+                self.policy_changed(revision, &touched, restored, reply);
+            }
+            EndpointsMsg::Restore { endpoints, withheld, reply } => {
+                self.restore(cx, endpoints, &withheld, reply);
+            }
+            EndpointsMsg::RegenerateRestored { reply } => self.regenerate_restored(reply),
+            EndpointsMsg::PodLabels { pod, labels } => self.pod_labels(&pod, &labels),
+            EndpointsMsg::Changed(view) => self.changed(view),
+            EndpointsMsg::Gone(id) => self.gone(id),
+            EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),
+            EndpointsMsg::Sweep => self.sweep(cx),
+            EndpointsMsg::Swept(answer) => self.swept(cx, answer),
+        }
+    }
+
+    fn observe(&self) -> Observed {
+        let mut endpoints = BTreeMap::new();
+        for child in self.family.children.values() {
+            *endpoints.entry(child.view.state.name()).or_default() += 1;
+        }
+        Observed {
+            endpoints,
+            creating: self.family.creating.len(),
+            held: self.held.len(),
+            restored: self.family.restoring.known,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+use std::collections::BTreeSet;
+
+use crate::{endpoint::EndpointView, host::Reply, model::EndpointId};
+
+/// Somebody who waits until every programmed endpoint shows a policy revision.
+pub(super) struct Barrier {
+    revision: u64,
+    missing: BTreeSet<EndpointId>,
+    /// Whether those that are waited for are all known.
+    all_known: bool,
+    reply: Reply<()>,
+}
+
+/// Everyone who waits so.
+#[derive(Default)]
+pub(super) struct Barriers(Vec<Barrier>);
+
+impl Barriers {
+    /// Waits for those. If restored endpoints are yet to be known, it waits for these too.
+    pub(super) fn add(
+        &mut self,
+        revision: u64,
+        missing: BTreeSet<EndpointId>,
+        all_known: bool,
+        reply: Reply<()>,
+    ) {
+        self.0.push(Barrier { revision, missing, all_known, reply });
+        self.answer();
+    }
+
+    /// Restored endpoints are known.
+    pub(super) fn restored(&mut self, endpoints: &BTreeSet<EndpointId>) {
+        for barrier in self.0.iter_mut().filter(|barrier| !barrier.all_known) {
+            barrier.missing.extend(endpoints);
+            barrier.all_known = true;
+        }
+        self.answer();
+    }
+
+    /// An endpoint changed: those whom it was the last to satisfy are answered.
+    pub(super) fn seen(&mut self, view: &EndpointView) {
+        self.strike(view.id, |barrier| view.realised.policy_revision >= barrier.revision);
+    }
+
+    /// An endpoint is gone: nobody waits for it any more.
+    pub(super) fn gone(&mut self, id: EndpointId) {
+        self.strike(id, |_| true);
+    }
+
+    fn strike(&mut self, id: EndpointId, done: impl Fn(&Barrier) -> bool) {
+        for barrier in &mut self.0 {
+            if done(barrier) {
+                barrier.missing.remove(&id);
+            }
+        }
+        self.answer();
+    }
+
+    fn answer(&mut self) {
+        let is_over = |barrier: &mut Barrier| {
+            barrier.reply.is_closed() || (barrier.missing.is_empty() && barrier.all_known)
+        };
+        for barrier in self.0.extract_if(.., is_over) {
+            barrier.reply.send(());
+        }
+    }
+}

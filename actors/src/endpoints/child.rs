@@ -1,0 +1,77 @@
+use std::sync::Arc;
+
+use super::Level;
+use crate::{
+    endpoint::{EndpointMsg, EndpointView, State},
+    host::Ref,
+    model::Labels,
+};
+
+/// An endpoint as its supervisor knows it.
+pub(super) struct Child {
+    pub(super) address: Ref<EndpointMsg>,
+    pub(super) view: Arc<EndpointView>,
+    owed: Owed,
+}
+
+/// What its full mailbox handed back.
+#[derive(Default)]
+struct Owed {
+    restore: bool,
+    trigger: Option<(Level, Arc<str>)>,
+    labels: Option<Labels>,
+}
+
+impl Child {
+    pub(super) fn new(address: Ref<EndpointMsg>, view: Arc<EndpointView>) -> Self {
+        Self { address, view, owed: Owed::default() }
+    }
+
+    /// Tells it to build; what its full mailbox hands back is owed to it.
+    pub(super) fn trigger(&mut self, level: Level, reason: &Arc<str>) {
+        let reason = Arc::clone(reason);
+        let waiting = Vec::new();
+        let msg = EndpointMsg::Regenerate { level, reason: Arc::clone(&reason), waiting };
+        if self.address.tell(msg).is_err() {
+            let before = self.owed.trigger.as_ref().map(|(level, _)| *level);
+            let level = before.map_or(level, |before| before.max(level));
+            self.owed.trigger = Some((level, reason));
+        }
+    }
+
+    /// Tells it its labels.
+    pub(super) fn relabel(&mut self, labels: &Labels) {
+        let told = self.address.tell(EndpointMsg::Labels(labels.clone()));
+        self.owed.labels = told.is_err().then(|| labels.clone());
+    }
+
+    /// Tells it to come back from an earlier life.
+    pub(super) fn restore(&mut self) {
+        self.owed.restore = self.address.tell(EndpointMsg::RegenerateAfterRestore).is_err();
+    }
+
+    /// Tells it what it is owed.
+    pub(super) fn pay(&mut self) {
+        let Owed { restore, trigger, labels } = std::mem::take(&mut self.owed);
+        if restore {
+            self.restore();
+        }
+        if let Some(labels) = labels {
+            self.relabel(&labels);
+        }
+        if let Some((level, reason)) = trigger {
+            self.trigger(level, &reason);
+        }
+    }
+
+    /// Whether a change of policy waits for this endpoint: it is programmed, or is being so with a
+    /// policy that may be older. One that has no identity yet denies everything, and its first
+    /// build will know the change; a restored one may itself wait for the change's author.
+    pub(super) fn is_awaited(&self) -> bool {
+        match self.view.state {
+            State::Ready => self.view.realised.policy_revision > 0,
+            State::WaitingToRegenerate | State::Regenerating => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! How an endpoint comes to be: checked, labelled, its addresses claimed, spawned.
+
+use std::{collections::VecDeque, net::IpAddr, rc::Rc, sync::Arc, time::Duration};
+
+use super::{CreateError, Endpoints, EndpointsMsg, check::inspect, child::Child};
+use crate::{
+    endpoint::{Endpoint, EndpointMsg, EndpointSpec, EndpointView, State},
+    host::{AskError, Cx, Reply},
+    ipam::{IpamError, IpamMsg},
+    model::{EndpointId, Labels},
+    ports::{KernelDone, KernelJob, KernelOp},
+    workloads::WorkloadsMsg,
+};
+
+/// How long another supervisor may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Answer = Reply<Result<Arc<EndpointView>, CreateError>>;
+
+/// An endpoint that is about to be.
+pub(super) struct Creating {
+    pub(super) id: EndpointId,
+    pub(super) spec: EndpointSpec,
+    sync: bool,
+    reply: Answer,
+    /// Labels that the caller said.
+    own_labels: Labels,
+    /// Its pod's labels are known.
+    labelled: bool,
+    unclaimed: VecDeque<IpAddr>,
+    claimed: Vec<IpAddr>,
+    /// How often the supervisor crashed meanwhile.
+    crashes: u32,
+}
+
+/// How many crashes of the supervisor a creation survives: it may be their cause.
+const CRASHES_MAX: u32 = 2;
+
+impl Creating {
+    /// What the caller said itself goes before what the cluster says.
+    fn label(&mut self, mut labels: Labels) {
+        for label in self.own_labels.iter() {
+            labels.insert(label.clone());
+        }
+        self.spec.labels = labels;
+        self.labelled = true;
+    }
+}
+
+impl Endpoints {
+    pub(super) fn create(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        spec: EndpointSpec,
+        sync: bool,
+        reply: Answer,
+    ) {
+        let id = match self.check(&spec) {
+            Ok(id) => id,
+            Err(error) => return reply.send(Err(error)),
+        };
+        self.family.creations += 1;
+        let creation = self.family.creations;
+        let unclaimed = spec.addresses.iter().collect();
+        let creating = Creating {
+            id,
+            own_labels: spec.labels.clone(),
+            labelled: spec.pod_name.is_empty(),
+            spec,
+            sync,
+            reply,
+            unclaimed,
+            claimed: Vec::new(),
+            crashes: 0,
+        };
+        self.family.creating.insert(creation, creating);
+        self.inspect(cx, creation);
+    }
+
+    /// Looks at its interface. One that is not what the caller says would not be found again after
+    /// a restart, or is none of a pod's.
+    fn inspect(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
+        let Some(creating) = self.family.creating.get(&creation) else { return };
+        let ifindex = creating.spec.ifindex;
+        let why = format!("interface number {ifindex}");
+        let seen = move |answer| EndpointsMsg::Inspected(creation, answer);
+        let reply = cx.expect("kernel", PATIENCE, why, seen);
+        let ops = vec![KernelOp::ReadLink { ifindex }];
+        self.peers.kernel.submit(KernelJob { ops }, reply);
+    }
+
+    pub(super) fn inspected(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        creation: u64,
+        answer: Result<KernelDone, AskError>,
+    ) {
+        let Some(creating) = self.family.creating.get(&creation) else { return };
+        match inspect(&creating.spec, answer) {
+            Ok(()) => self.ask_labels(cx, creation),
+            Err(error) => self.abandon(creation, Some(error)),
+        }
+    }
+
+    /// Goes on with what was under way when the life before crashed.
+    pub(super) fn resume_creations(&mut self, cx: &mut Cx<'_, Self>) {
+        let creations: Vec<u64> = self.family.creating.keys().copied().collect();
+        for creation in creations {
+            let Some(creating) = self.family.creating.get_mut(&creation) else { continue };
+            creating.crashes += 1;
+            if creating.crashes > CRASHES_MAX {
+                let error = "the agent's supervisor of endpoints crashes over it".to_owned();
+                self.abandon(creation, Some(CreateError::Failed(error)));
+            } else {
+                self.inspect(cx, creation);
+            }
+        }
+    }
+
+    fn ask_labels(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
+        let Some(creating) = self.family.creating.get(&creation) else { return };
+        if creating.labelled {
+            return self.claim(cx, creation);
+        }
+        let (namespace, pod) = (creating.spec.namespace.clone(), creating.spec.pod_name.clone());
+        let workloads = self.workloads.clone();
+        cx.ask(
+            &workloads,
+            PATIENCE,
+            format!("labels of pod {namespace}/{pod}"),
+            |reply| WorkloadsMsg::LabelsOf { namespace, pod, reply },
+            move |answer| EndpointsMsg::Labelled(creation, answer),
+        );
+    }
+
+    pub(super) fn labelled(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        creation: u64,
+        answer: Result<Labels, AskError>,
+    ) {
+        let labels = match answer {
+            Ok(labels) => labels,
+            Err(error) => {
+                let error = format!("the labels of its pod are not known yet ({error}); try again");
+                return self.abandon(creation, Some(CreateError::NotReady(error)));
+            }
+        };
+        if let Some(creating) = self.family.creating.get_mut(&creation) {
+            creating.label(labels);
+        }
+        self.claim(cx, creation);
+    }
+
+    /// The labels of a pod changed while its endpoint is being made.
+    pub(super) fn relabel_creations(
+        &mut self,
+        is_meant: impl Fn(&EndpointSpec) -> bool,
+        labels: &Labels,
+    ) {
+        let meant = |creating: &&mut Creating| creating.labelled && is_meant(&creating.spec);
+        for creating in self.family.creating.values_mut().filter(meant) {
+            creating.label(labels.clone());
+        }
+    }
+
+    fn claim(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
+        let Some(creating) = self.family.creating.get(&creation) else { return };
+        let Some(&address) = creating.unclaimed.front() else { return self.spawn(cx, creation) };
+        let owner = creating.spec.pod().unwrap_or_else(|| format!("endpoint {}", creating.id));
+        let peers = Rc::clone(&self.peers);
+        cx.ask(
+            &peers.ipam,
+            PATIENCE,
+            format!("address {address}"),
+            |reply| IpamMsg::Claim { address, owner, reply },
+            move |answer| EndpointsMsg::Claimed(creation, answer),
+        );
+    }
+
+    pub(super) fn claimed(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        creation: u64,
+        answer: Result<Result<(), IpamError>, AskError>,
+    ) {
+        let error = match answer {
+            Ok(Ok(())) => None,
+            Ok(Err(error @ IpamError::InUse { .. })) => Some(CreateError::InUse(error.to_string())),
+            Ok(Err(error)) => Some(CreateError::Invalid(error.to_string())),
+            Err(error) => Some(CreateError::Failed(format!("IPAM: {error}"))),
+        };
+        match error {
+            None => {
+                if let Some(creating) = self.family.creating.get_mut(&creation) {
+                    creating.claimed.extend(creating.unclaimed.pop_front());
+                }
+                self.claim(cx, creation);
+            }
+            Some(error) => self.abandon(creation, Some(error)),
+        }
+    }
+
+    /// Gives back what a failed creation had.
+    pub(super) fn abandon(&mut self, creation: u64, error: Option<CreateError>) {
+        let Some(creating) = self.family.creating.remove(&creation) else { return };
+        self.family.numbers.free(creating.id);
+        for address in creating.claimed {
+            let reply = Reply::to(|_| {});
+            if let Err(refused) = self.peers.ipam.tell(IpamMsg::Release { address, reply }) {
+                tracing::warn!(%address, %refused, "address not released");
+            }
+        }
+        if let Some(error) = error {
+            creating.reply.send(Err(error));
+        }
+    }
+
+    fn spawn(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
+        let Some(creating) = self.family.creating.remove(&creation) else { return };
+        let Creating { id, spec, sync, reply, .. } = creating;
+        let view = seed_view(id, &spec, State::WaitingForIdentity);
+        let maker = Endpoint::maker(Rc::clone(&self.peers), id, spec);
+        let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
+        let waits = if sync {
+            Some(reply)
+        } else {
+            reply.send(Ok(Arc::clone(&view)));
+            None
+        };
+        // A new mailbox is empty.
+        let _ = address.tell(EndpointMsg::Begin { reply: waits });
+        self.family.children.insert(id, Child::new(address, view));
+    }
+}
+
+/// How an endpoint looks before it has said anything of itself.
+pub(super) fn seed_view(id: EndpointId, spec: &EndpointSpec, state: State) -> Arc<EndpointView> {
+    Arc::new(EndpointView {
+        id,
+        state,
+        failing: false,
+        spec: Arc::new(spec.clone()),
+        identity: crate::model::IdentityId::INIT,
+        identity_labels: Arc::default(),
+        info_labels: Arc::default(),
+        user_labels: Default::default(),
+        options: Arc::default(),
+        realised: Arc::default(),
+        log: Vec::new(),
+        builds: 0,
+        failures: 0,
+        last_error: None,
+        since: crate::ports::Time::default(),
+    })
+}

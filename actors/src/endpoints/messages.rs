@@ -1,0 +1,286 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    endpoint::{EndpointSpec, EndpointView},
+    host::{AskError, Lane, Message, Reply},
+    ipam::IpamError,
+    model::{EndpointId, IdentityId, Labels},
+    ports::{Attachment, ConfigRow, KernelDone, LxcRow},
+};
+
+/// How much of an endpoint is built again. A higher level includes the lower ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Check and attach the programs again.
+    Load,
+    /// Also build policy and configuration anew, aside, and flip.
+    Rewrite,
+    /// Also load a fresh generation of the programs.
+    Rebuild,
+}
+
+/// Which endpoint is meant, by any of the prefixes of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `cilium-local:` or a bare number.
+    Id(EndpointId),
+    /// `container-id:`
+    ContainerId(String),
+    /// `container-name:`
+    ContainerName(String),
+    /// `cni-attachment-id:`, `CONTAINER:INTERFACE`
+    AttachmentId(String),
+    /// `pod-name:` and `cep-name:`, `namespace/pod`
+    Pod(String),
+    /// `ipv4:` and `ipv6:`
+    Address(IpAddr),
+}
+
+/// There is no such endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("endpoint not found")]
+pub struct NotFound;
+
+/// Why an endpoint was not made or not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// What was asked cannot be: HTTP 400.
+    #[error("{0}")]
+    Invalid(String),
+    /// A number, address or attachment is taken: HTTP 400, as Cilium answers.
+    #[error("{0}")]
+    InUse(String),
+    /// Too many at once: HTTP 429.
+    #[error("{0}")]
+    TooMany(String),
+    /// It was made, but could not be programmed, and was taken down again: HTTP 500.
+    #[error("{0}")]
+    Failed(String),
+    /// The agent is not ready to make endpoints yet: HTTP 503.
+    #[error("{0}")]
+    NotReady(String),
+}
+
+/// Why an endpoint was not deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteError {
+    /// There is none: HTTP 404.
+    #[error("endpoint not found")]
+    NotFound,
+    /// Restored endpoints are not all known yet: HTTP 503.
+    #[error("{0}")]
+    NotReady(String),
+}
+
+/// A change of a living endpoint; `None` leaves a thing as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Patch {
+    /// New labels from the orchestrator.
+    pub labels: Option<Labels>,
+    /// Labels that its user wants added.
+    pub custom: Option<Labels>,
+    /// Labels that its user wants ignored.
+    pub disabled: Option<Labels>,
+    /// Options by Cilium's names.
+    pub options: Option<BTreeMap<String, i64>>,
+    /// New facts of the interface: name, number, addresses of it.
+    pub interface: Option<EndpointSpec>,
+}
+
+/// An endpoint that was found on disk or in the kernel.
+#[derive(Clone, Debug)]
+pub struct RestoredEndpoint {
+    /// Its number.
+    pub id: EndpointId,
+    /// What it was made of.
+    pub spec: EndpointSpec,
+    /// Its identity before.
+    pub identity: IdentityId,
+    /// The labels of that identity.
+    pub identity_labels: Labels,
+    /// Labels that its user added, and those that its user disabled.
+    pub user_labels: (Labels, Labels),
+    /// Its options.
+    pub options: BTreeMap<String, i64>,
+    /// Its configuration row, if the kernel has one.
+    pub config: Option<ConfigRow>,
+    /// Its local address rows that the kernel has.
+    pub lxc: BTreeMap<IpAddr, LxcRow>,
+    /// What runs at its hooks.
+    pub attachment: Attachment,
+    /// Its addresses that are routed to its interface.
+    pub routes: Vec<IpAddr>,
+    /// Whether its own record is in the kernel as it should be.
+    pub recorded: bool,
+    /// Whether its policy map is pinned by name.
+    pub policy_pinned: bool,
+    /// Whether its interface is up.
+    pub link_up: bool,
+    /// Whether its state file is whole and current.
+    pub on_disk: bool,
+}
+
+/// What the supervisor of endpoints can be told.
+pub enum EndpointsMsg {
+    /// Make an endpoint; answered when it is built if `sync`, else when it is accepted.
+    Create {
+        /// What it is made of.
+        spec: Box<EndpointSpec>,
+        /// Answer only when the datapath does what is wanted.
+        sync: bool,
+        /// Where the answer goes.
+        reply: Reply<Result<Arc<EndpointView>, CreateError>>,
+    },
+    /// Change an endpoint.
+    Patch {
+        /// Which.
+        target: Target,
+        /// The change.
+        patch: Box<Patch>,
+        /// Where the answer goes, once the change is in force.
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    },
+    /// Delete an endpoint; answered with the number of things that could not be cleaned up.
+    Delete {
+        /// Which.
+        target: Target,
+        /// Where the answer goes.
+        reply: Reply<Result<u32, DeleteError>>,
+    },
+    /// Show one endpoint.
+    Get {
+        /// Which.
+        target: Target,
+        /// Where the answer goes.
+        reply: Reply<Result<Arc<EndpointView>, NotFound>>,
+    },
+    /// Show all endpoints that have all these labels, by number.
+    List {
+        /// Labels that are wanted; empty is all.
+        labels: Labels,
+        /// Where the answer goes.
+        reply: Reply<Vec<Arc<EndpointView>>>,
+    },
+    /// Build an endpoint again.
+    Regenerate {
+        /// Which.
+        target: Target,
+        /// How much of it.
+        level: Level,
+        /// Why, for its log.
+        reason: Arc<str>,
+        /// Where the answer goes, once it is built.
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    },
+    /// The policy of endpoints with these labels changed: they look again. Answered when every
+    /// one of them that is programmed shows at least that revision.
+    PolicyChanged {
+        /// The revision.
+        revision: u64,
+        /// Identity labels of those whom it concerns.
+        touched: BTreeSet<Arc<Labels>>,
+        /// Whether restored endpoints, which enforce what an earlier life wrote, are waited for.
+        restored: bool,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
+    /// From the restore supervisor: take these over. Answered when all are spawned.
+    Restore {
+        /// The endpoints.
+        endpoints: Vec<RestoredEndpoint>,
+        /// Numbers that are not to be used until what is left of them is removed: each is then
+        /// reported as [`EndpointsMsg::Gone`].
+        withheld: BTreeSet<EndpointId>,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
+    /// From the restore supervisor: addresses are reserved, policy is read, go. Answered with
+    /// each endpoint's outcome once all have settled.
+    RegenerateRestored {
+        /// Where the answer goes.
+        reply: Reply<BTreeMap<EndpointId, Result<(), Arc<str>>>>,
+    },
+    /// From the workloads: a pod's labels changed.
+    PodLabels {
+        /// `namespace/pod`
+        pod: String,
+        /// Its labels now.
+        labels: Labels,
+    },
+    /// From the kernel: the interface of a creation under way.
+    Inspected(u64, Result<KernelDone, AskError>),
+    /// From the workloads: the labels of the pod of a creation under way.
+    Labelled(u64, Result<Labels, AskError>),
+    /// From IPAM: whether the addresses of a creation under way may be had.
+    Claimed(u64, Result<Result<(), IpamError>, AskError>),
+    /// From an endpoint: this is how it looks now.
+    Changed(Arc<EndpointView>),
+    /// From an endpoint: it is gone.
+    Gone(EndpointId),
+    /// Time to compare the kernel with what was written, and to look for vanished interfaces.
+    Sweep,
+    /// How the deletion of an endpoint went, for who asked.
+    Deleted {
+        /// Who asked.
+        reply: Reply<Result<u32, DeleteError>>,
+        /// The endpoint's answer.
+        answer: Result<u32, AskError>,
+    },
+    /// What the sweep saw.
+    Swept(Result<KernelDone, AskError>),
+}
+
+/// Why an endpoint was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// There is none: HTTP 404.
+    #[error("endpoint not found")]
+    NotFound,
+    /// What was asked cannot be: HTTP 400.
+    #[error("{0}")]
+    Invalid(String),
+    /// It could not be built: HTTP 500.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Message for EndpointsMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "Create",
+            Self::Patch { .. } => "Patch",
+            Self::Delete { .. } => "Delete",
+            Self::Get { .. } => "Get",
+            Self::List { .. } => "List",
+            Self::Regenerate { .. } => "Regenerate",
+            Self::PolicyChanged { .. } => "PolicyChanged",
+            Self::Restore { .. } => "Restore",
+            Self::RegenerateRestored { .. } => "RegenerateRestored",
+            Self::PodLabels { .. } => "PodLabels",
+            Self::Inspected(..) => "Inspected",
+            Self::Labelled(..) => "Labelled",
+            Self::Claimed(..) => "Claimed",
+            Self::Changed(_) => "Changed",
+            Self::Gone(_) => "Gone",
+            Self::Sweep => "Sweep",
+            Self::Deleted { .. } => "Deleted",
+            Self::Swept(_) => "Swept",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Create { .. } | Self::Patch { .. } | Self::Delete { .. } => Lane::Request,
+            Self::Get { .. } | Self::List { .. } | Self::Regenerate { .. } => Lane::Request,
+            Self::PolicyChanged { .. } | Self::PodLabels { .. } => Lane::Regeneration,
+            _ => Lane::Control,
+        }
+    }
+}

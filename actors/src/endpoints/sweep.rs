@@ -1,0 +1,92 @@
+//! The supervisor's round: what the kernel shows against what was written, and vanished interfaces.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use super::{Endpoints, EndpointsMsg, Schedule, child::Child};
+use crate::{
+    endpoint::{EndpointMsg, State},
+    host::{AskError, Cx, Reply},
+    model::EndpointId,
+    ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, KernelSnapshot},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Endpoints {
+    /// Sets the time of the next look; none if looking is switched off.
+    pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
+        let Schedule { sweep, collect, .. } = self.schedule;
+        if let Some(wait) = [sweep, collect].into_iter().filter(|span| !span.is_zero()).min() {
+            cx.after(wait, EndpointsMsg::Sweep);
+        }
+    }
+
+    pub(super) fn sweep(&mut self, cx: &mut Cx<'_, Self>) {
+        self.sweep_later(cx);
+        for child in self.family.children.values_mut() {
+            child.pay();
+        }
+        if self.sweeping || self.family.children.is_empty() {
+            return;
+        }
+        self.sweeping = true;
+        self.looked = cx.now();
+        let reply = cx.expect("kernel", PATIENCE, "a look at the kernel", EndpointsMsg::Swept);
+        self.peers.kernel.submit(KernelJob { ops: vec![KernelOp::Snapshot] }, reply);
+    }
+
+    pub(super) fn swept(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
+        self.sweeping = false;
+        let snapshot = match answer {
+            Ok(KernelDone { outcomes, failed: None }) => outcomes.into_iter().next(),
+            Ok(KernelDone { failed: Some((_, error)), .. }) => {
+                tracing::warn!(%error, "the kernel could not be compared");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the kernel could not be compared");
+                None
+            }
+        };
+        let Some(KernelOutcome::Snapshot(snapshot)) = snapshot else { return };
+        let snapshot: Arc<KernelSnapshot> = Arc::from(snapshot);
+        let audited = !self.schedule.sweep.is_zero();
+        for child in self.family.children.values().filter(|_| audited) {
+            // One that is busy is compared the next time.
+            let snapshot = Arc::clone(&snapshot);
+            let _ = child.address.tell(EndpointMsg::Audit { snapshot, asked: self.looked });
+        }
+        let Schedule { collect, .. } = self.schedule;
+        if !collect.is_zero() && cx.now().since(self.collected) >= collect {
+            self.collected = cx.now();
+            self.collect(&snapshot);
+        }
+    }
+
+    /// Removes endpoints whose interface is gone for the second time.
+    fn collect(&mut self, snapshot: &KernelSnapshot) {
+        let gone: BTreeSet<EndpointId> = self
+            .family
+            .children
+            .iter()
+            .filter(|(_, child)| child.view.state == State::Ready && !has_link(child, snapshot))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in gone.intersection(&self.vanished) {
+            if let Some(child) = self.family.children.get(id) {
+                tracing::warn!(endpoint = %id, "interface is gone; endpoint is removed");
+                let _ = child.address.tell(EndpointMsg::Delete { reply: Reply::to(|_| {}) });
+            }
+        }
+        self.vanished = gone;
+    }
+}
+
+/// Whether the endpoint's interface still is: by number and, where it is known, by name.
+fn has_link(child: &Child, snapshot: &KernelSnapshot) -> bool {
+    let spec = &child.view.spec;
+    snapshot
+        .links
+        .get(&spec.ifindex)
+        .is_some_and(|link| spec.ifname.is_empty() || link.name == spec.ifname)
+}

@@ -1,0 +1,43 @@
+//! The actor runtime.
+//!
+//! Objective: one owner for each piece of state, every message traced, every wait registered, a
+//! crash that costs one handler call, and the same code run by production and by a simulator.
+//! Non-objective: parallelism. All cells live on one thread, which is faster than two and
+//! deterministic; what blocks or computes for long lives behind a [port](crate::ports).
+//!
+//! A [`Behaviour`] is state plus `handle`. A cell gives it a bounded [mailbox](Lane), a crash
+//! policy and a trace; a [`Ref`] is its address. A [`Driver`] says when a cell runs: actix in
+//! production ([`ActixDriver`]), step by step in a [`Universe`].
+
+mod actix_driver;
+mod beat;
+mod behaviour;
+mod cell;
+mod context;
+mod driver;
+mod envelope;
+mod mailbox;
+mod recorder;
+mod reference;
+mod reply;
+mod system;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod universe;
+mod waits;
+
+pub use actix_driver::ActixDriver;
+pub use beat::{Beat, Handling};
+pub use behaviour::{Absorbed, Behaviour, Lane, Message};
+pub use cell::{CellId, CellInfo};
+pub use context::Cx;
+pub use driver::Driver;
+pub use envelope::{EnvelopeId, Header, Outcome};
+pub use recorder::{NoRecorder, Record, Recorder, RingRecorder, RootId};
+pub use reference::{Full, Ref};
+pub use reply::{Answer, AskError, Reply};
+pub use system::Host;
+pub use timers::TimerId;
+pub use universe::{Universe, VirtualClock};
+pub use waits::{Wait, WaitCycle, WaitId, Waits, Whom};

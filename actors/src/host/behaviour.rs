@@ -1,0 +1,61 @@
+use serde::Serialize;
+
+use super::Cx;
+
+/// What an actor does: pure state, and what it makes of each message.
+pub trait Behaviour: Sized + 'static {
+    /// What it can be told.
+    type Msg: Message;
+    /// What it shows of itself, to tests and to people.
+    type Observed: Serialize;
+
+    /// Called before the first message, and again after a crash with a behaviour made anew.
+    fn started(&mut self, _cx: &mut Cx<'_, Self>) {}
+
+    /// Handles one message. Never waits: what it waits for comes back as a message.
+    fn handle(&mut self, msg: Self::Msg, cx: &mut Cx<'_, Self>);
+
+    /// The state that may be seen from outside.
+    fn observe(&self) -> Self::Observed;
+}
+
+/// What becomes of a message that meets one of its kind still waiting.
+pub enum Absorbed<M> {
+    /// The waiting one now stands for both.
+    Yes,
+    /// Both are wanted: the new one is handed back to be queued.
+    No(M),
+}
+
+/// One thing an actor can be told.
+pub trait Message: 'static {
+    /// Its name in traces.
+    fn kind(&self) -> &'static str;
+
+    /// How soon it is handled.
+    fn lane(&self) -> Lane {
+        Lane::Control
+    }
+
+    /// Lets a waiting message of the same lane stand for a new one as well.
+    fn absorb(&mut self, incoming: Self) -> Absorbed<Self>
+    where
+        Self: Sized,
+    {
+        Absorbed::No(incoming)
+    }
+}
+
+/// Lanes of a mailbox, first to last. Order is kept within a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lane {
+    /// Answers that the actor itself asked for; bounded by its open asks, never refused.
+    Answer,
+    /// Life and death: stop, delete, observe.
+    Control,
+    /// What a person or a new pod waits for: CNI and REST.
+    Request,
+    /// Regeneration and everything that can wait.
+    Regeneration,
+}

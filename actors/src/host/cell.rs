@@ -1,0 +1,309 @@
+use std::{
+    any::Any,
+    cell::RefCell,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::{Rc, Weak},
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    Behaviour, Cx, Header, Host, Lane, Message, Outcome, Record, Ref,
+    envelope::Envelope,
+    mailbox::{Mailbox, Put},
+    reference::Inbox,
+    system::Current,
+};
+use crate::ports::Time;
+
+/// How long a cell rests after a crash: nothing, then twice as long each time, while crashes
+/// follow each other within [`CRASH_MEMORY`].
+const CRASH_REST_FIRST: Duration = Duration::from_millis(100);
+const CRASH_REST_MAX: Duration = Duration::from_secs(30);
+const CRASH_MEMORY: Duration = Duration::from_secs(60);
+const CRASHES_WITHOUT_REST: u32 = 3;
+
+/// Number of a cell, counted from 1 for each life of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct CellId(pub u32);
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cell {}", self.0)
+    }
+}
+
+/// What a cell shows of itself, whatever its behaviour.
+#[derive(Clone, Debug, Serialize)]
+pub struct CellInfo {
+    /// Its number.
+    pub id: CellId,
+    /// Its name.
+    pub name: String,
+    /// Who spawned it.
+    pub parent: Option<CellId>,
+    /// Messages that wait in its mailbox.
+    pub waiting: usize,
+    /// Messages it handled.
+    pub handled: u64,
+    /// Messages its mailbox refused.
+    pub refused: u64,
+    /// Time that messages spent in its mailbox, all together.
+    pub waited: Duration,
+    /// Time it spent in handlers, all together.
+    pub busy: Duration,
+    /// How often it crashed.
+    pub crashes: u32,
+    /// What the last crash said.
+    pub last_crash: Option<String>,
+}
+
+/// A cell without its type.
+pub(super) trait AnyCell {
+    /// Handles one message; whether there may be more.
+    fn run_one(&self) -> bool;
+    fn info(&self) -> CellInfo;
+    fn observe(&self) -> Option<serde_json::Value>;
+}
+
+/// A behaviour with its mailbox, its crash policy and its trace.
+pub(super) struct Cell<B: Behaviour> {
+    host: Host,
+    id: CellId,
+    name: String,
+    parent: Option<CellId>,
+    me: Ref<B::Msg>,
+    mailbox: RefCell<Mailbox<B::Msg>>,
+    behaviour: RefCell<Option<B>>,
+    make: RefCell<Box<dyn FnMut() -> B>>,
+    tally: RefCell<Tally>,
+}
+
+#[derive(Default)]
+struct Tally {
+    handled: u64,
+    refused: u64,
+    waited: Duration,
+    busy: Duration,
+    crashes: u32,
+    crashes_in_a_row: u32,
+    last_crash: Option<String>,
+    crashed_at: Time,
+    resting: bool,
+}
+
+impl<B: Behaviour> Cell<B> {
+    pub(super) fn new(
+        host: Host,
+        id: CellId,
+        name: String,
+        parent: Option<CellId>,
+        capacity: usize,
+        make: Box<dyn FnMut() -> B>,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|me: &Weak<Self>| Self {
+            host,
+            id,
+            name,
+            parent,
+            me: Ref::new(id, me.clone()),
+            mailbox: RefCell::new(Mailbox::new(capacity)),
+            behaviour: RefCell::new(None),
+            make: RefCell::new(make),
+            tally: RefCell::default(),
+        })
+    }
+
+    pub(super) fn me(&self) -> &Ref<B::Msg> {
+        &self.me
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn trace(&self, header: Header, started: Time, outcome: Outcome) {
+        self.host.record(Record::Message { header, started, ended: self.host.now(), outcome });
+    }
+
+    /// Calls into the behaviour, made first if there is none; whether it wants to stop.
+    fn call(&self, act: impl FnOnce(&mut B, &mut Cx<'_, B>)) -> Result<bool, String> {
+        catch_unwind(AssertUnwindSafe(|| {
+            let mut stop = false;
+            let mut cx = Cx { host: &self.host, me: &self.me, stop: &mut stop };
+            let mut place = self.behaviour.borrow_mut();
+            let behaviour = match place.as_mut() {
+                Some(behaviour) => behaviour,
+                None => {
+                    let behaviour = place.insert((self.make.borrow_mut())());
+                    behaviour.started(&mut cx);
+                    behaviour
+                }
+            };
+            act(behaviour, &mut cx);
+            stop
+        }))
+        .map_err(|panic| words(panic.as_ref()))
+    }
+
+    fn crashed(&self, kind: &'static str, cause: String) {
+        let now = self.host.now();
+        tracing::error!(cell = %self.name, message = kind, %cause, "handler panicked; actor restarted");
+        self.host.record(Record::Crash { cell: self.id, kind, cause: &cause, at: now });
+        let broken = self.behaviour.borrow_mut().take();
+        // Dropping it answers whom it owed an answer; its own drop must not take the host along.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+        let rest = {
+            let mut tally = self.tally.borrow_mut();
+            let recent = now.since(tally.crashed_at) < CRASH_MEMORY;
+            tally.crashes += 1;
+            tally.crashes_in_a_row = if recent { tally.crashes_in_a_row + 1 } else { 1 };
+            tally.crashed_at = now;
+            tally.last_crash = Some(cause);
+            let over = tally.crashes_in_a_row.saturating_sub(CRASHES_WITHOUT_REST);
+            tally.resting = over > 0;
+            tally.resting.then(|| CRASH_REST_MAX.min(CRASH_REST_FIRST * 2u32.pow(over.min(10))))
+        };
+        match rest {
+            None => self.host.ring(self.id),
+            Some(rest) => {
+                let me = self.me.clone();
+                self.host.at(now + rest, move || me.wake());
+            }
+        }
+    }
+
+    fn discard_all(&self) {
+        while let Some(envelope) = self.take() {
+            self.trace(envelope.header, self.host.now(), Outcome::Discarded);
+        }
+    }
+
+    fn take(&self) -> Option<Envelope<B::Msg>> {
+        self.mailbox.borrow_mut().take()
+    }
+
+    /// Handles a message, or only brings the behaviour to life if there is none.
+    fn handle(&self, envelope: Option<Envelope<B::Msg>>) {
+        let header = envelope.as_ref().map(|envelope| envelope.header);
+        let started = self.host.now();
+        let current = header.map_or_else(Current::default, |header| Current {
+            cell: Some(self.id),
+            envelope: header.id,
+            root: header.root,
+        });
+        let current = Current { cell: Some(self.id), ..current };
+        self.host.handling(&self.name, header.map_or("", |header| header.kind), started);
+        let called = self.host.within(current, || {
+            self.call(|behaviour, cx| {
+                if let Some(envelope) = envelope {
+                    behaviour.handle(envelope.msg, cx);
+                }
+            })
+        });
+        self.host.handled();
+        let outcome = if called.is_ok() { Outcome::Handled } else { Outcome::Crashed };
+        if let Some(header) = header {
+            let mut tally = self.tally.borrow_mut();
+            tally.handled += 1;
+            tally.waited += started.since(header.enqueued);
+            tally.busy += self.host.now().since(started);
+            drop(tally);
+            self.trace(header, started, outcome);
+        }
+        match called {
+            Ok(false) => {}
+            Ok(true) => {
+                self.discard_all();
+                self.host.forget(self.id);
+            }
+            Err(cause) => self.crashed(header.map_or("started", |header| header.kind), cause),
+        }
+    }
+}
+
+impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
+    fn put(&self, lane: Lane, msg: B::Msg) -> Result<(), B::Msg> {
+        let current = self.host.current();
+        let header = Header {
+            id: self.host.next_envelope(),
+            kind: msg.kind(),
+            from: current.cell,
+            to: self.id,
+            cause: current.envelope,
+            root: current.root,
+            enqueued: self.host.now(),
+        };
+        let put = self.mailbox.borrow_mut().put(lane, Envelope { header, msg });
+        match put {
+            Put::Queued => {
+                self.host.ring(self.id);
+                Ok(())
+            }
+            Put::Absorbed => {
+                self.trace(header, header.enqueued, Outcome::Absorbed);
+                Ok(())
+            }
+            Put::Full(envelope) => {
+                self.tally.borrow_mut().refused += 1;
+                self.trace(header, header.enqueued, Outcome::Refused);
+                Err(envelope.msg)
+            }
+        }
+    }
+
+    /// Which life of the behaviour this is: answers to an earlier one mean nothing to it.
+    fn life(&self) -> u32 {
+        self.tally.borrow().crashes
+    }
+
+    fn wake(&self) {
+        self.tally.borrow_mut().resting = false;
+        self.host.ring(self.id);
+    }
+}
+
+impl<B: Behaviour> AnyCell for Cell<B> {
+    fn run_one(&self) -> bool {
+        if self.tally.borrow().resting {
+            return false;
+        }
+        let envelope = self.take();
+        if envelope.is_some() || self.behaviour.borrow().is_none() {
+            self.handle(envelope);
+        }
+        self.mailbox.borrow().len() > 0 && !self.tally.borrow().resting
+    }
+
+    fn info(&self) -> CellInfo {
+        let tally = self.tally.borrow();
+        CellInfo {
+            id: self.id,
+            name: self.name.clone(),
+            parent: self.parent,
+            waiting: self.mailbox.borrow().len(),
+            handled: tally.handled,
+            refused: tally.refused,
+            waited: tally.waited,
+            busy: tally.busy,
+            crashes: tally.crashes,
+            last_crash: tally.last_crash.clone(),
+        }
+    }
+
+    fn observe(&self) -> Option<serde_json::Value> {
+        let behaviour = self.behaviour.try_borrow().ok()?;
+        serde_json::to_value(behaviour.as_ref()?.observe()).ok()
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without words".to_owned())
+}

@@ -1,0 +1,107 @@
+use std::time::Duration;
+
+use super::{
+    AskError, Behaviour, CellId, Host, Message, Record, Ref, Reply, TimerId, Whom, reply::Slot,
+    system::pose,
+};
+use crate::ports::Time;
+
+/// What a handler can do besides changing its state.
+pub struct Cx<'a, B: Behaviour> {
+    pub(super) host: &'a Host,
+    pub(super) me: &'a Ref<B::Msg>,
+    pub(super) stop: &'a mut bool,
+}
+
+impl<B: Behaviour> Cx<'_, B> {
+    /// Its own address.
+    pub fn me(&self) -> &Ref<B::Msg> {
+        self.me
+    }
+
+    /// Its own number.
+    pub fn id(&self) -> CellId {
+        self.me.id()
+    }
+
+    /// The host, to hand on to children or to look at.
+    pub fn host(&self) -> &Host {
+        self.host
+    }
+
+    /// Monotonic time.
+    pub fn now(&self) -> Time {
+        self.host.now()
+    }
+
+    /// Nanoseconds since 1970, UTC.
+    pub fn wall(&self) -> u64 {
+        self.host.wall()
+    }
+
+    /// Asks another actor; the answer, or why there is none, comes back as the message that
+    /// `then` makes. Lost if this behaviour crashes meanwhile.
+    pub fn ask<N: Message, T: 'static>(
+        &mut self,
+        to: &Ref<N>,
+        patience: Duration,
+        why: impl Into<String>,
+        make: impl FnOnce(Reply<T>) -> N,
+        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+    ) {
+        let slot = self.open(Whom::Cell(to.id()), patience, why.into(), then);
+        pose(to, slot, make);
+    }
+
+    /// A reply to hand to a port; like [`Cx::ask`], but whoever is asked is outside the host.
+    pub fn expect<T: 'static>(
+        &mut self,
+        port: &'static str,
+        patience: Duration,
+        why: impl Into<String>,
+        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+    ) -> Reply<T> {
+        Reply::over(self.open(Whom::Port(port), patience, why.into(), then))
+    }
+
+    /// Sends itself a message after a while, into the lane of answers.
+    pub fn after(&mut self, span: Duration, msg: B::Msg) -> TimerId {
+        let (me, life) = (self.me.clone(), self.me.life());
+        let (host, current) = (self.host.clone(), self.host.current());
+        self.host.at(self.now() + span, move || {
+            host.within(current, || me.answer(life, msg));
+        })
+    }
+
+    /// Forgets a timer; one that fired is fine.
+    pub fn cancel(&mut self, timer: TimerId) {
+        self.host.cancel(timer);
+    }
+
+    /// Says for the trace that its state changed.
+    pub fn state_changed(&self, from: &'static str, to: &'static str, why: &str) {
+        let (cell, at) = (self.id(), self.now());
+        self.host.record(Record::State { cell, from, to, why, at });
+    }
+
+    /// Stops after this message. What waits in the mailbox is discarded.
+    pub fn stop(&mut self) {
+        *self.stop = true;
+    }
+
+    fn open<T: 'static>(
+        &mut self,
+        whom: Whom,
+        patience: Duration,
+        why: String,
+        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+    ) -> Slot<T> {
+        let (me, life) = (self.me.clone(), self.me.life());
+        // The answer belongs to the chain of the question, whoever gives it and whenever.
+        let (host, current) = (self.host.clone(), self.host.current());
+        let slot = Slot::new(move |answer| {
+            host.within(current, || me.answer(life, then(answer)));
+        });
+        self.host.open_ask(Some(self.id()), whom, patience, why, slot)
+    }
+}

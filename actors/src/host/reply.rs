@@ -1,0 +1,112 @@
+use std::{
+    cell::RefCell,
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use futures_channel::oneshot;
+use serde::Serialize;
+
+/// Why an ask has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum AskError {
+    /// The mailbox was full.
+    #[error("its mailbox is full")]
+    Full,
+    /// The deadline passed.
+    #[error("no answer before the deadline")]
+    Deadline,
+    /// The handler panicked while it had the question.
+    #[error("it crashed over the question")]
+    Crashed,
+    /// The actor stopped, or let the question go.
+    #[error("it is gone")]
+    Gone,
+}
+
+type Then<T> = Box<dyn FnOnce(Result<T, AskError>)>;
+
+/// A slot that the answer or the deadline empties, whichever comes first.
+pub(super) struct Slot<T>(Rc<RefCell<Option<Then<T>>>>);
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<T: 'static> Slot<T> {
+    pub(super) fn new(then: impl FnOnce(Result<T, AskError>) + 'static) -> Self {
+        Self(Rc::new(RefCell::new(Some(Box::new(then)))))
+    }
+
+    pub(super) fn finish(&self, result: Result<T, AskError>) {
+        let then = self.0.borrow_mut().take();
+        if let Some(then) = then {
+            then(result);
+        }
+    }
+}
+
+/// The right to answer one question, once. Dropped unanswered, it says so to who asked.
+pub struct Reply<T: 'static> {
+    slot: Slot<T>,
+}
+
+impl<T: 'static> Reply<T> {
+    /// A reply that hands its answer to a closure; for ports and tests.
+    pub fn to(then: impl FnOnce(Result<T, AskError>) + 'static) -> Self {
+        Self { slot: Slot::new(then) }
+    }
+
+    pub(super) fn over(slot: Slot<T>) -> Self {
+        Self { slot }
+    }
+
+    /// Answers. Too late is fine: nobody hears it.
+    pub fn send(self, value: T) {
+        self.slot.finish(Ok(value));
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub fn is_closed(&self) -> bool {
+        self.slot.0.borrow().is_none()
+    }
+}
+
+impl<T: 'static> Drop for Reply<T> {
+    fn drop(&mut self) {
+        let error = if std::thread::panicking() { AskError::Crashed } else { AskError::Gone };
+        self.slot.finish(Err(error));
+    }
+}
+
+impl<T: 'static> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+/// The answer to come to a question asked from outside the host.
+pub struct Answer<T>(pub(super) oneshot::Receiver<Result<T, AskError>>);
+
+impl<T> Answer<T> {
+    /// The answer, if it is already there.
+    pub fn now(&mut self) -> Option<Result<T, AskError>> {
+        match self.0.try_recv() {
+            Ok(answer) => answer,
+            Err(oneshot::Canceled) => Some(Err(AskError::Gone)),
+        }
+    }
+}
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T, AskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|answer| answer.unwrap_or(Err(AskError::Gone)))
+    }
+}

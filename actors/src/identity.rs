@@ -1,0 +1,19 @@
+//! Security identities: a number for each set of labels, the same number after every restart.
+
+mod actor;
+mod cidr;
+mod filter;
+mod fixed;
+mod ledger;
+mod messages;
+mod numbers;
+pub mod reserved;
+mod round;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod uses;
+
+pub use actor::{Identities, IdentitiesView};
+pub use filter::{FilterError, LabelFilter};
+pub use messages::{Identity, IdentityError, IdentityMsg};

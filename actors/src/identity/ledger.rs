@@ -1,0 +1,93 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use super::{Identity, cidr, fixed::FixedIdentities, tables::Tables, uses::Uses};
+use crate::{
+    model::{Families, IdentityId, Labels},
+    state::IdentityTable,
+};
+
+/// What is known of identities and safe on disk.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) fixed: FixedIdentities,
+    pub(super) tables: Tables,
+    pub(super) uses: Uses,
+    /// Which writing of the table is on disk.
+    pub(super) generation: u32,
+    /// Numbers that the last wanted prefixes use.
+    prefixes: BTreeSet<IdentityId>,
+}
+
+impl Ledger {
+    /// Nobody uses any number yet; those given back long ago are still the first to be reused.
+    pub(super) fn new(
+        cluster: &str,
+        stored: &IdentityTable,
+        generation: u32,
+        families: Families,
+    ) -> Self {
+        let tables = Tables::new(stored, families);
+        let retired = stored.retired.iter().copied().filter(|&id| tables.labels(id).is_some());
+        let rest = tables.iter().map(|(id, _)| id);
+        let uses = Uses::all_unused(retired.chain(rest));
+        let fixed = FixedIdentities::new(cluster);
+        Self { fixed, tables, uses, generation, prefixes: BTreeSet::new() }
+    }
+
+    /// The number of a set of labels that can be given without writing: it is stored, and `draft`,
+    /// the table that is being written, leaves it. `None` also if it is to move to `before`.
+    pub(super) fn settled(
+        &self,
+        labels: &Labels,
+        before: Option<IdentityId>,
+        draft: Option<&Tables>,
+    ) -> Option<IdentityId> {
+        let id = self.tables.of(labels)?;
+        let stays = draft.is_none_or(|draft| draft.of(labels) == Some(id));
+        let moves = self.uses.of(id) == 0
+            && before.is_some_and(|before| before != id && self.tables.is_free(before));
+        (stays && !moves).then_some(id)
+    }
+
+    /// Takes a reference; the identity as it is then.
+    pub(super) fn take(&mut self, id: IdentityId, labels: &Arc<Labels>) -> Identity {
+        self.uses.take(id);
+        self.show(id, labels)
+    }
+
+    /// These are the prefixes in use from now on.
+    pub(super) fn use_prefixes(&mut self, numbers: &BTreeMap<IpNet, IdentityId>) {
+        let new: BTreeSet<_> = numbers.values().copied().collect();
+        let old = std::mem::replace(&mut self.prefixes, new.clone());
+        new.difference(&old).for_each(|&id| self.uses.take(id));
+        for &id in old.difference(&new) {
+            self.uses.give_back(id);
+        }
+    }
+
+    /// Puts a table that is now on disk in force.
+    pub(super) fn commit(&mut self, tables: Tables, generation: u32) {
+        self.tables = tables;
+        self.generation = generation;
+        self.uses.forget_unknown(|id| self.tables.labels(id).is_some());
+    }
+
+    pub(super) fn get(&self, id: IdentityId) -> Option<Identity> {
+        let labels = self.fixed.labels(id).or_else(|| self.tables.labels(id))?;
+        Some(self.show(id, labels))
+    }
+
+    pub(super) fn list(&self) -> Vec<Identity> {
+        self.fixed.iter().chain(self.tables.iter()).map(|(id, l)| self.show(id, l)).collect()
+    }
+
+    fn show(&self, id: IdentityId, labels: &Arc<Labels>) -> Identity {
+        let prefix = cidr::prefix(labels);
+        Identity { id, labels: Arc::clone(labels), prefix, references: self.uses.of(id) }
+    }
+}

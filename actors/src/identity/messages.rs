@@ -1,0 +1,93 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+use serde::Serialize;
+
+use crate::{
+    host::{AskError, Lane, Message, Ref, Reply},
+    model::{IdentityId, Labels},
+    policy::PolicyMsg,
+    ports::DiskError,
+};
+
+/// An identity with what stands behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// Its number.
+    pub id: IdentityId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// The prefix, for one that stands for a prefix.
+    pub prefix: Option<IpNet>,
+    /// How many endpoints of this node have it.
+    pub references: u32,
+}
+
+/// Why there is no identity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// Every number is taken.
+    #[error("all {0} identities are in use: fewer distinct label sets are needed (see --labels)")]
+    Exhausted(usize),
+    /// The number could not be stored; it is not used before it is.
+    #[error("identity could not be stored: {0}")]
+    NotStored(DiskError),
+}
+
+/// What the owner of identities can be told.
+pub enum IdentityMsg {
+    /// The number of a set of identity labels; made and stored first if it is new. Takes a
+    /// reference.
+    Resolve {
+        /// The labels, already filtered.
+        labels: Labels,
+        /// The number that this set had before a restart; taken if nothing speaks against it.
+        before: Option<IdentityId>,
+        /// Where the answer goes.
+        reply: Reply<Result<Identity, IdentityError>>,
+    },
+    /// Give a reference back, once no address has the identity through it any more.
+    Release(IdentityId),
+    /// The numbers of exactly these prefixes; those not named any more are given back.
+    Prefixes {
+        /// The prefixes.
+        wanted: BTreeSet<IpNet>,
+        /// Where the answer goes.
+        reply: Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>,
+    },
+    /// Tell there when no endpoint has an identity any more.
+    Subscribe(Ref<PolicyMsg>),
+    /// Show one.
+    Get {
+        /// Its number.
+        id: IdentityId,
+        /// Where the answer goes.
+        reply: Reply<Option<Identity>>,
+    },
+    /// Show all: reserved, well-known, in use and kept, by number.
+    List(Reply<Vec<Identity>>),
+    /// The disk's answer to a write.
+    Stored(Result<Result<(), DiskError>, AskError>),
+}
+
+impl Message for IdentityMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Resolve { .. } => "Resolve",
+            Self::Release(_) => "Release",
+            Self::Prefixes { .. } => "Prefixes",
+            Self::Subscribe(_) => "Subscribe",
+            Self::Get { .. } => "Get",
+            Self::List(_) => "List",
+            Self::Stored(_) => "Stored",
+        }
+    }
+
+    /// One lane for all: a reference is given back after it was taken.
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}

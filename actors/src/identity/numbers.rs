@@ -1,0 +1,215 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{IdentityError, uses::Uses};
+use crate::{
+    model::{IdentityId, Labels},
+    ranges::Ranges,
+    state::NumberedLabels,
+};
+
+/// The numbers of one kind of label set. A set keeps its number while it is remembered, used or
+/// not, and no number stands for two sets.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    first: u32,
+    last: u32,
+    next: u128,
+    taken: Ranges,
+    labels: BTreeMap<IdentityId, Arc<Labels>>,
+    by_labels: BTreeMap<Arc<Labels>, IdentityId>,
+    revision: u64,
+}
+
+impl Numbers {
+    /// The numbers from `first` to `last`, of which those of `known` are taken. A number out of
+    /// range, or given twice, is left out: its set gets a new one.
+    pub(super) fn new(first: IdentityId, last: IdentityId, known: &[NumberedLabels]) -> Self {
+        let mut numbers = Self {
+            first: first.0,
+            last: last.0,
+            next: first.0.into(),
+            taken: Ranges::default(),
+            labels: BTreeMap::new(),
+            by_labels: BTreeMap::new(),
+            revision: 0,
+        };
+        for NumberedLabels { id, labels } in known {
+            let labels = Arc::new(labels.clone());
+            if numbers.is_free(*id) && !numbers.by_labels.contains_key(&labels) {
+                numbers.bind(*id, labels);
+            }
+        }
+        numbers
+    }
+
+    /// The number of a set.
+    pub(super) fn of(&self, labels: &Labels) -> Option<IdentityId> {
+        self.by_labels.get(labels).copied()
+    }
+
+    pub(super) fn labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
+        self.labels.get(&id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
+        self.labels.iter().map(|(&id, labels)| (id, labels))
+    }
+
+    /// Counts the changes; equal in a copy that was not changed.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Whether the number is one of these and stands for nothing.
+    pub(super) fn is_free(&self, id: IdentityId) -> bool {
+        (self.first..=self.last).contains(&id.0) && !self.taken.contains(id.0.into())
+    }
+
+    /// The set's number: the one it has, the one it had before if that is free, or a new one.
+    ///
+    /// A set whose number nobody uses goes back to the one it had before: somewhere that one is
+    /// still in the kernel.
+    pub(super) fn assign(
+        &mut self,
+        labels: &Arc<Labels>,
+        before: Option<IdentityId>,
+        uses: &Uses,
+        spared: &BTreeSet<IdentityId>,
+    ) -> Result<IdentityId, IdentityError> {
+        let before = before.filter(|&id| self.is_free(id));
+        if let Some(known) = self.of(labels) {
+            if before.is_none() || uses.of(known) > 0 || spared.contains(&known) {
+                return Ok(known);
+            }
+            self.unbind(known);
+        }
+        let id = match before.or_else(|| self.fresh()) {
+            Some(id) => id,
+            None => self.evict(uses, spared)?,
+        };
+        self.bind(id, Arc::clone(labels));
+        Ok(id)
+    }
+
+    /// Forgets the longest unused numbers until at most `kept_max` are remembered.
+    pub(super) fn forget_surplus(
+        &mut self,
+        kept_max: usize,
+        uses: &Uses,
+        spared: &BTreeSet<IdentityId>,
+    ) {
+        let surplus = self.unused(uses, spared).count().saturating_sub(kept_max);
+        let unused: Vec<_> = self.unused(uses, spared).take(surplus).collect();
+        unused.into_iter().for_each(|id| self.unbind(id));
+    }
+
+    pub(super) fn to_table(&self) -> Vec<NumberedLabels> {
+        self.iter().map(|(id, labels)| NumberedLabels { id, labels: (**labels).clone() }).collect()
+    }
+
+    fn fresh(&self) -> Option<IdentityId> {
+        let free = self.taken.next_gap(self.next, self.first.into(), self.last.into())?;
+        u32::try_from(free).ok().map(IdentityId)
+    }
+
+    fn evict(
+        &mut self,
+        uses: &Uses,
+        spared: &BTreeSet<IdentityId>,
+    ) -> Result<IdentityId, IdentityError> {
+        let size = (self.last - self.first) as usize + 1;
+        let oldest = self.unused(uses, spared).next().ok_or(IdentityError::Exhausted(size))?;
+        self.unbind(oldest);
+        Ok(oldest)
+    }
+
+    /// Numbers that nobody uses, longest unused first.
+    fn unused<'a>(
+        &'a self,
+        uses: &'a Uses,
+        spared: &'a BTreeSet<IdentityId>,
+    ) -> impl Iterator<Item = IdentityId> + 'a {
+        uses.unused().filter(|id| self.labels.contains_key(id) && !spared.contains(id))
+    }
+
+    fn bind(&mut self, id: IdentityId, labels: Arc<Labels>) {
+        self.revision += 1;
+        self.taken.insert(id.0.into());
+        self.next = u128::from(id.0) + 1;
+        self.labels.insert(id, Arc::clone(&labels));
+        self.by_labels.insert(labels, id);
+    }
+
+    fn unbind(&mut self, id: IdentityId) {
+        self.revision += 1;
+        self.taken.remove(id.0.into());
+        if let Some(labels) = self.labels.remove(&id) {
+            self.by_labels.remove(&labels);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Label;
+
+    fn app(name: &str) -> Labels {
+        Labels::from_iter([Label::new("k8s", "app", name)])
+    }
+
+    /// Numbers 1 to 4, all taken by sets of that name; 3 is used, 4 was given back first.
+    fn full() -> (Numbers, Uses) {
+        let known: Vec<_> = (1..=4)
+            .map(|id| NumberedLabels { id: IdentityId(id), labels: app(&id.to_string()) })
+            .collect();
+        let mut uses = Uses::all_unused([4, 2, 1, 3].map(IdentityId));
+        uses.take(IdentityId(3));
+        (Numbers::new(IdentityId(1), IdentityId(4), &known), uses)
+    }
+
+    fn assign(numbers: &mut Numbers, name: &str, uses: &Uses, spared: &[u32]) -> Option<u32> {
+        let spared = spared.iter().copied().map(IdentityId).collect();
+        let assigned = numbers.assign(&Arc::new(app(name)), None, uses, &spared);
+        assigned.ok().map(|id| id.0)
+    }
+
+    #[test]
+    fn when_numbers_run_out_the_longest_unused_go_first() {
+        let (mut numbers, uses) = full();
+        assert_eq!(assign(&mut numbers, "new", &uses, &[]), Some(4));
+        assert_eq!(numbers.of(&app("4")), None);
+        assert_eq!(assign(&mut numbers, "newer", &uses, &[4]), Some(2));
+        assert_eq!(assign(&mut numbers, "none", &uses, &[4, 2, 1]), None);
+        assert_eq!(numbers.of(&app("3")), Some(IdentityId(3)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_but_not_what_is_used() {
+        let (mut numbers, uses) = full();
+        numbers.forget_surplus(1, &uses, &BTreeSet::from([IdentityId(2)]));
+        let left: Vec<u32> = numbers.iter().map(|(id, _)| id.0).collect();
+        assert_eq!(left, [1, 2, 3]);
+    }
+
+    #[test]
+    fn freed_numbers_come_last_and_the_walk_goes_round() {
+        let known = [NumberedLabels { id: IdentityId(3), labels: app("a") }];
+        let mut numbers = Numbers::new(IdentityId(1), IdentityId(4), &known);
+        let uses = Uses::default();
+        assert_eq!(assign(&mut numbers, "b", &uses, &[]), Some(4));
+        assert_eq!(assign(&mut numbers, "c", &uses, &[]), Some(1));
+    }
+
+    #[test]
+    fn a_table_that_contradicts_itself_gives_no_number_twice() {
+        let row = |id, name| NumberedLabels { id: IdentityId(id), labels: app(name) };
+        let known = [row(1, "a"), row(1, "b"), row(2, "a"), row(9, "c")];
+        let numbers = Numbers::new(IdentityId(1), IdentityId(4), &known);
+        assert_eq!(numbers.iter().count(), 1);
+        assert_eq!(numbers.of(&app("a")), Some(IdentityId(1)));
+    }
+}

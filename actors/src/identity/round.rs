@@ -1,0 +1,128 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use super::{Identity, IdentityError, ledger::Ledger, tables::Tables};
+use crate::{
+    host::Reply,
+    model::{IdentityId, Labels},
+    ports::FsOp,
+    state::IdentityTable,
+};
+
+type LabelsReply = Reply<Result<Identity, IdentityError>>;
+type PrefixesReply = Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>;
+
+/// A question that may need a new number.
+pub(super) enum Question {
+    Labels { labels: Arc<Labels>, before: Option<IdentityId>, reply: LabelsReply },
+    Prefixes { wanted: BTreeSet<IpNet>, reply: PrefixesReply },
+}
+
+/// Questions that are answered together, once the table with their numbers is on disk.
+pub(super) struct Round {
+    pub(super) draft: Tables,
+    generation: u32,
+    labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
+    prefixes: Vec<(BTreeMap<IpNet, IdentityId>, PrefixesReply)>,
+}
+
+impl Round {
+    /// Finds a number for each; who gets none is told.
+    pub(super) fn begin(ledger: &Ledger, questions: Vec<Question>) -> Self {
+        let mut round = Self {
+            draft: ledger.tables.clone(),
+            generation: ledger.generation,
+            labels: Vec::new(),
+            prefixes: Vec::new(),
+        };
+        let mut spared = BTreeSet::new();
+        for question in questions {
+            round.add(question, ledger, &mut spared);
+        }
+        round.draft.forget_surplus(&ledger.uses, &spared);
+        if !round.draft.same_as(&ledger.tables) {
+            round.generation = ledger.generation.wrapping_add(1);
+        }
+        round
+    }
+
+    fn add(&mut self, question: Question, ledger: &Ledger, spared: &mut BTreeSet<IdentityId>) {
+        match question {
+            // Nobody waits for the answer: no number is spent on it.
+            Question::Labels { reply, .. } if reply.is_closed() => {}
+            Question::Labels { labels, before, reply } => {
+                match self.draft.assign(&labels, before, &ledger.uses, spared) {
+                    Ok(id) => {
+                        spared.insert(id);
+                        self.labels.push((id, labels, reply));
+                    }
+                    Err(error) => reply.send(Err(error)),
+                }
+            }
+            Question::Prefixes { wanted, reply } => {
+                match self.draft.assign_prefixes(&wanted, &ledger.uses, spared) {
+                    Ok(numbers) => {
+                        spared.extend(numbers.values());
+                        self.prefixes.push((numbers, reply));
+                    }
+                    Err(error) => reply.send(Err(error)),
+                }
+            }
+        }
+    }
+
+    /// How many numbers are waited for, in words.
+    pub(super) fn why(&self) -> String {
+        let (labels, prefixes) = (self.labels.len(), self.prefixes.len());
+        format!("the numbers of {labels} label sets and {prefixes} sets of prefixes")
+    }
+
+    /// What has to be on disk before anybody is answered; nothing if no number is new.
+    pub(super) fn writes(&self, ledger: &Ledger) -> Vec<FsOp> {
+        if self.generation == ledger.generation {
+            return Vec::new();
+        }
+        let table = self.draft.to_stored(&ledger.uses);
+        let mut ops = vec![IdentityTable::SLOTS.save(&table, self.generation)];
+        if !self.draft.same_local_as(&ledger.tables) {
+            // Plain data: serialising it cannot fail.
+            let bytes = serde_json::to_vec(&table.local).unwrap_or_default();
+            ops.push(FsOp::Write { path: PathBuf::from(IdentityTable::CILIUM_LOCAL), bytes });
+        }
+        ops
+    }
+
+    /// Puts the draft in force; the answers are left to be given when nothing is borrowed.
+    pub(super) fn finish(self, ledger: &mut Ledger) -> Vec<Box<dyn FnOnce()>> {
+        ledger.commit(self.draft, self.generation);
+        let mut answers: Vec<Box<dyn FnOnce()>> = Vec::new();
+        for (id, labels, reply) in self.labels {
+            if reply.is_closed() {
+                ledger.uses.retire(id);
+            } else {
+                let identity = ledger.take(id, &labels);
+                answers.push(Box::new(move || reply.send(Ok(identity))));
+            }
+        }
+        for (numbers, reply) in self.prefixes {
+            ledger.use_prefixes(&numbers);
+            answers.push(Box::new(move || reply.send(Ok(numbers))));
+        }
+        answers
+    }
+
+    /// Nothing could be stored: nobody gets anything.
+    pub(super) fn fail(self, error: &IdentityError) {
+        for (_, _, reply) in self.labels {
+            reply.send(Err(error.clone()));
+        }
+        for (_, reply) in self.prefixes {
+            reply.send(Err(error.clone()));
+        }
+    }
+}

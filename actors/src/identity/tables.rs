@@ -1,0 +1,139 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use super::{IdentityError, cidr, numbers::Numbers, reserved::prefix_labels, uses::Uses};
+use crate::{
+    model::{Families, IdentityId, Labels, Scope},
+    state::{IdentityTable, NumberedLabels},
+};
+
+/// How many numbers of each kind that nobody uses are remembered.
+const KEPT_MAX: usize = 16_384;
+
+/// Highest number of a local prefix.
+const MAX_LOCAL_CIDR: IdentityId = IdentityId((2 << 24) - 1);
+
+/// Every number that was handed out and is remembered.
+#[derive(Clone, Debug)]
+pub(super) struct Tables {
+    families: Families,
+    cluster: Numbers,
+    local: Numbers,
+}
+
+impl Tables {
+    /// The tables as they were stored. Prefixes get the labels that they have today.
+    pub(super) fn new(stored: &IdentityTable, families: Families) -> Self {
+        let local: Vec<_> = stored
+            .local
+            .iter()
+            .filter_map(|known| {
+                let labels = prefix_labels(&cidr::prefix(&known.labels)?, families);
+                Some(NumberedLabels { id: known.id, labels })
+            })
+            .collect();
+        Self {
+            families,
+            cluster: Numbers::new(
+                IdentityId::MIN_CLUSTER,
+                IdentityId::MAX_CLUSTER,
+                &stored.cluster,
+            ),
+            local: Numbers::new(IdentityId::MIN_LOCAL_CIDR, MAX_LOCAL_CIDR, &local),
+        }
+    }
+
+    /// The number of a set of labels of the cluster.
+    pub(super) fn of(&self, labels: &Labels) -> Option<IdentityId> {
+        self.cluster.of(labels)
+    }
+
+    /// The number of a prefix; all of a family is the world itself.
+    pub(super) fn of_prefix(&self, prefix: &IpNet) -> Option<IdentityId> {
+        if prefix.prefix_len() == 0 {
+            return self.families.world(prefix.addr().is_ipv4()).or(Some(IdentityId::WORLD));
+        }
+        self.local.of(&prefix_labels(prefix, self.families))
+    }
+
+    pub(super) fn labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
+        match id.scope() {
+            Scope::LocalCidr => self.local.labels(id),
+            Scope::Global | Scope::RemoteNode => self.cluster.labels(id),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
+        self.cluster.iter().chain(self.local.iter())
+    }
+
+    /// Whether the number stands for nothing.
+    pub(super) fn is_free(&self, id: IdentityId) -> bool {
+        self.cluster.is_free(id)
+    }
+
+    /// Gives a set of labels its number.
+    pub(super) fn assign(
+        &mut self,
+        labels: &Arc<Labels>,
+        before: Option<IdentityId>,
+        uses: &Uses,
+        spared: &BTreeSet<IdentityId>,
+    ) -> Result<IdentityId, IdentityError> {
+        self.cluster.assign(labels, before, uses, spared)
+    }
+
+    /// Gives each prefix its number.
+    pub(super) fn assign_prefixes(
+        &mut self,
+        wanted: &BTreeSet<IpNet>,
+        uses: &Uses,
+        spared: &BTreeSet<IdentityId>,
+    ) -> Result<BTreeMap<IpNet, IdentityId>, IdentityError> {
+        let known = wanted.iter().filter_map(|prefix| self.of_prefix(prefix));
+        let mut spared: BTreeSet<_> = spared.iter().copied().chain(known).collect();
+        let mut numbers = BTreeMap::new();
+        for prefix in wanted {
+            let id = match self.of_prefix(prefix) {
+                Some(id) => id,
+                None => {
+                    let labels = Arc::new(prefix_labels(prefix, self.families));
+                    self.local.assign(&labels, None, uses, &spared)?
+                }
+            };
+            spared.insert(id);
+            numbers.insert(*prefix, id);
+        }
+        Ok(numbers)
+    }
+
+    /// Forgets what is remembered beyond measure.
+    pub(super) fn forget_surplus(&mut self, uses: &Uses, spared: &BTreeSet<IdentityId>) {
+        self.cluster.forget_surplus(KEPT_MAX, uses, spared);
+        self.local.forget_surplus(KEPT_MAX, uses, spared);
+    }
+
+    /// How it is stored.
+    pub(super) fn to_stored(&self, uses: &Uses) -> IdentityTable {
+        IdentityTable {
+            cluster: self.cluster.to_table(),
+            local: self.local.to_table(),
+            retired: uses.unused().filter(|&id| self.labels(id).is_some()).collect(),
+        }
+    }
+
+    /// Whether both have the same numbers for the same things.
+    pub(super) fn same_as(&self, other: &Self) -> bool {
+        self.cluster.revision() == other.cluster.revision()
+            && self.local.revision() == other.local.revision()
+    }
+
+    /// Whether both have the same numbers for the same prefixes.
+    pub(super) fn same_local_as(&self, other: &Self) -> bool {
+        self.local.revision() == other.local.revision()
+    }
+}

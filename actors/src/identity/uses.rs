@@ -1,0 +1,63 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::IdentityId;
+
+/// How often each number is used, and since when the others are not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Uses {
+    references: BTreeMap<IdentityId, u32>,
+    unused: BTreeSet<(u64, IdentityId)>,
+    unused_since: BTreeMap<IdentityId, u64>,
+    clock: u64,
+}
+
+impl Uses {
+    /// Numbers that nobody uses yet, longest unused first.
+    pub(super) fn all_unused(ids: impl IntoIterator<Item = IdentityId>) -> Self {
+        let mut uses = Self::default();
+        ids.into_iter().for_each(|id| uses.retire(id));
+        uses
+    }
+
+    pub(super) fn of(&self, id: IdentityId) -> u32 {
+        self.references.get(&id).copied().unwrap_or(0)
+    }
+
+    pub(super) fn take(&mut self, id: IdentityId) {
+        *self.references.entry(id).or_default() += 1;
+        if let Some(since) = self.unused_since.remove(&id) {
+            self.unused.remove(&(since, id));
+        }
+    }
+
+    /// Gives one reference back; false if there was none.
+    pub(super) fn give_back(&mut self, id: IdentityId) -> bool {
+        let Some(count) = self.references.get_mut(&id) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.references.remove(&id);
+            self.retire(id);
+        }
+        true
+    }
+
+    /// Numbers that are known and not used, longest unused first.
+    pub(super) fn unused(&self) -> impl Iterator<Item = IdentityId> {
+        self.unused.iter().map(|&(_, id)| id)
+    }
+
+    /// Takes note of a number that is known and not used.
+    pub(super) fn retire(&mut self, id: IdentityId) {
+        if self.of(id) == 0 && !self.unused_since.contains_key(&id) {
+            self.clock += 1;
+            self.unused_since.insert(id, self.clock);
+            self.unused.insert((self.clock, id));
+        }
+    }
+
+    /// Forgets the unused numbers that are not known any more.
+    pub(super) fn forget_unknown(&mut self, is_known: impl Fn(IdentityId) -> bool) {
+        self.unused.retain(|&(_, id)| is_known(id));
+        self.unused_since.retain(|&id, _| is_known(id));
+    }
+}

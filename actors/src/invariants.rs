@@ -1,0 +1,81 @@
+//! What must be true of a node, as one list: assertions in production, oracle of the simulator and
+//! of tests.
+//!
+//! Each is a pure function over plain [data](Snapshot). A broken one is reported, never a panic:
+//! an agent that stops because something is wrong helps nobody.
+
+mod datapath;
+mod numbers;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use snapshot::{EndpointFacts, Snapshot};
+
+/// One thing that must be true.
+#[derive(Clone, Copy, Debug)]
+pub struct Invariant {
+    /// Its name.
+    pub name: &'static str,
+    /// Finds what breaks it.
+    pub check: fn(&Snapshot) -> Result<(), Violation>,
+}
+
+/// An invariant that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("invariant {invariant:?} does not hold: {what}")]
+pub struct Violation {
+    /// Its name.
+    pub invariant: &'static str,
+    /// What breaks it.
+    pub what: String,
+}
+
+/// What holds at every moment.
+pub const ALWAYS: &[Invariant] = &[
+    numbers::ENDPOINT_IDS,
+    numbers::ENDPOINT_ADDRESSES,
+    numbers::ENDPOINT_INTERFACES,
+    numbers::LEASES,
+    numbers::ADDRESSES_ARE_LEASED,
+    numbers::IDENTITIES,
+    datapath::PROGRAMS,
+    datapath::READY_IS_PROGRAMMED,
+    datapath::READY_IS_ENFORCED,
+    datapath::READY_IS_MAPPED,
+];
+
+/// What holds besides once nothing is under way: every restored endpoint settled, every change
+/// made.
+pub const AT_REST: &[Invariant] = &[datapath::NOTHING_LEFT_BEHIND];
+
+/// What does not hold at this moment.
+pub fn check<'a>(
+    invariants: impl IntoIterator<Item = &'a Invariant>,
+    snapshot: &Snapshot,
+) -> Vec<Violation> {
+    invariants.into_iter().filter_map(|invariant| (invariant.check)(snapshot).err()).collect()
+}
+
+/// Checks, and writes what does not hold to the log.
+pub fn report<'a>(
+    invariants: impl IntoIterator<Item = &'a Invariant>,
+    snapshot: &Snapshot,
+) -> Vec<Violation> {
+    let violations = check(invariants, snapshot);
+    for Violation { invariant, what } in &violations {
+        tracing::error!(invariant, what, "an invariant does not hold; please report it");
+    }
+    violations
+}
+
+/// What the findings of a check make of it.
+fn verdict(
+    invariant: &'static str,
+    found: impl IntoIterator<Item = String>,
+) -> Result<(), Violation> {
+    let what = found.into_iter().collect::<Vec<_>>().join("; ");
+    if what.is_empty() { Ok(()) } else { Err(Violation { invariant, what }) }
+}

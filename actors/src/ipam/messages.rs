@@ -1,0 +1,165 @@
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use crate::host::{Lane, Message, Reply};
+
+/// An address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// IPv4
+    Ipv4,
+    /// IPv6
+    Ipv6,
+}
+
+/// Addresses just handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Allocated {
+    /// IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+    /// Pool they come from.
+    pub pool: String,
+}
+
+/// Who has an address, and until when if nobody claims it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lease {
+    /// Owner: `namespace/pod`, `router`, …
+    pub owner: String,
+    /// Pool it comes from.
+    pub pool: String,
+    /// Given back in so long unless an endpoint claims it.
+    pub expires_in: Option<Duration>,
+}
+
+/// Why there is no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IpamError {
+    /// The address has an owner.
+    #[error(
+        "address {address} is already in use by {owner:?}: choose another, or delete its owner"
+    )]
+    InUse {
+        /// The address.
+        address: IpAddr,
+        /// Who has it.
+        owner: String,
+    },
+    /// The address lies outside every pool.
+    #[error("address {address} is not in the pool {pool}: ask for one inside it, or for any")]
+    NotInPool {
+        /// The address.
+        address: IpAddr,
+        /// The pool's prefix.
+        pool: String,
+    },
+    /// No address is left.
+    #[error("pool {pool} is exhausted ({size} addresses): delete endpoints or widen the range")]
+    Exhausted {
+        /// The pool's prefix.
+        pool: String,
+        /// How many it has.
+        size: u128,
+    },
+    /// The family is switched off.
+    #[error("{0:?} is not enabled on this node: enable it, or ask for the other family")]
+    Disabled(Family),
+    /// Nobody said who is to have it.
+    #[error("an address needs an owner: name who is to have it, as \"namespace/pod\"")]
+    NoOwner,
+    /// Nobody has it.
+    #[error("address {0} is not allocated")]
+    NotAllocated(IpAddr),
+    /// There is no pool of that name.
+    #[error("there is no pool {0:?}: only \"default\" exists")]
+    NoPool(String),
+    /// Restored addresses are not all reserved yet.
+    #[error("addresses are handed out once restored endpoints have theirs reserved; try again")]
+    NotReady,
+}
+
+/// What IPAM can be told.
+pub enum IpamMsg {
+    /// Reserve that very address. During restore an address outside the pool is taken too, and
+    /// the address is its owner's for good; afterwards an endpoint may still claim it.
+    Reserve {
+        /// The address.
+        address: IpAddr,
+        /// For whom.
+        owner: String,
+        /// Where the answer goes.
+        reply: Reply<Result<(), IpamError>>,
+    },
+    /// Hand out an address of one family, or of each that is enabled. Waits for the end of restore.
+    Allocate {
+        /// Which family; `None` is each that is enabled.
+        family: Option<Family>,
+        /// For whom.
+        owner: String,
+        /// From which pool; `None` is the default one.
+        pool: Option<String>,
+        /// Given back after so long unless an endpoint claims it.
+        expires: Option<Duration>,
+        /// Where the answer goes.
+        reply: Reply<Result<Allocated, IpamError>>,
+    },
+    /// An endpoint, or the node itself, has it now: it no longer expires and nobody else can
+    /// claim it. Reserves it if nobody has it.
+    Claim {
+        /// The address.
+        address: IpAddr,
+        /// For whom.
+        owner: String,
+        /// Where the answer goes.
+        reply: Reply<Result<(), IpamError>>,
+    },
+    /// Its owner gives an address back; it is handed out again last.
+    Release {
+        /// The address.
+        address: IpAddr,
+        /// Where the answer goes.
+        reply: Reply<Result<(), IpamError>>,
+    },
+    /// Give back an address that was asked for and that no endpoint has claimed; one that is
+    /// claimed stays, and its owner is named.
+    Withdraw {
+        /// The address.
+        address: IpAddr,
+        /// Where the answer goes.
+        reply: Reply<Result<(), IpamError>>,
+    },
+    /// Every restored address is reserved: the gate opens.
+    RestoreFinished,
+    /// Show all that is handed out.
+    Dump(Reply<BTreeMap<IpAddr, Lease>>),
+    /// A lease may have run out.
+    Expire(IpAddr),
+}
+
+impl Message for IpamMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Reserve { .. } => "Reserve",
+            Self::Allocate { .. } => "Allocate",
+            Self::Claim { .. } => "Claim",
+            Self::Release { .. } => "Release",
+            Self::Withdraw { .. } => "Withdraw",
+            Self::RestoreFinished => "RestoreFinished",
+            Self::Dump(_) => "Dump",
+            Self::Expire(_) => "Expire",
+        }
+    }
+
+    /// One lane for all: the gate opens after the reservations that were sent before it.
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}

@@ -1,0 +1,12 @@
+//! Which identity an address has, for every address that is known.
+
+mod actor;
+mod batch;
+mod claims;
+mod ledger;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+pub use actor::{Ipcache, IpcacheView};
+pub use messages::{IpcacheEntry, IpcacheMsg};

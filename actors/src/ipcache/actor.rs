@@ -1,0 +1,154 @@
+use std::{cell::RefCell, rc::Rc, time::Duration};
+
+use serde::Serialize;
+
+use super::{IpcacheMsg, ledger::Ledger};
+use crate::{
+    host::{AskError, Behaviour, Cx, Reply},
+    ports::{Kernel, KernelDone, KernelError, Refusal},
+};
+
+/// How long the kernel may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After the nth failure in a row the next try waits n times as long.
+const RETRY_STEP: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// The owner of the ipcache: writes the difference between what its sources say and what the
+/// kernel has, one batch at a time.
+pub struct Ipcache {
+    kernel: Rc<dyn Kernel>,
+    /// Outlives a crash: what sources said is said only once.
+    ledger: Rc<RefCell<Ledger>>,
+    /// Questions that wait for the next batch.
+    asking: Vec<Asker>,
+    /// Questions that wait for the batch under way.
+    written_for: Option<Vec<Asker>>,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+struct Asker {
+    removes: bool,
+    reply: Reply<Result<(), KernelError>>,
+}
+
+/// What the ipcache shows of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IpcacheView {
+    /// Rows that the kernel has.
+    pub rows: usize,
+    /// Rows still to be written or removed.
+    pub open: usize,
+    /// Writes that failed in a row.
+    pub failures: u32,
+    /// Why the last one did.
+    pub last_error: Option<String>,
+}
+
+impl Ipcache {
+    /// Makes each life of the actor that writes to this kernel.
+    pub fn factory(kernel: Rc<dyn Kernel>) -> impl FnMut() -> Self + 'static {
+        let ledger = Rc::default();
+        move || Self {
+            kernel: Rc::clone(&kernel),
+            ledger: Rc::clone(&ledger),
+            asking: Vec::new(),
+            written_for: None,
+            failures: 0,
+            last_error: None,
+        }
+    }
+
+    /// Begins the next batch, unless one is under way.
+    fn write(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.written_for.is_some() {
+            return;
+        }
+        let mut ledger = self.ledger.borrow_mut();
+        let job = ledger.next_batch().map(|batch| (batch.job(), batch.prefixes().count()));
+        drop(ledger);
+        let askers = std::mem::take(&mut self.asking);
+        match job {
+            None => askers.into_iter().for_each(|asker| asker.reply.send(Ok(()))),
+            Some((job, rows)) => {
+                let why = format!("{rows} rows of the ipcache");
+                let reply = cx.expect("kernel", PATIENCE, why, IpcacheMsg::Written);
+                self.written_for = Some(askers);
+                self.kernel.submit(job, reply);
+            }
+        }
+    }
+
+    fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let (puts, deletes) = self.ledger.borrow_mut().written(done.map_err(unanswered));
+        for asker in self.written_for.take().unwrap_or_default() {
+            let removed = if asker.removes { deletes.result() } else { Ok(()) };
+            asker.reply.send(puts.result().and(removed));
+        }
+        match puts.result().and(deletes.result()) {
+            Ok(()) => {
+                self.failures = 0;
+                self.last_error = None;
+            }
+            Err(error) => {
+                self.failures += 1;
+                let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
+                tracing::warn!(%error, retry_in = ?wait, "ipcache rows were not written");
+                self.last_error = Some(error.to_string());
+                cx.after(wait, IpcacheMsg::Retry);
+            }
+        }
+    }
+}
+
+impl Behaviour for Ipcache {
+    type Msg = IpcacheMsg;
+    type Observed = IpcacheView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.ledger.borrow_mut().lose_batch();
+        self.write(cx);
+    }
+
+    fn handle(&mut self, msg: IpcacheMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            IpcacheMsg::Restore(rows) => self.ledger.borrow_mut().restore(rows),
+            IpcacheMsg::Upsert { entries, reply } => {
+                let mut ledger = self.ledger.borrow_mut();
+                entries.into_iter().for_each(|(prefix, entry)| ledger.put(prefix, entry));
+                drop(ledger);
+                self.asking.push(Asker { removes: false, reply });
+            }
+            IpcacheMsg::Remove { prefixes, source, reply } => {
+                let mut ledger = self.ledger.borrow_mut();
+                prefixes.into_iter().for_each(|prefix| ledger.remove(prefix, &source));
+                drop(ledger);
+                self.asking.push(Asker { removes: true, reply });
+            }
+            IpcacheMsg::Prune => self.ledger.borrow_mut().prune(),
+            IpcacheMsg::List(reply) => {
+                let all = self.ledger.borrow().list();
+                reply.send(all);
+            }
+            IpcacheMsg::Written(done) => self.written(done, cx),
+            IpcacheMsg::Retry => self.ledger.borrow_mut().resume(),
+        }
+        self.write(cx);
+    }
+
+    fn observe(&self) -> IpcacheView {
+        let (rows, open) = self.ledger.borrow().counts();
+        IpcacheView { rows, open, failures: self.failures, last_error: self.last_error.clone() }
+    }
+}
+
+fn unanswered(error: AskError) -> KernelError {
+    KernelError {
+        op: "write",
+        about: "cilium_ipcache_v2".to_owned(),
+        cause: error.to_string(),
+        remedy: "it is tried again; if it stays so, look at the agent's log for the kernel's errors",
+        refusal: Refusal::Other,
+    }
+}

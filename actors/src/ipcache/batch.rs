@@ -1,0 +1,61 @@
+use ipnet::IpNet;
+
+use crate::ports::{IpcacheRow, KernelDone, KernelError, KernelJob, KernelOp};
+
+/// Rows that are written together: additions first, so that no address is unknown in between.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Batch {
+    pub(super) puts: Vec<(IpNet, IpcacheRow)>,
+    pub(super) deletes: Vec<IpNet>,
+}
+
+/// How one kind of row fared.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Fate {
+    /// All are in the kernel.
+    Written,
+    /// Any number of them may be.
+    Unknown(KernelError),
+    /// None is: what came before failed.
+    Untouched(KernelError),
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.deletes.is_empty()
+    }
+
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = IpNet> {
+        self.puts.iter().map(|&(prefix, _)| prefix).chain(self.deletes.iter().copied())
+    }
+
+    pub(super) fn job(&self) -> KernelJob {
+        let puts = (!self.puts.is_empty()).then(|| KernelOp::PutIpcache(self.puts.clone()));
+        let deletes =
+            (!self.deletes.is_empty()).then(|| KernelOp::DeleteIpcache(self.deletes.clone()));
+        KernelJob { ops: puts.into_iter().chain(deletes).collect() }
+    }
+
+    /// How additions and removals fared.
+    pub(super) fn fates(&self, done: Result<KernelDone, KernelError>) -> (Fate, Fate) {
+        match done {
+            Err(error) => (Fate::Unknown(error.clone()), Fate::Unknown(error)),
+            Ok(KernelDone { failed: None, .. }) => (Fate::Written, Fate::Written),
+            Ok(KernelDone { failed: Some((0, error)), .. }) if !self.puts.is_empty() => {
+                (Fate::Unknown(error.clone()), Fate::Untouched(error))
+            }
+            Ok(KernelDone { failed: Some((_, error)), .. }) => {
+                (Fate::Written, Fate::Unknown(error))
+            }
+        }
+    }
+}
+
+impl Fate {
+    pub(super) fn result(&self) -> Result<(), KernelError> {
+        match self {
+            Self::Written => Ok(()),
+            Self::Unknown(error) | Self::Untouched(error) => Err(error.clone()),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
+
+use ipnet::IpNet;
+
+use super::*;
+use crate::{
+    host::{Answer, Ref, Reply, Universe},
+    model::IdentityId,
+    ports::{IpcacheRow, KernelError, KernelOp},
+    testing::{FakeKernel, crash},
+};
+
+const PATIENCE: Duration = Duration::from_secs(600);
+
+type Written = Answer<Result<(), KernelError>>;
+
+struct Bench {
+    universe: Universe,
+    kernel: Rc<FakeKernel>,
+    ipcache: Ref<IpcacheMsg>,
+}
+
+impl Bench {
+    fn new(kernel_has: &[(&str, u32)]) -> Self {
+        let universe = Universe::default();
+        let kernel = FakeKernel::new();
+        let ipcache = universe.spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _));
+        let rows = kernel_has.iter().map(|&(prefix, identity)| (net(prefix), row(identity)));
+        ipcache.tell(IpcacheMsg::Restore(rows.collect())).unwrap();
+        Self { universe, kernel, ipcache }
+    }
+
+    fn pose<T: 'static>(&self, make: impl FnOnce(Reply<T>) -> IpcacheMsg) -> Answer<T> {
+        let answer = self.universe.host.ask(&self.ipcache, PATIENCE, "rows", make);
+        self.universe.settle();
+        answer
+    }
+
+    fn upsert(&self, source: &str, entries: &[(&str, u32)]) -> Written {
+        let entry =
+            |identity| IpcacheEntry { identity: IdentityId(identity), source: source.into() };
+        let entries = entries.iter().map(|&(prefix, id)| (net(prefix), entry(id))).collect();
+        self.pose(|reply| IpcacheMsg::Upsert { entries, reply })
+    }
+
+    fn remove(&self, source: &str, prefixes: &[&str]) -> Written {
+        let prefixes = prefixes.iter().copied().map(net).collect();
+        self.pose(|reply| IpcacheMsg::Remove { prefixes, source: source.into(), reply })
+    }
+
+    fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {
+        self.pose(IpcacheMsg::List).now().unwrap().unwrap()
+    }
+
+    fn succeed(&self) -> Vec<KernelOp> {
+        let ops = self.kernel.succeed();
+        self.universe.settle();
+        ops
+    }
+
+    fn fail(&self) {
+        self.kernel.fail();
+        self.universe.settle();
+    }
+}
+
+fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+fn row(identity: u32) -> IpcacheRow {
+    IpcacheRow { identity: IdentityId(identity), tunnel: None, key: 0, flags: 0 }
+}
+
+fn put(rows: &[(&str, u32)]) -> KernelOp {
+    KernelOp::PutIpcache(rows.iter().map(|&(prefix, id)| (net(prefix), row(id))).collect())
+}
+
+fn delete(prefixes: &[&str]) -> KernelOp {
+    KernelOp::DeleteIpcache(prefixes.iter().copied().map(net).collect())
+}
+
+fn is_ok(answer: &mut Written) -> bool {
+    answer.now() == Some(Ok(Ok(())))
+}
+
+const A: &str = "10.0.0.1/32";
+const B: &str = "10.0.0.2/32";
+const C: &str = "fd00::3/128";
+
+#[test]
+fn what_the_kernel_has_already_is_not_written() {
+    let bench = Bench::new(&[(A, 300), (B, 301)]);
+    assert!(is_ok(&mut bench.upsert("endpoint 1", &[(A, 300)])));
+    let mut changed = bench.upsert("endpoint 2", &[(B, 302), (C, 302)]);
+    assert_eq!(changed.now(), None);
+    assert_eq!(bench.succeed(), [put(&[(B, 302), (C, 302)])]);
+    assert!(is_ok(&mut changed));
+    assert_eq!(bench.kernel.pending(), 0);
+}
+
+#[test]
+fn one_write_is_under_way_and_the_rest_goes_together() {
+    let bench = Bench::new(&[]);
+    let mut first = bench.upsert("endpoint 1", &[(A, 300)]);
+    let mut second = bench.upsert("endpoint 2", &[(B, 301)]);
+    let mut third = bench.upsert("endpoint 3", &[(C, 302)]);
+    let mut same = bench.upsert("endpoint 1", &[(A, 300)]);
+    assert_eq!(bench.kernel.pending(), 1);
+    assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
+    assert!(is_ok(&mut first));
+    assert_eq!(second.now(), None);
+    assert_eq!(bench.succeed(), [put(&[(B, 301), (C, 302)])]);
+    assert!(is_ok(&mut second) && is_ok(&mut third) && is_ok(&mut same));
+}
+
+#[test]
+fn an_endpoint_covers_the_node_and_the_node_a_policy() {
+    let bench = Bench::new(&[]);
+    bench.upsert("policy", &[(A, 1 << 24 | 1)]);
+    bench.succeed();
+    bench.upsert("endpoint 7", &[(A, 300)]);
+    bench.succeed();
+    assert!(is_ok(&mut bench.upsert("node", &[(A, 1)])));
+    assert_eq!(bench.list()[&net(A)].source, "endpoint 7");
+
+    bench.remove("endpoint 7", &[A]);
+    assert_eq!(bench.succeed(), [put(&[(A, 1)])]);
+    bench.remove("node", &[A]);
+    assert_eq!(bench.succeed(), [put(&[(A, 1 << 24 | 1)])]);
+    let mut last = bench.remove("policy", &[A]);
+    assert_eq!(bench.succeed(), [delete(&[A])]);
+    assert!(is_ok(&mut last));
+    assert!(bench.list().is_empty());
+}
+
+#[test]
+fn of_two_endpoints_the_latest_counts_and_the_earlier_takes_nothing_away() {
+    let bench = Bench::new(&[]);
+    bench.upsert("endpoint 7", &[(A, 300)]);
+    bench.succeed();
+    bench.upsert("endpoint 5", &[(A, 301)]);
+    bench.succeed();
+    assert!(is_ok(&mut bench.remove("endpoint 7", &[A])));
+    assert_eq!(bench.list()[&net(A)].identity, IdentityId(301));
+}
+
+#[test]
+fn only_prune_deletes_what_nobody_named() {
+    let bench = Bench::new(&[(A, 300), (B, 301), (C, 302)]);
+    bench.upsert("endpoint 1", &[(A, 300)]);
+    assert!(is_ok(&mut bench.remove("endpoint 2", &[B])));
+    assert_eq!(bench.kernel.pending(), 0);
+    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    bench.universe.settle();
+    assert_eq!(bench.succeed(), [delete(&[B, C])]);
+    assert_eq!(bench.list().len(), 1);
+}
+
+#[test]
+fn a_failed_write_is_told_at_once_and_tried_again_ever_later() {
+    let bench = Bench::new(&[]);
+    let mut failed = bench.upsert("endpoint 1", &[(A, 300)]);
+    bench.fail();
+    assert_eq!(failed.now(), Some(Ok(Err(FakeKernel::error()))));
+    for wait in [1, 2, 3] {
+        assert_eq!(bench.kernel.pending(), 0);
+        bench.universe.advance(Duration::from_secs(wait));
+        assert_eq!(bench.kernel.pending(), 1, "after {wait} s");
+        bench.fail();
+    }
+    bench.universe.advance(Duration::from_secs(4));
+    assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
+    bench.universe.advance(Duration::from_secs(60));
+    assert_eq!(bench.kernel.pending(), 0);
+}
+
+#[test]
+fn a_row_whose_write_failed_is_written_even_if_it_seems_to_be_there() {
+    let bench = Bench::new(&[(A, 300)]);
+    bench.upsert("endpoint 1", &[(A, 301)]);
+    bench.fail();
+    let mut back = bench.upsert("endpoint 1", &[(A, 300)]);
+    assert_eq!(back.now(), None);
+    assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
+    assert!(is_ok(&mut back));
+}
+
+#[test]
+fn a_failing_row_does_not_hold_up_others() {
+    let bench = Bench::new(&[]);
+    bench.upsert("endpoint 1", &[(A, 300)]);
+    bench.fail();
+    let mut other = bench.upsert("endpoint 2", &[(B, 301)]);
+    assert_eq!(bench.succeed(), [put(&[(B, 301)])]);
+    assert!(is_ok(&mut other));
+}
+
+#[test]
+fn silence_of_the_kernel_is_a_failure() {
+    let bench = Bench::new(&[]);
+    let mut unheard = bench.upsert("endpoint 1", &[(A, 300)]);
+    bench.universe.advance(Duration::from_secs(60));
+    assert!(matches!(unheard.now(), Some(Ok(Err(error))) if error.cause.contains("deadline")));
+    bench.universe.advance(Duration::from_secs(1));
+    assert_eq!(bench.kernel.pending(), 2);
+}
+
+#[test]
+fn a_crash_forgets_no_source_and_writes_again_what_was_under_way() {
+    let bench = Bench::new(&[(A, 300)]);
+    bench.upsert("endpoint 1", &[(A, 300)]);
+    let mut under_way = bench.upsert("endpoint 2", &[(B, 301)]);
+    bench.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
+    bench.universe.settle();
+    assert!(matches!(under_way.now(), Some(Err(_))));
+    bench.succeed();
+    assert_eq!(bench.succeed(), [put(&[(B, 301)])]);
+    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    bench.universe.settle();
+    assert_eq!(bench.kernel.pending(), 0);
+    assert_eq!(bench.list().len(), 2);
+}

@@ -1,0 +1,25 @@
+//! Everything that decides: the actors of a node agent, and the runtime they live in.
+//!
+//! Nothing here does I/O, starts a thread or reads a wall clock. What the actors ask of the world
+//! goes through [`ports`]; the agent implements them for real, the testbed simulates them.
+
+pub mod build_queue;
+pub mod colony;
+pub mod conntrack;
+pub mod endpoint;
+pub mod endpoints;
+pub mod host;
+pub mod identity;
+pub mod invariants;
+pub mod ipam;
+pub mod ipcache;
+pub mod model;
+pub mod node;
+pub mod policy;
+pub mod ports;
+mod ranges;
+pub mod restore;
+pub mod state;
+#[cfg(test)]
+mod testing;
+pub mod workloads;

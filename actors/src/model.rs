@@ -1,0 +1,15 @@
+//! The words that every actor shares: labels, identities, addresses, numbers.
+
+mod address;
+mod endpoint_id;
+mod families;
+mod identity;
+mod labels;
+mod policy_rows;
+
+pub use address::{Addresses, Mac, MacError};
+pub use endpoint_id::{EndpointId, POOL_MAX};
+pub use families::Families;
+pub use identity::{IdentityId, Scope};
+pub use labels::{Label, LabelError, Labels, Source};
+pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};

@@ -1,0 +1,26 @@
+use super::IdentityId;
+
+/// Address families that are enabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Families {
+    /// IPv4.
+    pub ipv4: bool,
+    /// IPv6.
+    pub ipv6: bool,
+}
+
+impl Families {
+    /// Both.
+    pub const DUAL: Self = Self { ipv4: true, ipv6: true };
+
+    /// The identity of everything outside the cluster in a family: with both enabled each has one
+    /// of its own. `None` if the family is not enabled.
+    pub fn world(self, ipv4: bool) -> Option<IdentityId> {
+        match (ipv4, self.ipv4, self.ipv6) {
+            (true, true, true) => Some(IdentityId::WORLD_IPV4),
+            (false, true, true) => Some(IdentityId::WORLD_IPV6),
+            (true, true, false) | (false, false, true) => Some(IdentityId::WORLD),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A security identity: the number that stands for a set of labels.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct IdentityId(pub u32);
+
+/// Where an identity's number means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Reserved, well-known and cluster-wide numbers.
+    Global,
+    /// A prefix known on this node only: scope byte 0x01.
+    LocalCidr,
+    /// Another node as seen from this one: scope byte 0x02.
+    RemoteNode,
+}
+
+impl IdentityId {
+    /// No identity; in a policy row: any identity.
+    pub const UNKNOWN: Self = Self(0);
+    /// This node.
+    pub const HOST: Self = Self(1);
+    /// Everything outside the cluster, with one address family enabled.
+    pub const WORLD: Self = Self(2);
+    /// A pod that the agent does not manage.
+    pub const UNMANAGED: Self = Self(3);
+    /// The health endpoint.
+    pub const HEALTH: Self = Self(4);
+    /// An endpoint whose labels are not known yet.
+    pub const INIT: Self = Self(5);
+    /// Another node of the cluster.
+    pub const REMOTE_NODE: Self = Self(6);
+    /// The Kubernetes API server.
+    pub const KUBE_APISERVER: Self = Self(7);
+    /// An ingress proxy.
+    pub const INGRESS: Self = Self(8);
+    /// The world over IPv4, with both families enabled.
+    pub const WORLD_IPV4: Self = Self(9);
+    /// The world over IPv6, with both families enabled.
+    pub const WORLD_IPV6: Self = Self(10);
+    /// Lowest number for a set of labels in the cluster.
+    pub const MIN_CLUSTER: Self = Self(256);
+    /// Highest number for a set of labels in the cluster.
+    pub const MAX_CLUSTER: Self = Self(65535);
+    /// First number of a local prefix.
+    pub const MIN_LOCAL_CIDR: Self = Self((1 << 24) + 1);
+
+    /// Where this number means something.
+    pub fn scope(self) -> Scope {
+        match self.0 >> 24 {
+            0x01 => Scope::LocalCidr,
+            0x02 => Scope::RemoteNode,
+            _ => Scope::Global,
+        }
+    }
+
+    /// Whether the number is fixed for all time (reserved, well-known, or reserved by the user).
+    pub fn is_reserved(self) -> bool {
+        self.0 < Self::MIN_CLUSTER.0
+    }
+}
+
+impl fmt::Display for IdentityId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,254 @@
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+
+use super::{
+    NodeMsg, NodeSettings, NodeStatus,
+    wanted::{SOURCE, steps},
+};
+use crate::{
+    host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
+    ipcache::{IpcacheEntry, IpcacheMsg},
+    ports::{
+        Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, LxcRow, lxc_flags,
+    },
+};
+
+/// How often the interfaces are looked at.
+const EVERY: Duration = Duration::from_secs(60);
+/// After the nth failure in a row the next look comes n times as late, but not later than usual.
+const RETRY_STEP: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Keeps the host's addresses in `cilium_lxc` and in the ipcache. Only differences are written.
+pub struct Node {
+    kernel: Rc<dyn Kernel>,
+    ipcache: Ref<IpcacheMsg>,
+    settings: Rc<NodeSettings>,
+    /// Outlives a crash: what was written must be found again to be removed one day.
+    kept: Rc<RefCell<Kept>>,
+    waiting: Vec<Reply<()>>,
+    next_look: Option<TimerId>,
+    telling: Telling,
+    busy: bool,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+/// What the ipcache is being told.
+#[derive(Default)]
+struct Telling {
+    upserts: BTreeMap<IpNet, IpcacheEntry>,
+    removals: Vec<IpNet>,
+}
+
+struct Kept {
+    begun: bool,
+    /// The host's addresses as they were seen last.
+    addresses: BTreeSet<IpAddr>,
+    /// The host's rows of `cilium_lxc`.
+    rows: BTreeMap<IpAddr, LxcRow>,
+    /// What the ipcache has heard.
+    mapped: BTreeMap<IpNet, IpcacheEntry>,
+    /// Steps that the kernel is doing.
+    under_way: Vec<KernelOp>,
+}
+
+impl Node {
+    /// Makes each life of the node's actor. `lxc` is what the kernel's map of local addresses
+    /// holds at start; rows that are not the host's are left alone.
+    pub fn factory(
+        kernel: Rc<dyn Kernel>,
+        ipcache: Ref<IpcacheMsg>,
+        settings: NodeSettings,
+        lxc: &BTreeMap<IpAddr, LxcRow>,
+    ) -> impl FnMut() -> Self + 'static {
+        let is_host = |row: &LxcRow| row.flags & lxc_flags::HOST != 0;
+        let rows = lxc.iter().filter(|(_, row)| is_host(row));
+        let kept = Rc::new(RefCell::new(Kept {
+            begun: false,
+            addresses: BTreeSet::new(),
+            rows: rows.map(|(&address, &row)| (address, row)).collect(),
+            mapped: BTreeMap::new(),
+            under_way: Vec::new(),
+        }));
+        let settings = Rc::new(settings);
+        move || Self {
+            kernel: Rc::clone(&kernel),
+            ipcache: ipcache.clone(),
+            settings: Rc::clone(&settings),
+            kept: Rc::clone(&kept),
+            waiting: Vec::new(),
+            next_look: None,
+            telling: Telling::default(),
+            busy: false,
+            failures: 0,
+            last_error: None,
+        }
+    }
+
+    fn look(&mut self, cx: &mut Cx<'_, Self>) {
+        if std::mem::replace(&mut self.busy, true) {
+            return;
+        }
+        if let Some(timer) = self.next_look.take() {
+            cx.cancel(timer);
+        }
+        self.kept.borrow_mut().begun = true;
+        let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeMsg::Looked);
+        self.kernel.submit(KernelJob { ops: vec![KernelOp::ReadLinks] }, reply);
+    }
+
+    fn looked(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let links = done.map_err(|error| error.to_string()).and_then(|done| {
+            match (done.failed, done.outcomes.into_iter().next()) {
+                (Some((_, error)), _) => Err(error.to_string()),
+                (None, Some(KernelOutcome::Links(links))) => Ok(links),
+                (None, other) => Err(format!("the kernel port answered {other:?}")),
+            }
+        });
+        match links {
+            Ok(links) => {
+                self.kept.borrow_mut().addresses = self.settings.host_addresses(&links);
+                self.proceed(cx);
+            }
+            Err(error) => self.finish(Err(error), cx),
+        }
+    }
+
+    /// Takes the next step towards what is wanted: rows, then what the ipcache lacks, then what
+    /// it has too much.
+    fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
+        let mut kept = self.kept.borrow_mut();
+        let ops = steps(&kept.rows, &self.settings.rows(&kept.addresses));
+        if !ops.is_empty() {
+            kept.under_way.clone_from(&ops);
+            let why = format!("{} of the host's addresses", ops.len());
+            let reply = cx.expect("kernel", PATIENCE, why, NodeMsg::Written);
+            return self.kernel.submit(KernelJob { ops }, reply);
+        }
+        let wanted = self.settings.entries(&kept.addresses);
+        let surplus: Vec<_> =
+            kept.mapped.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
+        let mut missing = wanted;
+        missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(entry));
+        if !missing.is_empty() {
+            drop(kept);
+            self.telling.upserts.clone_from(&missing);
+            let upsert = |reply| IpcacheMsg::Upsert { entries: missing, reply };
+            cx.ask(&self.ipcache, PATIENCE, "the host's identities", upsert, NodeMsg::Mapped);
+        } else if !surplus.is_empty() {
+            drop(kept);
+            self.telling.removals.clone_from(&surplus);
+            let source = SOURCE.to_owned();
+            let remove = |reply| IpcacheMsg::Remove { prefixes: surplus, source, reply };
+            cx.ask(&self.ipcache, PATIENCE, "addresses that are gone", remove, NodeMsg::Mapped);
+        } else {
+            drop(kept);
+            self.finish(Ok(()), cx);
+        }
+    }
+
+    fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let error = {
+            let mut kept = self.kept.borrow_mut();
+            let ops = std::mem::take(&mut kept.under_way);
+            let succeeded = done.as_ref().map_or(0, |done| done.outcomes.len());
+            for op in ops.into_iter().take(succeeded) {
+                match op {
+                    KernelOp::PutLxc { address, row } => kept.rows.insert(address, row),
+                    KernelOp::DeleteLxc { address, .. } => kept.rows.remove(&address),
+                    _ => None,
+                };
+            }
+            match done {
+                Ok(done) => done.failed.map(|(_, error)| error.to_string()),
+                Err(error) => Some(error.to_string()),
+            }
+        };
+        match error {
+            None => self.proceed(cx),
+            Some(error) => self.finish(Err(error), cx),
+        }
+    }
+
+    /// The ipcache tries again by itself what it could not write; what it did not hear of is told
+    /// to it again.
+    fn mapped(&mut self, answer: Result<Result<(), KernelError>, AskError>, cx: &mut Cx<'_, Self>) {
+        let Telling { upserts, removals } = std::mem::take(&mut self.telling);
+        if answer.is_ok() {
+            let mapped = &mut self.kept.borrow_mut().mapped;
+            mapped.extend(upserts);
+            mapped.retain(|prefix, _| !removals.contains(prefix));
+        }
+        match answer {
+            Ok(Ok(())) => self.proceed(cx),
+            Ok(Err(error)) => self.finish(Err(error.to_string()), cx),
+            Err(error) => self.finish(Err(error.to_string()), cx),
+        }
+    }
+
+    fn finish(&mut self, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        self.busy = false;
+        let wait = match result {
+            Ok(()) => {
+                self.failures = 0;
+                self.last_error = None;
+                self.waiting.drain(..).for_each(|reply| reply.send(()));
+                EVERY
+            }
+            Err(error) => {
+                self.failures += 1;
+                let wait = EVERY.min(RETRY_STEP * self.failures);
+                tracing::warn!(error, retry_in = ?wait, "the host's addresses were not taken in");
+                self.last_error = Some(error);
+                wait
+            }
+        };
+        self.next_look = Some(cx.after(wait, NodeMsg::Look));
+    }
+
+    fn status(&self) -> NodeStatus {
+        NodeStatus {
+            router: self.settings.router,
+            addresses: self.kept.borrow().addresses.clone(),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+impl Behaviour for Node {
+    type Msg = NodeMsg;
+    type Observed = NodeStatus;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        let begun = self.kept.borrow().begun;
+        if begun {
+            self.look(cx);
+        }
+    }
+
+    fn handle(&mut self, msg: NodeMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            NodeMsg::Sync(reply) => {
+                self.waiting.push(reply);
+                self.look(cx);
+            }
+            NodeMsg::Look => self.look(cx),
+            NodeMsg::Looked(done) => self.looked(done, cx),
+            NodeMsg::Written(done) => self.written(done, cx),
+            NodeMsg::Mapped(answer) => self.mapped(answer, cx),
+            NodeMsg::Show(reply) => reply.send(self.status()),
+        }
+    }
+
+    fn observe(&self) -> NodeStatus {
+        self.status()
+    }
+}

@@ -1,0 +1,49 @@
+use std::{collections::BTreeSet, net::IpAddr};
+
+use serde::Serialize;
+
+use crate::{
+    host::{AskError, Message, Reply},
+    model::Addresses,
+    ports::KernelDone,
+};
+
+/// What is known of this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeStatus {
+    /// The address that pods route through; on no interface, answered for by the programs.
+    pub router: Addresses,
+    /// The node's own addresses.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Why the last look failed.
+    pub last_error: Option<String>,
+}
+
+/// What the node's actor can be told.
+pub enum NodeMsg {
+    /// Look at the interfaces now, and every minute from now on. Answered after the first look.
+    Sync(Reply<()>),
+    /// The next look is due.
+    Look,
+    /// What the kernel shows.
+    Looked(Result<KernelDone, AskError>),
+    /// Rows were written.
+    Written(Result<KernelDone, AskError>),
+    /// The ipcache has the node's addresses.
+    Mapped(Result<Result<(), crate::ports::KernelError>, AskError>),
+    /// Show it.
+    Show(Reply<NodeStatus>),
+}
+
+impl Message for NodeMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Sync(_) => "Sync",
+            Self::Look => "Look",
+            Self::Looked(_) => "Looked",
+            Self::Written(_) => "Written",
+            Self::Mapped(_) => "Mapped",
+            Self::Show(_) => "Show",
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The policy engine: manifests are read into rules, and for an endpoint rules become rows of its
+//! policy map. All of it is pure but [`Policies`], the actor that owns the repository.
+//!
+//! [`Repository::apply`] takes the documents of a source, [`Repository::resolver`] makes
+//! endpoints' rows, [`lookup()`] says what the datapath makes of them.
+//!
+//! A denial wins over every allowance, whichever is narrower. What no rule allows is dropped once a
+//! rule with default deny selects the endpoint; otherwise it passes.
+
+mod actor;
+mod change;
+mod cookie;
+mod derived;
+mod error;
+mod identities;
+mod lookup;
+mod messages;
+mod parse;
+mod ports;
+mod repository;
+mod resolve;
+mod resolved;
+mod resolver;
+mod rows;
+mod rule;
+mod selector;
+mod settings;
+mod show;
+
+#[cfg(test)]
+mod tests;
+
+pub use actor::{Observed, Policies, PolicyPeers};
+pub use derived::DerivedFilter;
+pub use error::{Effect, PolicyError, Unsupported};
+pub use identities::{IdentityView, NamedPorts, PeerFacts};
+pub use lookup::{Verdict, lookup};
+pub use messages::{EndpointPolicy, PolicyMsg, PolicyView};
+pub use parse::{Refused, parse};
+pub use ports::{Cell, PortRange, protocol};
+pub use repository::{ApplyReport, PolicyStatus, Repository};
+pub use resolved::{Resolved, Subject, UnresolvedPort};
+pub use resolver::Resolver;
+pub use rule::{
+    CidrMatch, Clause, Origin, Peer, Peers, Policy, PolicyKind, PolicyName, PortMatch, Ports, Rule,
+};
+pub use selector::{Requirement, Selector, SelectorKey, Test};
+pub use settings::{Enforcement, PolicySettings};
+pub use show::{PolicySelector, WrittenPolicies, WrittenRule};

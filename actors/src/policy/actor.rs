@@ -1,0 +1,355 @@
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    EndpointPolicy, IdentityView, Origin, PeerFacts, PolicyMsg, PolicyView, Repository, Resolved,
+    Resolver, Subject, messages::PrefixChange,
+};
+use crate::{
+    endpoints::EndpointsMsg,
+    host::{Behaviour, Cx, Ref, Reply},
+    identity::{Identity, IdentityMsg},
+    ipcache::IpcacheMsg,
+    model::{IdentityId, Labels},
+    workloads::Manifest,
+};
+
+/// How long every endpoint may take to enforce a change. After that the change goes on: one that
+/// never acknowledges must not hold up the rest.
+pub(super) const ENFORCE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Kinds of objects that are policies.
+const KINDS: [&str; 3] = ["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "NetworkPolicy"];
+
+/// Whom the owner of the policy talks to.
+#[derive(Clone)]
+pub struct PolicyPeers {
+    /// The supervisor of endpoints, which enforce what is computed here.
+    pub endpoints: Ref<EndpointsMsg>,
+    /// Who numbers prefixes.
+    pub identities: Ref<IdentityMsg>,
+    /// Who maps prefixes to their identities.
+    pub ipcache: Ref<IpcacheMsg>,
+}
+
+/// A policy that was computed, with all that is known of it.
+#[derive(Clone)]
+pub(super) struct Computed {
+    pub(super) policy: Arc<EndpointPolicy>,
+    pub(super) resolved: Arc<Resolved>,
+}
+
+impl Computed {
+    /// The policy of an endpoint; rows that are as before stay the same ones.
+    fn new(
+        resolver: &mut Resolver<'_>,
+        revision: u64,
+        subject: &Subject,
+        before: Option<&Self>,
+    ) -> Self {
+        let resolved = resolver.resolve(subject);
+        let before = before.map(|before| &before.policy.rows);
+        let rows = before.filter(|before| **before == resolved.rows).unwrap_or(&resolved.rows);
+        let policy = EndpointPolicy {
+            revision,
+            rows: Arc::clone(rows),
+            ingress_enforced: resolved.ingress_enforced,
+            egress_enforced: resolved.egress_enforced,
+        };
+        Self { policy: Arc::new(policy), resolved }
+    }
+}
+
+/// The owner of the policy repository.
+pub struct Policies {
+    pub(super) peers: PolicyPeers,
+    pub(super) known: Knowledge,
+    heirloom: Rc<RefCell<Option<Knowledge>>>,
+    held: Vec<(Subject, Reply<Arc<EndpointPolicy>>)>,
+    /// Identities that not every endpoint knows yet, by the revision that does.
+    learning: BTreeMap<u64, Learning>,
+    /// Who waits until no change is under way.
+    pub(super) idle: Vec<Reply<()>>,
+}
+
+/// Identities that endpoints are being told of, and who waits for it.
+struct Learning {
+    ids: BTreeSet<IdentityId>,
+    replies: Vec<Reply<u64>>,
+}
+
+/// What outlives a crash of the owner: rules, and what they select.
+#[derive(Clone)]
+pub(super) struct Knowledge {
+    pub(super) repository: Repository,
+    pub(super) view: IdentityView,
+    pub(super) revision: u64,
+    /// By subject, computed when it was first asked for and again after every change.
+    pub(super) computed: BTreeMap<Subject, Computed>,
+    /// Changes that wait for the one under way.
+    pub(super) changes: VecDeque<Vec<Manifest>>,
+    /// The change under way.
+    pub(super) change: Option<PrefixChange>,
+    /// Prefixes with identities, as the policy knows them.
+    pub(super) prefixes: BTreeMap<IpNet, IdentityId>,
+    /// The first manifests are taken in.
+    pub(super) ready: bool,
+}
+
+/// What the owner of the policy shows of itself.
+#[derive(Debug, Serialize)]
+pub struct Observed {
+    revision: u64,
+    ready: bool,
+    subjects: usize,
+    identities: usize,
+    prefixes: usize,
+    changes_waiting: usize,
+    held: usize,
+}
+
+impl Policies {
+    /// Makes each life of an owner that knows these identities; its repository is empty at first.
+    pub fn factory(
+        peers: impl Fn() -> PolicyPeers + 'static,
+        repository: Repository,
+        reserved: impl IntoIterator<Item = (IdentityId, Labels)>,
+    ) -> impl FnMut() -> Self + 'static {
+        let mut view = IdentityView::default();
+        for (id, labels) in reserved {
+            view.insert(id, PeerFacts { labels: Arc::new(labels), ..PeerFacts::default() });
+        }
+        let first = Knowledge {
+            repository,
+            view,
+            revision: 1,
+            computed: BTreeMap::new(),
+            changes: VecDeque::new(),
+            change: None,
+            prefixes: BTreeMap::new(),
+            ready: false,
+        };
+        let heirloom = Rc::new(RefCell::new(Some(first.clone())));
+        move || Self {
+            peers: peers(),
+            // A crash while it is handed on would leave nothing: then all is read anew.
+            known: heirloom.take().unwrap_or_else(|| first.clone()),
+            heirloom: Rc::clone(&heirloom),
+            held: Vec::new(),
+            learning: BTreeMap::new(),
+            idle: Vec::new(),
+        }
+    }
+
+    fn resolve(&mut self, subject: Subject, reply: Reply<Arc<EndpointPolicy>>) {
+        if !self.known.ready {
+            return self.held.push((subject, reply));
+        }
+        if !self.known.computed.contains_key(&subject) {
+            let mut resolver = self.known.repository.resolver(&self.known.view);
+            let computed = Computed::new(&mut resolver, self.known.revision, &subject, None);
+            self.known.computed.insert(subject.clone(), computed);
+        }
+        reply.send(Arc::clone(&self.known.computed[&subject].policy));
+    }
+
+    /// Computes every policy again and counts the change. The labels of those that are different.
+    pub(super) fn recompute(
+        &mut self,
+        concerns: impl Fn(&Repository, &Subject) -> bool,
+    ) -> BTreeSet<Arc<Labels>> {
+        self.known.revision += 1;
+        let revision = self.known.revision;
+        let mut resolver = self.known.repository.resolver(&self.known.view);
+        let mut touched = BTreeSet::new();
+        let mut all = BTreeMap::new();
+        for (subject, before) in &self.known.computed {
+            let computed = if concerns(&self.known.repository, subject) {
+                let computed = Computed::new(&mut resolver, revision, subject, Some(before));
+                if computed.policy.rows != before.policy.rows {
+                    touched.insert(Arc::clone(&subject.labels));
+                }
+                computed
+            } else {
+                let policy = EndpointPolicy { revision, ..(*before.policy).clone() };
+                Computed { policy: Arc::new(policy), resolved: Arc::clone(&before.resolved) }
+            };
+            all.insert(subject.clone(), computed);
+        }
+        // At once: a crash on the way would leave subjects out, which would then miss changes.
+        self.known.computed = all;
+        touched
+    }
+
+    fn learn(&mut self, cx: &mut Cx<'_, Self>, identities: Vec<Identity>, reply: Reply<u64>) {
+        let mut new = Vec::new();
+        let ids: BTreeSet<IdentityId> = identities.iter().map(|identity| identity.id).collect();
+        for identity in identities {
+            let facts = PeerFacts {
+                labels: identity.labels,
+                prefix: identity.prefix,
+                ..PeerFacts::default()
+            };
+            if self.known.view.insert(identity.id, facts.clone()) {
+                new.push(facts);
+            }
+        }
+        if new.is_empty() {
+            // Known here is not yet known to every endpoint.
+            let under_way = self.learning.values_mut().rev();
+            let mut same = under_way.filter(|learning| !learning.ids.is_disjoint(&ids));
+            return match same.next() {
+                Some(learning) => learning.replies.push(reply),
+                None => reply.send(self.known.revision),
+            };
+        }
+        let touched = self.recompute(|repository, subject| {
+            new.iter().any(|facts| repository.concerns(&subject.labels, facts))
+        });
+        let revision = self.known.revision;
+        if touched.is_empty() {
+            return reply.send(revision);
+        }
+        self.learning.insert(revision, Learning { ids, replies: vec![reply] });
+        let endpoints = self.peers.endpoints.clone();
+        cx.ask(
+            &endpoints,
+            ENFORCE_PATIENCE,
+            "every endpoint to know a new identity",
+            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: false, reply },
+            move |answer| PolicyMsg::Known { revision, answer },
+        );
+    }
+
+    fn known(&mut self, revision: u64, answer: Result<(), crate::host::AskError>) {
+        if let Err(error) = answer {
+            tracing::warn!(revision, %error, "not every endpoint enforces this revision; going on");
+        }
+        let learning = self.learning.remove(&revision);
+        let replies = learning.into_iter().flat_map(|learning| learning.replies);
+        replies.for_each(|reply| reply.send(revision));
+    }
+
+    fn forget(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
+        let Some(facts) = self.known.view.remove(id) else { return };
+        self.known.computed.retain(|subject, _| subject.labels != facts.labels);
+        let touched =
+            self.recompute(|repository, subject| repository.concerns(&subject.labels, &facts));
+        self.announce(cx, touched);
+    }
+
+    /// Tells endpoints of a change that nobody waits for.
+    pub(super) fn announce(&mut self, cx: &mut Cx<'_, Self>, touched: BTreeSet<Arc<Labels>>) {
+        if touched.is_empty() {
+            return;
+        }
+        let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
+        cx.ask(
+            &endpoints,
+            ENFORCE_PATIENCE,
+            "every endpoint to enforce a change",
+            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: false, reply },
+            PolicyMsg::Heard,
+        );
+    }
+
+    /// The first manifests are in: whoever asked meanwhile is answered.
+    pub(super) fn become_ready(&mut self) {
+        if !std::mem::replace(&mut self.known.ready, true) {
+            for (subject, reply) in std::mem::take(&mut self.held) {
+                self.resolve(subject, reply);
+            }
+        }
+    }
+
+    fn show(&self, endpoints: &[Arc<Labels>], reply: Reply<PolicyView>) {
+        let policies = self.known.repository.status(endpoints.iter().map(Arc::as_ref));
+        reply.send(PolicyView { revision: self.known.revision, policies });
+    }
+
+    fn origins(&self, reply: Reply<BTreeMap<u32, Vec<Origin>>>) {
+        let all = self.known.computed.values().flat_map(|computed| &computed.resolved.origins);
+        reply.send(all.map(|(&cookie, origins)| (cookie, origins.clone())).collect());
+    }
+}
+
+/// The policies among a source's objects.
+pub(super) fn policies_of(objects: Vec<Value>) -> Vec<Value> {
+    let is_policy = |object: &Value| {
+        object
+            .get("kind")
+            .and_then(Value::as_str)
+            .is_none_or(|kind| KINDS.contains(&kind.strip_suffix("List").unwrap_or(kind)))
+    };
+    objects.into_iter().filter(is_policy).collect()
+}
+
+/// Hands what is known on to the next life.
+impl Drop for Policies {
+    fn drop(&mut self) {
+        self.heirloom.replace(Some(self.known.clone()));
+    }
+}
+
+impl Behaviour for Policies {
+    type Msg = PolicyMsg;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        // The answer that a change waited for died with the life before.
+        self.number(cx);
+    }
+
+    fn handle(&mut self, msg: PolicyMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            PolicyMsg::Manifests(manifests) => self.manifests(cx, manifests),
+            PolicyMsg::Learn { identities, reply } => self.learn(cx, identities, reply),
+            PolicyMsg::Forget(id) => self.forget(cx, id),
+            PolicyMsg::Resolve { subject, reply } => self.resolve(subject, reply),
+            PolicyMsg::Show { endpoints, reply } => self.show(&endpoints, reply),
+            PolicyMsg::Derived { subject, reply } => {
+                reply.send(self.known.repository.derived(&subject.labels));
+            }
+            PolicyMsg::Written(reply) => reply.send(self.written()),
+            PolicyMsg::Selectors { subjects, reply } => reply.send(self.selectors(subjects)),
+            PolicyMsg::Origins(reply) => self.origins(reply),
+            PolicyMsg::Idle(reply) => {
+                self.idle.push(reply);
+                self.answer_idle();
+            }
+            PolicyMsg::Numbered(answer) => self.numbered(cx, answer),
+            PolicyMsg::Enforced(answer) => self.enforced(cx, answer),
+            PolicyMsg::Mapped(answer) => self.mapped(cx, answer),
+            PolicyMsg::Returned(answer) => self.returned(cx, answer),
+            PolicyMsg::Known { revision, answer } => self.known(revision, answer),
+            PolicyMsg::Heard(answer) => {
+                if let Err(error) = answer {
+                    tracing::warn!(%error, "not every endpoint enforces the newest policy yet");
+                }
+            }
+            PolicyMsg::Unmapped(answer) => self.unmapped(cx, answer),
+            PolicyMsg::Retry => self.retry(cx),
+        }
+    }
+
+    fn observe(&self) -> Observed {
+        Observed {
+            revision: self.known.revision,
+            ready: self.known.ready,
+            subjects: self.known.computed.len(),
+            identities: self.known.view.iter().count(),
+            prefixes: self.known.prefixes.len(),
+            changes_waiting: self.known.changes.len(),
+            held: self.held.len(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A change of the rules, step by step, in the order that never denies what stays allowed:
+//!
+//! 1. prefixes that are new get their numbers;
+//! 2. every endpoint enforces the new rules, which name them;
+//! 3. the ipcache maps new prefixes to their identities;
+//! 4. then it forgets those that no rule names;
+//! 5. policies forget those too, and their numbers are given back.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use ipnet::IpNet;
+
+use super::{
+    PeerFacts, Policies, PolicyMsg,
+    actor::{ENFORCE_PATIENCE, policies_of},
+    messages::PrefixChange,
+};
+use crate::{
+    endpoints::EndpointsMsg,
+    host::{AskError, Cx},
+    identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
+    ipcache::{IpcacheEntry, IpcacheMsg},
+    model::{Families, IdentityId},
+    ports::KernelError,
+    workloads::Manifest,
+};
+
+/// How long another supervisor may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After that long a change that could not be finished is taken up again.
+const RETRY: Duration = Duration::from_secs(2);
+/// Name of the policy as a source of ipcache entries.
+const SOURCE: &str = "policy";
+
+type Numbers = Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>;
+
+impl Policies {
+    pub(super) fn manifests(&mut self, cx: &mut Cx<'_, Self>, manifests: Vec<Manifest>) {
+        self.known.changes.push_back(manifests);
+        if self.known.change.is_none() {
+            self.next_change(cx);
+        }
+    }
+
+    fn next_change(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(manifests) = self.known.changes.pop_front() else { return self.answer_idle() };
+        let mut changed = false;
+        // The old rules are in force until every prefix of the new ones has its number.
+        let mut rules = self.known.repository.clone();
+        for manifest in manifests {
+            let documents = manifest.objects.map(policies_of);
+            let report = rules.apply(&manifest.source, &documents);
+            for error in &report.rejected {
+                tracing::error!(file = %manifest.source, %error, "policy refused");
+            }
+            for part in &report.unsupported {
+                tracing::warn!(file = %manifest.source, %part, "policy is not wholly supported");
+            }
+            changed |= report.changed;
+        }
+        if changed || !self.known.ready {
+            self.known.change =
+                Some(PrefixChange { rules: Some(rules), ..PrefixChange::default() });
+            self.number(cx);
+        } else {
+            self.next_change(cx);
+        }
+    }
+
+    /// Asks for numbers of all prefixes that rules name or named.
+    pub(super) fn number(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(change) = &mut self.known.change else { return };
+        change.put_off = false;
+        change.wanted = change.rules.as_ref().unwrap_or(&self.known.repository).cidrs();
+        let all = change.wanted.iter().chain(self.known.prefixes.keys()).copied().collect();
+        let identities = self.peers.identities.clone();
+        cx.ask(
+            &identities,
+            PATIENCE,
+            "identities of the prefixes that rules name",
+            |reply| IdentityMsg::Prefixes { wanted: all, reply },
+            PolicyMsg::Numbered,
+        );
+    }
+
+    pub(super) fn numbered(&mut self, cx: &mut Cx<'_, Self>, answer: Numbers) {
+        let numbers = match answer {
+            Ok(Ok(numbers)) => numbers,
+            Ok(Err(error)) => return self.later(cx, &error.to_string()),
+            Err(error) => return self.later(cx, &error.to_string()),
+        };
+        if let Some(rules) = self.known.change.as_mut().and_then(|change| change.rules.take()) {
+            self.known.repository = rules;
+        }
+        let families = self.known.repository.settings().families;
+        for (&prefix, &id) in &numbers {
+            self.known.view.insert(id, prefix_facts(prefix, families));
+        }
+        let Some(change) = &mut self.known.change else { return };
+        change.stale = numbers
+            .iter()
+            .filter(|(prefix, _)| !change.wanted.contains(prefix))
+            .map(|(&prefix, &id)| (prefix, id))
+            .collect();
+        self.known.prefixes = numbers;
+        let touched = self.recompute(|_, _| true);
+        self.become_ready();
+        let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
+        cx.ask(
+            &endpoints,
+            ENFORCE_PATIENCE,
+            "every endpoint to enforce the new rules",
+            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: true, reply },
+            PolicyMsg::Enforced,
+        );
+    }
+
+    /// A change cannot be finished now; what was in force stays so.
+    fn later(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        tracing::error!(error, "policy change waits: prefixes have no identities");
+        if let Some(change) = &mut self.known.change {
+            change.put_off = true;
+        }
+        cx.after(RETRY, PolicyMsg::Retry);
+    }
+
+    pub(super) fn enforced(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
+        if let Err(error) = answer {
+            tracing::warn!(%error, "not every endpoint enforces the new rules yet; going on");
+        }
+        let Some(change) = &self.known.change else { return };
+        let entry = |id: IdentityId| IpcacheEntry { identity: id, source: SOURCE.to_owned() };
+        let entries = self
+            .known
+            .prefixes
+            .iter()
+            .filter(|(prefix, _)| change.wanted.contains(prefix))
+            .map(|(&prefix, &id)| (prefix, entry(id)))
+            .collect();
+        let ipcache = self.peers.ipcache.clone();
+        cx.ask(
+            &ipcache,
+            PATIENCE,
+            "prefixes in the ipcache",
+            |reply| IpcacheMsg::Upsert { entries, reply },
+            PolicyMsg::Mapped,
+        );
+    }
+
+    pub(super) fn mapped(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        // The ipcache goes on trying behind its answer.
+        match answer {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "prefixes are not in the ipcache yet"),
+            Err(error) => tracing::error!(%error, "prefixes are not in the ipcache yet"),
+        }
+        let Some(change) = &self.known.change else { return };
+        if change.stale.is_empty() {
+            return self.end_change(cx);
+        }
+        let prefixes = change.stale.keys().copied().collect();
+        let ipcache = self.peers.ipcache.clone();
+        cx.ask(
+            &ipcache,
+            PATIENCE,
+            "prefixes that no rule names to leave the ipcache",
+            |reply| IpcacheMsg::Remove { prefixes, source: SOURCE.to_owned(), reply },
+            PolicyMsg::Unmapped,
+        );
+    }
+
+    pub(super) fn unmapped(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        if !matches!(answer, Ok(Ok(()))) {
+            // Packets may still come with these identities: rows for them stay.
+            tracing::warn!(?answer, "prefixes that no rule names are still in the ipcache");
+            cx.after(RETRY, PolicyMsg::Retry);
+            return self.end_change(cx);
+        }
+        let Some(change) = &mut self.known.change else { return };
+        let stale = std::mem::take(&mut change.stale);
+        let wanted = change.wanted.clone();
+        for id in stale.values() {
+            self.known.view.remove(*id);
+        }
+        let touched = self.recompute(|_, _| true);
+        self.announce(cx, touched);
+        let identities = self.peers.identities.clone();
+        cx.ask(
+            &identities,
+            PATIENCE,
+            "to give back identities of prefixes",
+            |reply| IdentityMsg::Prefixes { wanted, reply },
+            PolicyMsg::Returned,
+        );
+    }
+
+    pub(super) fn returned(&mut self, cx: &mut Cx<'_, Self>, answer: Numbers) {
+        match answer {
+            Ok(Ok(numbers)) => self.known.prefixes = numbers,
+            // They are given back with the next change.
+            Ok(Err(error)) => tracing::warn!(%error, "identities of prefixes are still taken"),
+            Err(error) => tracing::warn!(%error, "identities of prefixes are still taken"),
+        }
+        self.end_change(cx);
+    }
+
+    /// Takes up what could not be finished.
+    pub(super) fn retry(&mut self, cx: &mut Cx<'_, Self>) {
+        let wanted = self.known.repository.cidrs();
+        match &self.known.change {
+            None if self.known.prefixes.keys().any(|prefix| !wanted.contains(prefix)) => {
+                self.known.change = Some(PrefixChange::default());
+                self.number(cx);
+            }
+            Some(change) if change.put_off => self.number(cx),
+            _ => {}
+        }
+    }
+
+    pub(super) fn answer_idle(&mut self) {
+        if self.known.ready && self.known.change.is_none() && self.known.changes.is_empty() {
+            std::mem::take(&mut self.idle).into_iter().for_each(|reply| reply.send(()));
+        }
+    }
+
+    fn end_change(&mut self, cx: &mut Cx<'_, Self>) {
+        self.known.change = None;
+        self.next_change(cx);
+    }
+}
+
+/// What is known of a prefix.
+fn prefix_facts(prefix: IpNet, families: Families) -> PeerFacts {
+    let labels = Arc::new(prefix_labels(&prefix, families));
+    PeerFacts { labels, prefix: Some(prefix), ..PeerFacts::default() }
+}

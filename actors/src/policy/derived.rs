@@ -1,0 +1,115 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{
+    Origin, Peers, Ports, Repository, Selector,
+    ports::protocol,
+    rule::{Clause, Peer, PortMatch},
+};
+use crate::model::{Direction, Labels};
+
+/// Clauses of one direction and port, as Cilium's REST shows an endpoint's policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DerivedFilter {
+    /// The way the packet goes.
+    pub direction: Direction,
+    /// Port, 0 for every port; for ICMP the type.
+    pub port: u16,
+    /// Last port of a range.
+    pub end_port: Option<u16>,
+    /// A port's name.
+    pub port_name: Option<String>,
+    /// `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, `ANY`.
+    pub protocol: String,
+    /// Whether the clauses deny.
+    pub deny: bool,
+    /// Selectors of the peers in Cilium's notation, each with the clauses that name it.
+    pub selectors: BTreeMap<String, BTreeSet<Origin>>,
+}
+
+impl DerivedFilter {
+    /// The clauses behind it.
+    pub fn origins(&self) -> BTreeSet<&Origin> {
+        self.selectors.values().flatten().collect()
+    }
+}
+
+impl Origin {
+    /// Cilium's labels for a rule read from a directory.
+    pub fn labels(&self) -> Vec<String> {
+        let policy = &self.policy;
+        let mut labels = vec![
+            format!("directory:filename={}", self.source),
+            format!("directory:io.cilium.k8s.policy.name={}", policy.name),
+            format!("directory:policy-derived-from={}", policy.kind),
+        ];
+        if let Some(namespace) = &policy.namespace {
+            labels.push(format!("directory:io.cilium.k8s.policy.namespace={namespace}"));
+        }
+        labels.sort();
+        labels
+    }
+}
+
+/// Direction, denial, protocol, first and last port, name.
+type Place<'a> = (Direction, bool, u8, u16, u16, Option<&'a str>);
+
+impl Repository {
+    /// The clauses that are about an endpoint with these labels, by direction and port.
+    pub fn derived(&self, labels: &Labels) -> Vec<DerivedFilter> {
+        let mut filters: BTreeMap<Place<'_>, DerivedFilter> = BTreeMap::new();
+        for clause in self.rules_for(labels).flat_map(|rule| &rule.clauses) {
+            for place in places(clause) {
+                let filter = filters.entry(place).or_insert_with(|| filter(place));
+                for selector in selectors(clause) {
+                    let origins = filter.selectors.entry(selector).or_default();
+                    origins.insert(Origin::clone(&clause.origin));
+                }
+            }
+        }
+        filters.into_values().filter(|filter| !filter.selectors.is_empty()).collect()
+    }
+}
+
+fn places(clause: &Clause) -> Vec<Place<'_>> {
+    let (direction, deny) = (clause.direction, clause.deny);
+    let Ports::Of(ports) = &clause.ports else {
+        return vec![(direction, deny, 0, 0, u16::MAX, None)];
+    };
+    let place = |port| match port {
+        &PortMatch::Range(range) => {
+            (direction, deny, range.protocol, range.first, range.last, None)
+        }
+        PortMatch::Named { name, protocol } => {
+            (direction, deny, *protocol, 0, 0, Some(name.as_str()))
+        }
+    };
+    ports.iter().map(place).collect()
+}
+
+fn filter((direction, deny, number, first, last, name): Place<'_>) -> DerivedFilter {
+    let whole = (first, last) == (0, u16::MAX);
+    DerivedFilter {
+        direction,
+        port: first,
+        end_port: (first != last && !whole).then_some(last),
+        port_name: name.map(str::to_owned),
+        protocol: protocol::name(number),
+        deny,
+        selectors: BTreeMap::new(),
+    }
+}
+
+fn selectors(clause: &Clause) -> Vec<String> {
+    match &clause.peers {
+        Peers::Any => vec![Selector::default().to_string()],
+        Peers::Of(peers) => peers
+            .iter()
+            .map(|peer| match peer {
+                Peer::Labels(selector) => selector.to_string(),
+                Peer::Cidr(cidr) => cidr.to_string(),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,161 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    DerivedFilter, Origin, PolicySelector, PolicyStatus, Repository, Subject, WrittenPolicies,
+};
+use crate::{
+    host::{AskError, Lane, Message, Reply},
+    identity::{Identity, IdentityError},
+    model::{IdentityId, Labels, PolicyRows},
+    ports::KernelError,
+    workloads::Manifest,
+};
+
+/// What an endpoint is to enforce.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EndpointPolicy {
+    /// Counts every change of rules and of what they select; starts at 1.
+    pub revision: u64,
+    /// Rows of its policy map.
+    pub rows: Arc<PolicyRows>,
+    /// Whether what no rule allows to it is dropped.
+    pub ingress_enforced: bool,
+    /// Whether what no rule allows from it is dropped.
+    pub egress_enforced: bool,
+}
+
+/// The repository as people see it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PolicyView {
+    /// Its revision.
+    pub revision: u64,
+    /// How each policy stands.
+    pub policies: Vec<PolicyStatus>,
+}
+
+/// What the owner of the policy can be told.
+pub enum PolicyMsg {
+    /// These sources changed; only policies are looked at. The first of these messages holds all
+    /// that is known at start, and policy is computed once it is taken in.
+    Manifests(Vec<Manifest>),
+    /// These identities are about to have addresses: every endpoint's policy must know them
+    /// first. Answered with the revision once that is so.
+    Learn {
+        /// The identities.
+        identities: Vec<Identity>,
+        /// Where the answer goes.
+        reply: Reply<u64>,
+    },
+    /// No address has that identity any more.
+    Forget(IdentityId),
+    /// What an endpoint is to enforce. Waits for the first manifests.
+    Resolve {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Arc<EndpointPolicy>>,
+    },
+    /// Show the repository.
+    Show {
+        /// Labels of every endpoint, to count what is selected.
+        endpoints: Vec<Arc<Labels>>,
+        /// Where the answer goes.
+        reply: Reply<PolicyView>,
+    },
+    /// The rules that apply to an endpoint, one filter for each port.
+    Derived {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Vec<DerivedFilter>>,
+    },
+    /// Every policy in force, as it was written.
+    Written(Reply<WrittenPolicies>),
+    /// Selectors and whom they select now.
+    Selectors {
+        /// Selectors of subjects, or else of peers.
+        subjects: bool,
+        /// Where the answer goes.
+        reply: Reply<Vec<PolicySelector>>,
+    },
+    /// The clauses behind each cookie of every computed policy.
+    Origins(Reply<BTreeMap<u32, Vec<Origin>>>),
+
+    /// Answered once no change is under way or waits.
+    Idle(Reply<()>),
+
+    /// The numbers of the prefixes that rules name.
+    Numbered(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
+    /// Every endpoint enforces the rules of the change under way.
+    Enforced(Result<(), AskError>),
+    /// The new prefixes of the change under way are in the ipcache.
+    Mapped(Result<Result<(), KernelError>, AskError>),
+    /// Its stale prefixes are out of the ipcache.
+    Unmapped(Result<Result<(), KernelError>, AskError>),
+    /// Prefixes that no rule names have given their numbers back.
+    Returned(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
+    /// Every endpoint knows the identities of that question.
+    Known {
+        /// The revision that knows them.
+        revision: u64,
+        /// The endpoints' answer.
+        answer: Result<(), AskError>,
+    },
+    /// Endpoints have heard of a change that nobody waits for.
+    Heard(Result<(), AskError>),
+    /// Take up a change that could not be finished.
+    Retry,
+}
+
+impl Message for PolicyMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Manifests(_) => "Manifests",
+            Self::Learn { .. } => "Learn",
+            Self::Forget(_) => "Forget",
+            Self::Resolve { .. } => "Resolve",
+            Self::Show { .. } => "Show",
+            Self::Derived { .. } => "Derived",
+            Self::Written(_) => "Written",
+            Self::Selectors { .. } => "Selectors",
+            Self::Origins(_) => "Origins",
+            Self::Idle(_) => "Idle",
+            Self::Numbered(_) => "Numbered",
+            Self::Enforced(_) => "Enforced",
+            Self::Mapped(_) => "Mapped",
+            Self::Unmapped(_) => "Unmapped",
+            Self::Returned(_) => "Returned",
+            Self::Known { .. } => "Known",
+            Self::Heard(_) => "Heard",
+            Self::Retry => "Retry",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Resolve { .. } | Self::Show { .. } | Self::Derived { .. } => Lane::Request,
+            Self::Written(_) | Self::Selectors { .. } | Self::Origins(_) => Lane::Request,
+            _ => Lane::Control,
+        }
+    }
+}
+
+/// The prefixes of a change, by what is to happen with them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PrefixChange {
+    /// The rules that are to be in force once all prefixes that they name have numbers; none if
+    /// they already are.
+    pub(super) rules: Option<Repository>,
+    /// Whether it waits to be taken up again.
+    pub(super) put_off: bool,
+    /// Prefixes that rules name now.
+    pub(super) wanted: BTreeSet<IpNet>,
+    /// Prefixes with identities that no rule names any more.
+    pub(super) stale: BTreeMap<IpNet, IdentityId>,
+}

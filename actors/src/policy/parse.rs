@@ -1,0 +1,145 @@
+//! From manifests to rules.
+
+mod cidr;
+mod cilium;
+mod cilium_peers;
+mod cilium_ports;
+mod field;
+mod icmp;
+mod kubernetes;
+mod port;
+mod scope;
+mod selector;
+
+use serde_json::Value;
+
+use self::{
+    field::{Fault, Field, Mapping},
+    scope::Scope,
+};
+use super::{Policy, PolicyError, PolicyKind, PolicyName};
+
+/// Kinds that a source may hold beside policies, and that are not looked at here.
+const NOT_POLICIES: &[&str] = &["Namespace", "Pod"];
+
+/// A document that was refused, and whose it is as far as that could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The object, so that an earlier version of it can stay in force.
+    pub name: Option<PolicyName>,
+    /// Why.
+    pub error: PolicyError,
+}
+
+/// Reads the policies of one document: one, those of a `List`, or none if it is a Pod or a
+/// Namespace. `cluster` narrows peers to pods that carry the label of that cluster.
+pub fn parse(file: &str, document: &Value, cluster: Option<&str>) -> Vec<Result<Policy, Refused>> {
+    let mut policies = Vec::new();
+    read(file, &Field::root(document), cluster, &mut policies);
+    policies
+}
+
+fn read(
+    file: &str,
+    document: &Field<'_>,
+    cluster: Option<&str>,
+    policies: &mut Vec<Result<Policy, Refused>>,
+) {
+    let listed = document.any_mapping().and_then(|mapping| items(&mapping));
+    match listed {
+        Err(fault) => policies.push(Err(refused(file, None, fault))),
+        Ok(Some(items)) => items.iter().for_each(|item| read(file, item, cluster, policies)),
+        Ok(None) => match name(document) {
+            Err(fault) => policies.push(Err(refused(file, None, fault))),
+            Ok(None) => {}
+            Ok(Some(name)) => {
+                let policy = policy(file, document, &name, cluster);
+                policies.push(policy.map_err(|fault| refused(file, Some(name), fault)));
+            }
+        },
+    }
+}
+
+fn refused(file: &str, name: Option<PolicyName>, fault: Fault) -> Refused {
+    let Fault { path, problem, remedy } = fault;
+    let object = name.as_ref().map(PolicyName::to_string);
+    let error = PolicyError { file: file.to_owned(), object, path, problem, remedy };
+    Refused { name, error }
+}
+
+/// The items, if it is a list of objects.
+fn items<'a>(document: &Mapping<'a>) -> Result<Option<Vec<Field<'a>>>, Fault> {
+    let kind = document.need("kind")?;
+    if kind.text()?.ends_with("List") { document.list("items") } else { Ok(None) }
+}
+
+/// Which policy it is; `None` if it is one of the kinds that are not looked at.
+fn name(document: &Field<'_>) -> Result<Option<PolicyName>, Fault> {
+    let mapping = document.any_mapping()?;
+    let kind_field = mapping.need("kind")?;
+    let (kind, version) = match kind_field.text()? {
+        "CiliumNetworkPolicy" => (PolicyKind::CiliumNetworkPolicy, "cilium.io/v2"),
+        "CiliumClusterwideNetworkPolicy" => {
+            (PolicyKind::CiliumClusterwideNetworkPolicy, "cilium.io/v2")
+        }
+        "NetworkPolicy" => (PolicyKind::NetworkPolicy, "networking.k8s.io/v1"),
+        other if NOT_POLICIES.contains(&other) => return Ok(None),
+        other => {
+            return Err(kind_field.fault(
+                format!("unknown kind {other:?}"),
+                "write CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy or NetworkPolicy",
+            ));
+        }
+    };
+    let metadata = mapping.need("metadata")?.any_mapping()?;
+    let name = metadata.need("name")?;
+    if name.text()?.is_empty() {
+        return Err(name.fault("the name is empty", "write a name"));
+    }
+    let namespace = metadata.get("namespace").map(|field| field.text()).transpose()?;
+    let namespace = match kind {
+        PolicyKind::CiliumClusterwideNetworkPolicy => None,
+        _ => Some(namespace.unwrap_or("default").to_owned()),
+    };
+    let written = mapping.need("apiVersion")?;
+    if written.text()? != version {
+        return Err(written.fault(
+            format!("{kind} of version {} is not known", written.value),
+            format!("write {version}"),
+        ));
+    }
+    Ok(Some(PolicyName { kind, namespace, name: name.text()?.to_owned() }))
+}
+
+fn policy(
+    file: &str,
+    document: &Field<'_>,
+    name: &PolicyName,
+    cluster: Option<&str>,
+) -> Result<Policy, Fault> {
+    let native = name.kind == PolicyKind::NetworkPolicy;
+    let mut known = vec!["apiVersion", "kind", "metadata", "spec", "status"];
+    if !native {
+        known.push("specs");
+    }
+    let mapping = document.mapping(&known)?;
+    let mut scope = Scope { file, name, cluster, unsupported: Vec::new() };
+    let mut specs = Vec::from_iter(mapping.get("spec"));
+    specs.extend(mapping.list("specs")?.unwrap_or_default());
+    if specs.is_empty() {
+        mapping.need("spec")?;
+    }
+    let mut rules = Vec::new();
+    for spec in &specs {
+        rules.push(match native {
+            true => kubernetes::rule(spec, &mut scope)?,
+            false => cilium::rule(spec, &mut scope)?,
+        });
+    }
+    Ok(Policy {
+        name: name.clone(),
+        rules,
+        unsupported: scope.unsupported,
+        written: specs.iter().map(|spec| spec.value.clone()).collect(),
+    })
+}

@@ -1,0 +1,252 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Peer, Peers, Policy, PolicyError, PolicyName, PolicySettings, Refused, Selector, Unsupported,
+    parse, rule::Rule,
+};
+use crate::model::{Families, Labels};
+
+/// What a source holds.
+#[derive(Clone, Debug, Default)]
+struct Source {
+    policies: BTreeMap<PolicyName, Policy>,
+    rejected: Vec<PolicyError>,
+}
+
+/// All policies in force, by the source that they come from.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    settings: PolicySettings,
+    sources: BTreeMap<String, Source>,
+    revision: u64,
+}
+
+/// What became of a source's documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApplyReport {
+    /// Policies that were understood.
+    pub accepted: Vec<PolicyName>,
+    /// Documents that were not. An earlier version of the same object stays in force.
+    pub rejected: Vec<PolicyError>,
+    /// Parts of accepted policies that are not supported yet.
+    pub unsupported: Vec<Unsupported>,
+    /// Whether anything that is in force is now different.
+    pub changed: bool,
+    /// Subjects of the policies that are different, before and after.
+    subjects: BTreeSet<Selector>,
+}
+
+impl ApplyReport {
+    /// Whether an endpoint with these labels may have got another policy.
+    pub fn touches(&self, labels: &Labels) -> bool {
+        self.subjects.iter().any(|subject| subject.matches(labels))
+    }
+
+    fn changed(&mut self, policy: Option<&Policy>) {
+        self.changed = true;
+        let rules = policy.into_iter().flat_map(|policy| &policy.rules);
+        self.subjects.extend(rules.filter_map(|rule| rule.subject.clone()));
+    }
+}
+
+/// How a policy stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyStatus {
+    /// File, or whatever else it comes from.
+    pub source: String,
+    /// The policy; `None` for a document of which no version is in force.
+    pub policy: Option<PolicyName>,
+    /// How many endpoints it selects.
+    pub selects: usize,
+    /// What of it is not supported yet.
+    pub unsupported: Vec<Unsupported>,
+    /// Why its newest version was refused; if it selects anything, an older one is in force.
+    pub error: Option<PolicyError>,
+}
+
+impl Repository {
+    /// A repository without policies.
+    pub fn new(settings: PolicySettings) -> Self {
+        Self { settings, sources: BTreeMap::new(), revision: 1 }
+    }
+
+    /// What applies to all policies.
+    pub fn settings(&self) -> &PolicySettings {
+        &self.settings
+    }
+
+    /// Counts the changes; starts at 1.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Takes the documents of a source in place of those it had. A document that is refused does
+    /// not harm others: an earlier version of it stays in force. Where it cannot be told which
+    /// object is refused, every earlier one that is not there any more stays.
+    pub fn apply(&mut self, source: &str, documents: &Result<Vec<Value>, String>) -> ApplyReport {
+        let mut report = ApplyReport::default();
+        let mut old = self.sources.remove(source).unwrap_or_default();
+        let mut new = Source::default();
+        let (parsed, mut refused) = read(source, documents, self.settings.cluster.as_deref());
+        for policy in parsed {
+            if new.policies.contains_key(&policy.name) {
+                refused.push(twice(source, policy.name));
+                continue;
+            }
+            report.accepted.push(policy.name.clone());
+            report.unsupported.extend(policy.unsupported.iter().cloned());
+            let before = old.policies.remove(&policy.name);
+            if before.as_ref() != Some(&policy) {
+                report.changed(before.as_ref());
+                report.changed(Some(&policy));
+            }
+            new.policies.insert(policy.name.clone(), policy);
+        }
+        let nameless = refused.iter().any(|refused| refused.name.is_none());
+        let named: BTreeSet<_> = refused.iter().filter_map(|it| it.name.as_ref()).collect();
+        for (name, policy) in old.policies {
+            if nameless || named.contains(&name) {
+                new.policies.insert(name, policy);
+            } else {
+                report.changed(Some(&policy));
+            }
+        }
+        new.rejected = refused.into_iter().map(|refused| refused.error).collect();
+        report.rejected = new.rejected.clone();
+        if !(new.policies.is_empty() && new.rejected.is_empty()) {
+            self.sources.insert(source.to_owned(), new);
+        }
+        self.revision += u64::from(report.changed);
+        report
+    }
+
+    /// Forgets a source that is gone.
+    pub fn remove(&mut self, source: &str) -> ApplyReport {
+        self.apply(source, &Ok(Vec::new()))
+    }
+
+    /// Each policy in force, with its source.
+    pub fn policies(&self) -> impl Iterator<Item = (&str, &Policy)> {
+        self.sources.iter().flat_map(|(source, held)| {
+            held.policies.values().map(move |policy| (source.as_str(), policy))
+        })
+    }
+
+    /// How each policy stands, given the labels of every endpoint.
+    pub fn status<'a>(
+        &self,
+        endpoints: impl IntoIterator<Item = &'a Labels> + Clone,
+    ) -> Vec<PolicyStatus> {
+        let mut all = Vec::new();
+        for (source, held) in &self.sources {
+            let mut errors = held.rejected.clone();
+            for policy in held.policies.values() {
+                let object = Some(policy.name.to_string());
+                let error = errors.iter().position(|error| error.object == object);
+                let selects = endpoints.clone().into_iter().filter(|it| policy.selects(it)).count();
+                all.push(PolicyStatus {
+                    source: source.clone(),
+                    policy: Some(policy.name.clone()),
+                    selects,
+                    unsupported: policy.unsupported.clone(),
+                    error: error.map(|index| errors.remove(index)),
+                });
+            }
+            all.extend(errors.into_iter().map(|error| PolicyStatus {
+                source: source.clone(),
+                policy: None,
+                selects: 0,
+                unsupported: Vec::new(),
+                error: Some(error),
+            }));
+        }
+        all
+    }
+
+    /// Whether any policy selects an endpoint with these labels.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.policies().any(|(_, policy)| policy.selects(labels))
+    }
+
+    /// Every prefix that needs an identity of its own, exceptions included. All of a family is
+    /// none of them: that is the world.
+    pub fn cidrs(&self) -> BTreeSet<IpNet> {
+        let rules = self.policies().flat_map(|(_, policy)| &policy.rules);
+        let peers = rules.flat_map(|rule| &rule.clauses).filter_map(|clause| match &clause.peers {
+            Peers::Any => None,
+            Peers::Of(peers) => Some(peers),
+        });
+        let nets = peers.flatten().filter_map(|peer| match peer {
+            Peer::Labels(_) => None,
+            Peer::Cidr(cidr) => Some(std::iter::once(&cidr.net).chain(&cidr.except)),
+        });
+        let Families { ipv4, ipv6 } = self.settings.families;
+        let enabled = |net: &&IpNet| if net.addr().is_ipv4() { ipv4 } else { ipv6 };
+        nets.flatten().filter(enabled).filter(|net| net.prefix_len() > 0).copied().collect()
+    }
+
+    /// The rules for an endpoint with these labels, in the order of their sources and names.
+    pub(super) fn rules_for<'a>(&'a self, labels: &Labels) -> impl Iterator<Item = &'a Rule> {
+        self.policies().flat_map(|(_, policy)| &policy.rules).filter(|rule| rule.selects(labels))
+    }
+}
+
+impl Policy {
+    /// Whether one of its rules is for an endpoint with these labels.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.rules.iter().any(|rule| rule.selects(labels))
+    }
+}
+
+impl Rule {
+    /// Whether it is for an endpoint with these labels.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.subject.as_ref().is_some_and(|subject| subject.matches(labels))
+    }
+}
+
+fn read(
+    source: &str,
+    documents: &Result<Vec<Value>, String>,
+    cluster: Option<&str>,
+) -> (Vec<Policy>, Vec<Refused>) {
+    let (mut policies, mut refused) = (Vec::new(), Vec::new());
+    match documents {
+        Err(problem) => refused.push(unreadable(source, problem)),
+        Ok(documents) => {
+            for read in documents.iter().flat_map(|it| parse(source, it, cluster)) {
+                match read {
+                    Ok(policy) => policies.push(policy),
+                    Err(error) => refused.push(error),
+                }
+            }
+        }
+    }
+    (policies, refused)
+}
+
+fn unreadable(source: &str, problem: &str) -> Refused {
+    let error = PolicyError {
+        file: source.to_owned(),
+        object: None,
+        path: String::new(),
+        problem: problem.to_owned(),
+        remedy: "correct the file; what it said before stays in force".to_owned(),
+    };
+    Refused { name: None, error }
+}
+
+fn twice(source: &str, name: PolicyName) -> Refused {
+    let error = PolicyError {
+        file: source.to_owned(),
+        object: Some(name.to_string()),
+        path: "metadata.name".to_owned(),
+        problem: "the file holds this object twice".to_owned(),
+        remedy: "remove one, or give it another name; the first one is in force".to_owned(),
+    };
+    Refused { name: Some(name), error }
+}

@@ -1,0 +1,152 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+};
+
+use super::{
+    Enforcement, IdentityView, NamedPorts, Origin, Peers, PolicySettings, Ports, Resolved, Subject,
+    UnresolvedPort,
+    ports::{Cell, PortRange},
+    rows::{Word, build},
+    rule::{Clause, PortMatch, Rule},
+};
+use crate::model::{Direction, Families, IdentityId};
+
+/// Resolves the policy of an endpoint for which these rules are written.
+pub(super) fn resolve<'a>(
+    settings: &PolicySettings,
+    rules: &[&'a Rule],
+    subject: &Subject,
+    selections: &mut Selections<'a>,
+) -> Resolved {
+    let rules = if settings.enforcement == Enforcement::Never { &[] } else { rules };
+    let mut resolution = Resolution {
+        settings,
+        subject,
+        selections,
+        words: Vec::new(),
+        origins: Vec::new(),
+        unresolved: BTreeSet::new(),
+    };
+    let ingress_enforced = resolution.direction(Direction::Ingress, rules);
+    let egress_enforced = resolution.direction(Direction::Egress, rules);
+    let (rows, origins) = build(resolution.words, &resolution.origins);
+    let (rows, unresolved) = (Arc::new(rows), resolution.unresolved);
+    Resolved { rows, ingress_enforced, egress_enforced, origins, unresolved, revision: 0 }
+}
+
+/// The identities that clauses select, each looked up once.
+pub(super) struct Selections<'a> {
+    view: &'a IdentityView,
+    /// By a clause's address, which the borrow keeps in its place.
+    known: BTreeMap<usize, Rc<[IdentityId]>>,
+}
+
+impl<'a> Selections<'a> {
+    /// Nothing is looked up yet.
+    pub(super) fn new(view: &'a IdentityView) -> Self {
+        Self { view, known: BTreeMap::new() }
+    }
+
+    /// The peers of a clause, by number; [`IdentityId::UNKNOWN`] stands for every peer.
+    fn peers(&mut self, clause: &'a Clause, families: Families) -> Rc<[IdentityId]> {
+        let Peers::Of(peers) = &clause.peers else { return Rc::new([IdentityId::UNKNOWN]) };
+        let select = || {
+            let ids = peers.iter().flat_map(|peer| self.view.select(peer, families));
+            Rc::from_iter(ids.collect::<BTreeSet<_>>())
+        };
+        self.known.entry(std::ptr::from_ref(clause).addr()).or_insert_with(select).clone()
+    }
+}
+
+struct Resolution<'s, 'a> {
+    settings: &'s PolicySettings,
+    subject: &'s Subject,
+    selections: &'s mut Selections<'a>,
+    words: Vec<Word>,
+    origins: Vec<Arc<Origin>>,
+    unresolved: BTreeSet<UnresolvedPort>,
+}
+
+impl<'a> Resolution<'_, 'a> {
+    /// Adds what is said of one direction. Answers whether it is enforced.
+    fn direction(&mut self, direction: Direction, rules: &[&'a Rule]) -> bool {
+        let enforced = match self.settings.enforcement {
+            Enforcement::Never => false,
+            Enforcement::Always => true,
+            // An endpoint whose labels are not known yet gets nothing but what is meant for it.
+            Enforcement::Default => {
+                self.subject.labels.has_reserved("init")
+                    || rules.iter().any(|rule| rule.default_deny(direction))
+            }
+        };
+        let own = |peer| Word { direction, peer, cell: Cell::ALL, deny: false, clause: None };
+        if !enforced {
+            self.words.push(own(IdentityId::UNKNOWN));
+        } else if direction == Direction::Ingress && self.settings.allow_localhost {
+            self.words.push(own(IdentityId::HOST));
+        }
+        let clauses = rules.iter().flat_map(|rule| &rule.clauses);
+        for clause in clauses.filter(|clause| clause.direction == direction) {
+            self.clause(clause);
+        }
+        enforced
+    }
+
+    fn clause(&mut self, clause: &'a Clause) {
+        self.origins.push(clause.origin.clone());
+        let peers = self.selections.peers(clause, self.settings.families);
+        let Ports::Of(ports) = &clause.ports else { return self.add(clause, &peers, [Cell::ALL]) };
+        for port in ports {
+            match port {
+                PortMatch::Range(range) => self.add(clause, &peers, range.cells()),
+                PortMatch::Named { name, protocol } => self.named(clause, &peers, name, *protocol),
+            }
+        }
+    }
+
+    /// Adds the word of the newest clause on these cells.
+    fn add(&mut self, it: &Clause, peers: &[IdentityId], cells: impl IntoIterator<Item = Cell>) {
+        let (direction, deny) = (it.direction, it.deny);
+        let clause = u32::try_from(self.origins.len() - 1).ok();
+        for cell in cells {
+            let word = |peer: &IdentityId| Word { direction, peer: *peer, cell, deny, clause };
+            self.words.extend(peers.iter().map(word));
+        }
+    }
+
+    /// A name is looked up at the side that receives.
+    fn named(&mut self, clause: &Clause, peers: &[IdentityId], name: &str, protocol: u8) {
+        let mut found = false;
+        let one = |port| PortRange::one(protocol, port).cells();
+        match clause.direction {
+            Direction::Ingress => {
+                for port in numbers(&self.subject.named_ports, name, protocol) {
+                    found = true;
+                    self.add(clause, peers, one(port));
+                }
+            }
+            Direction::Egress => {
+                let every = peers.contains(&IdentityId::UNKNOWN);
+                let view = self.selections.view;
+                let wanted = |id: &IdentityId| every || peers.binary_search(id).is_ok();
+                for (id, facts) in view.iter().filter(|(id, _)| wanted(id)) {
+                    for port in numbers(&facts.named_ports, name, protocol) {
+                        found = true;
+                        self.add(clause, &[id], one(port));
+                    }
+                }
+            }
+        }
+        if !found {
+            let (name, origin) = (name.to_owned(), clause.origin.clone());
+            self.unresolved.insert(UnresolvedPort { name, origin });
+        }
+    }
+}
+
+fn numbers(ports: &NamedPorts, name: &str, protocol: u8) -> impl Iterator<Item = u16> {
+    let all = ports.get(name).into_iter().flatten();
+    all.filter(move |(of, _)| *of == protocol).map(|(_, port)| *port)
+}

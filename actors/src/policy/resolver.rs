@@ -1,0 +1,75 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    IdentityView, NamedPorts, PeerFacts, Peers, Repository, Resolved, Subject,
+    resolve::{Selections, resolve},
+    rule::{Peer, PortMatch, Ports, Rule},
+};
+use crate::model::Labels;
+
+/// What a policy depends on: addresses of the rules, names of ports, whether labels are known.
+type Cause = (Vec<usize>, NamedPorts, bool);
+
+/// Resolves the policies of many endpoints. Endpoints for which the same rules are written share
+/// one result, and what a clause selects is looked up once.
+pub struct Resolver<'a> {
+    repository: &'a Repository,
+    selections: Selections<'a>,
+    known: BTreeMap<Cause, Arc<Resolved>>,
+}
+
+impl<'a> Resolver<'a> {
+    /// The policy of an endpoint.
+    pub fn resolve(&mut self, subject: &Subject) -> Arc<Resolved> {
+        let rules: Vec<&'a Rule> = self.repository.rules_for(&subject.labels).collect();
+        let init = subject.labels.has_reserved("init");
+        let addresses = rules.iter().map(|rule| std::ptr::from_ref(*rule).addr()).collect();
+        let cause = (addresses, subject.named_ports.clone(), init);
+        let (selections, repository) = (&mut self.selections, self.repository);
+        self.known
+            .entry(cause)
+            .or_insert_with(|| {
+                let resolved = resolve(repository.settings(), &rules, subject, selections);
+                Arc::new(Resolved { revision: repository.revision(), ..resolved })
+            })
+            .clone()
+    }
+}
+
+impl Repository {
+    /// Resolves the policies of many endpoints, given every identity that a peer may have.
+    pub fn resolver<'a>(&'a self, view: &'a IdentityView) -> Resolver<'a> {
+        Resolver { repository: self, selections: Selections::new(view), known: BTreeMap::new() }
+    }
+
+    /// The policy of one endpoint.
+    pub fn resolve(&self, subject: &Subject, view: &IdentityView) -> Resolved {
+        let resolved = self.resolver(view).resolve(subject);
+        Arc::unwrap_or_clone(resolved)
+    }
+
+    /// Whether the policy of an endpoint changes when a peer comes, goes or becomes another:
+    /// whether any of its clauses selects this peer by name.
+    pub fn concerns(&self, subject: &Labels, peer: &PeerFacts) -> bool {
+        self.rules_for(subject).flat_map(|rule| &rule.clauses).any(|clause| match &clause.peers {
+            Peers::Any => clause.ports.has_names() && !peer.named_ports.is_empty(),
+            Peers::Of(peers) => peers.iter().any(|wanted| wanted.selects(peer)),
+        })
+    }
+}
+
+impl Peer {
+    fn selects(&self, peer: &PeerFacts) -> bool {
+        match self {
+            Self::Labels(selector) => selector.matches(&peer.labels),
+            Self::Cidr(cidr) => peer.prefix.as_ref().is_some_and(|net| cidr.selects(net)),
+        }
+    }
+}
+
+impl Ports {
+    fn has_names(&self) -> bool {
+        let named = |port: &PortMatch| matches!(port, PortMatch::Named { .. });
+        matches!(self, Self::Of(ports) if ports.iter().any(named))
+    }
+}

@@ -1,0 +1,180 @@
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Selector, Unsupported, ports::PortRange};
+use crate::model::Direction;
+
+/// Kinds of policy objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PolicyKind {
+    /// Cilium's, for one namespace.
+    CiliumNetworkPolicy,
+    /// Cilium's, for the cluster.
+    CiliumClusterwideNetworkPolicy,
+    /// Kubernetes' own.
+    NetworkPolicy,
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A policy object's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PolicyName {
+    /// Its kind.
+    pub kind: PolicyKind,
+    /// Its namespace, `None` for the cluster.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
+            None => write!(f, "{} {}", self.kind, self.name),
+        }
+    }
+}
+
+/// A policy object as it was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Its name.
+    pub name: PolicyName,
+    /// Its rules, one for each of `spec` and `specs`.
+    pub rules: Vec<Rule>,
+    /// What of it is not supported yet.
+    pub unsupported: Vec<Unsupported>,
+    /// `spec` and `specs` as they were written.
+    pub written: Vec<Value>,
+}
+
+/// Whom a rule is for, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The endpoints that it is for; `None` for a policy of nodes, which selects no endpoint.
+    pub subject: Option<Selector>,
+    /// Whether what no rule allows to them is dropped.
+    pub default_deny_ingress: bool,
+    /// Whether what no rule allows from them is dropped.
+    pub default_deny_egress: bool,
+    /// What it allows and denies.
+    pub clauses: Vec<Clause>,
+}
+
+impl Rule {
+    /// Whether what no rule allows is dropped.
+    pub fn default_deny(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Ingress => self.default_deny_ingress,
+            Direction::Egress => self.default_deny_egress,
+        }
+    }
+}
+
+/// One allowance or denial: these peers, on these ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause {
+    /// The way the packet goes, seen from the subject.
+    pub direction: Direction,
+    /// Whether it denies.
+    pub deny: bool,
+    /// The other side.
+    pub peers: Peers,
+    /// Protocols and destination ports.
+    pub ports: Ports,
+    /// Where it is written.
+    pub origin: Arc<Origin>,
+}
+
+/// The other side of a clause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// Everybody, known or not.
+    Any,
+    /// Whoever one of these selects; nobody if there is none.
+    Of(Vec<Peer>),
+}
+
+/// One way to select peers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// By labels.
+    Labels(Selector),
+    /// By address outside the cluster.
+    Cidr(CidrMatch),
+}
+
+/// A prefix without some of its parts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CidrMatch {
+    /// The prefix.
+    pub net: IpNet,
+    /// Its parts that are not meant.
+    pub except: BTreeSet<IpNet>,
+}
+
+impl CidrMatch {
+    /// Whether all of `prefix` is meant, provided it is not cut by an exception.
+    pub fn selects(&self, prefix: &IpNet) -> bool {
+        self.net.contains(prefix) && !self.except.iter().any(|except| except.contains(prefix))
+    }
+}
+
+impl fmt::Display for CidrMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cidr:{}", self.net)?;
+        let except = self.except.iter().map(IpNet::to_string).collect::<Vec<_>>().join(",");
+        if except.is_empty() { Ok(()) } else { write!(f, " except {except}") }
+    }
+}
+
+/// Protocols and destination ports of a clause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// Every protocol, also those without ports.
+    Any,
+    /// Whatever one of these covers; nothing if there is none.
+    Of(Vec<PortMatch>),
+}
+
+/// One protocol and the ports that are meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortMatch {
+    /// By number; for ICMP the type.
+    Range(PortRange),
+    /// By the name that the receiving pod gives to a port of its own.
+    Named {
+        /// The name, lower case.
+        name: String,
+        /// IP protocol number.
+        protocol: u8,
+    },
+}
+
+/// Where a clause is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Origin {
+    /// File, or whatever else the policy came from.
+    pub source: String,
+    /// The policy.
+    pub policy: PolicyName,
+    /// The way the packet goes.
+    pub direction: Direction,
+    /// Path of the clause, `spec.ingressDeny[0]`.
+    pub path: String,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.source, self.policy, self.path)
+    }
+}

@@ -1,0 +1,42 @@
+use serde::{Deserialize, Serialize};
+
+use crate::model::Families;
+
+/// When endpoints are held to policy, `--enable-policy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforcement {
+    /// A direction of an endpoint is, once a rule with default deny selects it.
+    #[default]
+    Default,
+    /// Always, whether or not a rule selects it.
+    Always,
+    /// Never: everything passes.
+    Never,
+}
+
+/// What applies to all policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// When endpoints are held to policy.
+    pub enforcement: Enforcement,
+    /// Allow what the host sends to its endpoints, kubelet's probes for instance, unless a rule
+    /// denies it.
+    pub allow_localhost: bool,
+    /// Name of the cluster if every pod carries it as the label `io.cilium.k8s.policy.cluster`;
+    /// peers are then narrowed to it.
+    pub cluster: Option<String>,
+    /// Address families that are enabled.
+    pub families: Families,
+}
+
+impl Default for PolicySettings {
+    fn default() -> Self {
+        Self {
+            enforcement: Enforcement::Default,
+            allow_localhost: true,
+            cluster: None,
+            families: Families::DUAL,
+        }
+    }
+}

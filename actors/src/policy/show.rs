@@ -1,0 +1,102 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{Peer, Peers, Policies, Repository, Selector};
+use crate::model::IdentityId;
+
+/// Every policy in force, as it was written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenPolicies {
+    /// Revision of the policy.
+    pub revision: u64,
+    /// The rules, by source and name.
+    pub rules: Vec<WrittenRule>,
+}
+
+/// One `spec` of a policy, as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrittenRule {
+    /// Where it is from, by Cilium's label keys.
+    pub labels: BTreeMap<String, String>,
+    /// The rule.
+    pub value: Value,
+}
+
+/// A selector of the rules, and whom it selects now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySelector {
+    /// The selector, in Cilium's notation.
+    pub selector: String,
+    /// Whom it selects.
+    pub identities: BTreeSet<IdentityId>,
+    /// How many clauses, or rules for a subject, use it.
+    pub users: usize,
+}
+
+impl Repository {
+    fn written(&self) -> Vec<WrittenRule> {
+        self.policies()
+            .flat_map(|(source, policy)| {
+                policy.written.iter().map(move |value| (source, policy, value))
+            })
+            .map(|(source, policy, value)| {
+                let name = &policy.name;
+                let mut labels = BTreeMap::from([
+                    ("filename".to_owned(), source.to_owned()),
+                    ("io.cilium.k8s.policy.name".to_owned(), name.name.clone()),
+                    ("policy-derived-from".to_owned(), name.kind.to_string()),
+                ]);
+                if let Some(namespace) = &name.namespace {
+                    labels.insert("io.cilium.k8s.policy.namespace".to_owned(), namespace.clone());
+                }
+                WrittenRule { labels, value: value.clone() }
+            })
+            .collect()
+    }
+
+    fn peers(&self) -> impl Iterator<Item = Peer> {
+        let rules = self.policies().flat_map(|(_, policy)| &policy.rules);
+        rules.flat_map(|rule| &rule.clauses).flat_map(|clause| match &clause.peers {
+            Peers::Any => vec![Peer::Labels(Selector::default())],
+            Peers::Of(peers) => peers.clone(),
+        })
+    }
+
+    fn subjects(&self) -> impl Iterator<Item = Peer> {
+        let rules = self.policies().flat_map(|(_, policy)| &policy.rules);
+        rules.filter_map(|rule| rule.subject.clone().map(Peer::Labels))
+    }
+}
+
+impl Policies {
+    /// Every policy in force, as it was written.
+    pub(super) fn written(&self) -> WrittenPolicies {
+        WrittenPolicies { revision: self.known.revision, rules: self.known.repository.written() }
+    }
+
+    /// Selectors of subjects, or else of peers.
+    pub(super) fn selectors(&self, subjects: bool) -> Vec<PolicySelector> {
+        let mut users: BTreeMap<Peer, usize> = BTreeMap::new();
+        let peers: Vec<Peer> = if subjects {
+            self.known.repository.subjects().collect()
+        } else {
+            self.known.repository.peers().collect()
+        };
+        for peer in peers {
+            *users.entry(peer).or_default() += 1;
+        }
+        let families = self.known.repository.settings().families;
+        users
+            .into_iter()
+            .map(|(peer, users)| PolicySelector {
+                identities: self.known.view.select(&peer, families),
+                selector: match peer {
+                    Peer::Labels(selector) => selector.to_string(),
+                    Peer::Cidr(cidr) => cidr.to_string(),
+                },
+                users,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of the engine as a whole: documents in, verdicts out.
+
+mod cilium;
+mod compatible;
+mod kubernetes;
+mod oracle;
+mod properties;
+mod refusals;
+mod repository;
+mod rubbish;
+mod world;

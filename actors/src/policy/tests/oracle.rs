@@ -1,0 +1,227 @@
+//! What policies mean, told again without rows, tables or selectors: the engine must agree.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use ipnet::Ipv4Net;
+use serde_json::{Value, json};
+
+use super::world::{Other, PODS};
+use crate::model::Direction;
+
+/// A policy as it is drawn at random.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
+    pub(super) clauses: Vec<DrawnClause>,
+    /// `enableDefaultDeny` of ingress and egress.
+    pub(super) default_deny: [Option<bool>; 2],
+    /// Whether it is for pods of another app than the one that is asked about.
+    pub(super) for_others: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct DrawnClause {
+    pub(super) egress: bool,
+    pub(super) deny: bool,
+    pub(super) peers: DrawnPeers,
+    pub(super) ports: DrawnPorts,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum DrawnPeers {
+    /// No field about peers.
+    Missing,
+    /// `fromEndpoints` with these apps of the policy's own namespace.
+    Apps(Vec<&'static str>),
+    /// `fromEndpoints: [{}]`.
+    OwnNamespace,
+    /// `fromEntities`.
+    Entities(Vec<&'static str>),
+    /// `fromCIDRSet`.
+    Cidrs(Vec<(Ipv4Net, Vec<Ipv4Net>)>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum DrawnPorts {
+    /// No field about ports.
+    Missing,
+    /// `toPorts`: protocol, port, `endPort`.
+    Ports(Vec<(&'static str, u16, u16)>),
+    /// `icmps`, types of IPv4.
+    Icmp(Vec<u8>),
+}
+
+/// A packet between `web` of namespace `default` and another side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub(super) egress: bool,
+    pub(super) other: Other,
+    pub(super) protocol: u8,
+    pub(super) port: u16,
+}
+
+/// What must become of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    Pass,
+    Deny,
+    NoMatch,
+}
+
+/// The meaning of policies, straight from their words.
+pub(super) fn expected(policies: &[Drawn], packet: Packet) -> Expected {
+    let mine = || policies.iter().filter(|policy| !policy.for_others);
+    let clauses = || mine().flat_map(|policy| &policy.clauses);
+    let enforced = mine().any(|policy| {
+        let speaks = policy.clauses.iter().any(|clause| clause.egress == packet.egress);
+        policy.default_deny[usize::from(packet.egress)].unwrap_or(speaks)
+    });
+    let from_host = !packet.egress && packet.other == Other::Identity(1);
+    if clauses().any(|clause| clause.deny && clause.meets(packet)) {
+        Expected::Deny
+    } else if from_host || !enforced || clauses().any(|it| !it.deny && it.meets(packet)) {
+        Expected::Pass
+    } else {
+        Expected::NoMatch
+    }
+}
+
+impl DrawnClause {
+    /// Whether the clause is about this packet.
+    pub(super) fn meets(&self, packet: Packet) -> bool {
+        if let (DrawnPeers::Missing, DrawnPorts::Missing) = (&self.peers, &self.ports) {
+            return false;
+        }
+        self.egress == packet.egress
+            && self.peers.meet(packet.other)
+            && self.ports.meet(packet.protocol, packet.port)
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        if self.egress { Direction::Egress } else { Direction::Ingress }
+    }
+}
+
+impl DrawnPeers {
+    fn meet(&self, other: Other) -> bool {
+        let pod = |id| PODS.into_iter().find(|pod| pod.0 == id);
+        match (self, other) {
+            (Self::Missing, _) => true,
+            (Self::Apps(apps), Other::Identity(id)) => {
+                pod(id).is_some_and(|(_, app, ns)| ns == "default" && apps.contains(&app))
+            }
+            (Self::OwnNamespace, Other::Identity(id)) => {
+                pod(id).is_some_and(|(_, _, ns)| ns == "default")
+            }
+            (Self::Apps(_) | Self::OwnNamespace, Other::Address(_)) => false,
+            (Self::Entities(names), other) => names.iter().any(|name| match (*name, other) {
+                ("all", _) => true,
+                ("world", Other::Address(_)) => true,
+                ("host", Other::Identity(1)) => true,
+                ("cluster", Other::Identity(id)) => id == 1 || pod(id).is_some(),
+                _ => false,
+            }),
+            (Self::Cidrs(sets), Other::Address(IpAddr::V4(address))) => {
+                let holds = |net: &Ipv4Net| net.contains(&address);
+                sets.iter().any(|(net, except)| holds(net) && !except.iter().any(holds))
+            }
+            (Self::Cidrs(_), _) => false,
+        }
+    }
+}
+
+impl DrawnPorts {
+    fn meet(&self, protocol: u8, port: u16) -> bool {
+        match self {
+            Self::Missing => true,
+            Self::Icmp(types) => protocol == 1 && types.iter().any(|it| u16::from(*it) == port),
+            Self::Ports(ports) => ports.iter().any(|(name, first, end)| {
+                let protocol = match *name {
+                    "TCP" => protocol == 6,
+                    "UDP" => protocol == 17,
+                    _ => [6, 17, 132].contains(&protocol),
+                };
+                let whole = (*first, *end) == (0, 0);
+                protocol && (whole || (*first..=*first.max(end)).contains(&port))
+            }),
+        }
+    }
+}
+
+impl Drawn {
+    /// The policy as a manifest.
+    pub(super) fn document(&self, number: usize) -> Value {
+        let app = if self.for_others { "mail" } else { "web" };
+        let list = |egress, deny| {
+            let wanted = self.clauses.iter().filter(|it| it.egress == egress && it.deny == deny);
+            wanted.map(DrawnClause::value).collect::<Vec<_>>()
+        };
+        json!({
+            "apiVersion": "cilium.io/v2",
+            "kind": "CiliumNetworkPolicy",
+            "metadata": { "name": format!("policy-{number}"), "namespace": "default" },
+            "spec": {
+                "endpointSelector": { "matchLabels": { "app": app } },
+                "enableDefaultDeny": {
+                    "ingress": self.default_deny[0], "egress": self.default_deny[1],
+                },
+                "ingress": list(false, false),
+                "ingressDeny": list(false, true),
+                "egress": list(true, false),
+                "egressDeny": list(true, true),
+            },
+        })
+    }
+}
+
+impl DrawnClause {
+    fn value(&self) -> Value {
+        let mut value = json!({});
+        let side = if self.egress { "to" } else { "from" };
+        let peers = match &self.peers {
+            DrawnPeers::Missing => None,
+            DrawnPeers::Apps(apps) => Some((
+                "Endpoints",
+                json!(
+                    apps.iter()
+                        .map(|app| json!({ "matchLabels": { "app": app } }))
+                        .collect::<Vec<_>>()
+                ),
+            )),
+            DrawnPeers::OwnNamespace => Some(("Endpoints", json!([{}]))),
+            DrawnPeers::Entities(names) => Some(("Entities", json!(names))),
+            DrawnPeers::Cidrs(sets) => Some((
+                "CIDRSet",
+                json!(
+                    sets.iter()
+                        .map(|(net, except)| json!({
+                            "cidr": net.to_string(),
+                            "except": except.iter().map(Ipv4Net::to_string).collect::<Vec<_>>(),
+                        }))
+                        .collect::<Vec<_>>()
+                ),
+            )),
+        };
+        if let Some((field, list)) = peers {
+            value[format!("{side}{field}")] = list;
+        }
+        match &self.ports {
+            DrawnPorts::Missing => {}
+            DrawnPorts::Ports(ports) => {
+                let ports = ports.iter().map(|(protocol, port, end)| {
+                    json!({ "port": port.to_string(), "endPort": end, "protocol": protocol })
+                });
+                value["toPorts"] = json!([{ "ports": ports.collect::<Vec<_>>() }]);
+            }
+            DrawnPorts::Icmp(types) => {
+                let fields = types.iter().map(|code| json!({ "type": code }));
+                value["icmps"] = json!([{ "fields": fields.collect::<Vec<_>>() }]);
+            }
+        }
+        value
+    }
+}
+
+/// An address as it is drawn: few, so that prefixes meet.
+pub(super) fn drawn_address(bits: u8) -> IpAddr {
+    Ipv4Addr::new(10 + (bits & 1), bits & 0xf0, (bits << 4) & 0xf0, 1).into()
+}

@@ -1,0 +1,153 @@
+use ipnet::Ipv4Net;
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use super::{
+    oracle::{
+        Drawn, DrawnClause, DrawnPeers, DrawnPorts, Expected, Packet, drawn_address, expected,
+    },
+    world::{Other, World},
+};
+use crate::{
+    model::Direction,
+    policy::{PolicySettings, Resolved, Verdict, lookup},
+};
+
+/// Ports close to each other and to the ends, so that ranges, prefixes and packets meet.
+const PORTS: [u16; 14] = [0, 1, 2, 3, 4, 7, 8, 79, 80, 81, 255, 256, 65534, 65535];
+
+fn port() -> impl Strategy<Value = u16> {
+    select(&PORTS)
+}
+
+fn net() -> impl Strategy<Value = Ipv4Net> {
+    (any::<u8>(), select(&[0, 7, 8, 9, 11, 12, 20, 24, 32])).prop_map(|(bits, length)| {
+        let std::net::IpAddr::V4(address) = drawn_address(bits) else {
+            unreachable!("drawn addresses are IPv4")
+        };
+        Ipv4Net::new(address, length).unwrap().trunc()
+    })
+}
+
+fn cidr() -> impl Strategy<Value = (Ipv4Net, Vec<Ipv4Net>)> {
+    (net(), vec(net(), 0..3)).prop_map(|(net, except)| {
+        let inside = |part: &Ipv4Net| net.contains(part) && *part != net;
+        (net, except.into_iter().filter(inside).collect())
+    })
+}
+
+fn peers() -> impl Strategy<Value = DrawnPeers> {
+    prop_oneof![
+        Just(DrawnPeers::Missing),
+        Just(DrawnPeers::OwnNamespace),
+        vec(select(&["web", "db", "mail"]), 0..3).prop_map(DrawnPeers::Apps),
+        vec(select(&["all", "world", "host", "cluster", "none"]), 1..3)
+            .prop_map(DrawnPeers::Entities),
+        vec(cidr(), 1..3).prop_map(DrawnPeers::Cidrs),
+    ]
+}
+
+fn ports() -> impl Strategy<Value = DrawnPorts> {
+    let range = (select(&["TCP", "UDP", "ANY"]), port(), port(), any::<bool>()).prop_map(
+        |(protocol, a, b, one)| {
+            if one { (protocol, a, 0) } else { (protocol, a.min(b), a.max(b)) }
+        },
+    );
+    prop_oneof![
+        Just(DrawnPorts::Missing),
+        vec(range, 1..4).prop_map(DrawnPorts::Ports),
+        vec(select(&[0, 3, 8]), 1..3).prop_map(DrawnPorts::Icmp),
+    ]
+}
+
+fn clause() -> impl Strategy<Value = DrawnClause> {
+    (any::<bool>(), prop::bool::weighted(0.3), peers(), ports())
+        .prop_map(|(egress, deny, peers, ports)| DrawnClause { egress, deny, peers, ports })
+}
+
+fn policy() -> impl Strategy<Value = Drawn> {
+    let flag = || option::weighted(0.2, any::<bool>());
+    (vec(clause(), 0..5), [flag(), flag()], prop::bool::weighted(0.1))
+        .prop_map(|(clauses, default_deny, for_others)| Drawn { clauses, default_deny, for_others })
+}
+
+fn packet() -> impl Strategy<Value = Packet> {
+    let other = prop_oneof![
+        select(&[1u32, 1000, 1001, 1002, 1003, 1004, 4000]).prop_map(Other::Identity),
+        any::<u8>().prop_map(|bits| Other::Address(drawn_address(bits))),
+    ];
+    let port = prop_oneof![4 => port(), 1 => any::<u16>()];
+    (any::<bool>(), other, select(&[6u8, 17, 132, 1, 47]), port)
+        .prop_map(|(egress, other, protocol, port)| Packet { egress, other, protocol, port })
+}
+
+fn world(policies: &[Drawn]) -> World {
+    let mut world = World::new(PolicySettings::default());
+    let report = world.apply(policies.iter().enumerate().map(|(n, policy)| policy.document(n)));
+    assert_eq!(report.rejected, []);
+    assert_eq!(report.unsupported, []);
+    world
+}
+
+fn verdict(world: &World, resolved: &Resolved, packet: Packet) -> Verdict {
+    let direction = if packet.egress { Direction::Egress } else { Direction::Ingress };
+    let peer = world.identity_of(packet.other);
+    lookup(&resolved.rows, direction, peer, packet.protocol, packet.port)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_say_what_policies_mean(
+        policies in vec(policy(), 0..5), packets in vec(packet(), 40)
+    ) {
+        let world = world(&policies);
+        let resolved = world.resolve("web");
+        for packet in packets {
+            let verdict = verdict(&world, &resolved, packet);
+            let said = match verdict {
+                Verdict::Allowed(_) => Expected::Pass,
+                Verdict::Denied(_) => Expected::Deny,
+                Verdict::NoMatch => Expected::NoMatch,
+            };
+            prop_assert_eq!(said, expected(&policies, packet), "{:?} {:?}", packet, resolved.rows);
+        }
+    }
+
+    /// Whatever clause a verdict names is about the packet, and decides as the verdict says.
+    #[test]
+    fn a_cookie_names_clauses_that_decided(
+        policies in vec(policy(), 1..5), packets in vec(packet(), 40)
+    ) {
+        let world = world(&policies);
+        let resolved = world.resolve("web");
+        for packet in packets {
+            let (cookie, deny) = match verdict(&world, &resolved, packet) {
+                Verdict::Allowed(cookie) => (cookie, false),
+                Verdict::Denied(cookie) => (cookie, true),
+                Verdict::NoMatch => continue,
+            };
+            prop_assert!(cookie != 0 || !deny);
+            let origins = resolved.origins.get(&cookie).cloned().unwrap_or_default();
+            prop_assert_eq!(origins.is_empty(), cookie == 0);
+            for origin in origins {
+                let clause = named(&policies, &origin.policy.name, &origin.path);
+                prop_assert_eq!(clause.direction(), origin.direction);
+                prop_assert!(clause.deny == deny && clause.meets(packet), "{}", origin);
+            }
+        }
+    }
+}
+
+/// The drawn clause that an origin's path names, `spec.ingressDeny[2]`.
+fn named<'a>(policies: &'a [Drawn], name: &str, path: &str) -> &'a DrawnClause {
+    let number: usize = name.trim_start_matches("policy-").parse().unwrap();
+    let (list, index) =
+        path.trim_start_matches("spec.").trim_end_matches(']').split_once('[').unwrap();
+    let (egress, deny) = (list.starts_with("egress"), list.ends_with("Deny"));
+    let clauses = policies[number].clauses.iter();
+    clauses
+        .filter(|clause| clause.egress == egress && clause.deny == deny)
+        .nth(index.parse().unwrap())
+        .unwrap()
+}

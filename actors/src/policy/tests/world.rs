@@ -1,0 +1,135 @@
+//! A small world in which policies are tried.
+
+use std::{net::IpAddr, sync::Arc};
+
+use serde_json::Value;
+
+use crate::{
+    identity::reserved,
+    model::{Direction, IdentityId, Labels},
+    policy::{
+        ApplyReport, IdentityView, NamedPorts, PeerFacts, PolicySettings, Repository, Resolved,
+        Subject, Verdict, lookup,
+    },
+};
+
+/// First number of local prefixes.
+const LOCAL: u32 = IdentityId::MIN_LOCAL_CIDR.0;
+
+/// Pods by identity, label `app` and namespace.
+pub(super) const PODS: [(u32, &str, &str); 5] = [
+    (1000, "web", "default"),
+    (1001, "db", "default"),
+    (1002, "mail", "default"),
+    (1003, "web", "other"),
+    (1004, "db", "other"),
+];
+
+/// A repository, and the identities that are known to it.
+pub(super) struct World {
+    pub(super) repository: Repository,
+    pub(super) named_ports: NamedPorts,
+}
+
+/// The other side of a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Other {
+    Identity(u32),
+    Address(IpAddr),
+}
+
+impl World {
+    pub(super) fn new(settings: PolicySettings) -> Self {
+        Self { repository: Repository::new(settings), named_ports: NamedPorts::new() }
+    }
+
+    /// A world with these documents, none of which is refused.
+    pub(super) fn with(documents: impl IntoIterator<Item = Value>) -> Self {
+        let mut world = Self::new(PolicySettings::default());
+        let report = world.apply(documents);
+        assert_eq!(report.rejected, []);
+        world
+    }
+
+    pub(super) fn apply(&mut self, documents: impl IntoIterator<Item = Value>) -> ApplyReport {
+        self.repository.apply("test.yaml", &Ok(documents.into_iter().collect()))
+    }
+
+    /// Every identity: reserved ones, pods, and a local one for each prefix.
+    pub(super) fn view(&self) -> IdentityView {
+        let mut view = IdentityView::default();
+        for (id, labels) in reserved::identities() {
+            view.insert(id, facts(labels));
+        }
+        for (id, app, namespace) in PODS {
+            view.insert(IdentityId(id), facts(pod(app, namespace)));
+        }
+        for (id, net) in (LOCAL..).map(IdentityId).zip(self.repository.cidrs()) {
+            let labels = reserved::prefix_labels(&net, self.repository.settings().families);
+            view.insert(id, PeerFacts { prefix: Some(net), ..facts(labels) });
+        }
+        view
+    }
+
+    pub(super) fn resolve(&self, app: &str) -> Resolved {
+        self.resolve_in(app, "default", &self.view())
+    }
+
+    pub(super) fn resolve_in(&self, app: &str, namespace: &str, view: &IdentityView) -> Resolved {
+        let labels = Arc::new(pod(app, namespace));
+        self.repository.resolve(&Subject { labels, named_ports: self.named_ports.clone() }, view)
+    }
+
+    /// The identity that the ipcache has for the other side of a packet.
+    pub(super) fn identity_of(&self, other: Other) -> IdentityId {
+        let address = match other {
+            Other::Identity(id) => return IdentityId(id),
+            Other::Address(address) => address,
+        };
+        let known = (LOCAL..).map(IdentityId).zip(self.repository.cidrs());
+        let holding = known.filter(|(_, net)| net.contains(&address));
+        match holding.max_by_key(|(_, net)| net.prefix_len()) {
+            Some((id, _)) => id,
+            None if address.is_ipv4() => IdentityId::WORLD_IPV4,
+            None => IdentityId::WORLD_IPV6,
+        }
+    }
+
+    /// What becomes of a packet from that side to the pod `web`, by the rows of its policy map.
+    pub(super) fn ingress(&self, from: Other, protocol: u8, port: u16) -> Verdict {
+        self.verdict(Direction::Ingress, from, protocol, port)
+    }
+
+    /// What becomes of a packet to that side from the pod `web`.
+    pub(super) fn egress(&self, to: Other, protocol: u8, port: u16) -> Verdict {
+        self.verdict(Direction::Egress, to, protocol, port)
+    }
+
+    fn verdict(&self, direction: Direction, other: Other, protocol: u8, port: u16) -> Verdict {
+        lookup(&self.resolve("web").rows, direction, self.identity_of(other), protocol, port)
+    }
+}
+
+pub(super) fn pod(app: &str, namespace: &str) -> Labels {
+    let texts = [
+        format!("k8s:app={app}"),
+        format!("k8s:io.kubernetes.pod.namespace={namespace}"),
+        format!("k8s:io.cilium.k8s.namespace.labels.team={namespace}-team"),
+        "k8s:io.cilium.k8s.policy.cluster=default".to_owned(),
+    ];
+    Labels::parse(texts.iter().map(String::as_str)).unwrap()
+}
+
+pub(super) fn facts(labels: Labels) -> PeerFacts {
+    PeerFacts { labels: Arc::new(labels), ..PeerFacts::default() }
+}
+
+pub(super) fn address(text: &str) -> Other {
+    Other::Address(text.parse().unwrap())
+}
+
+/// The pod of that app and namespace.
+pub(super) fn pod_of(app: &str, namespace: &str) -> Other {
+    let pod = PODS.into_iter().find(|pod| (pod.1, pod.2) == (app, namespace));
+    Other::Identity(pod.unwrap().0)
+}

@@ -1,0 +1,16 @@
+//! What the actors ask of the world. The agent implements it for real, the testbed simulates it.
+//!
+//! A port never blocks and never calls back into an actor: it answers through a
+//! [`Reply`](crate::host::Reply), which arrives as a message.
+
+mod clock;
+mod disk;
+mod kernel;
+
+pub use clock::{Clock, Time};
+pub use disk::{Disk, DiskError, FsOp};
+pub use kernel::{
+    Attachment, ConfigRow, EndpointRow, Hook, HookState, IpcacheRow, Kernel, KernelDone,
+    KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow, Refusal,
+    config_flags, lxc_flags,
+};

@@ -1,0 +1,349 @@
+use std::{collections::BTreeMap, net::IpAddr};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    host::Reply,
+    model::{Addresses, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows},
+};
+
+/// Flags of a [`ConfigRow`].
+pub mod config_flags {
+    /// Drop packets whose source address is not the endpoint's.
+    pub const SOURCE_CHECK: u16 = 1;
+    /// Emit trace records.
+    pub const TRACE: u16 = 2;
+    /// Emit policy verdict records.
+    pub const POLICY_VERDICT: u16 = 4;
+    /// Emit drop records.
+    pub const DROP: u16 = 8;
+}
+
+/// Flags of a [`LxcRow`].
+pub mod lxc_flags {
+    /// The address is the node's own.
+    pub const HOST: u32 = 1;
+}
+
+/// Row of `volvox_config`: all that the programs know of the endpoint behind an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigRow {
+    /// Counts the endpoint's builds.
+    pub generation: u32,
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// Bits of [`config_flags`].
+    pub flags: u16,
+    /// Its identity.
+    pub identity: IdentityId,
+    /// Slot of `volvox_policy` that holds its policy.
+    pub policy_slot: u32,
+    /// Host-side interface; also the key.
+    pub ifindex: u32,
+    /// Its addresses.
+    pub addresses: Addresses,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// The host side's Ethernet address.
+    pub node_mac: Mac,
+}
+
+/// Row of `cilium_lxc`: a local address and whose it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LxcRow {
+    /// Host-side interface.
+    pub ifindex: u32,
+    /// The endpoint's number; 0 for the node itself.
+    pub endpoint: u16,
+    /// Bits of [`lxc_flags`].
+    pub flags: u32,
+    /// The endpoint's Ethernet address.
+    pub mac: Mac,
+    /// The host side's Ethernet address.
+    pub node_mac: Mac,
+    /// The endpoint's identity.
+    pub identity: IdentityId,
+    /// Interface below, 0 if none.
+    pub parent_ifindex: u32,
+}
+
+/// Row of `volvox_endpoint`: what no other map holds and a lost state file is rebuilt from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointRow {
+    /// The container's identifier.
+    pub container_id: String,
+    /// The interface's name inside the container.
+    pub container_ifname: String,
+    /// Host-side interface's name.
+    pub ifname: String,
+    /// Host-side interface.
+    pub ifindex: u32,
+    /// Its identity when the row was written.
+    pub identity: IdentityId,
+    /// Cookie of the container's network namespace, 0 if not known.
+    pub netns_cookie: u64,
+    /// Its addresses.
+    pub addresses: Addresses,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// The host side's Ethernet address.
+    pub node_mac: Mac,
+    /// Kubernetes namespace.
+    pub namespace: String,
+    /// Kubernetes pod name, its first 200 bytes.
+    pub pod_name: String,
+    /// Kubernetes pod UID.
+    pub pod_uid: String,
+}
+
+/// Row of `cilium_ipcache_v2`: which identity an address or a prefix has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IpcacheRow {
+    /// The identity.
+    pub identity: IdentityId,
+    /// Node behind which it is reached by tunnel.
+    pub tunnel: Option<IpAddr>,
+    /// Encryption key index, 0 is none.
+    pub key: u8,
+    /// Flags as in Cilium 1.19: 1 skip tunnel, 2 has tunnel endpoint, 4 over IPv6, 8 remote cluster.
+    pub flags: u8,
+}
+
+/// A place at an endpoint's host-side interface where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Hook {
+    /// Ingress of the host side: what the container sends.
+    FromContainer,
+    /// Egress of the host side: what the container gets.
+    ToContainer,
+}
+
+/// What runs at a hook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HookState {
+    /// Nothing of ours.
+    #[default]
+    Empty,
+    /// The current program generation as a clsact filter.
+    Filter,
+    /// The current program generation through a pinned link.
+    Link,
+    /// A program generation that is not the current one.
+    Stale,
+}
+
+/// What runs at both hooks of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// At [`Hook::FromContainer`].
+    pub from_container: HookState,
+    /// At [`Hook::ToContainer`].
+    pub to_container: HookState,
+}
+
+/// An interface in the agent's network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Its number.
+    pub ifindex: u32,
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Whether it is administratively up.
+    pub up: bool,
+    /// `veth`, `dummy`, … where the kernel says it.
+    pub kind: Option<String>,
+    /// Maximum transmission unit, bytes.
+    pub mtu: u32,
+    /// Number of the peer interface in its own namespace, 0 if there is none.
+    pub peer_ifindex: u32,
+    /// Addresses assigned to it.
+    pub addresses: Vec<IpNet>,
+}
+
+impl Link {
+    /// What tells this interface from one of that name and Ethernet address; an empty name or
+    /// address is any. `None`: it may be the same one.
+    pub fn differs(&self, name: &str, mac: Mac) -> Option<String> {
+        if !name.is_empty() && self.name != name {
+            return Some(format!("its name is {}, not {name}", self.name));
+        }
+        if !mac.is_zero() && !self.mac.is_zero() && self.mac != mac {
+            return Some(format!("its address is {}, not {mac}", self.mac));
+        }
+        None
+    }
+}
+
+/// One step in the kernel. Steps are small enough that a crash between any two is a case to test.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are named for what they are")]
+pub enum KernelOp {
+    /// Reads all rows, interfaces and routes that restoring compares with.
+    Snapshot,
+    /// Reads the interfaces and their addresses.
+    ReadLinks,
+    /// Reads one interface, without its addresses.
+    ReadLink { ifindex: u32 },
+    /// Reads the policy map in a slot.
+    ReadPolicy { slot: u32 },
+    /// Reads what runs at an endpoint's hooks.
+    ReadAttachment { endpoint: EndpointId, ifindex: u32 },
+    /// Builds a policy map of these rows aside, for [`KernelOp::FlipPolicy`] to find. Processor
+    /// work: this is what a build permit is held for.
+    BuildPolicy { slot: u32, rows: PolicyRows },
+    /// Puts the map that was built for the slot into it. The kernel answers after an RCU grace
+    /// period, 8 to 16 ms; the port gathers what comes meanwhile into one batch.
+    FlipPolicy { slot: u32 },
+    /// Puts one row into the policy map in a slot.
+    PutPolicyRow { slot: u32, key: PolicyKey, entry: PolicyEntry },
+    /// Removes one row from the policy map in a slot.
+    DeletePolicyRow { slot: u32, key: PolicyKey },
+    /// Empties a slot; its map goes with its last reference.
+    ClearSlot { slot: u32 },
+    /// Pins the policy map in a slot as `cilium_policy_v2_NNNNN`, in place of another one.
+    PinPolicy { endpoint: EndpointId, slot: u32 },
+    /// Removes that pin.
+    UnpinPolicy { endpoint: EndpointId },
+    /// Writes an interface's configuration row: this flips policy and configuration in one step.
+    PutConfig(ConfigRow),
+    /// Removes an interface's configuration row, if it still is that endpoint's: its packets are
+    /// dropped from then on.
+    DeleteConfig { ifindex: u32, endpoint: EndpointId },
+    /// Writes a local address.
+    PutLxc { address: IpAddr, row: LxcRow },
+    /// Removes a local address, if it still is that endpoint's.
+    DeleteLxc { address: IpAddr, endpoint: u16 },
+    /// Writes the endpoint's own record.
+    PutEndpoint { endpoint: EndpointId, row: EndpointRow },
+    /// Removes the endpoint's own record.
+    DeleteEndpoint { endpoint: EndpointId },
+    /// Writes address to identity rows, in batches.
+    PutIpcache(Vec<(IpNet, IpcacheRow)>),
+    /// Removes address to identity rows; absent ones are fine.
+    DeleteIpcache(Vec<IpNet>),
+    /// Makes both hooks run the current program generation; fast way first.
+    Attach { endpoint: EndpointId, ifindex: u32 },
+    /// Replaces filters by pinned links, which takes the kernel 8 to 16 ms each.
+    Settle { endpoint: EndpointId, ifindex: u32 },
+    /// Removes programs and link pins of an endpoint.
+    Detach { endpoint: EndpointId, ifindex: u32 },
+    /// Brings the interface up.
+    LinkUp { ifindex: u32 },
+    /// Takes the interface down.
+    LinkDown { ifindex: u32 },
+    /// Routes an endpoint's address to its interface.
+    PutRoute { address: IpAddr, ifindex: u32 },
+    /// Removes that route, if it still leads to that interface.
+    DeleteRoute { address: IpAddr, ifindex: u32 },
+    /// Forgets every connection of these addresses.
+    ScrubConntrack { addresses: Addresses },
+    /// Removes connections whose lifetime is over.
+    CollectConntrack,
+    /// Loads a fresh program generation beside the current one and makes it current.
+    LoadPrograms,
+}
+
+/// What a step read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KernelOutcome {
+    /// The step wrote, or had nothing to write.
+    Done,
+    /// Answer to [`KernelOp::Snapshot`].
+    Snapshot(Box<KernelSnapshot>),
+    /// Answer to [`KernelOp::ReadLinks`] and [`KernelOp::ReadLink`], by number; one that does not
+    /// exist is not among them.
+    Links(BTreeMap<u32, Link>),
+    /// Answer to [`KernelOp::ReadPolicy`]; `None` if the slot is empty.
+    Policy(Option<PolicyRows>),
+    /// Answer to [`KernelOp::ReadAttachment`].
+    Attachment(Attachment),
+    /// Answer to [`KernelOp::CollectConntrack`].
+    Collected {
+        /// Rows looked at.
+        seen: u64,
+        /// Rows removed.
+        deleted: u64,
+    },
+}
+
+/// All that restoring compares with, read at once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelSnapshot {
+    /// `cilium_lxc`.
+    pub lxc: BTreeMap<IpAddr, LxcRow>,
+    /// `volvox_config`, by interface.
+    pub config: BTreeMap<u32, ConfigRow>,
+    /// `volvox_endpoint`; a row whose checksum is wrong is left out and counted in `torn_rows`.
+    pub endpoints: BTreeMap<EndpointId, EndpointRow>,
+    /// Rows of `volvox_endpoint` that cannot be trusted.
+    pub torn_rows: Vec<EndpointId>,
+    /// `cilium_ipcache_v2`.
+    pub ipcache: BTreeMap<IpNet, IpcacheRow>,
+    /// Interfaces by number.
+    pub links: BTreeMap<u32, Link>,
+    /// Endpoint routes: address to interface.
+    pub routes: BTreeMap<IpAddr, u32>,
+    /// What runs at each endpoint interface that has link pins or filters of ours.
+    pub attachments: BTreeMap<EndpointId, Attachment>,
+    /// Endpoints that have a `cilium_policy_v2_NNNNN` pin.
+    pub policy_pins: Vec<EndpointId>,
+}
+
+/// Why the kernel refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The interface is gone.
+    NoDevice,
+    /// The map is full.
+    MapFull,
+    /// Out of memory.
+    NoMemory,
+    /// What was to be changed does not exist.
+    NotFound,
+    /// It belongs to somebody else, or the rights are missing.
+    Denied,
+    /// Anything else.
+    Other,
+}
+
+/// What went wrong in the kernel, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{op} {about}: {cause}; {remedy}")]
+pub struct KernelError {
+    /// The step, as a verb.
+    pub op: &'static str,
+    /// Map, interface or program that it was about.
+    pub about: String,
+    /// The system's words.
+    pub cause: String,
+    /// What an operator can do.
+    pub remedy: &'static str,
+    /// Its kind.
+    pub refusal: Refusal,
+}
+
+/// Steps to be done in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelJob {
+    /// The steps; the first that fails ends the job.
+    pub ops: Vec<KernelOp>,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelDone {
+    /// Outcome of each step that succeeded, in order.
+    pub outcomes: Vec<KernelOutcome>,
+    /// The step that failed, by its place in the job, and why.
+    pub failed: Option<(usize, KernelError)>,
+}
+
+/// BPF maps, programs, interfaces and routes.
+pub trait Kernel {
+    /// Does the job, then answers. Jobs of different endpoints may run at the same time; those
+    /// that one actor submits one after the other's answer do not.
+    fn submit(&self, job: KernelJob, reply: Reply<KernelDone>);
+}

@@ -1,0 +1,393 @@
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    messages::{RestoreInput, RestoreMsg, Source},
+    plan::{RestorePlan, failed, plan},
+    remains::remains,
+    report::{EndpointReport, Fate, PhaseReport, RestoreReport},
+};
+use crate::{
+    conntrack::ConntrackMsg,
+    endpoints::EndpointsMsg,
+    host::{AskError, Behaviour, Cx, Ref, Reply},
+    identity::Identity,
+    ipam::{IpamError, IpamMsg},
+    ipcache::IpcacheMsg,
+    model::{Addresses, EndpointId},
+    node::NodeMsg,
+    policy::PolicyMsg,
+    ports::{Disk, FsOp, Kernel, KernelOp, KernelSnapshot, Time},
+    state::Found,
+};
+
+/// How long another supervisor or a port may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whom the restore supervisor talks to.
+#[derive(Clone)]
+pub struct RestorePeers {
+    /// BPF maps and programs.
+    pub kernel: Rc<dyn Kernel>,
+    /// The state directory.
+    pub disk: Rc<dyn Disk>,
+    /// The supervisor of endpoints.
+    pub endpoints: Ref<EndpointsMsg>,
+    /// Who has the addresses.
+    pub ipam: Ref<IpamMsg>,
+    /// Who maps addresses to identities.
+    pub ipcache: Ref<IpcacheMsg>,
+    /// Who has the policy.
+    pub policy: Ref<PolicyMsg>,
+    /// The node's own addresses.
+    pub node: Ref<NodeMsg>,
+    /// Who collects connections.
+    pub conntrack: Ref<ConntrackMsg>,
+}
+
+/// How far restoring is. After a crash it goes on at the beginning of that phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It was not told to begin.
+    #[default]
+    Idle,
+    /// The state directory is put in order.
+    Tidying,
+    /// Addresses are reserved.
+    Reserving,
+    /// The policy hears of identities.
+    Learning,
+    /// Actors are spawned.
+    Spawning,
+    /// Endpoints regenerate.
+    Settling,
+    /// What nobody claims leaves the kernel,
+    Pruning,
+    /// and the state directory.
+    Forgetting,
+    /// All is done.
+    Done,
+}
+
+/// Brings the endpoints of the life before back, then removes what nobody claims.
+pub struct Restore {
+    pub(super) peers: RestorePeers,
+    pub(super) kept: Kept,
+    heirloom: Rc<RefCell<Kept>>,
+}
+
+/// What outlives a crash: all of it, for the endpoints do too.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) phase: Phase,
+    pub(super) enabled: bool,
+    pub(super) plan: RestorePlan,
+    pub(super) kernel: KernelSnapshot,
+    disk: Found,
+    pub(super) report: RestoreReport,
+    opened: Option<Reply<()>>,
+    router: Addresses,
+    unreserved: usize,
+    /// What is left of endpoints that do not come back: their numbers and addresses are nobody's
+    /// until it is gone.
+    pub(super) remains: BTreeMap<EndpointId, BTreeSet<IpAddr>>,
+    /// Addresses that were reserved, and for whom.
+    pub(super) reserved: BTreeMap<IpAddr, EndpointId>,
+    /// Endpoints that came back.
+    pub(super) alive: BTreeSet<EndpointId>,
+    pub(super) settled: bool,
+    /// Who has mapped all that it knows.
+    pub(super) synced: BTreeSet<Source>,
+    pub(super) prune: VecDeque<(KernelOp, String)>,
+    pub(super) tidying: usize,
+    phase_began: Time,
+}
+
+/// What the restore supervisor shows of itself.
+pub type Observed = RestoreReport;
+
+impl Restore {
+    /// Makes each life of a supervisor that waits to be told to begin.
+    pub fn factory(peers: RestorePeers) -> impl FnMut() -> Self + 'static {
+        let heirloom = Rc::<RefCell<Kept>>::default();
+        move || Self { peers: peers.clone(), kept: heirloom.take(), heirloom: Rc::clone(&heirloom) }
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_, Self>, input: RestoreInput, reply: Reply<()>) {
+        self.kept.phase_began = cx.now();
+        let phases = input.phases.into_iter();
+        self.kept.report.phases =
+            phases.map(|(name, seconds)| PhaseReport { name, seconds }).collect();
+        self.kept.report.problems = input.problems;
+        self.kept.opened = Some(reply);
+        self.kept.enabled = input.enabled;
+        self.kept.plan = plan(&input.disk, &input.kernel, &input.identities);
+        if input.enabled {
+            self.kept.plan.set_options(&input.options, input.keep_options);
+        } else {
+            self.kept.plan = RestorePlan::default();
+        }
+        self.kept.remains = remains(&input.disk, &input.kernel, &self.kept.plan);
+        if input.enabled {
+            // The plan has all that is needed of the records, which are most of what was read.
+            self.kept.disk = Found { records: Vec::new(), ..input.disk };
+        } else if !self.kept.remains.is_empty() {
+            let left = self.kept.remains.len();
+            self.kept.report.problems.push(format!(
+                "restoring is switched off (--restore=false): {left} endpoints of the life before \
+                 are left as they are, and their numbers and addresses are not used"
+            ));
+        }
+        self.kept.report.quarantined = self
+            .kept
+            .disk
+            .quarantined
+            .iter()
+            .map(|put| format!("{}: {}", put.dir, put.reason))
+            .collect();
+        self.kept.kernel = input.kernel;
+        self.kept.router = input.router;
+        self.end_phase(cx, "plan");
+        self.tidy(cx);
+    }
+
+    /// Puts the state directory in order, before anything is written there: what is torn is put
+    /// aside, builds that never finished go.
+    fn tidy(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Tidying;
+        let plans = std::mem::take(&mut self.kept.disk.tidying);
+        self.write(cx, plans);
+        if self.kept.tidying == 0 {
+            self.reserve(cx);
+        }
+    }
+
+    pub(super) fn write(&mut self, cx: &mut Cx<'_, Self>, plans: Vec<Vec<FsOp>>) {
+        self.kept.tidying = plans.len();
+        for ops in plans {
+            let reply = cx.expect("disk", PATIENCE, "the state directory", RestoreMsg::Tidied);
+            self.peers.disk.submit(ops, reply);
+        }
+    }
+
+    fn reserve(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Reserving;
+        let living = self.kept.plan.endpoints().map(|endpoint| {
+            let owner = endpoint.spec.pod();
+            let owner = owner.unwrap_or_else(|| format!("endpoint {}", endpoint.id));
+            (endpoint.id, owner, endpoint.spec.addresses.iter().collect::<BTreeSet<_>>())
+        });
+        let dead = self.kept.remains.iter();
+        let dead = dead.map(|(&id, all)| (id, format!("remains of endpoint {id}"), all.clone()));
+        let wanted: Vec<(EndpointId, String, BTreeSet<IpAddr>)> = living.chain(dead).collect();
+        self.kept.unreserved = wanted.iter().map(|(_, _, addresses)| addresses.len()).sum();
+        for (id, owner, addresses) in wanted {
+            for address in addresses {
+                self.reserve_one(cx, id, address, owner.clone());
+            }
+        }
+        if self.kept.unreserved == 0 {
+            self.open_ipam(cx);
+        }
+    }
+
+    fn reserve_one(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        id: EndpointId,
+        address: IpAddr,
+        owner: String,
+    ) {
+        let ipam = self.peers.ipam.clone();
+        let again = owner.clone();
+        cx.ask(
+            &ipam,
+            PATIENCE,
+            "addresses of restored endpoints",
+            |reply| IpamMsg::Reserve { address, owner, reply },
+            move |answer| RestoreMsg::Reserved { id, address, owner: again, answer },
+        );
+    }
+
+    fn reserved(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        id: EndpointId,
+        address: IpAddr,
+        owner: String,
+        answer: Result<Result<(), IpamError>, AskError>,
+    ) {
+        match answer {
+            Ok(Ok(())) => drop(self.kept.reserved.insert(address, id)),
+            Ok(Err(error)) => {
+                if let Some(candidate) = self.kept.plan.candidates.remove(&id) {
+                    let error = format!("its address {address} could not be reserved: {error}");
+                    self.kept.plan.failed.insert(id, failed(&candidate, error));
+                    self.kept.remains.entry(id).or_default();
+                }
+            }
+            // That says nothing of the endpoint.
+            Err(_) => return self.reserve_one(cx, id, address, owner),
+        }
+        self.kept.unreserved -= 1;
+        if self.kept.unreserved == 0 {
+            self.open_ipam(cx);
+        }
+    }
+
+    /// Restored addresses are reserved: others may be handed out.
+    fn open_ipam(&mut self, cx: &mut Cx<'_, Self>) {
+        self.end_phase(cx, "reserve addresses");
+        for address in self.kept.router.iter() {
+            let reply = Reply::to(move |answer| {
+                if !matches!(answer, Ok(Ok(()))) {
+                    tracing::error!(%address, ?answer, "router address is not reserved");
+                }
+            });
+            let owner = "router".to_owned();
+            if let Err(refused) = self.peers.ipam.tell(IpamMsg::Reserve { address, owner, reply }) {
+                tracing::error!(%address, %refused, "router address is not reserved");
+            }
+        }
+        if let Err(refused) = self.peers.ipam.tell(IpamMsg::RestoreFinished) {
+            tracing::error!(%refused, "IPAM did not hear that restored addresses are reserved");
+        }
+        self.learn(cx);
+    }
+
+    /// The policy must know every identity that an address may already have.
+    fn learn(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Learning;
+        let mut identities = BTreeMap::new();
+        for endpoint in self.kept.plan.endpoints() {
+            identities.entry(endpoint.identity).or_insert_with(|| Identity {
+                id: endpoint.identity,
+                labels: Arc::new(endpoint.identity_labels.clone()),
+                prefix: None,
+                references: 0,
+            });
+        }
+        let policy = self.peers.policy.clone();
+        cx.ask(
+            &policy,
+            PATIENCE,
+            "the policy to know restored identities",
+            |reply| PolicyMsg::Learn { identities: identities.into_values().collect(), reply },
+            RestoreMsg::Learned,
+        );
+    }
+
+    fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Spawning;
+        let Kept { plan, report, alive, .. } = &mut self.kept;
+        let mut endpoints = Vec::with_capacity(plan.candidates.len());
+        for (id, candidate) in std::mem::take(&mut plan.candidates) {
+            let pending = EndpointReport {
+                fate: Fate::Pending,
+                source: candidate.source,
+                notes: candidate.notes,
+                error: None,
+            };
+            report.endpoints.insert(id, pending);
+            alive.insert(id);
+            endpoints.push(candidate.endpoint);
+        }
+        for (&id, failed) in &plan.failed {
+            tracing::warn!(endpoint = %id, error = ?failed.error, "endpoint was not restored");
+            report.endpoints.insert(id, failed.clone());
+        }
+        let withheld = self.kept.remains.keys().copied().collect();
+        let to = self.peers.endpoints.clone();
+        cx.ask(
+            &to,
+            PATIENCE,
+            "restored endpoints to be spawned",
+            |reply| EndpointsMsg::Restore { endpoints, withheld, reply },
+            RestoreMsg::Spawned,
+        );
+    }
+
+    pub(super) fn regenerate(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Settling;
+        if let Some(opened) = self.kept.opened.take() {
+            opened.send(());
+        }
+        self.ask_settled(cx);
+        for source in [Source::Node, Source::Policy] {
+            self.ask_synced(cx, source);
+        }
+    }
+
+    pub(super) fn end_phase(&mut self, cx: &Cx<'_, Self>, name: &str) {
+        let seconds = cx.now().since(self.kept.phase_began).as_secs_f64();
+        self.kept.report.phases.push(PhaseReport { name: name.to_owned(), seconds });
+        self.kept.phase_began = cx.now();
+    }
+}
+
+/// Hands all on to the next life.
+impl Drop for Restore {
+    fn drop(&mut self) {
+        self.heirloom.replace(std::mem::take(&mut self.kept));
+    }
+}
+
+impl Behaviour for Restore {
+    type Msg = RestoreMsg;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        match self.kept.phase {
+            Phase::Idle | Phase::Done => {}
+            Phase::Tidying | Phase::Reserving => self.reserve(cx),
+            Phase::Learning => self.learn(cx),
+            Phase::Spawning => self.spawn(cx),
+            Phase::Settling => self.regenerate(cx),
+            Phase::Pruning => self.prune_next(cx),
+            Phase::Forgetting => self.forget_failed(cx),
+        }
+    }
+
+    fn handle(&mut self, msg: RestoreMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            RestoreMsg::Begin { input, reply } => self.begin(cx, *input, reply),
+            RestoreMsg::Report(reply) => reply.send(Arc::new(self.kept.report.clone())),
+            RestoreMsg::Reserved { id, address, owner, answer } => {
+                self.reserved(cx, id, address, owner, answer);
+            }
+            RestoreMsg::Learned(answer) => {
+                if let Err(error) = answer {
+                    self.kept.report.problems.push(format!("policy: {error}"));
+                }
+                self.spawn(cx);
+            }
+            // What is left to be told is told again.
+            RestoreMsg::Spawned(Err(_)) => self.spawn(cx),
+            RestoreMsg::Spawned(Ok(())) => {
+                self.end_phase(cx, "spawn endpoints");
+                self.regenerate(cx);
+            }
+            RestoreMsg::Synced(source, answer) => self.synced(cx, source, answer),
+            RestoreMsg::Settled(answer) => self.settled(cx, answer),
+            RestoreMsg::Pruned(answer) => self.pruned(cx, answer),
+            RestoreMsg::Tidied(answer) => {
+                let more = self.tidied(answer);
+                match self.kept.phase {
+                    _ if more => {}
+                    Phase::Tidying => self.reserve(cx),
+                    _ => self.finish(cx),
+                }
+            }
+        }
+    }
+
+    fn observe(&self) -> Observed {
+        self.kept.report.clone()
+    }
+}

@@ -1,0 +1,236 @@
+//! The end of restoring: when all have settled, what nobody claims goes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    Restore, RestorePeers, RestorePlan,
+    actor::{PATIENCE, Phase},
+    messages::{RestoreMsg, Source},
+    prune::prune,
+    report::Fate,
+};
+use crate::{
+    conntrack::ConntrackMsg,
+    endpoints::EndpointsMsg,
+    host::{AskError, Cx, Reply},
+    ipam::IpamMsg,
+    ipcache::IpcacheMsg,
+    model::{Addresses, EndpointId},
+    node::NodeMsg,
+    policy::PolicyMsg,
+    ports::{DiskError, KernelDone, KernelJob, KernelOp, KernelSnapshot, Refusal},
+    state::remove_plan,
+};
+
+/// How long all restored endpoints may take to settle before they are asked again.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(3600);
+
+impl Restore {
+    /// Has all restored endpoints regenerate.
+    pub(super) fn ask_settled(&mut self, cx: &mut Cx<'_, Self>) {
+        let endpoints = self.peers.endpoints.clone();
+        cx.ask(
+            &endpoints,
+            SETTLE_PATIENCE,
+            "restored endpoints to settle",
+            |reply| EndpointsMsg::RegenerateRestored { reply },
+            RestoreMsg::Settled,
+        );
+    }
+
+    /// Has the node or the policy say once all that it knows is mapped.
+    pub(super) fn ask_synced(&mut self, cx: &mut Cx<'_, Self>, source: Source) {
+        let RestorePeers { node, policy, .. } = self.peers.clone();
+        let then = move |answer| RestoreMsg::Synced(source, answer);
+        match source {
+            Source::Node => cx.ask(&node, PATIENCE, "the node's addresses", NodeMsg::Sync, then),
+            Source::Policy => {
+                let why = "prefixes of the policy in the ipcache";
+                cx.ask(&policy, PATIENCE, why, PolicyMsg::Idle, then);
+            }
+        }
+    }
+
+    pub(super) fn settled(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<BTreeMap<EndpointId, Result<(), Arc<str>>>, AskError>,
+    ) {
+        // Nothing of the life before is removed until they have.
+        let Ok(outcomes) = answer else { return self.ask_settled(cx) };
+        self.end_phase(cx, "regenerate endpoints");
+        for (id, outcome) in outcomes {
+            self.note_outcome(id, outcome);
+        }
+        self.kept.settled = true;
+        if let Err(refused) = self.peers.conntrack.tell(ConntrackMsg::Begin) {
+            tracing::error!(%refused, "connections are not collected");
+        }
+        self.prune_when_proven(cx);
+    }
+
+    fn note_outcome(&mut self, id: EndpointId, outcome: Result<(), Arc<str>>) {
+        let Some(report) = self.kept.report.endpoints.get_mut(&id) else { return };
+        report.fate = match &outcome {
+            Err(_) => Fate::Degraded,
+            Ok(()) if report.source == "kernel" => Fate::Rebuilt,
+            Ok(()) => Fate::Restored,
+        };
+        report.error = outcome.err().map(|error| error.to_string());
+    }
+
+    pub(super) fn synced(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        source: Source,
+        answer: Result<(), AskError>,
+    ) {
+        match answer {
+            Ok(()) => {
+                self.kept.synced.insert(source);
+                self.prune_when_proven(cx);
+            }
+            Err(_) => self.ask_synced(cx, source),
+        }
+    }
+
+    /// Only when every source has spoken is it proven that nobody claims the rest.
+    fn prune_when_proven(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.kept.settled
+            || self.kept.synced.len() < Source::COUNT
+            || self.kept.phase != Phase::Settling
+        {
+            return;
+        }
+        if !self.kept.enabled {
+            return self.finish(cx);
+        }
+        if self.kept.report.count(Fate::Degraded) == 0 {
+            if let Err(refused) = self.peers.ipcache.tell(IpcacheMsg::Prune) {
+                tracing::warn!(%refused, "ipcache was not pruned");
+            }
+        } else {
+            let problem = "ipcache was not pruned: not every endpoint could be built".to_owned();
+            self.kept.report.problems.push(problem);
+        }
+        self.kept.prune = prune(&self.kept.kernel, &self.kept.alive).into();
+        let unseen: Vec<_> = self.kept.remains.iter().flat_map(unseen).collect();
+        self.kept.prune.extend(unseen);
+        self.prune_next(cx);
+    }
+
+    pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Pruning;
+        if self.kept.prune.is_empty() {
+            return self.forget_failed(cx);
+        }
+        let ops = self.kept.prune.iter().map(|(op, _)| op.clone()).collect();
+        let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreMsg::Pruned);
+        self.peers.kernel.submit(KernelJob { ops }, reply);
+    }
+
+    pub(super) fn pruned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
+        match answer {
+            Ok(done) => {
+                let removed = done.outcomes.len().min(self.kept.prune.len());
+                let removed: Vec<String> =
+                    self.kept.prune.drain(..removed).map(|(_, what)| what).collect();
+                self.kept.report.pruned.extend(removed);
+                if let Some((_, error)) = done.failed
+                    && let Some((_, what)) = self.kept.prune.pop_front()
+                    && !matches!(error.refusal, Refusal::NotFound | Refusal::NoDevice)
+                {
+                    self.kept.report.problems.push(format!("{what} was not removed: {error}"));
+                }
+                self.prune_next(cx);
+            }
+            Err(error) => {
+                self.kept
+                    .report
+                    .problems
+                    .push(format!("rows nobody claims were not removed: {error}"));
+                self.kept.prune.clear();
+                self.forget_failed(cx);
+            }
+        }
+    }
+
+    /// Removes the state directories of endpoints that could not be brought back.
+    pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Forgetting;
+        let plans = self.kept.plan.failed.keys().map(|&id| remove_plan(id)).collect();
+        self.write(cx, plans);
+        if self.kept.tidying == 0 {
+            self.finish(cx);
+        }
+    }
+
+    /// Whether more is under way.
+    pub(super) fn tidied(&mut self, answer: Result<Result<(), DiskError>, AskError>) -> bool {
+        match answer {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.kept.report.problems.push(error.to_string()),
+            Err(error) => self.kept.report.problems.push(format!("state directory: {error}")),
+        }
+        self.kept.tidying -= 1;
+        self.kept.tidying > 0
+    }
+
+    /// Nothing is left of those that did not come back: their numbers and addresses are free.
+    fn free_remains(&mut self) {
+        let remains = std::mem::take(&mut self.kept.remains);
+        let reserved = std::mem::take(&mut self.kept.reserved);
+        for (address, _) in reserved.iter().filter(|(_, id)| remains.contains_key(id)) {
+            let (address, reply) = (*address, Reply::to(|_| {}));
+            if let Err(refused) = self.peers.ipam.tell(IpamMsg::Release { address, reply }) {
+                tracing::warn!(%address, %refused, "address stays withheld");
+            }
+        }
+        for &id in remains.keys() {
+            if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Gone(id)) {
+                tracing::warn!(endpoint = %id, %refused, "number stays withheld");
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Done;
+        if self.kept.enabled {
+            self.free_remains();
+        }
+        self.end_phase(cx, "prune");
+        self.kept.report.finished = true;
+        tracing::info!(
+            restored = self.kept.report.count(Fate::Restored),
+            rebuilt = self.kept.report.count(Fate::Rebuilt),
+            degraded = self.kept.report.count(Fate::Degraded),
+            failed = self.kept.report.count(Fate::Failed),
+            quarantined = self.kept.report.quarantined.len(),
+            "restore finished"
+        );
+        self.kept.kernel = KernelSnapshot::default();
+        self.kept.plan = RestorePlan::default();
+    }
+}
+
+/// Steps that remove what no snapshot shows of an endpoint that did not come back: its policy maps
+/// and its connections.
+fn unseen((id, all): (&EndpointId, &BTreeSet<IpAddr>)) -> Vec<(KernelOp, String)> {
+    let slots = [0, 1].map(|parity| id.slot(parity));
+    let clear =
+        |slot| (KernelOp::ClearSlot { slot }, format!("policy slot {slot} of endpoint {id}"));
+    let scrub = |address: &IpAddr| {
+        let addresses = match address {
+            IpAddr::V4(address) => Addresses { ipv4: Some(*address), ipv6: None },
+            IpAddr::V6(address) => Addresses { ipv4: None, ipv6: Some(*address) },
+        };
+        let what = format!("connections of {address} of endpoint {id}");
+        (KernelOp::ScrubConntrack { addresses }, what)
+    };
+    slots.into_iter().map(clear).chain(all.iter().map(scrub)).collect()
+}

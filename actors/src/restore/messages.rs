@@ -1,0 +1,120 @@
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use super::RestoreReport;
+use crate::{
+    endpoints::RestoredEndpoint,
+    host::{AskError, Lane, Message, Reply},
+    ipam::IpamError,
+    model::{Addresses, EndpointId},
+    ports::{DiskError, KernelDone, KernelSnapshot},
+    state::{Found, IdentityTable},
+};
+
+/// All that is known at start.
+#[derive(Debug)]
+pub struct RestoreInput {
+    /// What the state directory holds.
+    pub disk: Found,
+    /// What the kernel holds.
+    pub kernel: KernelSnapshot,
+    /// Identities of the life before.
+    pub identities: IdentityTable,
+    /// The address that pods route through, reserved once those of endpoints are.
+    pub router: Addresses,
+    /// Options of endpoints, by Cilium's names.
+    pub options: BTreeMap<String, i64>,
+    /// Whether endpoints keep options of their own.
+    pub keep_options: bool,
+    /// Whether endpoints are to be restored; if not, what there is of them is left alone.
+    pub enabled: bool,
+    /// Phases that ended already: name and length in seconds.
+    pub phases: Vec<(String, f64)>,
+    /// Problems that were met before the actors lived.
+    pub problems: Vec<String>,
+}
+
+/// Who maps addresses besides endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The node.
+    Node,
+    /// The policy.
+    Policy,
+}
+
+impl Source {
+    /// How many there are.
+    pub(super) const COUNT: usize = 2;
+}
+
+/// What the restore supervisor can be told.
+pub enum RestoreMsg {
+    /// Begin. Answered when new endpoints may be made.
+    Begin {
+        /// What is known.
+        input: Box<RestoreInput>,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
+    /// Show the report.
+    Report(Reply<Arc<RestoreReport>>),
+
+    /// An address is reserved, or why not.
+    Reserved {
+        /// Whose it is.
+        id: EndpointId,
+        /// The address.
+        address: IpAddr,
+        /// For whom it was to be reserved.
+        owner: String,
+        /// IPAM's answer.
+        answer: Result<Result<(), IpamError>, AskError>,
+    },
+    /// The policy knows the identities of the life before.
+    Learned(Result<u64, AskError>),
+    /// The endpoints' actors live.
+    Spawned(Result<(), AskError>),
+    /// The node's own addresses, or the policy's prefixes, are mapped.
+    Synced(Source, Result<(), AskError>),
+    /// Every restored endpoint has settled.
+    Settled(Result<BTreeMap<EndpointId, Result<(), Arc<str>>>, AskError>),
+    /// What nobody claims is gone from the kernel.
+    Pruned(Result<KernelDone, AskError>),
+    /// The state directory is in order.
+    Tidied(Result<Result<(), DiskError>, AskError>),
+}
+
+impl Message for RestoreMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Begin { .. } => "Begin",
+            Self::Report(_) => "Report",
+            Self::Reserved { .. } => "Reserved",
+            Self::Learned(_) => "Learned",
+            Self::Spawned(_) => "Spawned",
+            Self::Synced(..) => "Synced",
+            Self::Settled(_) => "Settled",
+            Self::Pruned(_) => "Pruned",
+            Self::Tidied(_) => "Tidied",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::Control
+    }
+}
+
+/// An endpoint that is to be restored, and what is said of it in the report.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) endpoint: RestoredEndpoint,
+    pub(super) source: String,
+    pub(super) notes: Vec<String>,
+}
+
+impl Candidate {
+    /// The addresses that it is to keep.
+    pub(super) fn addresses(&self) -> Addresses {
+        self.endpoint.spec.addresses
+    }
+}

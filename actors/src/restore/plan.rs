@@ -1,0 +1,186 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use super::{
+    messages::Candidate,
+    rebuild,
+    report::{EndpointReport, Fate},
+};
+use crate::{
+    endpoint::EndpointSpec,
+    endpoints::RestoredEndpoint,
+    model::EndpointId,
+    ports::KernelSnapshot,
+    state::{Form, Found, FoundRecord, IdentityTable},
+};
+
+/// Who comes back, and who cannot.
+#[derive(Debug, Default)]
+pub struct RestorePlan {
+    pub(super) candidates: BTreeMap<EndpointId, Candidate>,
+    /// Endpoints whose interface is gone: what is left of them is to be removed.
+    pub(super) failed: BTreeMap<EndpointId, EndpointReport>,
+}
+
+impl RestorePlan {
+    /// The endpoints that come back.
+    pub fn endpoints(&self) -> impl Iterator<Item = &RestoredEndpoint> {
+        self.candidates.values().map(|candidate| &candidate.endpoint)
+    }
+
+    /// The endpoints that cannot, and why.
+    pub fn failed(&self) -> &BTreeMap<EndpointId, EndpointReport> {
+        &self.failed
+    }
+}
+
+/// Compares what the disk and the kernel hold and decides who comes back. The disk says what an
+/// endpoint is; the kernel proves it, and stands in where the disk has nothing usable.
+pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -> RestorePlan {
+    let mut plan = RestorePlan::default();
+    for found in &disk.records {
+        plan.consider(found.record.id, from_record(found, kernel), kernel);
+    }
+    let known: BTreeSet<EndpointId> = disk.records.iter().map(|found| found.record.id).collect();
+    let in_kernel = kernel.endpoints.keys().chain(&kernel.torn_rows).copied();
+    let configured = kernel.config.values().map(|row| row.endpoint);
+    let orphans: BTreeSet<EndpointId> = in_kernel.chain(configured).collect();
+    for &id in orphans.difference(&known) {
+        plan.consider(id, rebuild::from_kernel(id, kernel, identities), kernel);
+    }
+    plan.settle_addresses(kernel);
+    plan
+}
+
+impl RestorePlan {
+    /// Gives endpoints the options of this life; with `keep`, only those that have none.
+    pub(super) fn set_options(&mut self, options: &BTreeMap<String, i64>, keep: bool) {
+        for candidate in self.candidates.values_mut() {
+            let endpoint = &mut candidate.endpoint;
+            let own = keep && !endpoint.options.is_empty();
+            if !own && endpoint.options != *options {
+                endpoint.options.clone_from(options);
+                endpoint.on_disk = false;
+            }
+        }
+    }
+
+    fn consider(
+        &mut self,
+        id: EndpointId,
+        candidate: Result<Candidate, EndpointReport>,
+        kernel: &KernelSnapshot,
+    ) {
+        match candidate.and_then(|candidate| validate(candidate, kernel)) {
+            Ok(candidate) => {
+                self.candidates.insert(id, candidate);
+            }
+            Err(report) => {
+                self.failed.insert(id, report);
+            }
+        }
+    }
+
+    /// Two that claim one address cannot both have it: the kernel's row decides, else the lower
+    /// number.
+    fn settle_addresses(&mut self, kernel: &KernelSnapshot) {
+        let mut owners: BTreeMap<IpAddr, BTreeSet<EndpointId>> = BTreeMap::new();
+        for (&id, candidate) in &self.candidates {
+            for address in candidate.addresses().iter() {
+                owners.entry(address).or_default().insert(id);
+            }
+        }
+        for (address, claimants) in owners.into_iter().filter(|(_, ids)| ids.len() > 1) {
+            let proven = kernel.lxc.get(&address).map(|row| EndpointId(row.endpoint));
+            let winner =
+                proven.filter(|id| claimants.contains(id)).or_else(|| claimants.first().copied());
+            for id in claimants.into_iter().filter(|id| Some(*id) != winner) {
+                if let Some(candidate) = self.candidates.remove(&id) {
+                    let winner = winner.map_or_else(String::new, |winner| winner.to_string());
+                    let error = format!("its address {address} belongs to endpoint {winner}");
+                    self.failed.insert(id, failed(&candidate, error));
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn failed(candidate: &Candidate, error: String) -> EndpointReport {
+    EndpointReport {
+        fate: Fate::Failed,
+        source: candidate.source.clone(),
+        notes: candidate.notes.clone(),
+        error: Some(error),
+    }
+}
+
+fn from_record(found: &FoundRecord, kernel: &KernelSnapshot) -> Result<Candidate, EndpointReport> {
+    let record = &found.record;
+    let source = match found.form {
+        Form::Json => "ep_config.json",
+        Form::Header => "ep_config.h",
+        Form::OldHeader => "lxc_config.h",
+    };
+    let notes = found.passed_over.iter().map(ToString::to_string).collect();
+    let on_disk = found.form == Form::Json && record.generation > 0;
+    let mut endpoint = with_kernel(record.id, EndpointSpec::from(record), kernel);
+    endpoint.identity = record.security.id;
+    endpoint.identity_labels = record.security.labels.clone();
+    endpoint.user_labels = (record.labels.custom.clone(), record.labels.disabled.clone());
+    endpoint.options = record.options.map.clone();
+    endpoint.on_disk = on_disk;
+    Ok(Candidate { endpoint, source: source.to_owned(), notes })
+}
+
+/// An endpoint of that make, with what the kernel holds for it.
+pub(super) fn with_kernel(
+    id: EndpointId,
+    spec: EndpointSpec,
+    kernel: &KernelSnapshot,
+) -> RestoredEndpoint {
+    let ifindex = spec.ifindex;
+    let lxc = kernel.lxc.iter().filter(|(_, row)| row.endpoint == id.0);
+    let routes = kernel.routes.iter().filter(|(_, to)| **to == ifindex);
+    RestoredEndpoint {
+        id,
+        identity: crate::model::IdentityId::INIT,
+        identity_labels: Default::default(),
+        user_labels: Default::default(),
+        options: BTreeMap::new(),
+        config: kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
+        lxc: lxc.map(|(&address, &row)| (address, row)).collect(),
+        attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),
+        routes: routes.map(|(&address, _)| address).collect(),
+        recorded: kernel.endpoints.get(&id).is_some_and(|row| {
+            row.ifindex == ifindex
+                && row.container_id == spec.container_id
+                && row.addresses == spec.addresses
+        }),
+        policy_pinned: kernel.policy_pins.contains(&id),
+        link_up: kernel.links.get(&ifindex).is_some_and(|link| link.up),
+        on_disk: false,
+        spec,
+    }
+}
+
+/// Whether its interface is there and is still its own.
+fn validate(
+    mut candidate: Candidate,
+    kernel: &KernelSnapshot,
+) -> Result<Candidate, EndpointReport> {
+    let spec = &candidate.endpoint.spec;
+    let Some(link) = kernel.links.get(&spec.ifindex) else {
+        let error = format!("interface {} (number {}) is gone", spec.ifname, spec.ifindex);
+        return Err(failed(&candidate, error));
+    };
+    if let Some(difference) = link.differs(&spec.ifname, spec.node_mac) {
+        let error = format!("interface number {} is another one now: {difference}", spec.ifindex);
+        return Err(failed(&candidate, error));
+    }
+    if spec.addresses.iter().next().is_none() {
+        candidate.notes.push("it has no address".to_owned());
+    }
+    Ok(candidate)
+}

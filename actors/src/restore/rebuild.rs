@@ -1,0 +1,94 @@
+use super::{
+    messages::Candidate,
+    plan::with_kernel,
+    report::{EndpointReport, Fate},
+};
+use crate::{
+    endpoint::EndpointSpec,
+    model::{EndpointId, IdentityId, Labels},
+    ports::{ConfigRow, EndpointRow, KernelSnapshot},
+    state::IdentityTable,
+};
+
+/// Makes an endpoint from what the kernel holds: its own record there, its configuration row, its
+/// local addresses, its interface. The notes say what sufficed and what did not.
+pub(super) fn from_kernel(
+    id: EndpointId,
+    kernel: &KernelSnapshot,
+    identities: &IdentityTable,
+) -> Result<Candidate, EndpointReport> {
+    let row = kernel.endpoints.get(&id);
+    let config = kernel.config.values().find(|config| config.endpoint == id);
+    let mut notes = Vec::new();
+    let spec = match (row, config) {
+        (Some(row), _) => {
+            notes.push("made from the kernel's record volvox_endpoint".to_owned());
+            of_row(row)
+        }
+        (None, Some(config)) => {
+            notes.push("made from the rows volvox_config and cilium_lxc".to_owned());
+            notes.push(
+                "its container and pod are not known: delete it by number or address".to_owned(),
+            );
+            of_config(config, kernel)
+        }
+        (None, None) => {
+            return Err(EndpointReport {
+                fate: Fate::Failed,
+                source: "kernel".to_owned(),
+                notes,
+                error: Some(
+                    "its record in volvox_endpoint is torn, and volvox_config has no row \
+                             for it: nothing says which interface is its own"
+                        .to_owned(),
+                ),
+            });
+        }
+    };
+    let identity = config.map(|config| config.identity).or(row.map(|row| row.identity));
+    let identity = identity.unwrap_or(IdentityId::INIT);
+    let labels = identities.labels_of(identity);
+    if labels.is_none() {
+        notes.push(format!(
+            "labels of identity {identity} are not known: its pod's manifest is asked, else it is \
+             treated as reserved:init"
+        ));
+    }
+    let labels = labels.unwrap_or_else(|| Labels::reserved("init"));
+    let mut endpoint = with_kernel(id, spec, kernel);
+    if !labels.has_reserved("init") {
+        endpoint.spec.labels = labels.clone();
+    }
+    endpoint.identity = identity;
+    endpoint.identity_labels = labels;
+    Ok(Candidate { endpoint, source: "kernel".to_owned(), notes })
+}
+
+fn of_row(row: &EndpointRow) -> EndpointSpec {
+    EndpointSpec {
+        container_id: row.container_id.clone(),
+        container_ifname: row.container_ifname.clone(),
+        ifname: row.ifname.clone(),
+        ifindex: row.ifindex,
+        mac: row.mac,
+        node_mac: row.node_mac,
+        addresses: row.addresses,
+        namespace: row.namespace.clone(),
+        pod_name: row.pod_name.clone(),
+        pod_uid: row.pod_uid.clone(),
+        netns_cookie: row.netns_cookie,
+        ..EndpointSpec::default()
+    }
+}
+
+fn of_config(config: &ConfigRow, kernel: &KernelSnapshot) -> EndpointSpec {
+    let link = kernel.links.get(&config.ifindex);
+    EndpointSpec {
+        ifname: link.map(|link| link.name.clone()).unwrap_or_default(),
+        ifindex: config.ifindex,
+        mac: config.mac,
+        node_mac: config.node_mac,
+        addresses: config.addresses,
+        ..EndpointSpec::default()
+    }
+}

@@ -1,0 +1,67 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::EndpointId;
+
+/// How a restart went, for `volvox restore report`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RestoreReport {
+    /// Phases that have ended, in order.
+    pub phases: Vec<PhaseReport>,
+    /// What became of each endpoint of the life before.
+    pub endpoints: BTreeMap<EndpointId, EndpointReport>,
+    /// What was put aside, and why.
+    pub quarantined: Vec<String>,
+    /// What nobody claimed any more and was removed.
+    pub pruned: Vec<String>,
+    /// What could not be done, with the remedy.
+    pub problems: Vec<String>,
+    /// Whether everything above is final.
+    pub finished: bool,
+}
+
+/// One phase of a restart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseReport {
+    /// Its name.
+    pub name: String,
+    /// How long it took, seconds.
+    pub seconds: f64,
+}
+
+/// What became of an endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndpointReport {
+    /// Its fate.
+    pub fate: Fate,
+    /// What it was restored from: a file's name, or `kernel`.
+    pub source: String,
+    /// What was missing and what stood in for it.
+    pub notes: Vec<String>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+/// An endpoint's fate in a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// It is on its way back.
+    Pending,
+    /// It is back as its state file says.
+    Restored,
+    /// It is back; the kernel stood in for its state file.
+    Rebuilt,
+    /// It is back, but its last build failed; its old datapath serves.
+    Degraded,
+    /// It could not be brought back.
+    Failed,
+}
+
+impl RestoreReport {
+    /// How many endpoints met that fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.endpoints.values().filter(|endpoint| endpoint.fate == fate).count()
+    }
+}

@@ -1,0 +1,5 @@
+//! Restarts, on a whole node in memory.
+
+mod crash;
+mod lost;
+mod unchanged;

@@ -1,0 +1,234 @@
+use std::time::Duration;
+
+use crate::{
+    endpoints::Target,
+    model::{EndpointId, IdentityId},
+    ports::{FsOp, KernelOp, LxcRow},
+    restore::Fate,
+    testing::{World, pod, spec},
+};
+
+const ID: EndpointId = EndpointId(1);
+
+/// A dead agent's node with two endpoints.
+fn node() -> World {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web"), pod(2, "db")]);
+    world.create(spec(1)).unwrap();
+    world.create(spec(2)).unwrap();
+    world.advance(Duration::from_secs(1));
+    world
+}
+
+fn back(world: &mut World) {
+    world.boot();
+    world.advance(Duration::from_secs(60));
+    assert!(world.report().finished, "{:?}", world.report());
+    world.audit();
+}
+
+fn remove(world: &World, path: &str) {
+    world.disk.tamper(|files| files.apply(&FsOp::Remove(path.into())).unwrap());
+}
+
+#[test]
+fn a_torn_record_is_put_aside_and_made_anew_from_the_kernel() {
+    let mut world = node();
+    let view = world.get(ID);
+    world.crash();
+    world.disk.tamper(|files| {
+        files.write("1/ep_config.json", b"{ torn");
+        files.write("1/ep_config.h", b"torn");
+    });
+    back(&mut world);
+    let report = world.report();
+    assert_eq!(report.endpoints[&ID].fate, Fate::Rebuilt);
+    assert!(!report.endpoints[&ID].notes.is_empty());
+    assert_eq!(report.quarantined.len(), 1);
+    let now = world.get(ID);
+    assert_eq!((now.identity, now.spec.addresses), (view.identity, view.spec.addresses));
+    assert_eq!(now.spec.container_id, view.spec.container_id);
+    assert_eq!(now.identity_labels, view.identity_labels);
+    // The next restart finds a whole record.
+    world.restart();
+    world.advance(Duration::from_secs(60));
+    assert_eq!(world.report().endpoints[&ID].fate, Fate::Restored);
+    assert_eq!(world.delete(Target::ContainerId(spec(1).container_id)), Some(0));
+}
+
+#[test]
+fn a_lost_directory_and_a_lost_table_of_identities_change_no_number() {
+    for lost in [vec!["1"], vec!["identities.0.json", "identities.1.json"]] {
+        let mut world = node();
+        let view = world.get(ID);
+        world.crash();
+        let paths: Vec<String> = lost.iter().map(|name| (*name).to_owned()).collect();
+        for path in paths {
+            remove(&world, &path);
+            remove(&world, &format!("lib/{path}"));
+        }
+        back(&mut world);
+        let now = world.get(ID);
+        assert_eq!((now.identity, &now.spec.addresses), (view.identity, &view.spec.addresses));
+    }
+}
+
+#[test]
+fn a_record_without_any_row_in_the_kernel_is_programmed_anew() {
+    let mut world = node();
+    let view = world.get(ID);
+    world.crash();
+    world.kernel.tamper(|state| {
+        let links = state.rows.links.clone();
+        *state = crate::testing::KernelState::default();
+        state.rows.links = links;
+    });
+    back(&mut world);
+    assert!(world.all_ready());
+    assert_eq!(world.get(ID).identity, view.identity);
+}
+
+#[test]
+fn rows_of_nobody_go_once_everybody_has_settled() {
+    let mut world = node();
+    world.crash();
+    let address = "10.0.0.77".parse().unwrap();
+    world.kernel.tamper(|state| {
+        let row = LxcRow { endpoint: 77, ifindex: 77, ..LxcRow::default() };
+        state.rows.lxc.insert(address, row);
+        state.pins.insert(EndpointId(77), 154);
+        state.slots.insert(154, Default::default());
+    });
+    world.start();
+    // Nobody gets that number while something of it is left.
+    world.fate.refuses("PutIpcache");
+    world.settle();
+    let used = crate::endpoint::EndpointSpec { id: Some(EndpointId(77)), ..spec(3) };
+    assert!(world.create(used.clone()).is_err());
+    world.fate.is_kind();
+    world.advance(Duration::from_secs(60));
+    let state = world.kernel.state();
+    assert!(!state.rows.lxc.contains_key(&address));
+    assert!(!state.slots.contains_key(&154) && !state.pins.contains_key(&EndpointId(77)));
+    let report = world.report();
+    assert!(report.finished && report.pruned.len() >= 2, "{report:?}");
+    assert!(world.create(used).is_ok());
+    world.audit();
+}
+
+#[test]
+fn an_endpoint_without_its_interface_goes_and_its_numbers_are_free_behind_it() {
+    let mut world = node();
+    world.crash();
+    world.kernel.tamper(|state| state.unplug(101));
+    world.fate.refuses("PutIpcache");
+    world.boot();
+    let again = crate::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
+    assert!(world.create(again.clone()).is_err());
+    let addresses = spec(1).addresses;
+    assert!(world.create(crate::endpoint::EndpointSpec { addresses, ..spec(3) }).is_err());
+    back_later(&world);
+    let report = world.report();
+    assert_eq!(report.endpoints[&ID].fate, Fate::Failed);
+    assert!(!world.disk.files().has("1"));
+    let with_its_address = crate::endpoint::EndpointSpec { addresses: spec(1).addresses, ..again };
+    assert!(world.create(with_its_address).is_ok());
+    world.audit();
+}
+
+fn back_later(world: &World) {
+    world.fate.is_kind();
+    world.advance(Duration::from_secs(120));
+    assert!(world.report().finished, "{:?}", world.report());
+}
+
+#[test]
+fn an_address_that_two_records_claim_is_the_one_s_that_the_kernel_names() {
+    let mut world = node();
+    world.crash();
+    world.disk.tamper(|files| {
+        use crate::state::scan;
+        let mut record = scan(files).unwrap().records[0].record.clone();
+        record.id = EndpointId(9);
+        record.ifindex = 109;
+        record.ifname = spec(9).ifname;
+        record.node_mac = spec(9).node_mac;
+        for op in crate::state::commit_plan(&record) {
+            files.apply(&op).unwrap();
+        }
+    });
+    back(&mut world);
+    let report = world.report();
+    assert_eq!(report.endpoints[&EndpointId(9)].fate, Fate::Failed);
+    assert_eq!(report.endpoints[&ID].fate, Fate::Restored);
+}
+
+#[test]
+fn with_restoring_switched_off_what_there_is_is_left_alone() {
+    let mut world = node();
+    let before = (world.kernel.state(), world.disk.files());
+    world.crash();
+    world.restores = false;
+    world.boot();
+    world.advance(Duration::from_secs(600));
+    assert_eq!(world.list().len(), 0);
+    assert_eq!((world.kernel.state(), world.disk.files()), before);
+    // Neither its number nor its addresses are given to anybody.
+    let number = crate::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
+    assert!(world.create(number).is_err());
+    let address = crate::endpoint::EndpointSpec { addresses: spec(1).addresses, ..spec(3) };
+    assert!(world.create(address).is_err());
+    assert!(world.create(spec(3)).is_ok());
+    world.restores = true;
+    world.restart();
+    world.advance(Duration::from_secs(60));
+    assert!(world.all_ready() && world.list().len() == 3);
+    world.audit();
+}
+
+#[test]
+fn labels_that_changed_while_no_agent_lived_are_taken_in() {
+    let mut world = node();
+    let before = world.get(ID).identity;
+    world.crash();
+    world.apply("pods", [pod(1, "shop"), pod(2, "db")]);
+    back(&mut world);
+    let now = world.get(ID);
+    assert_ne!(now.identity, before);
+    assert_eq!(now.identity_labels.get("app").unwrap().value, "shop");
+    assert!(world.all_ready());
+}
+
+#[test]
+fn pods_that_no_manifest_describes_any_more_keep_what_they_had() {
+    let mut world = node();
+    let before = (world.get(ID).identity, world.kernel.writes().len());
+    world.crash();
+    world.manifests.clear();
+    back(&mut world);
+    assert_eq!((world.get(ID).identity, world.kernel.writes().len()), before);
+}
+
+#[test]
+fn a_prefix_that_is_new_after_a_restart_is_mapped_when_everyone_knows_it() {
+    let mut world = node();
+    world.crash();
+    let cidr = serde_json::json!({ "fromCIDR": ["192.0.2.0/24"] });
+    world.apply("policy", [crate::testing::allow_from("web", cidr)]);
+    world.start();
+    let prefix = "192.0.2.0/24".parse().unwrap();
+    world.kernel.watch(move |state, op| {
+        if let KernelOp::PutIpcache(rows) = op
+            && let Some((_, row)) = rows.iter().find(|(other, _)| *other == prefix)
+        {
+            assert_ne!(row.identity, IdentityId::WORLD_IPV4);
+            let policy = state.policy_of(101).unwrap();
+            assert!(policy.keys().any(|key| key.identity == row.identity));
+        }
+    });
+    world.settle();
+    world.advance(Duration::from_secs(60));
+    assert!(world.kernel.state().rows.ipcache.contains_key(&prefix));
+    assert!(world.report().finished);
+    world.audit();
+}

@@ -1,0 +1,34 @@
+//! What the agent keeps on disk, as formats and plans; the doing is left to a
+//! [port](crate::ports::Disk).
+//!
+//! Objective: an endpoint's record survives anything, is never trusted unverified, and one bad
+//! record costs one endpoint at most. Records are Cilium's (1.5, 1.9 and 1.19 are read; the two
+//! forms of 1.19 are written) with a stamp of ours in a key that others ignore.
+//!
+//! ```text
+//! <state-dir>/state/442/ep_config.json, ep_config.h   the record, twice
+//!                   442_next, 442_next_fail           a build under way, a build that failed
+//!                   quarantine/442.1/                 what could not be read, kept as evidence
+//!                   node.0.json, node.1.json          the node's own addresses
+//! <lib-dir>/identities.0.json, identities.1.json      numbers that outlive a reboot
+//! ```
+
+mod error;
+mod header;
+mod identity_table;
+mod node_state;
+mod plans;
+mod record;
+mod scan;
+mod seal;
+mod slots;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use error::StateError;
+pub use identity_table::{IdentityTable, NumberedLabels};
+pub use node_state::NodeState;
+pub use plans::{commit_plan, quarantine_plan, remove_plan};
+pub use record::{EndpointRecord, OperatorLabels, Options, SecurityLabels};
+pub use scan::{Form, Found, FoundRecord, Quarantined, StateFiles, scan};
+pub use slots::{Slots, Stored};

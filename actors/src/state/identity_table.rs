@@ -1,0 +1,95 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Slots, StateError};
+use crate::model::{IdentityId, Labels};
+
+/// The numbers that stand for labels. Kept in the library directory, for they outlive a reboot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdentityTable {
+    /// Numbers of label sets, valid in the whole cluster.
+    pub cluster: Vec<NumberedLabels>,
+    /// Numbers of prefixes, valid on this node.
+    pub local: Vec<NumberedLabels>,
+    /// Numbers that were given back, longest ago first: reused last, in this order.
+    pub retired: Vec<IdentityId>,
+}
+
+/// A number and its labels, as in Cilium's `local_allocator_state.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NumberedLabels {
+    /// The number.
+    pub id: IdentityId,
+    /// The labels that it stands for.
+    pub labels: Labels,
+}
+
+impl IdentityTable {
+    /// Where it is kept.
+    pub const SLOTS: Slots<Self> = Slots::new("lib/identities");
+
+    /// Cilium's file of local numbers, in the state directory; read once, when taking over.
+    pub const CILIUM_LOCAL: &'static str = "local_allocator_state.json";
+
+    /// The labels that a number stands for.
+    pub fn labels_of(&self, id: IdentityId) -> Option<Labels> {
+        let all = self.cluster.iter().chain(&self.local);
+        all.into_iter().find(|numbered| numbered.id == id).map(|numbered| numbered.labels.clone())
+    }
+
+    /// Reads [`Self::CILIUM_LOCAL`].
+    pub fn local_from_cilium(bytes: &[u8]) -> Result<Vec<NumberedLabels>, StateError> {
+        let syntax = |cause| StateError::Syntax { file: Self::CILIUM_LOCAL.to_owned(), cause };
+        // An agent that never had any writes null.
+        let all: Option<Vec<NumberedLabels>> =
+            serde_json::from_slice(bytes).map_err(|error| syntax(error.to_string()))?;
+        Ok(all.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Label, state::tests::MemoryFs};
+
+    fn table(id: u32) -> IdentityTable {
+        let labels = Labels::from_iter([Label::new("k8s", "app", "web")]);
+        let cluster = vec![NumberedLabels { id: IdentityId(id), labels }];
+        IdentityTable { cluster, retired: vec![IdentityId(999)], ..Default::default() }
+    }
+
+    #[test]
+    fn the_newest_copy_counts_and_the_previous_one_stays() {
+        let mut fs = MemoryFs::default();
+        assert_eq!(IdentityTable::SLOTS.load(&fs).value, None);
+        for generation in 1..=3 {
+            fs.apply(&IdentityTable::SLOTS.save(&table(300 + generation), generation)).unwrap();
+        }
+        let stored = IdentityTable::SLOTS.load(&fs);
+        assert_eq!((stored.value, stored.generation), (Some(table(303)), 3));
+        fs.write("lib/identities.1.json", b"{\"cluster\":[");
+        let stored = IdentityTable::SLOTS.load(&fs);
+        assert_eq!((stored.value, stored.generation), (Some(table(302)), 2));
+        assert_eq!(stored.errors.len(), 1);
+    }
+
+    #[test]
+    fn the_counter_may_wrap() {
+        let mut fs = MemoryFs::default();
+        fs.apply(&IdentityTable::SLOTS.save(&table(256), u32::MAX)).unwrap();
+        fs.apply(&IdentityTable::SLOTS.save(&table(257), 0)).unwrap();
+        assert_eq!(IdentityTable::SLOTS.load(&fs).value, Some(table(257)));
+    }
+
+    #[test]
+    fn reads_cilium_s_local_numbers() {
+        let text =
+            br#"[{"id":16777218,"labels":{"10.1.0.0/16":{"key":"10.1.0.0/16","source":"cidr"}}}]"#;
+        let local = IdentityTable::local_from_cilium(text).unwrap();
+        assert_eq!(local[0].id, IdentityId(16_777_218));
+        assert_eq!(local[0].labels.to_texts(), ["cidr:10.1.0.0/16"]);
+        assert_eq!(IdentityTable::local_from_cilium(b"null").unwrap(), []);
+        let error = IdentityTable::local_from_cilium(b"[{\"id\":-1}]").unwrap_err();
+        assert!(error.to_string().starts_with("local_allocator_state.json is torn"), "{error}");
+    }
+}

@@ -1,0 +1,233 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    EndpointRecord, StateError,
+    plans::{self, HEADER_FILE, JSON_FILE, OLD_HEADER_FILE, QUARANTINE},
+};
+use crate::{model::EndpointId, ports::FsOp};
+
+/// Read access to the state directory, for the time before any actor lives.
+///
+/// Paths are relative to it or, with `lib/` first, to the library directory.
+pub trait StateFiles {
+    /// Names of the directories in a directory, `""` being the state directory; none if it is
+    /// absent. The error is the system's words.
+    fn directories(&self, path: &str) -> Result<Vec<String>, String>;
+
+    /// A file's content, `None` if there is no such file.
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String>;
+}
+
+/// The file that a record came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `ep_config.json`.
+    Json,
+    /// `ep_config.h`.
+    Header,
+    /// `lxc_config.h`.
+    OldHeader,
+}
+
+/// What the state directory held.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Endpoints to be restored, by number.
+    pub records: Vec<FoundRecord>,
+    /// What could not be used. Where the endpoint is known and no record took its place, it is to
+    /// be rebuilt from the kernel.
+    pub quarantined: Vec<Quarantined>,
+    /// Builds that never finished, of endpoints that have a record.
+    pub incomplete: Vec<String>,
+    /// Directories of the health endpoint, which is made anew at every start.
+    pub health: Vec<String>,
+    /// Directories of the host endpoint, which are left as they are.
+    pub host: Vec<String>,
+    /// Steps that bring the directory in order, one list for each endpoint. Nothing waits for
+    /// them: a crash before or among them leads to the same finding.
+    pub tidying: Vec<Vec<FsOp>>,
+}
+
+/// A record that can be used.
+#[derive(Clone, Debug)]
+pub struct FoundRecord {
+    /// The record.
+    pub record: EndpointRecord,
+    /// The directory it was in.
+    pub dir: String,
+    /// The file it came from.
+    pub form: Form,
+    /// What was wrong with the files that are preferred to that one.
+    pub passed_over: Vec<StateError>,
+}
+
+/// A directory that is put aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The directory.
+    pub dir: String,
+    /// The endpoint that it belonged to by its name.
+    pub id: EndpointId,
+    /// What is wrong with it.
+    pub reason: StateError,
+}
+
+/// Reads the state directory. Fails only if it cannot be listed.
+///
+/// A directory counts if it is named `<id>`, `<id>_next` or `<id>_next_fail`. The first of these
+/// that holds a usable record is the endpoint's.
+pub fn scan(files: &impl StateFiles) -> Result<Found, StateError> {
+    let mut scan = Scan { files, taken: list(files, QUARANTINE)?, found: Found::default() };
+    let mut groups: BTreeMap<EndpointId, BTreeSet<Stage>> = BTreeMap::new();
+    for name in list(files, "")? {
+        if let Some((id, stage)) = parse_name(&name) {
+            groups.entry(id).or_default().insert(stage);
+        }
+    }
+    for (id, stages) in groups {
+        let plan = scan.endpoint(id, stages);
+        if !plan.is_empty() {
+            scan.found.tidying.push(plan);
+        }
+    }
+    Ok(scan.found)
+}
+
+/// How far a directory's build came; the first that there is is preferred.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Done,
+    Next,
+    Failed,
+}
+
+impl Stage {
+    fn dir(self, id: EndpointId) -> String {
+        match self {
+            Self::Done => format!("{id}"),
+            Self::Next => format!("{id}_next"),
+            Self::Failed => format!("{id}_next_fail"),
+        }
+    }
+}
+
+struct Scan<'a, F> {
+    files: &'a F,
+    /// Names in quarantine.
+    taken: BTreeSet<String>,
+    found: Found,
+}
+
+impl<F: StateFiles> Scan<'_, F> {
+    /// Looks at an endpoint's directories; returns the steps that bring them in order.
+    fn endpoint(&mut self, id: EndpointId, stages: BTreeSet<Stage>) -> Vec<FsOp> {
+        let mut plan = Vec::new();
+        let mut settled = false;
+        for stage in stages {
+            let dir = stage.dir(id);
+            if settled {
+                plan.push(FsOp::Remove(dir.clone().into()));
+                self.found.incomplete.push(dir);
+                continue;
+            }
+            match read_record(self.files, id, &dir) {
+                Ok(found) => {
+                    settled = true;
+                    self.accept(stage, found, &mut plan);
+                }
+                // A build that was killed before it wrote anything is no evidence of anything.
+                Err(StateError::NoRecord { .. }) if stage != Stage::Done => {
+                    plan.push(FsOp::Remove(dir.clone().into()));
+                    self.found.incomplete.push(dir);
+                }
+                Err(reason) => {
+                    plan.extend(self.put_aside(&dir, &reason));
+                    self.found.quarantined.push(Quarantined { dir, id, reason });
+                }
+            }
+        }
+        plan
+    }
+
+    fn accept(&mut self, stage: Stage, found: FoundRecord, plan: &mut Vec<FsOp>) {
+        let labels = &found.record.security.labels;
+        if labels.has_reserved("health") {
+            plan.push(FsOp::Remove(found.dir.clone().into()));
+            self.found.health.push(found.dir);
+        } else if labels.has_reserved("host") {
+            self.found.host.push(found.dir);
+        } else {
+            if stage != Stage::Done {
+                let home = Stage::Done.dir(found.record.id);
+                plan.push(FsOp::Rename(found.dir.clone().into(), home.into()));
+            }
+            self.found.records.push(found);
+        }
+    }
+
+    fn put_aside(&mut self, dir: &str, reason: &StateError) -> Vec<FsOp> {
+        let number = (1..)
+            .find(|number| self.taken.insert(format!("{dir}.{number}")))
+            .expect("there are more numbers than names in a directory");
+        plans::quarantine_plan(dir, number, &reason.to_string())
+    }
+}
+
+fn list(files: &impl StateFiles, path: &str) -> Result<BTreeSet<String>, StateError> {
+    let unreadable = |cause| StateError::Unreadable {
+        file: if path.is_empty() { "the state directory" } else { path }.to_owned(),
+        cause,
+    };
+    Ok(files.directories(path).map_err(unreadable)?.into_iter().collect())
+}
+
+fn parse_name(name: &str) -> Option<(EndpointId, Stage)> {
+    let (number, stage) = if let Some(number) = name.strip_suffix("_next_fail") {
+        (number, Stage::Failed)
+    } else if let Some(number) = name.strip_suffix("_next") {
+        (number, Stage::Next)
+    } else {
+        (name, Stage::Done)
+    };
+    let id = EndpointId(number.parse().ok().filter(|id| *id != 0)?);
+    // Other spellings of a number, such as 0442 and +442, are nobody's.
+    (stage.dir(id) == name).then_some((id, stage))
+}
+
+fn read_record(
+    files: &impl StateFiles,
+    id: EndpointId,
+    dir: &str,
+) -> Result<FoundRecord, StateError> {
+    let mut passed_over = Vec::new();
+    for (name, form) in
+        [(JSON_FILE, Form::Json), (HEADER_FILE, Form::Header), (OLD_HEADER_FILE, Form::OldHeader)]
+    {
+        match read_form(files, &format!("{dir}/{name}"), form) {
+            Ok(None) => {}
+            Ok(Some(record)) if record.id != id => {
+                return Err(StateError::Misplaced { dir: dir.to_owned(), id: record.id.0 });
+            }
+            Ok(Some(record)) => {
+                return Ok(FoundRecord { record, dir: dir.to_owned(), form, passed_over });
+            }
+            Err(error) => passed_over.push(error),
+        }
+    }
+    let first = passed_over.into_iter().next();
+    Err(first.unwrap_or_else(|| StateError::NoRecord { dir: dir.to_owned() }))
+}
+
+fn read_form(
+    files: &impl StateFiles,
+    path: &str,
+    form: Form,
+) -> Result<Option<EndpointRecord>, StateError> {
+    let unreadable = |cause| StateError::Unreadable { file: path.to_owned(), cause };
+    let Some(bytes) = files.read(path).map_err(unreadable)? else { return Ok(None) };
+    match form {
+        Form::Json => EndpointRecord::from_json(path, &bytes),
+        Form::Header | Form::OldHeader => EndpointRecord::from_header(path, &bytes),
+    }
+    .map(Some)
+}

@@ -1,0 +1,193 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+
+use super::StateError;
+
+/// Version of our files. A reader accepts later ones: fields are added, never given a new meaning.
+const VERSION: u32 = 1;
+
+/// Our own key in a file; other readers ignore it.
+const KEY: &str = "Volvox";
+
+/// What we add to a file: which version wrote it, which writing it was, and a checksum.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    /// Version of the format.
+    pub(super) version: u32,
+    /// Counts the writings of this file.
+    pub(super) generation: u32,
+    /// `crc32:` and eight hexadecimal digits, over the canonical JSON (keys sorted, no spaces) of
+    /// everything in the file but this.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    checksum: String,
+}
+
+/// Writes a stamped file.
+pub(super) fn seal(body: &impl Serialize, generation: u32) -> Vec<u8> {
+    let mut document = serde_json::to_value(body).expect("our records have only text as keys");
+    let stamp = Stamp { version: VERSION, generation, checksum: String::new() };
+    set_stamp(&mut document, &stamp);
+    // Reading back what a reader will read: not every number survives being written.
+    let read = serde_json::from_slice(&to_bytes(&document)).expect("JSON just written");
+    set_stamp(&mut document, &Stamp { checksum: checksum(&read), ..stamp });
+    to_bytes(&document)
+}
+
+/// Reads a file: its content without our key, and the stamp if there is one and it holds.
+pub(super) fn open(
+    file: &str,
+    bytes: &[u8],
+) -> Result<(Map<String, Value>, Option<Stamp>), StateError> {
+    let syntax = |cause: String| StateError::Syntax { file: file.to_owned(), cause };
+    let mut document: Value =
+        serde_json::from_slice(bytes).map_err(|error| syntax(error.to_string()))?;
+    let written = match document.get_mut(KEY) {
+        Some(Value::Object(stamp)) => stamp.remove("checksum"),
+        Some(_) => return Err(syntax(format!("{KEY} is no object"))),
+        None => None,
+    };
+    let Some(written) = written else {
+        return match document {
+            Value::Object(map) if !map.contains_key(KEY) => Ok((map, None)),
+            Value::Object(_) => Err(syntax(format!("{KEY} has no checksum"))),
+            _ => Err(syntax("a JSON object is wanted".to_owned())),
+        };
+    };
+    let computed = checksum(&document);
+    if written != computed.as_str() {
+        let written = written.as_str().map_or_else(|| written.to_string(), str::to_owned);
+        return Err(StateError::Checksum { file: file.to_owned(), written, computed });
+    }
+    let Value::Object(mut map) = document else {
+        return Err(syntax("a JSON object is wanted".to_owned()));
+    };
+    let stamp = map.remove(KEY).map(serde_json::from_value::<Stamp>).transpose();
+    let stamp = stamp.map_err(|error| syntax(format!("{KEY}: {error}")))?;
+    Ok((map, stamp))
+}
+
+/// Turns a file's content into a record; an error names the field.
+///
+/// Absent and `null` are the same, as they are to the Go programs that write such files.
+pub(super) fn read<T: for<'de> Deserialize<'de>>(
+    file: &str,
+    mut map: Map<String, Value>,
+) -> Result<T, StateError> {
+    map.retain(|_, value| !value.is_null());
+    let document = Value::Object(map);
+    // Keeping track of the path costs several times the reading, so only where it is wanted.
+    T::deserialize(&document).or_else(|_| {
+        serde_path_to_error::deserialize(&document).map_err(|error| StateError::Field {
+            file: file.to_owned(),
+            field: error.path().to_string(),
+            cause: error.into_inner().to_string(),
+        })
+    })
+}
+
+fn set_stamp(document: &mut Value, stamp: &Stamp) {
+    let stamp = serde_json::to_value(stamp).expect("a stamp is plain data");
+    document.as_object_mut().expect("our records are structs").insert(KEY.to_owned(), stamp);
+}
+
+fn to_bytes(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a JSON value can be written")
+}
+
+fn checksum(value: &Value) -> String {
+    let text = serde_json::to_vec(&Canonical(value)).expect("a JSON value can be written");
+    format!("crc32:{:08x}", crc32fast::hash(&text))
+}
+
+/// Writes objects with their keys sorted, whichever order the JSON library keeps.
+struct Canonical<'a>(&'a Value);
+
+impl Serialize for Canonical<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(map) => {
+                let mut object = serializer.serialize_map(Some(map.len()))?;
+                for (key, value) in map.iter().collect::<BTreeMap<_, _>>() {
+                    object.serialize_entry(key, &Canonical(value))?;
+                }
+                object.end()
+            }
+            Value::Array(values) => serializer.collect_seq(values.iter().map(Canonical)),
+            plain => plain.serialize(serializer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens() {
+        let body = json!({"b": [1, {"z": 0.1, "a": null}], "a": 1.0e-7});
+        let (map, stamp) = open("f", &seal(&body, 7)).unwrap();
+        assert_eq!(Value::Object(map), body);
+        let stamp = stamp.unwrap();
+        assert_eq!((stamp.version, stamp.generation), (VERSION, 7));
+    }
+
+    #[test]
+    fn order_and_spaces_do_not_matter_but_content_does() {
+        let text = String::from_utf8(seal(&json!({"a": 1, "b": "x"}), 1)).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let spaced = serde_json::to_string_pretty(&value).unwrap();
+        assert!(open("f", spaced.as_bytes()).is_ok());
+        for (from, to) in [("\"x\"", "\"y\""), ("\"generation\":1", "\"generation\":2")] {
+            assert!(text.contains(from), "{text}");
+            let error = open("f", text.replace(from, to).as_bytes()).unwrap_err();
+            assert!(matches!(error, StateError::Checksum { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_flipped_byte_and_every_cut_is_noticed() {
+        let sealed = seal(&json!({"ID": 442, "name": "web", "list": [1, 2.5, null]}), 3);
+        let (whole, _) = open("f", &sealed).unwrap();
+        for at in 0..sealed.len() {
+            assert!(open("f", &sealed[..at]).is_err(), "cut at {at}");
+            for bit in 0..8 {
+                let mut flipped = sealed.clone();
+                flipped[at] ^= 1 << bit;
+                // A flip in our key's name makes the file a stranger's; elsewhere it is an error.
+                if let Ok((map, stamp)) = open("f", &flipped) {
+                    assert!(stamp.is_none() || map == whole, "flip of bit {bit} at {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_without_our_key_is_somebody_elses() {
+        let (map, stamp) = open("f", br#"{"ID": 1}"#).unwrap();
+        assert_eq!((map.len(), stamp), (1, None));
+    }
+
+    #[test]
+    fn a_later_version_is_read() {
+        let text = String::from_utf8(seal(&json!({"a": 1}), 1)).unwrap();
+        let mut value: Value = serde_json::from_str(&text).unwrap();
+        value[KEY] = json!({"version": 9, "generation": 1, "more": true});
+        let sum = checksum(&value);
+        value[KEY]["checksum"] = json!(sum);
+        let (_, stamp) = open("f", &to_bytes(&value)).unwrap();
+        assert_eq!(stamp.unwrap().version, 9);
+    }
+
+    #[test]
+    fn what_is_no_object_or_half_stamped_is_refused() {
+        for text in ["", "[]", "7", "{\"Volvox\":1}", "{\"Volvox\":{\"version\":1}}", "{\"a\":"] {
+            assert!(matches!(open("f", text.as_bytes()), Err(StateError::Syntax { .. })), "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(open("f", deep.as_bytes()).is_err());
+    }
+}

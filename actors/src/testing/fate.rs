@@ -1,0 +1,77 @@
+use std::{cell::RefCell, rc::Rc};
+
+/// What becomes of one step of the kernel or of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It works.
+    Work,
+    /// It is refused.
+    Fail,
+    /// The agent dies before it; nothing is done any more.
+    Die,
+}
+
+type Decide = Box<dyn FnMut(&'static str) -> Turn>;
+
+/// Decides of each step, by its name, whether it works. Kernel and disk share one.
+#[derive(Clone, Default)]
+pub(crate) struct Fate(Rc<RefCell<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    decide: Option<Decide>,
+    steps: usize,
+    dead: bool,
+}
+
+impl Fate {
+    /// Everything works from now on.
+    pub(crate) fn is_kind(&self) {
+        *self.0.borrow_mut() = Inner { steps: self.steps(), ..Inner::default() };
+    }
+
+    /// Each step goes as that says.
+    pub(crate) fn is(&self, decide: impl FnMut(&'static str) -> Turn + 'static) {
+        self.is_kind();
+        self.0.borrow_mut().decide = Some(Box::new(decide));
+    }
+
+    /// The `nth` step from now, counted from 0, has that turn; all others work.
+    pub(crate) fn at(&self, nth: usize, turn: Turn) {
+        let mut left = nth;
+        let mut met = false;
+        self.is(move |_| {
+            let now = left == 0 && !met;
+            left = left.saturating_sub(1);
+            met |= now;
+            if now { turn } else { Turn::Work }
+        });
+    }
+
+    /// Every step of that name is refused.
+    pub(crate) fn refuses(&self, name: &'static str) {
+        self.is(move |step| if step == name { Turn::Fail } else { Turn::Work });
+    }
+
+    /// Steps that were tried so far.
+    pub(crate) fn steps(&self) -> usize {
+        self.0.borrow().steps
+    }
+
+    /// Whether the agent died.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.0.borrow().dead
+    }
+
+    /// The turn of the next step.
+    pub(super) fn turn(&self, name: &'static str) -> Turn {
+        let mut inner = self.0.borrow_mut();
+        if inner.dead {
+            return Turn::Die;
+        }
+        inner.steps += 1;
+        let turn = inner.decide.as_mut().map_or(Turn::Work, |decide| decide(name));
+        inner.dead = turn == Turn::Die;
+        turn
+    }
+}

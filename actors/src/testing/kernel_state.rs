@@ -1,0 +1,253 @@
+use std::collections::BTreeMap;
+
+use crate::{
+    model::{EndpointId, PolicyRows},
+    ports::{
+        Attachment, HookState, KernelError, KernelOp, KernelOutcome, KernelSnapshot, Link, Refusal,
+    },
+};
+
+/// What a kernel holds, and how each step changes it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct KernelState {
+    /// Rows, interfaces, routes, programs.
+    pub(crate) rows: KernelSnapshot,
+    /// Policy maps in their slots.
+    pub(crate) slots: BTreeMap<u32, PolicyRows>,
+    /// Policy maps that were built and not flipped.
+    pub(crate) aside: BTreeMap<u32, PolicyRows>,
+    /// Policy maps that are pinned by name.
+    pub(crate) pins: BTreeMap<EndpointId, u32>,
+}
+
+impl KernelState {
+    /// What a restart would read.
+    pub(crate) fn snapshot(&self) -> KernelSnapshot {
+        KernelSnapshot { policy_pins: self.pins.keys().copied().collect(), ..self.rows.clone() }
+    }
+
+    /// The policy that packets of that interface meet; `None` if they are all dropped.
+    pub(crate) fn policy_of(&self, ifindex: u32) -> Option<&PolicyRows> {
+        self.slots.get(&self.rows.config.get(&ifindex)?.policy_slot)
+    }
+
+    /// An interface appears.
+    pub(crate) fn plug(&mut self, link: Link) {
+        self.rows.links.insert(link.ifindex, link);
+    }
+
+    /// An interface goes, with its routes and programs; pins of links stay, with nothing behind.
+    pub(crate) fn unplug(&mut self, ifindex: u32) {
+        self.rows.links.remove(&ifindex);
+        self.rows.routes.retain(|_, to| *to != ifindex);
+        let of = |row: &crate::ports::ConfigRow| row.endpoint;
+        if let Some(id) = self.rows.config.get(&ifindex).map(of) {
+            self.rows.attachments.remove(&id);
+        }
+    }
+
+    /// Does a step.
+    pub(super) fn step(&mut self, op: &KernelOp) -> Result<KernelOutcome, KernelError> {
+        let outcome = match op {
+            KernelOp::Snapshot => KernelOutcome::Snapshot(Box::new(self.snapshot())),
+            KernelOp::ReadLinks => KernelOutcome::Links(self.rows.links.clone()),
+            KernelOp::ReadLink { ifindex } => {
+                let link = self.rows.links.get(ifindex);
+                KernelOutcome::Links(
+                    link.map(|link| (*ifindex, link.clone())).into_iter().collect(),
+                )
+            }
+            KernelOp::ReadPolicy { slot } => KernelOutcome::Policy(self.slots.get(slot).cloned()),
+            KernelOp::ReadAttachment { endpoint, .. } => {
+                let found = self.rows.attachments.get(endpoint).copied();
+                KernelOutcome::Attachment(found.unwrap_or_default())
+            }
+            KernelOp::CollectConntrack => KernelOutcome::Collected { seen: 0, deleted: 0 },
+            KernelOp::ScrubConntrack { .. } => KernelOutcome::Done,
+            op => {
+                self.change(op)?;
+                KernelOutcome::Done
+            }
+        };
+        Ok(outcome)
+    }
+
+    fn change(&mut self, op: &KernelOp) -> Result<(), KernelError> {
+        match op {
+            KernelOp::LinkUp { ifindex } => self.link(op, *ifindex)?.up = true,
+            KernelOp::LinkDown { ifindex } => {
+                self.link(op, *ifindex)?.up = false;
+                self.rows.routes.retain(|_, to| to != ifindex);
+            }
+            KernelOp::PutRoute { address, ifindex } => {
+                if !self.link(op, *ifindex)?.up {
+                    return Err(refused(name(op), Refusal::Other));
+                }
+                self.rows.routes.insert(*address, *ifindex);
+            }
+            KernelOp::DeleteRoute { address, ifindex } => {
+                if self.rows.routes.get(address) == Some(ifindex) {
+                    self.rows.routes.remove(address);
+                }
+            }
+            KernelOp::LoadPrograms => self.rows.attachments.values_mut().for_each(outdate),
+            KernelOp::Attach { endpoint, ifindex } => {
+                self.link(op, *ifindex)?;
+                let at = self.rows.attachments.entry(*endpoint).or_default();
+                for hook in [&mut at.from_container, &mut at.to_container] {
+                    if *hook != HookState::Link {
+                        *hook = HookState::Filter;
+                    }
+                }
+            }
+            KernelOp::Settle { endpoint, ifindex } => {
+                self.link(op, *ifindex)?;
+                let both = HookState::Link;
+                let both = Attachment { from_container: both, to_container: both };
+                self.rows.attachments.insert(*endpoint, both);
+            }
+            KernelOp::Detach { endpoint, .. } => {
+                self.rows.attachments.remove(endpoint);
+            }
+            op => self.change_maps(op)?,
+        }
+        Ok(())
+    }
+
+    fn change_maps(&mut self, op: &KernelOp) -> Result<(), KernelError> {
+        let absent = || refused(name(op), Refusal::NotFound);
+        match op {
+            KernelOp::BuildPolicy { slot, rows } => {
+                self.aside.insert(*slot, rows.clone());
+            }
+            KernelOp::FlipPolicy { slot } => {
+                let built = self.aside.remove(slot).ok_or_else(absent)?;
+                self.slots.insert(*slot, built);
+            }
+            KernelOp::PutPolicyRow { slot, key, entry } => {
+                self.slots.get_mut(slot).ok_or_else(absent)?.insert(*key, *entry);
+            }
+            KernelOp::DeletePolicyRow { slot, key } => {
+                self.slots.get_mut(slot).ok_or_else(absent)?.remove(key);
+            }
+            KernelOp::ClearSlot { slot } => {
+                self.aside.remove(slot);
+                self.slots.remove(slot);
+            }
+            KernelOp::PinPolicy { endpoint, slot } => {
+                self.slots.get(slot).ok_or_else(absent)?;
+                self.pins.insert(*endpoint, *slot);
+            }
+            KernelOp::UnpinPolicy { endpoint } => {
+                self.pins.remove(endpoint);
+            }
+            op => self.change_rows(op),
+        }
+        Ok(())
+    }
+
+    fn change_rows(&mut self, op: &KernelOp) {
+        let rows = &mut self.rows;
+        match op {
+            KernelOp::PutConfig(row) => {
+                rows.config.insert(row.ifindex, *row);
+            }
+            KernelOp::DeleteConfig { ifindex, endpoint } => {
+                if rows.config.get(ifindex).is_some_and(|row| row.endpoint == *endpoint) {
+                    rows.config.remove(ifindex);
+                }
+            }
+            KernelOp::PutLxc { address, row } => {
+                rows.lxc.insert(*address, *row);
+            }
+            KernelOp::DeleteLxc { address, endpoint } => {
+                if rows.lxc.get(address).is_some_and(|row| row.endpoint == *endpoint) {
+                    rows.lxc.remove(address);
+                }
+            }
+            KernelOp::PutEndpoint { endpoint, row } => {
+                rows.endpoints.insert(*endpoint, row.clone());
+                rows.torn_rows.retain(|torn| torn != endpoint);
+            }
+            KernelOp::DeleteEndpoint { endpoint } => {
+                rows.endpoints.remove(endpoint);
+                rows.torn_rows.retain(|torn| torn != endpoint);
+            }
+            KernelOp::PutIpcache(all) => rows.ipcache.extend(all.iter().copied()),
+            KernelOp::DeleteIpcache(all) => rows.ipcache.retain(|prefix, _| !all.contains(prefix)),
+            other => unreachable!("{other:?} is no step of one row"),
+        }
+    }
+
+    fn link(&mut self, op: &KernelOp, ifindex: u32) -> Result<&mut Link, KernelError> {
+        let absent = || refused(name(op), Refusal::NoDevice);
+        self.rows.links.get_mut(&ifindex).ok_or_else(absent)
+    }
+}
+
+fn outdate(at: &mut Attachment) {
+    for hook in [&mut at.from_container, &mut at.to_container] {
+        if *hook != HookState::Empty {
+            *hook = HookState::Stale;
+        }
+    }
+}
+
+/// Whether a step changes nothing that lasts.
+pub(super) fn is_read(op: &KernelOp) -> bool {
+    matches!(
+        op,
+        KernelOp::Snapshot
+            | KernelOp::ReadLinks
+            | KernelOp::ReadLink { .. }
+            | KernelOp::ReadPolicy { .. }
+            | KernelOp::ReadAttachment { .. }
+            | KernelOp::CollectConntrack
+    )
+}
+
+pub(super) fn refused(op: &'static str, refusal: Refusal) -> KernelError {
+    KernelError {
+        op,
+        about: "memory".to_owned(),
+        cause: format!("{refusal:?}"),
+        remedy: "let it work",
+        refusal,
+    }
+}
+
+/// The name of a step: that of its variant.
+pub(crate) fn name(op: &KernelOp) -> &'static str {
+    match op {
+        KernelOp::Snapshot => "Snapshot",
+        KernelOp::ReadLinks => "ReadLinks",
+        KernelOp::ReadLink { .. } => "ReadLink",
+        KernelOp::ReadPolicy { .. } => "ReadPolicy",
+        KernelOp::ReadAttachment { .. } => "ReadAttachment",
+        KernelOp::BuildPolicy { .. } => "BuildPolicy",
+        KernelOp::FlipPolicy { .. } => "FlipPolicy",
+        KernelOp::PutPolicyRow { .. } => "PutPolicyRow",
+        KernelOp::DeletePolicyRow { .. } => "DeletePolicyRow",
+        KernelOp::ClearSlot { .. } => "ClearSlot",
+        KernelOp::PinPolicy { .. } => "PinPolicy",
+        KernelOp::UnpinPolicy { .. } => "UnpinPolicy",
+        KernelOp::PutConfig(_) => "PutConfig",
+        KernelOp::DeleteConfig { .. } => "DeleteConfig",
+        KernelOp::PutLxc { .. } => "PutLxc",
+        KernelOp::DeleteLxc { .. } => "DeleteLxc",
+        KernelOp::PutEndpoint { .. } => "PutEndpoint",
+        KernelOp::DeleteEndpoint { .. } => "DeleteEndpoint",
+        KernelOp::PutIpcache(_) => "PutIpcache",
+        KernelOp::DeleteIpcache(_) => "DeleteIpcache",
+        KernelOp::Attach { .. } => "Attach",
+        KernelOp::Settle { .. } => "Settle",
+        KernelOp::Detach { .. } => "Detach",
+        KernelOp::LinkUp { .. } => "LinkUp",
+        KernelOp::LinkDown { .. } => "LinkDown",
+        KernelOp::PutRoute { .. } => "PutRoute",
+        KernelOp::DeleteRoute { .. } => "DeleteRoute",
+        KernelOp::ScrubConntrack { .. } => "ScrubConntrack",
+        KernelOp::CollectConntrack => "CollectConntrack",
+        KernelOp::LoadPrograms => "LoadPrograms",
+    }
+}

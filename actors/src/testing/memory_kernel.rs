@@ -1,0 +1,134 @@
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+};
+
+use super::{
+    fate::{Fate, Turn},
+    kernel_state::{KernelState, is_read, name, refused},
+};
+use crate::{
+    host::Reply,
+    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Refusal},
+};
+
+type Watch = Box<dyn FnMut(&KernelState, &KernelOp)>;
+
+/// A kernel in memory. It does one step at a time when it is told to, so that steps of several
+/// jobs may come in any order, and fails as its [`Fate`] says.
+#[derive(Clone, Default)]
+pub(crate) struct MemoryKernel(Rc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    state: RefCell<KernelState>,
+    jobs: RefCell<VecDeque<Run>>,
+    log: RefCell<Vec<KernelOp>>,
+    watch: RefCell<Option<Watch>>,
+    holds: Cell<bool>,
+    fate: Fate,
+}
+
+/// A job under way.
+struct Run {
+    left: VecDeque<KernelOp>,
+    outcomes: Vec<KernelOutcome>,
+    reply: Reply<KernelDone>,
+}
+
+impl MemoryKernel {
+    /// One without interfaces.
+    pub(crate) fn new(fate: &Fate) -> Self {
+        Self(Rc::new(Inner { fate: fate.clone(), ..Inner::default() }))
+    }
+
+    /// What it holds.
+    pub(crate) fn state(&self) -> KernelState {
+        self.0.state.borrow().clone()
+    }
+
+    /// Changes what it holds behind everyone's back.
+    pub(crate) fn tamper(&self, change: impl FnOnce(&mut KernelState)) {
+        change(&mut self.0.state.borrow_mut());
+    }
+
+    /// Every step that changed something, in order.
+    pub(crate) fn writes(&self) -> Vec<KernelOp> {
+        self.0.log.borrow().clone()
+    }
+
+    /// Shows each step that was done, and what the kernel holds then.
+    pub(crate) fn watch(&self, watch: impl FnMut(&KernelState, &KernelOp) + 'static) {
+        *self.0.watch.borrow_mut() = Some(Box::new(watch));
+    }
+
+    /// From now on nothing is done, or again.
+    pub(crate) fn hold(&self, holds: bool) {
+        self.0.holds.set(holds);
+    }
+
+    /// How many jobs are under way.
+    pub(crate) fn jobs(&self) -> usize {
+        self.0.jobs.borrow().len()
+    }
+
+    /// Does the next step of the `nth` job; false if there is none.
+    pub(crate) fn step(&self, nth: usize) -> bool {
+        if self.0.holds.get() {
+            return false;
+        }
+        let Some(mut run) = self.0.jobs.borrow_mut().remove(nth) else { return false };
+        let Some(op) = run.left.pop_front() else {
+            run.reply.send(KernelDone { outcomes: run.outcomes, failed: None });
+            return true;
+        };
+        let done = match self.0.fate.turn(name(&op)) {
+            Turn::Work => self.0.state.borrow_mut().step(&op),
+            Turn::Fail => Err(refused(name(&op), Refusal::Other)),
+            Turn::Die => {
+                run.left.push_front(op);
+                self.0.jobs.borrow_mut().insert(nth, run);
+                return true;
+            }
+        };
+        match done {
+            Ok(outcome) => {
+                self.took_place(&op);
+                run.outcomes.push(outcome);
+                self.0.jobs.borrow_mut().insert(nth, run);
+            }
+            Err(error) => {
+                let failed = Some((run.outcomes.len(), error));
+                run.reply.send(KernelDone { outcomes: run.outcomes, failed });
+            }
+        }
+        true
+    }
+
+    fn took_place(&self, op: &KernelOp) {
+        if is_read(op) {
+            return;
+        }
+        self.0.log.borrow_mut().push(op.clone());
+        if let Some(watch) = self.0.watch.borrow_mut().as_mut() {
+            watch(&self.0.state.borrow(), op);
+        }
+    }
+
+    /// Forgets what was not done: the agent is dead. What was built aside goes with it.
+    pub(crate) fn forget(&self) {
+        let jobs = self.0.jobs.take();
+        drop(jobs);
+        self.0.holds.set(false);
+        *self.0.watch.borrow_mut() = None;
+        self.0.state.borrow_mut().aside = BTreeMap::new();
+    }
+}
+
+impl Kernel for MemoryKernel {
+    fn submit(&self, job: KernelJob, reply: Reply<KernelDone>) {
+        let run = Run { left: job.ops.into(), outcomes: Vec::new(), reply };
+        self.0.jobs.borrow_mut().push_back(run);
+    }
+}

@@ -1,0 +1,62 @@
+use std::collections::BTreeSet;
+
+use super::World;
+use crate::{build_queue::BuildQueueMsg, identity::IdentityMsg, ipam::IpamMsg, state::StateFiles};
+
+/// All that an endpoint could leave behind, a line for each thing.
+#[derive(Clone, Debug)]
+pub(crate) struct Residue(BTreeSet<String>);
+
+impl Residue {
+    /// What there is now.
+    pub(crate) fn of(world: &World) -> Self {
+        let colony = world.colony();
+        let state = world.kernel.state();
+        let rows = state.rows;
+        let mut lines = BTreeSet::new();
+        lines.extend(rows.lxc.iter().map(|row| format!("cilium_lxc {row:?}")));
+        lines.extend(rows.config.iter().map(|row| format!("volvox_config {row:?}")));
+        lines.extend(rows.endpoints.iter().map(|row| format!("volvox_endpoint {row:?}")));
+        lines.extend(rows.torn_rows.iter().map(|row| format!("torn {row}")));
+        lines.extend(rows.ipcache.iter().map(|row| format!("cilium_ipcache {row:?}")));
+        lines.extend(rows.routes.iter().map(|row| format!("route {row:?}")));
+        lines.extend(rows.attachments.iter().map(|row| format!("programs {row:?}")));
+        lines.extend(state.slots.iter().map(|row| format!("slot {row:?}")));
+        lines.extend(state.aside.keys().map(|slot| format!("built aside {slot}")));
+        lines.extend(state.pins.iter().map(|row| format!("pin {row:?}")));
+        let directories = world.disk.files().directories("").unwrap();
+        lines.extend(directories.iter().map(|name| format!("directory {name}")));
+        lines.remove("directory lib");
+        let leases = world.ask(&colony.ipam, IpamMsg::Dump);
+        lines.extend(leases.iter().map(|(address, lease)| format!("{address}: {}", lease.owner)));
+        let identities = world.ask(&colony.identities, IdentityMsg::List).into_iter();
+        let used = identities.filter(|identity| identity.references > 0);
+        lines.extend(used.map(|it| format!("identity {} has {}", it.id, it.references)));
+        lines.extend(world.list().iter().map(|view| format!("endpoint {}", view.id)));
+        let queue = world.ask(&colony.build_queue, BuildQueueMsg::Show);
+        lines.extend(queue.building.iter().map(|id| format!("{id} builds")));
+        lines.extend(queue.waiting.iter().map(|(id, _)| format!("{id} waits to build")));
+        Self(lines)
+    }
+
+    /// Asserts that nothing came and nothing went, slots and generations apart: these depend on
+    /// how often an endpoint was built.
+    pub(crate) fn assert_alike(world: &World, before: &Self, what: impl std::fmt::Display) {
+        let alike = |lines: &BTreeSet<String>| -> BTreeSet<String> {
+            let counts_builds = |line: &&String| {
+                ["volvox_config", "slot", "pin"].iter().any(|name| line.starts_with(name))
+            };
+            lines.iter().filter(|line| !counts_builds(line)).cloned().collect()
+        };
+        let (now, before) = (alike(&Self::of(world).0), alike(&before.0));
+        assert_eq!(now, before, "{what}");
+    }
+
+    /// Asserts that nothing came and nothing went since then.
+    pub(crate) fn assert_same(world: &World, before: &Self, what: impl std::fmt::Display) {
+        let now = Self::of(world);
+        let came: Vec<_> = now.0.difference(&before.0).collect();
+        let went: Vec<_> = before.0.difference(&now.0).collect();
+        assert!(came.is_empty() && went.is_empty(), "{what}: came {came:#?}, went {went:#?}");
+    }
+}

@@ -1,0 +1,336 @@
+use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Fate, MemoryDisk, MemoryKernel};
+use crate::{
+    colony::{Colony, ColonySettings, Inheritance, Ports},
+    endpoint::{EndpointSpec, EndpointView, State},
+    endpoints::{CreateError, EndpointsMsg, Schedule, Target},
+    host::{Answer, AskError, Message, Ref, Reply, Universe},
+    identity::LabelFilter,
+    invariants::{self, EndpointFacts, Snapshot},
+    ipam::{IpamMsg, Pools},
+    model::{Addresses, EndpointId, Families, Labels, Mac},
+    node::NodeSettings,
+    policy::{PolicyMsg, PolicySettings, Subject},
+    ports::Link,
+    restore::{RestoreInput, RestoreMsg, RestoreReport},
+    state::{IdentityTable, scan},
+    workloads::{Manifest, WorkloadsMsg},
+};
+
+/// Longer than anything on this node may take.
+const PATIENCE: Duration = Duration::from_secs(7200);
+
+/// What a creation is answered.
+pub(crate) type Created = Result<Arc<EndpointView>, CreateError>;
+
+/// A whole node in memory: its kernel and its disk stay when the agent dies.
+pub(crate) struct World {
+    pub(crate) fate: Fate,
+    pub(crate) kernel: MemoryKernel,
+    pub(crate) disk: MemoryDisk,
+    pub(crate) manifests: BTreeMap<String, Vec<Value>>,
+    pub(crate) restores: bool,
+    life: Option<Life>,
+}
+
+/// One life of the agent.
+pub(crate) struct Life {
+    pub(crate) universe: Universe,
+    pub(crate) colony: Colony,
+}
+
+impl World {
+    /// A node with interfaces for pods 1 to 9 and an agent that has just started.
+    pub(crate) fn new() -> Self {
+        let mut world = Self::off();
+        world.boot();
+        world
+    }
+
+    /// The same without an agent.
+    pub(crate) fn off() -> Self {
+        let fate = Fate::default();
+        let kernel = MemoryKernel::new(&fate);
+        kernel.tamper(|state| (1..=9).for_each(|number| state.plug(link(number))));
+        let disk = MemoryDisk::new(&fate);
+        let manifests = BTreeMap::new();
+        Self { fate, kernel, disk, manifests, restores: true, life: None }
+    }
+
+    /// Starts an agent and lets it do what it does by itself.
+    pub(crate) fn boot(&mut self) {
+        self.start();
+        self.settle();
+    }
+
+    /// Starts an agent.
+    pub(crate) fn start(&mut self) {
+        let universe = Universe::default();
+        let files = self.disk.files();
+        let found = scan(&files).unwrap();
+        let identities = IdentityTable::SLOTS.load(&files);
+        let inheritance = Inheritance {
+            identities: identities.value.unwrap_or_default(),
+            identities_generation: identities.generation,
+            kernel: self.kernel.state().snapshot(),
+        };
+        let ports =
+            Ports { kernel: Rc::new(self.kernel.clone()), disk: Rc::new(self.disk.clone()) };
+        let colony = Colony::spawn(&universe.host, &ports, settings(), &inheritance);
+        let input = RestoreInput {
+            disk: found,
+            kernel: inheritance.kernel,
+            identities: inheritance.identities,
+            router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
+            enabled: self.restores,
+            keep_options: true,
+            options: BTreeMap::new(),
+            phases: Vec::new(),
+            problems: Vec::new(),
+        };
+        let opened: Answer<()> = universe.host.ask(&colony.restore, PATIENCE, "to open", |reply| {
+            RestoreMsg::Begin { input: Box::new(input), reply }
+        });
+        drop(opened);
+        self.life = Some(Life { universe, colony });
+        let sources: Vec<String> = self.manifests.keys().cloned().collect();
+        self.tell_manifests(&sources);
+    }
+
+    /// The agent dies: what it had not done is not done.
+    pub(crate) fn crash(&mut self) {
+        self.life = None;
+        self.kernel.forget();
+        self.disk.forget();
+        self.fate.is_kind();
+    }
+
+    /// The agent dies and is started again.
+    pub(crate) fn restart(&mut self) {
+        self.crash();
+        self.boot();
+    }
+
+    pub(crate) fn life(&self) -> &Life {
+        self.life.as_ref().expect("an agent runs")
+    }
+
+    pub(crate) fn colony(&self) -> &Colony {
+        &self.life().colony
+    }
+
+    /// Runs until nothing can go on, unless the agent dies. Time stands still.
+    pub(crate) fn settle(&self) {
+        loop {
+            self.life().universe.settle();
+            let worked = !self.fate.is_dead() && (self.kernel.step(0) || self.disk.step());
+            if !worked {
+                break;
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn advance(&self, span: Duration) {
+        let universe = &self.life().universe;
+        let end = universe.host.now() + span;
+        self.settle();
+        while let Some(next) = universe.host.next_timer().filter(|&next| next <= end) {
+            if self.fate.is_dead() {
+                return;
+            }
+            universe.clock().advance(next.since(universe.host.now()));
+            universe.host.fire_due();
+            self.settle();
+        }
+        universe.clock().advance(end.since(universe.host.now()));
+    }
+
+    /// A source of manifests holds these objects from now on.
+    pub(crate) fn apply(&mut self, source: &str, objects: impl IntoIterator<Item = Value>) {
+        self.manifests.insert(source.to_owned(), objects.into_iter().collect());
+        if self.life.is_some() {
+            self.tell_manifests(&[source.to_owned()]);
+            self.settle();
+        }
+    }
+
+    fn tell_manifests(&self, sources: &[String]) {
+        let manifest = |source: &String| Manifest {
+            source: source.clone(),
+            objects: Ok(self.manifests[source].clone()),
+        };
+        let all: Vec<Manifest> = sources.iter().map(manifest).collect();
+        let colony = self.colony();
+        colony.workloads.tell(WorkloadsMsg::Manifests(all.clone())).unwrap();
+        colony.policy.tell(PolicyMsg::Manifests(all)).unwrap();
+    }
+
+    /// Asks, without waiting.
+    pub(crate) fn pose<M: Message, T: 'static>(
+        &self,
+        to: &Ref<M>,
+        make: impl FnOnce(Reply<T>) -> M,
+    ) -> Answer<T> {
+        self.life().universe.host.ask(to, PATIENCE, "the test", make)
+    }
+
+    /// Asks, and waits as long as no time passes.
+    pub(crate) fn try_ask<M: Message, T: 'static>(
+        &self,
+        to: &Ref<M>,
+        make: impl FnOnce(Reply<T>) -> M,
+    ) -> Option<Result<T, AskError>> {
+        let mut answer = self.pose(to, make);
+        self.settle();
+        answer.now()
+    }
+
+    /// Asks; the answer must come without time passing.
+    pub(crate) fn ask<M: Message, T: 'static>(
+        &self,
+        to: &Ref<M>,
+        make: impl FnOnce(Reply<T>) -> M,
+    ) -> T {
+        self.try_ask(to, make).expect("an answer").expect("an answer that is none")
+    }
+
+    pub(crate) fn begin_create(&self, spec: EndpointSpec) -> Answer<Created> {
+        let spec = Box::new(spec);
+        self.pose(&self.colony().endpoints, |reply| EndpointsMsg::Create {
+            spec,
+            sync: true,
+            reply,
+        })
+    }
+
+    pub(crate) fn create(&self, spec: EndpointSpec) -> Created {
+        let mut answer = self.begin_create(spec);
+        self.settle();
+        answer.now().expect("an answer").expect("an answer that is none")
+    }
+
+    pub(crate) fn delete(&self, target: Target) -> Option<u32> {
+        let deleted =
+            self.ask(&self.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply });
+        deleted.ok()
+    }
+
+    pub(crate) fn list(&self) -> Vec<Arc<EndpointView>> {
+        let labels = Labels::default();
+        self.ask(&self.colony().endpoints, |reply| EndpointsMsg::List { labels, reply })
+    }
+
+    pub(crate) fn get(&self, id: EndpointId) -> Arc<EndpointView> {
+        let found = self.list().into_iter().find(|view| view.id == id);
+        found.expect("the endpoint is there")
+    }
+
+    pub(crate) fn report(&self) -> Arc<RestoreReport> {
+        self.ask(&self.colony().restore, RestoreMsg::Report)
+    }
+
+    /// Whether every endpoint is as it should be.
+    pub(crate) fn all_ready(&self) -> bool {
+        self.list().iter().all(|view| view.state == State::Ready && !view.failing)
+    }
+
+    /// Everything that the list of invariants looks at.
+    pub(crate) fn facts(&self) -> Snapshot {
+        let colony = self.colony();
+        let endpoints = self.list();
+        let wanted = |view: &Arc<EndpointView>| {
+            let labels = Arc::clone(&view.identity_labels);
+            let subject = Subject { labels, named_ports: BTreeMap::new() };
+            let policy = self.ask(&colony.policy, |reply| PolicyMsg::Resolve { subject, reply });
+            EndpointFacts::new(view, Arc::clone(&policy.rows))
+        };
+        let leases = self.ask(&colony.ipam, IpamMsg::Dump).into_iter();
+        let identities = self.ask(&colony.identities, crate::identity::IdentityMsg::List);
+        let used = identities.into_iter().filter(|identity| identity.references > 0);
+        let state = self.kernel.state();
+        Snapshot {
+            endpoints: endpoints.iter().map(wanted).collect(),
+            leases: leases.map(|(address, lease)| (address, lease.owner)).collect(),
+            identities: used.map(|identity| (identity.id, identity.labels)).collect(),
+            kernel: state.snapshot(),
+            policies: state.slots,
+            attached_before: Vec::new(),
+        }
+    }
+
+    /// Asserts that every invariant holds, also those of rest.
+    pub(crate) fn audit(&self) {
+        let all = invariants::ALWAYS.iter().chain(invariants::AT_REST);
+        let broken = invariants::check(all, &self.facts());
+        assert!(broken.is_empty(), "{broken:#?}");
+    }
+}
+
+fn settings() -> ColonySettings {
+    ColonySettings {
+        cluster: "default".to_owned(),
+        policy: PolicySettings { cluster: Some("default".to_owned()), ..PolicySettings::default() },
+        pools: Pools { ipv4: "10.0.0.0/24".parse().ok(), ipv6: "fd00::/112".parse().ok() },
+        label_filter: LabelFilter::new([]).unwrap(),
+        options: BTreeMap::from([("SourceIPVerification".to_owned(), 1)]),
+        permits: 2,
+        schedule: Schedule {
+            sweep: Duration::from_secs(30),
+            collect: Duration::from_secs(300),
+            queue: 25,
+        },
+        conntrack_interval: None,
+        node: NodeSettings {
+            families: Families::DUAL,
+            router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
+            pod_interfaces: "lxc".to_owned(),
+        },
+    }
+}
+
+/// The host-side interface of the pod of that number.
+pub(crate) fn link(number: u8) -> Link {
+    let spec = spec(number);
+    Link { ifindex: spec.ifindex, name: spec.ifname, mac: spec.node_mac, ..Link::default() }
+}
+
+/// What CNI says of the pod of that number: `ns/pod-<number>` at 10.0.0.`<number>`.
+pub(crate) fn spec(number: u8) -> EndpointSpec {
+    EndpointSpec {
+        container_id: format!("{number:064x}"),
+        container_ifname: "eth0".to_owned(),
+        ifname: format!("lxc{number:04}"),
+        ifindex: 100 + u32::from(number),
+        mac: Mac([2, 0, 0, 0, 0, number]),
+        node_mac: Mac([2, 0, 0, 0, 1, number]),
+        addresses: Addresses {
+            ipv4: format!("10.0.0.{number}").parse().ok(),
+            ipv6: format!("fd00::{number:x}").parse().ok(),
+        },
+        namespace: "ns".to_owned(),
+        pod_name: format!("pod-{number}"),
+        pod_uid: format!("uid-{number}"),
+        ..EndpointSpec::default()
+    }
+}
+
+/// The manifest of the pod of that number, with the label `app`.
+pub(crate) fn pod(number: u8, app: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": format!("pod-{number}"), "namespace": "ns", "labels": { "app": app } },
+    })
+}
+
+/// A policy: `app` gets packets from these peers, and from nobody else.
+pub(crate) fn allow_from(app: &str, ingress: Value) -> Value {
+    json!({
+        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
+        "metadata": { "name": format!("for-{app}"), "namespace": "ns" },
+        "spec": { "endpointSelector": { "matchLabels": { "app": app } }, "ingress": [ingress] },
+    })
+}

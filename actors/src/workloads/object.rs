@@ -1,0 +1,158 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Longest key and value of a label that Kubernetes allows, in bytes.
+const KEY_BYTES_MAX: usize = 317;
+const VALUE_BYTES_MAX: usize = 63;
+
+/// Why a pod or namespace cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// It has no name.
+    #[error("a {kind} has no metadata.name: give it one")]
+    NoName {
+        /// Its kind.
+        kind: String,
+    },
+    /// One of its fields is not what it should be.
+    #[error("{object}: {field} is not {wanted}: correct it")]
+    Field {
+        /// Kind and name.
+        object: String,
+        /// The field.
+        field: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+}
+
+/// Namespace and name of a pod.
+pub(super) type PodName = (String, String);
+
+/// What is looked at of a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pod {
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) account: String,
+}
+
+/// The objects of one source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Objects {
+    pub(super) pods: BTreeMap<PodName, Pod>,
+    pub(super) namespaces: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Objects {
+    /// Takes in an object, or the objects of a list. Kinds that are not looked at are skipped; of
+    /// one that cannot be used the version in `before` stays.
+    pub(super) fn take(&mut self, value: &Value, before: &Self, errors: &mut Vec<ObjectError>) {
+        let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let read = match kind {
+            "Pod" => self.take_pod(value, before),
+            "Namespace" => self.take_namespace(value, before),
+            "List" | "PodList" | "NamespaceList" => {
+                let items = value.get("items").and_then(Value::as_array);
+                items.into_iter().flatten().for_each(|item| self.take(item, before, errors));
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        errors.extend(read.err());
+    }
+
+    fn take_pod(&mut self, value: &Value, before: &Self) -> Result<(), ObjectError> {
+        let pod_name = (namespace(value)?, name("Pod", value)?);
+        let object = format!("Pod {}/{}", pod_name.0, pod_name.1);
+        match pod(&object, value) {
+            Ok(pod) => {
+                self.pods.insert(pod_name, pod);
+                Ok(())
+            }
+            Err(error) => {
+                let kept = before.pods.get_key_value(&pod_name);
+                self.pods.extend(kept.map(|(name, pod)| (name.clone(), pod.clone())));
+                Err(error)
+            }
+        }
+    }
+
+    fn take_namespace(&mut self, value: &Value, before: &Self) -> Result<(), ObjectError> {
+        let name = name("Namespace", value)?;
+        match labels(&format!("Namespace {name}"), value) {
+            Ok(labels) => {
+                self.namespaces.insert(name, labels);
+                Ok(())
+            }
+            Err(error) => {
+                let kept = before.namespaces.get_key_value(&name);
+                self.namespaces.extend(kept.map(|(name, labels)| (name.clone(), labels.clone())));
+                Err(error)
+            }
+        }
+    }
+}
+
+fn name(kind: &str, value: &Value) -> Result<String, ObjectError> {
+    let name = value.pointer("/metadata/name").and_then(Value::as_str);
+    match name {
+        Some(name) if !name.is_empty() => Ok(name.to_owned()),
+        _ => Err(ObjectError::NoName { kind: kind.to_owned() }),
+    }
+}
+
+fn namespace(value: &Value) -> Result<String, ObjectError> {
+    let object = || format!("Pod {}", value.pointer("/metadata/name").unwrap_or(&Value::Null));
+    let namespace = text(value, "/metadata/namespace", object)?;
+    Ok(namespace.unwrap_or("default").to_owned())
+}
+
+fn pod(object: &str, value: &Value) -> Result<Pod, ObjectError> {
+    let account = text(value, "/spec/serviceAccountName", || object.to_owned())?;
+    let account = account.unwrap_or("default").to_owned();
+    Ok(Pod { labels: labels(object, value)?, account })
+}
+
+/// A text that may be absent; an empty one is.
+fn text<'a>(
+    value: &'a Value,
+    pointer: &str,
+    object: impl Fn() -> String,
+) -> Result<Option<&'a str>, ObjectError> {
+    let wanted = "a text of at most 253 bytes";
+    let field = || pointer[1..].replace('/', ".");
+    match value.pointer(pointer) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.len() <= 253 => {
+            Ok(Some(text.as_str()).filter(|text| !text.is_empty()))
+        }
+        Some(_) => Err(ObjectError::Field { object: object(), field: field(), wanted }),
+    }
+}
+
+fn labels(object: &str, value: &Value) -> Result<BTreeMap<String, String>, ObjectError> {
+    let wrong = |field: &str, wanted| ObjectError::Field {
+        object: object.to_owned(),
+        field: format!("metadata.labels{field}"),
+        wanted,
+    };
+    let all = match value.pointer("/metadata/labels") {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(Value::Object(all)) => all,
+        Some(_) => return Err(wrong("", "a map of texts")),
+    };
+    let mut labels = BTreeMap::new();
+    for (key, value) in all {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Err(wrong("", "free of keys that are empty or over 317 bytes"));
+        }
+        match value {
+            Value::String(text) if text.len() <= VALUE_BYTES_MAX => {
+                labels.insert(key.clone(), text.clone());
+            }
+            _ => return Err(wrong(&format!("[{key:?}]"), "a text of at most 63 bytes")),
+        }
+    }
+    Ok(labels)
+}

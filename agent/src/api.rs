@@ -1,0 +1,31 @@
+//! The REST API, as Cilium 1.19's clients know it, and Prometheus' metrics.
+//!
+//! It lives on a thread of its own and reaches the actors through a
+//! [`Gateway`](crate::gateway::Gateway): a slow client or a big answer never holds up an actor.
+//! Every body is bounded in size and time before anybody looks at it; every refusal is one JSON
+//! string that names the thing and the remedy.
+
+mod bounds;
+mod error;
+mod extract;
+mod facts;
+mod handlers;
+mod health_port;
+mod limiter;
+mod metrics;
+pub mod models;
+mod router;
+mod runtime_options;
+mod server;
+mod socket;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use error::ApiError;
+pub use facts::Facts;
+pub use health_port::health_router;
+pub use limiter::Limiter;
+pub use router::{Api, metrics_router, router};
+pub use runtime_options::RuntimeOptions;
+pub use server::{Server, Socket};
+pub use socket::{SocketError, bind, inode, unbind};

@@ -1,0 +1,75 @@
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Path, Request},
+    http::request::Parts,
+};
+use serde::de::DeserializeOwned;
+
+use super::ApiError;
+
+/// A request's body as JSON of some shape; whatever its content type says.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let body = Bytes::from_request(request, state).await.map_err(|error| {
+            ApiError::bad_request(format!("the request's body cannot be read: {error}"))
+        })?;
+        read_json(&body).map(Json)
+    }
+}
+
+/// The one part of a request's path that varies, decoded.
+pub(super) struct Segment(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(error) => Err(ApiError::bad_request(format!("path: {error}"))),
+        }
+    }
+}
+
+/// Reads JSON; an error names the member that is wrong.
+pub(super) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    if body.is_empty() {
+        return Err(ApiError::bad_request("the request has no body: a JSON body is wanted"));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let at = error.path().to_string();
+        let at = if at == "." { "body".to_owned() } else { at };
+        ApiError::bad_request(format!("{at}: {}", error.into_inner()))
+    })?;
+    reader
+        .end()
+        .map_err(|error| ApiError::bad_request(format!("after the body's JSON: {error}")))?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn refuses_what_is_no_json() {
+        for body in ["", "{", "nope", "{} {}", "\u{0}", "[1,]"] {
+            let error = read_json::<Value>(body.as_bytes()).unwrap_err();
+            assert_eq!(error.status.as_u16(), 400, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_deep_nesting_before_it_overflows_the_stack() {
+        let deep = "[".repeat(1 << 19) + &"]".repeat(1 << 19);
+        let error = read_json::<Value>(deep.as_bytes()).unwrap_err();
+        assert!(error.text.contains("recursion limit"), "{}", error.text);
+    }
+}

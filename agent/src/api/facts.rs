@@ -1,0 +1,31 @@
+use std::{collections::BTreeMap, path::PathBuf};
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use serde_json::{Map, Value};
+
+/// What the API says of the agent and never changes while it runs.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The agent's version.
+    pub version: String,
+    /// The node's name.
+    pub node_name: String,
+    /// Pool of IPv4 addresses; none if the family is off.
+    pub ipv4_range: Option<Ipv4Net>,
+    /// Pool of IPv6 addresses; none if the family is off.
+    pub ipv6_range: Option<Ipv6Net>,
+    /// Maximum transmission unit of pods, bytes.
+    pub mtu: u32,
+    /// Who chooses the pool: `kubernetes`, `cluster-pool`.
+    pub ipam_mode: String,
+    /// `default`, `always` or `never`.
+    pub policy_enforcement: String,
+    /// Options of endpoints that say nothing else, by Cilium's names; 0 is disabled.
+    pub options: BTreeMap<String, i64>,
+    /// Root of the BPF filesystem.
+    pub bpf_root: PathBuf,
+    /// The socket that the API listens on.
+    pub socket_path: PathBuf,
+    /// Every setting, by Cilium's names where it has them.
+    pub settings: Map<String, Value>,
+}

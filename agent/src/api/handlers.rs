@@ -1,0 +1,29 @@
+//! What each path does, one file for a resource.
+
+pub(super) mod config;
+pub(super) mod debug_info;
+pub(super) mod endpoint;
+pub(super) mod endpoint_config;
+pub(super) mod endpoint_labels;
+pub(super) mod endpoint_list;
+pub(super) mod health;
+pub(super) mod identity;
+pub(super) mod ip;
+pub(super) mod ipam;
+pub(super) mod map;
+pub(super) mod node;
+pub(super) mod policy;
+mod query;
+pub(super) mod volvox;
+
+use axum::{http::StatusCode, response::Response};
+use serde::Serialize;
+
+use super::{ApiError, error::json_response};
+
+/// What a handler comes to.
+type Answer = Result<Response, ApiError>;
+
+fn ok(value: &impl Serialize) -> Answer {
+    Ok(json_response(StatusCode::OK, value))
+}

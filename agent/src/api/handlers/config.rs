@@ -1,0 +1,118 @@
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use tokio::task::JoinSet;
+use volvox_actors::{
+    endpoints::{EndpointsMsg, Patch, PatchError, Target},
+    model::{EndpointId, Labels},
+};
+
+use super::{Answer, endpoint_list::views, node::addressing, ok};
+use crate::api::{
+    Api, ApiError,
+    extract::Json,
+    models::{Configuration, ConfigurationSpec, ConfigurationStatus, option_texts, parse_options},
+};
+
+/// Largest packets that Linux offloads unless told otherwise, bytes.
+const OFFLOAD_BYTES_MAX: u32 = 65536;
+/// How many endpoints are changed at a time.
+const CHANGES_MAX: usize = 64;
+
+pub(crate) async fn get(State(api): State<Api>) -> Answer {
+    let facts = &api.facts;
+    let spec = spec(&api);
+    ok(&Configuration {
+        status: ConfigurationStatus {
+            gro_ipv4_max_size: OFFLOAD_BYTES_MAX,
+            gro_max_size: OFFLOAD_BYTES_MAX,
+            gso_ipv4_max_size: OFFLOAD_BYTES_MAX,
+            gso_max_size: OFFLOAD_BYTES_MAX,
+            addressing: addressing(&api).await?,
+            daemon_configuration_map: facts.settings.clone(),
+            datapath_mode: "veth".to_owned(),
+            device_mtu: facts.mtu,
+            ipam_mode: facts.ipam_mode.clone(),
+            realized: spec.clone(),
+            route_mtu: facts.mtu,
+            ..ConfigurationStatus::default()
+        },
+        spec,
+    })
+}
+
+/// Changes the options of every endpoint, living and to come; comes back once that is in force.
+pub(crate) async fn patch(State(api): State<Api>, Json(wanted): Json<ConfigurationSpec>) -> Answer {
+    let _turn = api.options.turn().await;
+    let now = spec(&api);
+    let options = parse_options(&wanted.options, &now.options)?;
+    let policy = &wanted.policy_enforcement;
+    if !policy.is_empty() && *policy != now.policy_enforcement {
+        return Err(ApiError::bad_request(format!(
+            "policy-enforcement: it is {}, by a flag: restart the agent with \
+             --enable-policy={policy}",
+            now.policy_enforcement
+        )));
+    }
+    if !options.is_empty() {
+        // First those to come, so that none slips through.
+        api.options.set(&options);
+        let views = views(&api, "PATCH /config", Labels::default()).await?;
+        change_all(&api, views.iter().map(|view| view.id), &options).await?;
+    }
+    ok(&spec(&api))
+}
+
+fn spec(api: &Api) -> ConfigurationSpec {
+    ConfigurationSpec {
+        options: option_texts(&api.options.now(), &BTreeMap::new()),
+        policy_enforcement: api.facts.policy_enforcement.clone(),
+    }
+}
+
+async fn change_all(
+    api: &Api,
+    ids: impl Iterator<Item = EndpointId>,
+    options: &BTreeMap<String, i64>,
+) -> Result<(), ApiError> {
+    let mut failed = Vec::new();
+    let mut under_way = JoinSet::new();
+    for id in ids {
+        if under_way.len() >= CHANGES_MAX {
+            failed.extend(under_way.join_next().await.and_then(failure));
+        }
+        let (api, options) = (api.clone(), options.clone());
+        under_way.spawn(async move { (id, change(&api, id, options).await) });
+    }
+    while let Some(ended) = under_way.join_next().await {
+        failed.extend(failure(ended));
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::failed(format!(
+            "options are set, but not every endpoint has them: {}",
+            failed.join("; ")
+        ))),
+    }
+}
+
+async fn change(api: &Api, id: EndpointId, options: BTreeMap<String, i64>) -> Result<(), ApiError> {
+    let (target, patch) = (Target::Id(id), Patch { options: Some(options), ..Patch::default() });
+    let what = format!("PATCH /config for endpoint {id}");
+    let patch = move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply };
+    match api.gateway.ask(what, |colony| &colony.endpoints, patch).await? {
+        // It went meanwhile.
+        Ok(_) | Err(PatchError::NotFound) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+type Changed = Result<(EndpointId, Result<(), ApiError>), tokio::task::JoinError>;
+
+fn failure(ended: Changed) -> Option<String> {
+    match ended {
+        Ok((_, Ok(()))) => None,
+        Ok((id, Err(error))) => Some(format!("endpoint {id}: {}", error.text)),
+        Err(error) => Some(error.to_string()),
+    }
+}

@@ -1,0 +1,224 @@
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use volvox_actors::{
+    endpoint::EndpointView,
+    endpoints::{
+        CreateError, DeleteError, EndpointsMsg, NotFound, Patch, PatchError, Target, TargetError,
+    },
+    model::EndpointId,
+    policy::{DerivedFilter, NamedPorts, PolicyMsg, Subject},
+};
+
+use super::{Answer, ok};
+use crate::{
+    api::{
+        Api, ApiError,
+        error::json_response,
+        extract::{Json, Segment},
+        limiter::call,
+        models::{Endpoint, L4Policy, StatusChange, endpoint_health, endpoint_spec},
+    },
+    rest_model::EndpointChangeRequest,
+};
+
+impl From<TargetError> for ApiError {
+    fn from(error: TargetError) -> Self {
+        Self::bad_request(error)
+    }
+}
+
+impl From<NotFound> for ApiError {
+    fn from(error: NotFound) -> Self {
+        Self::not_found(error)
+    }
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        let status = match &error {
+            CreateError::Invalid(_) | CreateError::InUse(_) => StatusCode::BAD_REQUEST,
+            CreateError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            CreateError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            CreateError::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<PatchError> for ApiError {
+    fn from(error: PatchError) -> Self {
+        match error {
+            PatchError::NotFound => Self::not_found(error),
+            PatchError::Invalid(_) => Self::bad_request(error),
+            PatchError::Failed(_) => Self::failed(error),
+        }
+    }
+}
+
+impl From<DeleteError> for ApiError {
+    fn from(error: DeleteError) -> Self {
+        match error {
+            DeleteError::NotFound => Self::not_found(error),
+            DeleteError::NotReady(_) => Self::unavailable(error),
+        }
+    }
+}
+
+pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let _passage = api.limiter.pass(call::GET).await?;
+    let view = view(&api, &id).await?;
+    let mut endpoint = Endpoint::new(&view, &api.facts);
+    endpoint.status.policy.realized.l4 = L4Policy::derived(&derived(&api, &view).await?);
+    ok(&endpoint)
+}
+
+pub(crate) async fn put(
+    State(api): State<Api>,
+    Segment(id): Segment,
+    Json(request): Json<EndpointChangeRequest>,
+) -> Answer {
+    let wanted = wanted_number(&id)?;
+    let _passage = api.limiter.pass(call::CREATE).await?;
+    let sync = request.sync_build_endpoint;
+    let mut spec = endpoint_spec(request)?;
+    if let (Some(path), Some(body)) = (wanted, spec.id)
+        && path != body
+    {
+        return Err(ApiError::bad_request(format!(
+            "id: the body says {body}, the path {path}: name one, or 0 for the agent to choose"
+        )));
+    }
+    spec.id = spec.id.or(wanted);
+    if spec.addresses.iter().next().is_none() {
+        return Err(ApiError::bad_request(
+            "addressing: an endpoint needs an address: give ipv4, ipv6 or both, as POST /ipam \
+             hands them out",
+        ));
+    }
+    let made = api
+        .gateway
+        .ask(
+            format!("PUT /endpoint/{id}"),
+            |colony| &colony.endpoints,
+            move |reply| EndpointsMsg::Create { spec: Box::new(spec), sync, reply },
+        )
+        .await??;
+    let options = api.options.beyond(&api.facts.options);
+    let made = match options.is_empty() {
+        true => made,
+        false => {
+            let patch = Patch { options: Some(options), ..Patch::default() };
+            change(&api, &id, Target::Id(made.id), patch).await?
+        }
+    };
+    Ok(json_response(StatusCode::CREATED, &Endpoint::new(&made, &api.facts)))
+}
+
+pub(crate) async fn patch(
+    State(api): State<Api>,
+    Segment(id): Segment,
+    Json(request): Json<EndpointChangeRequest>,
+) -> Answer {
+    let target = id.parse::<Target>()?;
+    let _passage = api.limiter.pass(call::PATCH).await?;
+    let spec = endpoint_spec(request)?;
+    let labels = (!spec.labels.is_empty()).then(|| spec.labels.clone());
+    let patch = Patch { labels, interface: Some(spec), ..Patch::default() };
+    ok(&Endpoint::new(&*change(&api, &id, target, patch).await?, &api.facts))
+}
+
+pub(crate) async fn delete(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let target = id.parse::<Target>()?;
+    let _passage = api.limiter.pass(call::DELETE).await?;
+    Ok(deleted(remove(&api, &id, target).await?))
+}
+
+pub(crate) async fn health(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    ok(&endpoint_health(&*view(&api, &id).await?))
+}
+
+pub(crate) async fn log(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let view = view(&api, &id).await?;
+    ok(&view.log.iter().map(StatusChange::new).collect::<Vec<_>>())
+}
+
+/// The endpoint of a path, as it is now.
+pub(super) async fn view(api: &Api, id: &str) -> Result<Arc<EndpointView>, ApiError> {
+    let target = id.parse::<Target>()?;
+    let found = api
+        .gateway
+        .ask(
+            format!("GET /endpoint/{id}"),
+            |colony| &colony.endpoints,
+            |reply| EndpointsMsg::Get { target, reply },
+        )
+        .await?;
+    Ok(found?)
+}
+
+/// The rules behind an endpoint's policy.
+async fn derived(api: &Api, view: &EndpointView) -> Result<Vec<DerivedFilter>, ApiError> {
+    let labels = Arc::clone(&view.identity_labels);
+    let subject = Subject { labels, named_ports: NamedPorts::default() };
+    let what = format!("GET /endpoint/{}", view.id);
+    Ok(api
+        .gateway
+        .ask(what, |colony| &colony.policy, |reply| PolicyMsg::Derived { subject, reply })
+        .await?)
+}
+
+/// Changes an endpoint; comes back once the change is in force.
+pub(super) async fn change(
+    api: &Api,
+    id: &str,
+    target: Target,
+    patch: Patch,
+) -> Result<Arc<EndpointView>, ApiError> {
+    let changed = api
+        .gateway
+        .ask(
+            format!("PATCH /endpoint/{id}"),
+            |colony| &colony.endpoints,
+            move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply },
+        )
+        .await?;
+    Ok(changed?)
+}
+
+/// Deletes an endpoint; the number of things that could not be cleaned up.
+pub(super) async fn remove(api: &Api, id: &str, target: Target) -> Result<u32, ApiError> {
+    let leftovers = api
+        .gateway
+        .ask(
+            format!("DELETE /endpoint/{id}"),
+            |colony| &colony.endpoints,
+            |reply| EndpointsMsg::Delete { target, reply },
+        )
+        .await?;
+    Ok(leftovers?)
+}
+
+/// 200, or 206 with the number of things that could not be cleaned up.
+pub(super) fn deleted(leftovers: u32) -> Response {
+    match leftovers {
+        0 => StatusCode::OK.into_response(),
+        _ => json_response(StatusCode::PARTIAL_CONTENT, &leftovers),
+    }
+}
+
+/// The number in the path of a new endpoint; 0 leaves the choice to the agent.
+fn wanted_number(id: &str) -> Result<Option<EndpointId>, ApiError> {
+    match id.parse::<Target>()? {
+        Target::Id(EndpointId(0)) => Ok(None),
+        Target::Id(id) => Ok(Some(id)),
+        _ => Err(ApiError::bad_request(format!(
+            "endpoint id {id:?}: a new endpoint is named by cilium-local:NUMBER, 0 for the agent \
+             to choose"
+        ))),
+    }
+}

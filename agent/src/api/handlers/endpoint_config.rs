@@ -1,0 +1,51 @@
+use axum::{extract::State, http::StatusCode, response::IntoResponse};
+use serde::Deserialize;
+use volvox_actors::endpoints::{Patch, Target};
+
+use super::{
+    Answer,
+    endpoint::{change, view},
+    ok,
+};
+use crate::api::{
+    Api,
+    extract::{Json, Segment},
+    models::{
+        ConfigurationAnswer, EndpointConfiguration, LabelConfiguration, OptionTexts, given_labels,
+        option_texts, parse_options,
+    },
+};
+
+/// A change of what is set of an endpoint; what is absent stays.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(crate) struct Change {
+    label_configuration: Option<LabelConfiguration>,
+    options: OptionTexts,
+}
+
+pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let realized = EndpointConfiguration::new(&*view(&api, &id).await?, &api.facts);
+    ok(&ConfigurationAnswer { realized })
+}
+
+pub(crate) async fn patch(
+    State(api): State<Api>,
+    Segment(id): Segment,
+    Json(wanted): Json<Change>,
+) -> Answer {
+    let view = view(&api, &id).await?;
+    let now = option_texts(&api.facts.options, &view.options);
+    let options = parse_options(&wanted.options, &now)?;
+    let custom = match wanted.label_configuration {
+        Some(labels) if !labels.user.is_empty() => {
+            Some(given_labels("label-configuration.user", &labels.user)?)
+        }
+        _ => None,
+    };
+    if !options.is_empty() || custom.is_some() {
+        let patch = Patch { options: Some(options), custom, ..Patch::default() };
+        change(&api, &id, Target::Id(view.id), patch).await?;
+    }
+    Ok(StatusCode::OK.into_response())
+}

@@ -1,0 +1,102 @@
+use std::net::IpAddr;
+
+use axum::{extract::State, http::HeaderMap};
+use serde_json::json;
+use volvox_actors::{ipam::IpamMsg, model::IdentityId};
+use volvox_bpf_progs::maps::{MAPS, POLICY};
+
+use super::{Answer, ok};
+use crate::{
+    api::{
+        Api, ApiError,
+        models::{
+            BpfMapSize, BpfMapStatus, ClusterStatus, IdentityRange, IpamStatus, KubernetesStatus,
+            Mode, RoutingStatus, StatusAnswer, StatusDetails,
+        },
+    },
+    rest_model::Status,
+};
+
+/// How the agent is: 200, whatever it says of its parts.
+pub(crate) async fn get(State(api): State<Api>, headers: HeaderMap) -> Answer {
+    let brief = headers.get("brief").is_some_and(|value| value.as_bytes() == b"true");
+    ok(&status(&api, brief).await?)
+}
+
+/// How the agent is, with or without its parts.
+pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiError> {
+    // Also when brief, an actor is asked: an agent whose actors hang is not well.
+    let ipam = ipam(api).await?;
+    let cilium = Status { state: "Ok".to_owned(), msg: api.facts.version.clone() };
+    if brief {
+        return Ok(StatusAnswer { cilium, ..StatusAnswer::default() });
+    }
+    Ok(StatusAnswer {
+        cilium,
+        cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
+        details: Some(details(ipam)),
+    })
+}
+
+fn details(ipam: IpamStatus) -> StatusDetails {
+    let disabled = |msg: &str| Status { state: "Disabled".to_owned(), msg: msg.to_owned() };
+    StatusDetails {
+        attach_mode: "tcx".to_owned(),
+        bpf_maps: map_sizes(),
+        clock_source: Mode::new("ktime"),
+        cni_chaining: Mode::new("none"),
+        cni_file: disabled(""),
+        controllers: Vec::new(),
+        datapath_mode: "veth".to_owned(),
+        encryption: Mode::new("Disabled"),
+        host_firewall: Mode::new("Disabled"),
+        hubble: disabled(""),
+        identity_range: IdentityRange {
+            max_identity: IdentityId::MAX_CLUSTER.0,
+            min_identity: IdentityId::MIN_CLUSTER.0,
+        },
+        ipam,
+        kube_proxy_replacement: Mode::new("False"),
+        kubernetes: KubernetesStatus { k8s_api_versions: None, state: "Disabled".to_owned() },
+        kvstore: disabled("identities are kept by the agent itself"),
+        masquerading: [("enabledProtocols".to_owned(), json!({}))].into_iter().collect(),
+        routing: RoutingStatus {
+            inter_host_routing_mode: "Native".to_owned(),
+            intra_host_routing_mode: "BPF".to_owned(),
+        },
+    }
+}
+
+async fn ipam(api: &Api) -> Result<IpamStatus, ApiError> {
+    let leases = api.gateway.ask("GET /healthz", |colony| &colony.ipam, IpamMsg::Dump).await?;
+    let family = |v4: bool| -> Vec<String> {
+        leases.keys().filter(|address| address.is_ipv4() == v4).map(IpAddr::to_string).collect()
+    };
+    let (ipv4, ipv6) = (family(true), family(false));
+    let mut status = String::new();
+    if let Some(range) = api.facts.ipv4_range {
+        // The first and the last address are never handed out.
+        let size = (1u64 << (32 - range.prefix_len())).saturating_sub(2);
+        status += &format!("IPv4: {}/{size} allocated from {range}, ", ipv4.len());
+    }
+    if let Some(range) = api.facts.ipv6_range {
+        let bits = u32::from(128 - range.prefix_len());
+        let size = 1u128.checked_shl(bits).unwrap_or(u128::MAX).saturating_sub(1);
+        status += &format!("IPv6: {}/{size} allocated from {range}, ", ipv6.len());
+    }
+    Ok(IpamStatus {
+        allocations: leases.iter().map(|(ip, l)| (ip.to_string(), l.owner.clone())).collect(),
+        ipv4: (!ipv4.is_empty()).then_some(ipv4),
+        ipv6: (!ipv6.is_empty()).then_some(ipv6),
+        status,
+    })
+}
+
+fn map_sizes() -> BpfMapStatus {
+    let maps = MAPS
+        .iter()
+        .chain([&POLICY])
+        .map(|map| BpfMapSize { name: map.name.to_owned(), size: map.max_entries })
+        .collect();
+    BpfMapStatus { maps }
+}

@@ -1,0 +1,60 @@
+use std::collections::BTreeMap;
+
+use axum::{body::Bytes, extract::State, http::Uri};
+use volvox_actors::{
+    identity::IdentityMsg,
+    model::{IdentityId, Labels},
+};
+
+use super::{Answer, endpoint_list::views, ok, query::wanted_labels};
+use crate::api::{
+    Api, ApiError,
+    extract::Segment,
+    models::{Identity, IdentityEndpoints, parse_labels},
+};
+
+/// All identities, or the one of exactly these labels.
+pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answer {
+    let wanted = parse_labels("labels", &wanted_labels(&uri, &body)?)?;
+    let all =
+        api.gateway.ask("GET /identity", |colony| &colony.identities, IdentityMsg::List).await?;
+    let found: Vec<Identity> = all
+        .iter()
+        .filter(|identity| wanted.is_empty() || *identity.labels == wanted)
+        .map(Identity::from)
+        .collect();
+    if found.is_empty() && !wanted.is_empty() {
+        return Err(ApiError::not_found(format!("no identity has exactly the labels {wanted}")));
+    }
+    ok(&found)
+}
+
+pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let number = id.parse().map(IdentityId).map_err(|_| {
+        ApiError::bad_request(format!("id: {id:?} is no identity's number: 0 to 4294967295"))
+    })?;
+    let found = api
+        .gateway
+        .ask(
+            format!("GET /identity/{number}"),
+            |colony| &colony.identities,
+            move |reply| IdentityMsg::Get { id: number, reply },
+        )
+        .await?;
+    match found {
+        Some(identity) => ok(&Identity::from(&identity)),
+        None => Err(ApiError::not_found(format!("identity {number} is not known"))),
+    }
+}
+
+/// Identities that endpoints of this node have.
+pub(crate) async fn endpoints(State(api): State<Api>) -> Answer {
+    let mut identities: BTreeMap<IdentityId, IdentityEndpoints> = BTreeMap::new();
+    for view in views(&api, "GET /identity/endpoints", Labels::default()).await? {
+        identities
+            .entry(view.identity)
+            .or_insert_with(|| IdentityEndpoints { identity: Identity::of(&view), ref_count: 0 })
+            .ref_count += 1;
+    }
+    ok(&identities.into_values().collect::<Vec<_>>())
+}

@@ -1,0 +1,145 @@
+use std::{net::IpAddr, time::Duration};
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, Uri},
+    response::IntoResponse,
+};
+use volvox_actors::{
+    endpoints::{EndpointsMsg, Target},
+    ipam::{Allocated, Family, IpamError, IpamMsg},
+};
+
+use super::{
+    Answer,
+    node::addressing,
+    query::{first, query},
+};
+use crate::{
+    api::{Api, ApiError, error::json_response, extract::Segment},
+    rest_model::{AddressPair, IpamResponse},
+};
+
+/// How long an address waits for an endpoint to claim it, if its client wants that.
+const EXPIRATION: Duration = Duration::from_secs(600);
+/// Owner of an address whose client does not say.
+const NO_OWNER: &str = "api";
+/// Longest name of an owner, in bytes.
+const OWNER_BYTES_MAX: usize = 512;
+
+impl From<IpamError> for ApiError {
+    fn from(error: IpamError) -> Self {
+        let status = match &error {
+            IpamError::InUse { .. } => StatusCode::CONFLICT,
+            IpamError::Exhausted { .. } => StatusCode::BAD_GATEWAY,
+            IpamError::Disabled(_) => StatusCode::NOT_IMPLEMENTED,
+            IpamError::NotAllocated(_) => StatusCode::NOT_FOUND,
+            IpamError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, error)
+    }
+}
+
+pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Answer {
+    let query = query(&uri)?;
+    let family = family(first(&query, "family"))?;
+    let owner = owner(&query)?;
+    let pool = first(&query, "pool").map(str::to_owned);
+    let told = headers.get("expiration").and_then(|value| value.to_str().ok());
+    let told = told.or_else(|| first(&query, "expiration"));
+    let expires = told.is_some_and(|told| told.eq_ignore_ascii_case("true")).then_some(EXPIRATION);
+    let allocated = api
+        .gateway
+        .ask(
+            format!("POST /ipam for {owner}"),
+            |colony| &colony.ipam,
+            move |reply| IpamMsg::Allocate { family, owner, pool, expires, reply },
+        )
+        .await??;
+    let address = address_pair(allocated, expires.is_some());
+    let host_addressing = addressing(&api).await?;
+    Ok(json_response(StatusCode::CREATED, &IpamResponse { address, host_addressing }))
+}
+
+pub(crate) async fn reserve(State(api): State<Api>, Segment(ip): Segment, uri: Uri) -> Answer {
+    let address = parse_address(&ip)?;
+    let owner = owner(&query(&uri)?)?;
+    api.gateway
+        .ask(
+            format!("POST /ipam/{address} for {owner}"),
+            |colony| &colony.ipam,
+            move |reply| IpamMsg::Reserve { address, owner, reply },
+        )
+        .await??;
+    Ok(StatusCode::OK.into_response())
+}
+
+pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Answer {
+    let address = parse_address(&ip)?;
+    let what = format!("DELETE /ipam/{address}");
+    let user = api
+        .gateway
+        .ask(
+            what.clone(),
+            |colony| &colony.endpoints,
+            move |reply| EndpointsMsg::Get { target: Target::Address(address), reply },
+        )
+        .await?;
+    if let Ok(endpoint) = user {
+        return Err(ApiError::failed(format!(
+            "{address} is in use by endpoint {}: delete the endpoint, its address goes with it",
+            endpoint.id
+        )));
+    }
+    api.gateway
+        .ask(what, |colony| &colony.ipam, move |reply| IpamMsg::Withdraw { address, reply })
+        .await??;
+    Ok(StatusCode::OK.into_response())
+}
+
+fn address_pair(allocated: Allocated, expires: bool) -> AddressPair {
+    let Allocated { ipv4, ipv6, pool } = allocated;
+    let pool_of = |there: bool| if there { pool.clone() } else { String::new() };
+    // An address has one lease at most, so it names it.
+    let lease = |address: Option<IpAddr>| match address {
+        Some(address) if expires => format!("lease-{address}"),
+        _ => String::new(),
+    };
+    AddressPair {
+        ipv4,
+        ipv4_pool_name: pool_of(ipv4.is_some()),
+        ipv4_expiration_uuid: lease(ipv4.map(IpAddr::V4)),
+        ipv6,
+        ipv6_pool_name: pool_of(ipv6.is_some()),
+        ipv6_expiration_uuid: lease(ipv6.map(IpAddr::V6)),
+    }
+}
+
+fn family(text: Option<&str>) -> Result<Option<Family>, ApiError> {
+    match text {
+        None => Ok(None),
+        Some("ipv4") => Ok(Some(Family::Ipv4)),
+        Some("ipv6") => Ok(Some(Family::Ipv6)),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "family: {other:?} is neither ipv4 nor ipv6; leave it out for both"
+        ))),
+    }
+}
+
+fn owner(query: &[(String, String)]) -> Result<String, ApiError> {
+    let owner = first(query, "owner").unwrap_or(NO_OWNER);
+    if owner.len() > OWNER_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "owner: {} bytes are more than the {OWNER_BYTES_MAX} that are kept",
+            owner.len()
+        )));
+    }
+    Ok(owner.to_owned())
+}
+
+fn parse_address(text: &str) -> Result<IpAddr, ApiError> {
+    text.parse().map_err(|_| {
+        ApiError::bad_request(format!("ip: {text:?} is neither an IPv4 nor an IPv6 address"))
+    })
+}

@@ -1,0 +1,63 @@
+use axum::extract::State;
+use volvox_actors::{
+    model::Labels,
+    policy::{PolicyMsg, PolicySelector},
+};
+
+use super::{Answer, endpoint_list::views, ok};
+use crate::api::{
+    Api, ApiError,
+    models::{Policy, SelectorEntry},
+};
+
+/// All rules as they were written.
+pub(crate) async fn get(State(api): State<Api>) -> Answer {
+    ok(&rules(&api).await?)
+}
+
+/// All rules as they were written.
+pub(super) async fn rules(api: &Api) -> Result<Policy, ApiError> {
+    let written =
+        api.gateway.ask("GET /policy", |colony| &colony.policy, PolicyMsg::Written).await?;
+    Ok(Policy::new(&written))
+}
+
+/// Selectors of peers, and whom they select.
+pub(crate) async fn selectors(State(api): State<Api>) -> Answer {
+    ok(&list(&api, "GET /policy/selectors", false).await?)
+}
+
+/// Selectors of the endpoints that rules are for, and whom they select.
+pub(crate) async fn subject_selectors(State(api): State<Api>) -> Answer {
+    ok(&list(&api, "GET /policy/subject-selectors", true).await?)
+}
+
+async fn list(
+    api: &Api,
+    what: &'static str,
+    subjects: bool,
+) -> Result<Vec<SelectorEntry>, ApiError> {
+    let selectors: Vec<PolicySelector> = api
+        .gateway
+        .ask(what, |colony| &colony.policy, move |reply| PolicyMsg::Selectors { subjects, reply })
+        .await?;
+    Ok(selectors.iter().map(SelectorEntry::new).collect())
+}
+
+/// How each policy of each file stands.
+pub(crate) async fn status(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/policy";
+    let views = views(&api, what, Labels::default()).await?;
+    let endpoints = views.iter().map(|view| view.identity_labels.clone()).collect();
+    let status = api
+        .gateway
+        .ask(what, |colony| &colony.policy, move |reply| PolicyMsg::Show { endpoints, reply })
+        .await?;
+    ok(&status)
+}
+
+/// The clauses behind each cookie of verdict records.
+pub(crate) async fn origins(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/policy/origins";
+    ok(&api.gateway.ask(what, |colony| &colony.policy, PolicyMsg::Origins).await?)
+}

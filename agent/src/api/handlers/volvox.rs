@@ -1,0 +1,146 @@
+use std::collections::BTreeMap;
+
+use axum::{extract::State, http::Uri};
+use volvox_actors::{
+    build_queue::BuildQueueMsg,
+    colony::Colony,
+    conntrack::ConntrackMsg,
+    endpoints::{EndpointsMsg, Level, Target},
+    host::CellId,
+    ipam::IpamMsg,
+    model::Labels,
+    restore::RestoreMsg,
+};
+
+use super::{
+    Answer,
+    endpoint::view,
+    ok,
+    query::{first, query},
+};
+use crate::api::{
+    Api, ApiError,
+    extract::Segment,
+    models::{Actor, Collecting, Endpoint, IpamLease, WaitEntry, WaitList, Why},
+};
+
+/// Every actor.
+pub(crate) async fn actors(State(api): State<Api>) -> Answer {
+    let cells = api.gateway.look(|colony| colony.host.cells()).await?;
+    ok(&cells.iter().map(Actor::from).collect::<Vec<_>>())
+}
+
+/// What one actor shows of itself.
+pub(crate) async fn actor(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let number = id
+        .parse()
+        .map_err(|_| ApiError::bad_request(format!("id: {id:?} is no actor's number")))?;
+    match api.gateway.look(move |colony| colony.host.observe(CellId(number))).await? {
+        Some(observed) => ok(&observed),
+        None => Err(ApiError::not_found(format!("there is no actor {number}"))),
+    }
+}
+
+/// Every wait, and the ring if some wait for each other.
+pub(crate) async fn waits(State(api): State<Api>) -> Answer {
+    let look = |colony: &Colony| {
+        let names = names(colony);
+        let now = colony.host.now();
+        colony.host.with_waits(|waits| {
+            let cycle = waits.cycle();
+            let entry = |wait| WaitEntry::new(wait, &names, now);
+            WaitList {
+                waits: waits.iter().map(entry).collect(),
+                cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
+            }
+        })
+    };
+    ok(&api.gateway.look(look).await?)
+}
+
+/// Why an endpoint is not further than it is.
+pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let view = view(&api, &id).await?;
+    let name = format!("endpoint {}", view.id);
+    let look = move |colony: &Colony| {
+        let names = names(colony);
+        let now = colony.host.now();
+        let cell = names.iter().find(|(_, known)| **known == name).map(|(cell, _)| *cell);
+        let chain = cell.map_or_else(Vec::new, |cell| colony.host.with_waits(|w| w.chain(cell)));
+        Why {
+            id: view.id.0,
+            state: view.api_state().to_owned(),
+            since_seconds: now.since(view.since).as_secs_f64(),
+            last_error: view.last_error.as_ref().map(ToString::to_string),
+            chain: chain.iter().map(|wait| WaitEntry::new(wait, &names, now)).collect(),
+        }
+    };
+    ok(&api.gateway.look(look).await?)
+}
+
+fn names(colony: &Colony) -> BTreeMap<CellId, String> {
+    colony.host.cells().into_iter().map(|cell| (cell.id, cell.name)).collect()
+}
+
+/// How the last restart went.
+pub(crate) async fn restore(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/restore";
+    ok(&*api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report).await?)
+}
+
+/// Who builds and who waits for a permit.
+pub(crate) async fn build_queue(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/build-queue";
+    ok(&api.gateway.ask(what, |colony| &colony.build_queue, BuildQueueMsg::Show).await?)
+}
+
+/// How collecting dead connections goes.
+pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/conntrack";
+    let status = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
+    ok(&Collecting::from(status))
+}
+
+/// Addresses that are handed out, and to whom.
+pub(crate) async fn ipam(State(api): State<Api>) -> Answer {
+    let leases = api.gateway.ask("GET /volvox/ipam", |colony| &colony.ipam, IpamMsg::Dump).await?;
+    ok(&leases.iter().map(|(ip, lease)| IpamLease::new(*ip, lease)).collect::<Vec<_>>())
+}
+
+/// How many endpoints are in each state: a short answer for somebody who waits.
+pub(crate) async fn endpoint_states(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/endpoint-states";
+    let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
+    let mut states = BTreeMap::<_, u64>::new();
+    for endpoint in api.gateway.ask(what, |colony| &colony.endpoints, list).await? {
+        *states.entry(endpoint.api_state()).or_default() += 1;
+    }
+    ok(&states)
+}
+
+/// Builds an endpoint again; comes back once it is built.
+pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri: Uri) -> Answer {
+    let target = id.parse::<Target>()?;
+    let level = level(first(&query(&uri)?, "level"))?;
+    let reason = "asked for by its user".into();
+    let built = api
+        .gateway
+        .ask(
+            format!("POST /volvox/endpoint/{id}/regenerate"),
+            |colony| &colony.endpoints,
+            move |reply| EndpointsMsg::Regenerate { target, level, reason, reply },
+        )
+        .await??;
+    ok(&Endpoint::new(&built, &api.facts))
+}
+
+fn level(text: Option<&str>) -> Result<Level, ApiError> {
+    match text {
+        None | Some("rewrite") => Ok(Level::Rewrite),
+        Some("load") => Ok(Level::Load),
+        Some("rebuild") => Ok(Level::Rebuild),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "level: {other:?} is none of load, rewrite, rebuild"
+        ))),
+    }
+}

@@ -1,0 +1,67 @@
+//! What Prometheus reads: values are gathered when they are asked for, none is kept.
+
+mod actors;
+mod datapath;
+mod endpoints;
+mod node;
+mod process;
+mod sheet;
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use volvox_actors::{
+    build_queue::BuildQueueMsg, colony::Colony, conntrack::ConntrackMsg, endpoints::EndpointsMsg,
+    identity::IdentityMsg, ipam::IpamMsg, model::Labels, policy::PolicyMsg, restore::RestoreMsg,
+};
+
+use self::sheet::Sheet;
+use super::{Api, ApiError};
+
+/// OpenMetrics, which Prometheus reads since version 2.5.
+const CONTENT_TYPE: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Answers `/metrics`.
+pub(super) async fn serve(State(api): State<Api>) -> Result<Response, ApiError> {
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&api).await?).into_response())
+}
+
+async fn text(api: &Api) -> Result<String, ApiError> {
+    let mut sheet = Sheet::default();
+    let look = |colony: &Colony| {
+        (colony.host.cells(), colony.host.with_waits(|waits| waits.iter().count()))
+    };
+    let (cells, waits) = api.gateway.look(look).await?;
+    actors::write(&mut sheet, &cells, waits);
+
+    let what = "GET /metrics";
+    let labels = Labels::default();
+    let views = api
+        .gateway
+        .ask(what, |colony| &colony.endpoints, |reply| EndpointsMsg::List { labels, reply })
+        .await?;
+    let queue = api.gateway.ask(what, |colony| &colony.build_queue, BuildQueueMsg::Show).await?;
+    endpoints::write(&mut sheet, &views, &queue);
+    let report = api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report).await?;
+    endpoints::write_restore(&mut sheet, &report);
+
+    let leases = api.gateway.ask(what, |colony| &colony.ipam, IpamMsg::Dump).await?;
+    node::write_addresses(&mut sheet, &leases, &api.facts);
+    let identities = api.gateway.ask(what, |colony| &colony.identities, IdentityMsg::List).await?;
+    node::write_identities(&mut sheet, &identities);
+    let endpoints = views.iter().map(|view| view.identity_labels.clone()).collect();
+    let policy = api
+        .gateway
+        .ask(what, |colony| &colony.policy, |reply| PolicyMsg::Show { endpoints, reply })
+        .await?;
+    node::write_policy(&mut sheet, &policy);
+    let conntrack = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
+    node::write_conntrack(&mut sheet, &conntrack);
+
+    datapath::write(&mut sheet, &api.writes, &api.facts.bpf_root);
+    process::write(&mut sheet, &api.facts);
+    sheet.text().map_err(ApiError::failed)
+}

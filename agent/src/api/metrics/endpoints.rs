@@ -1,0 +1,80 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use volvox_actors::{
+    build_queue::{Class, Queued},
+    endpoint::{EndpointView, State},
+    restore::{Fate, RestoreReport},
+};
+
+use super::sheet::{Sheet, bare, row};
+
+pub(super) fn write(sheet: &mut Sheet, views: &[Arc<EndpointView>], queue: &Queued) {
+    let names = State::ALL.map(State::name).into_iter().chain(["not-ready"]);
+    let mut states: BTreeMap<&str, u32> = names.map(|name| (name, 0)).collect();
+    for view in views {
+        *states.entry(view.api_state()).or_default() += 1;
+    }
+    sheet.gauge("cilium_endpoint", "Endpoints of this agent", bare(views.len() as f64));
+    let rows =
+        states.iter().map(|(name, count)| row([("endpoint_state", name)], f64::from(*count)));
+    sheet.gauge("cilium_endpoint_state", "Endpoints by state", rows);
+
+    let failed: u64 = views.iter().map(|view| view.failures).sum();
+    let built: u64 = views.iter().map(|view| view.builds).sum();
+    let help = "Builds of the endpoints alive, since the agent's start";
+    let rows = [
+        row([("outcome", "success")], built.saturating_sub(failed) as f64),
+        row([("outcome", "fail")], failed as f64),
+    ];
+    sheet.gauge("volvox_endpoint_builds", help, rows);
+
+    let rows = [
+        row([("state", "used")], queue.building.len() as f64),
+        row([("state", "free")], queue.permits.saturating_sub(queue.building.len()) as f64),
+    ];
+    sheet.gauge("volvox_build_permits", "Builds that may run at a time", rows);
+    let waiting =
+        |wanted| queue.waiting.iter().filter(|(_, class)| *class == wanted).count() as f64;
+    let rows = [
+        row([("class", "new-pod")], waiting(Class::NewPod)),
+        row([("class", "mass")], waiting(Class::Mass)),
+    ];
+    sheet.gauge("volvox_builds_waiting", "Endpoints that wait for a permit", rows);
+}
+
+/// How the last restart went.
+pub(super) fn write_restore(sheet: &mut Sheet, report: &RestoreReport) {
+    let phases = || report.phases.iter();
+    let rows = phases()
+        .map(|phase| row([("scope", phase.name.as_str()), ("outcome", "success")], phase.seconds));
+    sheet.gauge("cilium_agent_bootstrap_seconds", "Length of each phase of the start", rows);
+    let rows = phases().map(|phase| row([("phase", phase.name.as_str())], phase.seconds));
+    let help = "Length of each phase of restoring endpoints";
+    sheet.gauge("cilium_endpoint_restoration_duration_seconds", help, rows);
+
+    let count = |fates: &[Fate]| fates.iter().map(|fate| report.count(*fate)).sum::<usize>() as f64;
+    let restoration = |outcome, fates: &[Fate]| {
+        row([("phase", "restoration"), ("outcome", outcome)], count(fates))
+    };
+    let rows = [
+        restoration(
+            "total",
+            &[Fate::Pending, Fate::Restored, Fate::Rebuilt, Fate::Degraded, Fate::Failed],
+        ),
+        restoration("successful", &[Fate::Restored, Fate::Rebuilt]),
+        restoration("failed", &[Fate::Degraded, Fate::Failed]),
+    ];
+    let help = "Endpoints that were to be restored";
+    sheet.gauge("cilium_endpoint_restoration_endpoints", help, rows);
+    let fates = [
+        ("pending", Fate::Pending),
+        ("restored", Fate::Restored),
+        ("rebuilt", Fate::Rebuilt),
+        ("degraded", Fate::Degraded),
+        ("failed", Fate::Failed),
+    ];
+    let rows = fates.map(|(name, fate)| row([("fate", name)], count(&[fate])));
+    sheet.gauge("volvox_restore_endpoints", "Endpoints of the life before, by fate", rows);
+    let rows = bare(f64::from(u8::from(report.finished)));
+    sheet.gauge("volvox_restore_finished", "Whether restoring is over", rows);
+}

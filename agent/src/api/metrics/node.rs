@@ -1,0 +1,64 @@
+use std::{collections::BTreeMap, net::IpAddr};
+
+use volvox_actors::{
+    conntrack::ConntrackStatus, identity::Identity, ipam::Lease, model::Scope, policy::PolicyView,
+};
+
+use super::sheet::{Sheet, bare, row};
+use crate::api::Facts;
+
+pub(super) fn write_addresses(sheet: &mut Sheet, leases: &BTreeMap<IpAddr, Lease>, facts: &Facts) {
+    let count = |v4: bool| leases.keys().filter(|ip| ip.is_ipv4() == v4).count() as f64;
+    let rows = [
+        facts.ipv4_range.map(|_| row([("family", "ipv4")], count(true))),
+        facts.ipv6_range.map(|_| row([("family", "ipv6")], count(false))),
+    ];
+    let help = "Addresses that are handed out";
+    sheet.gauge("cilium_ip_addresses", help, rows.into_iter().flatten());
+}
+
+pub(super) fn write_identities(sheet: &mut Sheet, identities: &[Identity]) {
+    let count = |wanted: &str| {
+        let kinds = identities.iter().map(|identity| kind(identity));
+        kinds.filter(|kind| *kind == wanted).count() as f64
+    };
+    let rows = ["reserved", "cluster_local", "node_local", "remote_node"]
+        .map(|kind| row([("type", kind)], count(kind)));
+    sheet.gauge("cilium_identity", "Identities that are known", rows);
+}
+
+fn kind(identity: &Identity) -> &'static str {
+    match identity.id.scope() {
+        Scope::Global if identity.id.is_reserved() => "reserved",
+        Scope::Global => "cluster_local",
+        Scope::LocalCidr => "node_local",
+        Scope::RemoteNode => "remote_node",
+    }
+}
+
+pub(super) fn write_policy(sheet: &mut Sheet, policy: &PolicyView) {
+    let help = "Policies in force";
+    let in_force = policy.policies.iter().filter(|status| status.policy.is_some()).count();
+    sheet.gauge("cilium_policy", help, bare(in_force as f64));
+    let help = "Revision of the policy";
+    sheet.gauge("cilium_policy_max_revision", help, bare(policy.revision as f64));
+    let help = "Documents that were refused";
+    let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
+    sheet.gauge("volvox_policy_refused", help, bare(refused as f64));
+}
+
+pub(super) fn write_conntrack(sheet: &mut Sheet, status: &ConntrackStatus) {
+    let help = "Rounds of collecting dead connections";
+    sheet.counter("cilium_datapath_conntrack_gc_runs", help, bare(status.rounds as f64));
+    let help = "Connections that the last round of collecting saw";
+    let rows = [
+        row([("status", "alive")], status.seen.saturating_sub(status.deleted) as f64),
+        row([("status", "deleted")], status.deleted as f64),
+    ];
+    sheet.gauge("cilium_datapath_conntrack_gc_entries", help, rows);
+    let help = "Dead connections that were removed";
+    sheet.counter("volvox_conntrack_deleted", help, bare(status.deleted_total as f64));
+    let help = "Time between two rounds of collecting dead connections";
+    let interval = bare(status.interval.as_secs_f64());
+    sheet.gauge("cilium_datapath_conntrack_gc_interval_seconds", help, interval);
+}

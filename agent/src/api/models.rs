@@ -1,0 +1,39 @@
+//! What is said over the socket, as Cilium 1.19's API shapes it.
+
+mod config;
+mod debug_info;
+mod endpoint;
+mod endpoint_policy;
+mod endpoint_spec;
+mod identity;
+mod ip;
+mod map;
+mod node;
+mod options;
+mod policy;
+mod status;
+mod timestamp;
+mod volvox;
+
+pub use config::{Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration};
+pub use debug_info::DebugInfo;
+pub use endpoint::{
+    ConfigurationAnswer, Endpoint, EndpointConfiguration, EndpointStatus, ExternalIdentifiers,
+    LabelConfiguration, LabelStatus, LabelsAnswer, Networking, StatusChange, endpoint_health,
+};
+pub use endpoint_policy::{
+    EndpointPolicy, L4Policy, PolicyRule, RealizedPolicy, enabled, last_port, protocol_name,
+};
+pub use endpoint_spec::{endpoint_spec, given_labels, parse_labels};
+pub use identity::{Identity, IdentityEndpoints};
+pub use ip::{IpListEntry, IpMetadata};
+pub use map::{BpfMap, BpfMapEntry, BpfMapList};
+pub use node::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress};
+pub use options::{OptionTexts, option_texts, parse_options};
+pub use policy::{Policy, SelectorEntry};
+pub use status::{
+    BpfMapSize, BpfMapStatus, ClusterStatus, IdentityRange, IpamStatus, KubernetesStatus, Mode,
+    RoutingStatus, StatusAnswer, StatusDetails,
+};
+pub use timestamp::Timestamp;
+pub use volvox::{Actor, Collecting, IpamLease, WaitEntry, WaitList, Why};

@@ -1,0 +1,46 @@
+use serde::{Deserialize, Serialize};
+
+use crate::rest_model::NodeAddressing;
+
+/// Answer to `GET /cluster/nodes`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ClusterNodes {
+    /// Nodes that are known.
+    pub nodes_added: Vec<ClusterNode>,
+    /// Nodes that went since the last question: always null, as every question is a first one.
+    pub nodes_removed: Option<Vec<ClusterNode>>,
+    /// This node's name.
+    #[serde(rename = "self")]
+    pub own: String,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ClusterNode {
+    /// Its name.
+    pub name: String,
+    /// The address that other nodes reach it by.
+    pub primary_address: NodeAddressing,
+    /// Its other addresses.
+    pub secondary_addresses: Vec<SecondaryAddress>,
+    /// Where it is known from.
+    pub source: String,
+}
+
+/// One more address of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondaryAddress {
+    /// The address.
+    pub ip: String,
+}
+
+/// A node's number and its addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeId {
+    /// The number.
+    pub id: u32,
+    /// The addresses.
+    pub ips: Vec<String>,
+}

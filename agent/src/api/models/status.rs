@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::rest_model::Status;
+
+/// Answer to `GET /healthz`. Parts that this agent does not have are absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+#[allow(missing_docs, reason = "the members are named for what they are")]
+pub struct StatusAnswer {
+    pub cilium: Status,
+    pub cluster: ClusterStatus,
+    #[serde(flatten)]
+    pub details: Option<StatusDetails>,
+}
+
+/// What a brief answer leaves out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+#[allow(missing_docs, reason = "the members are named for what they are")]
+pub struct StatusDetails {
+    pub attach_mode: String,
+    pub bpf_maps: BpfMapStatus,
+    pub clock_source: Mode,
+    pub cni_chaining: Mode,
+    pub cni_file: Status,
+    /// Always empty: actors do what controllers did.
+    pub controllers: Vec<Value>,
+    pub datapath_mode: String,
+    pub encryption: Mode,
+    pub host_firewall: Mode,
+    pub hubble: Status,
+    pub identity_range: IdentityRange,
+    pub ipam: IpamStatus,
+    pub kube_proxy_replacement: Mode,
+    pub kubernetes: KubernetesStatus,
+    pub kvstore: Status,
+    pub masquerading: Map<String, Value>,
+    pub routing: RoutingStatus,
+}
+
+/// One part that has only a mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mode {
+    /// The mode.
+    pub mode: String,
+}
+
+impl Mode {
+    /// A mode.
+    pub fn new(mode: &str) -> Self {
+        Self { mode: mode.to_owned() }
+    }
+}
+
+/// The cluster, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterStatus {
+    /// Other nodes: null, as none are known.
+    pub nodes: Option<Vec<Value>>,
+    /// This node's name; absent from a brief answer.
+    #[serde(rename = "self", skip_serializing_if = "String::is_empty")]
+    pub own: String,
+}
+
+/// Sizes of the maps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct BpfMapStatus {
+    /// The maps.
+    pub maps: Vec<BpfMapSize>,
+}
+
+/// The size of one map.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BpfMapSize {
+    /// Its name.
+    pub name: String,
+    /// How many rows it takes.
+    pub size: u32,
+}
+
+/// Numbers for identities of label sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct IdentityRange {
+    /// The last.
+    pub max_identity: u32,
+    /// The first.
+    pub min_identity: u32,
+}
+
+/// Addresses that are handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IpamStatus {
+    /// Each address and its owner.
+    pub allocations: BTreeMap<String, String>,
+    /// IPv4 addresses; null if there is none.
+    pub ipv4: Option<Vec<String>>,
+    /// IPv6 addresses; null if there is none.
+    pub ipv6: Option<Vec<String>>,
+    /// How many of how many.
+    pub status: String,
+}
+
+/// The way to Kubernetes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct KubernetesStatus {
+    /// Interfaces in use: null without Kubernetes.
+    pub k8s_api_versions: Option<Vec<String>>,
+    /// The state.
+    pub state: String,
+}
+
+/// How packets find their way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct RoutingStatus {
+    /// To other nodes: `Native`.
+    pub inter_host_routing_mode: String,
+    /// Within the node: `BPF`.
+    pub intra_host_routing_mode: String,
+}

@@ -1,0 +1,163 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use volvox_actors::{
+    conntrack::ConntrackStatus,
+    host::{CellId, CellInfo, Wait, Whom},
+    ipam::Lease,
+    ports::Time,
+};
+
+/// An actor, and how it does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Actor {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Number of the actor that spawned it.
+    pub parent: Option<u32>,
+    /// Messages that wait in its mailbox.
+    pub waiting: usize,
+    /// Messages it handled.
+    pub handled: u64,
+    /// Messages its mailbox refused.
+    pub refused: u64,
+    /// Time that messages spent in its mailbox, seconds.
+    pub waited_seconds: f64,
+    /// Time it spent in handlers, seconds.
+    pub busy_seconds: f64,
+    /// How often it crashed.
+    pub crashes: u32,
+    /// What the last crash said.
+    pub last_crash: Option<String>,
+}
+
+/// Somebody who waits for somebody.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct WaitEntry {
+    /// Who waits; `outside` is a client.
+    pub who: String,
+    /// For whom: an actor, or a port as `port kernel`.
+    pub whom: String,
+    /// What it is about.
+    pub why: String,
+    /// For how long already, seconds.
+    pub since_seconds: f64,
+    /// For how long at most from now, seconds.
+    pub left_seconds: f64,
+}
+
+/// All waits, and whether some of them wait for each other in a ring.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitList {
+    /// The waits, oldest first.
+    pub waits: Vec<WaitEntry>,
+    /// The ring, if there is one.
+    pub cycle: Vec<WaitEntry>,
+}
+
+/// Why an endpoint is not further than it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Why {
+    /// The endpoint's number.
+    pub id: u16,
+    /// Its state.
+    pub state: String,
+    /// For how long already, seconds.
+    pub since_seconds: f64,
+    /// Why its last build failed, if it did.
+    pub last_error: Option<String>,
+    /// What it waits for, and what those wait for, nearest first.
+    pub chain: Vec<WaitEntry>,
+}
+
+/// How collecting dead connections goes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Collecting {
+    /// Time between two rounds, as it is now, seconds.
+    pub interval_seconds: f64,
+    /// Rounds so far.
+    pub rounds: u64,
+    /// Rows looked at in the last round.
+    pub seen: u64,
+    /// Rows removed in the last round.
+    pub deleted: u64,
+    /// Rows removed in all rounds.
+    pub deleted_total: u64,
+    /// Why the last round failed.
+    pub last_error: Option<String>,
+}
+
+impl From<ConntrackStatus> for Collecting {
+    fn from(status: ConntrackStatus) -> Self {
+        let ConntrackStatus { interval, rounds, seen, deleted, deleted_total, last_error } = status;
+        let interval_seconds = interval.as_secs_f64();
+        Self { interval_seconds, rounds, seen, deleted, deleted_total, last_error }
+    }
+}
+
+/// An address that is handed out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct IpamLease {
+    /// The address.
+    pub address: String,
+    /// Who has it.
+    pub owner: String,
+    /// Pool that it comes from.
+    pub pool: String,
+    /// Given back in so many seconds unless an endpoint claims it.
+    pub expires_seconds: Option<f64>,
+}
+
+impl From<&CellInfo> for Actor {
+    fn from(cell: &CellInfo) -> Self {
+        Self {
+            id: cell.id.0,
+            name: cell.name.clone(),
+            parent: cell.parent.map(|parent| parent.0),
+            waiting: cell.waiting,
+            handled: cell.handled,
+            refused: cell.refused,
+            waited_seconds: cell.waited.as_secs_f64(),
+            busy_seconds: cell.busy.as_secs_f64(),
+            crashes: cell.crashes,
+            last_crash: cell.last_crash.clone(),
+        }
+    }
+}
+
+impl WaitEntry {
+    /// A wait in words.
+    pub fn new(wait: &Wait, names: &BTreeMap<CellId, String>, now: Time) -> Self {
+        let name = |cell: CellId| names.get(&cell).cloned().unwrap_or_else(|| cell.to_string());
+        Self {
+            who: wait.who.map_or_else(|| "outside".to_owned(), name),
+            whom: match &wait.whom {
+                Whom::Cell(cell) => name(*cell),
+                Whom::Port(port) => format!("port {port}"),
+            },
+            why: wait.why.clone(),
+            since_seconds: now.since(wait.since).as_secs_f64(),
+            left_seconds: wait.until.since(now).as_secs_f64(),
+        }
+    }
+}
+
+impl IpamLease {
+    /// An address and who has it.
+    pub fn new(address: std::net::IpAddr, lease: &Lease) -> Self {
+        Self {
+            address: address.to_string(),
+            owner: lease.owner.clone(),
+            pool: lease.pool.clone(),
+            expires_seconds: lease.expires_in.map(|span| span.as_secs_f64()),
+        }
+    }
+}

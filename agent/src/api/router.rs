@@ -1,0 +1,150 @@
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderValue, Method, StatusCode, header},
+    middleware::from_fn,
+    response::Response,
+    routing::{MethodRouter, get, post},
+};
+
+use super::{
+    Facts, Limiter, RuntimeOptions,
+    bounds::bound_body,
+    error::{Framed, json_response},
+    handlers::{
+        config, debug_info, endpoint, endpoint_config, endpoint_labels, endpoint_list, health,
+        identity, ip, ipam, map, node, policy, volvox,
+    },
+    metrics,
+};
+use crate::{gateway::Gateway, ports::kernel::Writes};
+
+/// What the handlers have.
+#[derive(Clone, Debug)]
+pub struct Api {
+    /// The way to the actors.
+    pub gateway: Gateway,
+    /// What does not change.
+    pub facts: Arc<Facts>,
+    /// How often and how much at a time.
+    pub limiter: Arc<Limiter>,
+    /// Options of every endpoint.
+    pub options: Arc<RuntimeOptions>,
+    /// What was written to the kernel.
+    pub writes: Writes,
+}
+
+/// What is served on the port for Prometheus, `--prometheus-serve-addr`.
+pub fn metrics_router(api: Api) -> Router {
+    Router::new().merge(metrics()).fallback(not_found).with_state(api)
+}
+
+fn metrics() -> Router<Api> {
+    Router::new().route("/metrics", only(&[Method::GET], get(metrics::serve)))
+}
+
+/// Everything that is served on the unix socket.
+pub fn router(api: Api) -> Router {
+    Router::new()
+        .merge(metrics())
+        .nest("/v1", cilium().merge(endpoints()).nest("/volvox", own()))
+        .fallback(not_found)
+        .layer(from_fn(bound_body))
+        .with_state(api)
+}
+
+fn endpoints() -> Router<Api> {
+    Router::new()
+        .route(
+            "/endpoint",
+            only(&[Method::GET, Method::DELETE], get(endpoint_list::list))
+                .delete(endpoint_list::delete),
+        )
+        .route(
+            "/endpoint/{id}",
+            only(
+                &[Method::GET, Method::PUT, Method::PATCH, Method::DELETE],
+                get(endpoint::get).put(endpoint::put),
+            )
+            .patch(endpoint::patch)
+            .delete(endpoint::delete),
+        )
+        .route("/endpoint/{id}/healthz", only(&[Method::GET], get(endpoint::health)))
+        .route("/endpoint/{id}/log", only(&[Method::GET], get(endpoint::log)))
+        .route(
+            "/endpoint/{id}/labels",
+            only(&[Method::GET, Method::PATCH], get(endpoint_labels::get))
+                .patch(endpoint_labels::patch),
+        )
+        .route(
+            "/endpoint/{id}/config",
+            only(&[Method::GET, Method::PATCH], get(endpoint_config::get))
+                .patch(endpoint_config::patch),
+        )
+}
+
+fn cilium() -> Router<Api> {
+    Router::new()
+        .route("/healthz", only(&[Method::GET], get(health::get)))
+        .route(
+            "/config",
+            only(&[Method::GET, Method::PATCH], get(config::get)).patch(config::patch),
+        )
+        .route("/identity", only(&[Method::GET], get(identity::list)))
+        .route("/identity/endpoints", only(&[Method::GET], get(identity::endpoints)))
+        .route("/identity/{id}", only(&[Method::GET], get(identity::get)))
+        .route("/ipam", only(&[Method::POST], post(ipam::allocate)))
+        .route(
+            "/ipam/{ip}",
+            only(&[Method::POST, Method::DELETE], post(ipam::reserve)).delete(ipam::release),
+        )
+        .route("/policy", only(&[Method::GET], get(policy::get)))
+        .route("/policy/selectors", only(&[Method::GET], get(policy::selectors)))
+        .route("/policy/subject-selectors", only(&[Method::GET], get(policy::subject_selectors)))
+        .route("/map", only(&[Method::GET], get(map::list)))
+        .route("/map/{name}", only(&[Method::GET], get(map::get)))
+        .route("/ip", only(&[Method::GET], get(ip::list)))
+        .route("/node/ids", only(&[Method::GET], get(node::ids)))
+        .route("/cluster/nodes", only(&[Method::GET], get(node::cluster)))
+        .route("/debuginfo", only(&[Method::GET], get(debug_info::get)))
+}
+
+/// What Cilium has not.
+fn own() -> Router<Api> {
+    Router::new()
+        .route("/actors", only(&[Method::GET], get(volvox::actors)))
+        .route("/actors/{id}", only(&[Method::GET], get(volvox::actor)))
+        .route("/waits", only(&[Method::GET], get(volvox::waits)))
+        .route("/policy", only(&[Method::GET], get(policy::status)))
+        .route("/policy/origins", only(&[Method::GET], get(policy::origins)))
+        .route("/restore", only(&[Method::GET], get(volvox::restore)))
+        .route("/build-queue", only(&[Method::GET], get(volvox::build_queue)))
+        .route("/conntrack", only(&[Method::GET], get(volvox::conntrack)))
+        .route("/ipam", only(&[Method::GET], get(volvox::ipam)))
+        .route("/endpoint-states", only(&[Method::GET], get(volvox::endpoint_states)))
+        .merge(metrics())
+        .route("/endpoint/{id}/why", only(&[Method::GET], get(volvox::why)))
+        .route("/endpoint/{id}/regenerate", only(&[Method::POST], post(volvox::regenerate)))
+}
+
+/// Answers every other method with the methods there are.
+fn only(methods: &'static [Method], router: MethodRouter<Api>) -> MethodRouter<Api> {
+    router.fallback(move |method: Method| async move {
+        let names: Vec<_> = methods.iter().map(Method::as_str).collect();
+        let message = format!("method {method} is not allowed, but [{}] are", names.join(","));
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        let mut response = json_response(status, &Framed { code: status.as_u16(), message });
+        if let Ok(allowed) = HeaderValue::from_str(&names.join(",")) {
+            response.headers_mut().insert(header::ALLOW, allowed);
+        }
+        response
+    })
+}
+
+async fn not_found(request: Request) -> Response {
+    let status = StatusCode::NOT_FOUND;
+    let message = format!("path {} was not found", request.uri().path());
+    json_response(status, &Framed { code: status.as_u16(), message })
+}

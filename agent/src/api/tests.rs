@@ -1,0 +1,5 @@
+mod bodies;
+pub(crate) mod colony;
+mod metrics;
+mod routes;
+mod shapes;

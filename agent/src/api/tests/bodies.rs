@@ -1,0 +1,104 @@
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use axum::http::Method;
+
+use super::colony::Fixture;
+use crate::api::{Server, Socket, bind};
+
+#[test]
+fn rubbish_is_refused_with_its_reason() {
+    let api = Fixture::new();
+    let deep = format!("{{\"labels\":{}", "[".repeat(500_000));
+    let long_label = format!("{{\"labels\":[\"{}\"]}}", "x".repeat(1_000_000));
+    for (body, says) in [
+        ("", "no body"),
+        ("\u{1}\u{2}", "expected value"),
+        ("{\"id\":", "EOF"),
+        ("7", "expected struct"),
+        ("{\"id\":\"seven\"}", "id: "),
+        ("{\"id\":1}trailing", "after the body's JSON"),
+        (&deep, "labels"),
+        (&long_label, "a label of 1000000 bytes"),
+        ("{\"mac\":7}", "mac: "),
+    ] {
+        let refused = api.call(Method::PUT, "/v1/endpoint/0", body.to_owned());
+        assert_eq!(refused.status, 400, "{says}");
+        let text = refused.body.as_str().unwrap();
+        assert!(text.contains(says), "{text:?} lacks {says:?}");
+    }
+    assert_eq!(api.get("/v1/endpoint").body, serde_json::json!([]), "nothing was made");
+}
+
+#[test]
+fn what_is_no_utf8_is_refused() {
+    let api = Fixture::new();
+    let refused = api.call(Method::PUT, "/v1/endpoint/0", vec![b'"', 0xff, 0xfe, b'"']);
+    assert_eq!(refused.status, 400);
+    assert_eq!(api.get("/v1/endpoint/%ff").status, 400);
+}
+
+fn exchange(socket: &Path, head: &str, chunk: &[u8], times: usize) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    for _ in 0..times {
+        // The server may refuse before it has heard all.
+        if stream.write_all(chunk).is_err() {
+            break;
+        }
+    }
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn a_huge_body_is_refused_and_the_refusal_arrives() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api.sock");
+    let api = Fixture::new();
+    let listener = bind(&path).unwrap();
+    let server = Server::start(vec![(Socket::Unix(listener), api.router.clone())]).unwrap();
+    let chunk = vec![b'x'; 1 << 20];
+    let head = |length: u64, more: &str| {
+        format!(
+            "PUT /v1/endpoint/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+             Content-Length: {length}\r\n{more}\r\n"
+        )
+    };
+    let answer = exchange(&path, &head(100 << 20, ""), &chunk, 100);
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(answer.contains("larger than the 1048576 bytes"), "{answer}");
+    let answer = exchange(&path, &head(1 << 40, ""), &chunk, 0);
+    assert!(answer.starts_with("HTTP/1.1 413"), "not waited for: {answer}");
+    let answer = exchange(&path, &head(2 << 20, "Expect: 100-continue\r\n"), &chunk, 0);
+    assert!(answer.starts_with("HTTP/1.1 413"), "not asked for: {answer}");
+    let answer = exchange(
+        &path,
+        "GET /v1/endpoint HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        &chunk,
+        0,
+    );
+    assert!(answer.starts_with("HTTP/1.1 200"), "still well: {answer}");
+    let answer = exchange(&path, "\u{0}\u{1} nonsense\r\n\r\n", &chunk, 0);
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    server.stop();
+}
+
+#[test]
+fn a_stopped_server_listens_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api.sock");
+    let api = Fixture::new();
+    let listener = bind(&path).unwrap();
+    let server = Server::start(vec![(Socket::Unix(listener), api.router.clone())]).unwrap();
+    // A connection that says nothing does not hold the server up.
+    let _idle = UnixStream::connect(&path).unwrap();
+    server.stop();
+    assert!(UnixStream::connect(&path).is_err());
+}

@@ -1,0 +1,480 @@
+//! A colony of fake actors on a thread of its own, and the API in front of it.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    rc::Rc,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Method, Request, StatusCode},
+};
+use http_body_util::BodyExt;
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+use volvox_actors::{
+    build_queue::{BuildQueueMsg, Queued},
+    colony::Colony,
+    conntrack::{ConntrackMsg, ConntrackStatus},
+    endpoint::{EndpointSpec, EndpointView, LogEntry, Realised, State},
+    endpoints::{CreateError, DeleteError, EndpointsMsg, NotFound, PatchError, Target},
+    host::{ActixDriver, Behaviour, Cx, Host, Message, NoRecorder, Ref},
+    identity::{Identity, IdentityMsg},
+    ipam::{Allocated, IpamError, IpamMsg, Lease},
+    ipcache::{IpcacheEntry, IpcacheMsg},
+    model::{
+        Addresses, Direction, EndpointId, IdentityId, Labels, PolicyEntry, PolicyKey, precedence,
+    },
+    node::{NodeMsg, NodeStatus},
+    policy::{
+        DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
+        PolicyView, WrittenPolicies, WrittenRule,
+    },
+    ports::{Clock, Time},
+    restore::{PhaseReport, RestoreMsg, RestoreReport},
+    workloads::WorkloadsMsg,
+};
+
+use crate::{
+    api::{Api, Facts, Limiter, RuntimeOptions, router},
+    gateway::{Errands, Gateway, gateway},
+    ports::kernel::Writes,
+};
+
+/// The actor that handles one kind of message with a closure.
+struct Fake<M: Message>(Box<dyn FnMut(M)>, std::marker::PhantomData<M>);
+
+impl<M: Message> Behaviour for Fake<M> {
+    type Msg = M;
+    type Observed = &'static str;
+
+    fn handle(&mut self, msg: M, _: &mut Cx<'_, Self>) {
+        (self.0)(msg);
+    }
+
+    fn observe(&self) -> &'static str {
+        "fake"
+    }
+}
+
+struct Elapsed(Instant);
+
+impl Clock for Elapsed {
+    fn now(&self) -> Time {
+        Time::default() + self.0.elapsed()
+    }
+
+    fn wall(&self) -> u64 {
+        0
+    }
+}
+
+fn spawn<M: Message, F: FnMut(M) + 'static>(
+    host: &Host,
+    name: &str,
+    mut make: impl FnMut() -> F + 'static,
+) -> Ref<M> {
+    host.spawn(name, 25, move || Fake(Box::new(make()), std::marker::PhantomData))
+}
+
+/// The API in front of fake actors; the actors' thread ends with it.
+pub(crate) struct Fixture {
+    pub(crate) router: Router,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// An answer taken apart.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Value,
+    pub(crate) allow: Option<String>,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        Self::with_limits("")
+    }
+
+    pub(crate) fn with_limits(limits: &str) -> Self {
+        let (gateway, errands) = gateway();
+        let (ready, is_ready) = mpsc::channel();
+        thread::spawn(move || live(errands, &ready));
+        is_ready.recv().unwrap();
+        Self::over(router(api(gateway, limits)))
+    }
+
+    /// A router in front of actors that have ended.
+    pub(crate) fn over_dead_actors(router: fn(Api) -> Router) -> Self {
+        let (gateway, errands) = gateway();
+        drop(errands);
+        Self::over(router(api(gateway, "")))
+    }
+
+    fn over(router: Router) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { router, runtime }
+    }
+
+    pub(crate) fn call(&self, method: Method, uri: &str, body: impl Into<Body>) -> Answered {
+        self.call_with(method, uri, &[], body)
+    }
+
+    pub(crate) fn call_with(
+        &self,
+        method: Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answered {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.into()).unwrap();
+        self.runtime.block_on(async {
+            let response = self.router.clone().oneshot(request).await.unwrap();
+            let status = response.status();
+            let allow = response.headers().get("allow").map(|v| v.to_str().unwrap().to_owned());
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            let body = if body.is_empty() {
+                Value::Null
+            } else {
+                serde_json::from_slice(&body).expect("every body is JSON")
+            };
+            Answered { status, body, allow }
+        })
+    }
+
+    /// An answer of 200 that is text.
+    pub(crate) fn text(&self, uri: &str) -> String {
+        let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+        self.runtime.block_on(async {
+            let response = self.router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 200);
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            String::from_utf8(body.to_vec()).unwrap()
+        })
+    }
+
+    pub(crate) fn get(&self, uri: &str) -> Answered {
+        self.call(Method::GET, uri, Body::empty())
+    }
+}
+
+fn api(gateway: Gateway, limits: &str) -> Api {
+    Api {
+        gateway,
+        facts: Arc::new(facts()),
+        limiter: Arc::new(Limiter::new(&limits.parse().unwrap())),
+        options: Arc::new(RuntimeOptions::new(facts().options)),
+        writes: Writes::default(),
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        version: "0.1.0".into(),
+        node_name: "node-a".into(),
+        ipv4_range: Some("10.1.0.0/16".parse().unwrap()),
+        ipv6_range: None,
+        mtu: 1500,
+        ipam_mode: "kubernetes".into(),
+        policy_enforcement: "default".into(),
+        options: BTreeMap::from([("DropNotification".to_owned(), 1)]),
+        bpf_root: "/nowhere".into(),
+        socket_path: "/var/run/cilium/cilium.sock".into(),
+        settings: json!({"ClusterName": "default"}).as_object().unwrap().clone(),
+    }
+}
+
+fn live(errands: Errands, ready: &mpsc::Sender<()>) {
+    actix::System::new().block_on(async {
+        let host = Host::new(
+            Rc::new(Elapsed(Instant::now())),
+            Rc::new(ActixDriver::default()),
+            Box::new(NoRecorder),
+        );
+        let colony = Colony {
+            endpoints: spawn(&host, "endpoints", fake_endpoints),
+            ipam: spawn(&host, "ipam", fake_ipam),
+            identities: spawn(&host, "identities", || fake_identities),
+            ipcache: spawn(&host, "ipcache", || fake_ipcache),
+            policy: spawn(&host, "policy", || fake_policy),
+            restore: spawn(&host, "restore", || fake_restore),
+            build_queue: spawn(&host, "build-queue", || fake_build_queue),
+            workloads: spawn(&host, "workloads", || |msg: WorkloadsMsg| drop(msg)),
+            conntrack: spawn(&host, "conntrack", || fake_conntrack),
+            node: spawn(&host, "node", || fake_node),
+            host,
+        };
+        ready.send(()).unwrap();
+        errands.run(colony).await;
+    });
+}
+
+pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
+    let labels = Arc::new(spec.labels.clone());
+    let row = |deny| PolicyEntry {
+        deny,
+        precedence: if deny { precedence::DENY } else { precedence::ALLOW },
+        cookie: 7,
+    };
+    let key = |direction, identity, protocol, port, bits| PolicyKey {
+        direction,
+        identity: IdentityId(identity),
+        protocol,
+        port,
+        bits,
+    };
+    EndpointView {
+        id: EndpointId(id),
+        state: State::Ready,
+        failing: false,
+        spec: Arc::new(spec),
+        identity: IdentityId(300),
+        identity_labels: labels,
+        info_labels: Arc::default(),
+        user_labels: (Arc::default(), Arc::default()),
+        options: Arc::default(),
+        realised: Arc::new(Realised {
+            policy_revision: 3,
+            policy: Arc::new(BTreeMap::from([
+                (key(Direction::Ingress, 1, 0, 0, 0), row(false)),
+                (key(Direction::Ingress, 400, 6, 80, 24), row(false)),
+                (key(Direction::Ingress, 401, 6, 80, 24), row(false)),
+                (key(Direction::Egress, 2, 0, 0, 0), row(true)),
+            ])),
+            ingress_enforced: true,
+            ..Realised::default()
+        }),
+        log: vec![LogEntry {
+            wall: 1_700_000_000_000_000_000,
+            code: "OK",
+            message: "built".into(),
+            state: State::Ready,
+        }],
+        builds: 1,
+        failures: 0,
+        last_error: None,
+        since: Time::default(),
+    }
+}
+
+fn fake_endpoints() -> impl FnMut(EndpointsMsg) {
+    let mut all: BTreeMap<u16, Arc<EndpointView>> = BTreeMap::new();
+    move |msg| match msg {
+        EndpointsMsg::Create { spec, reply, .. } => {
+            let id =
+                spec.id.map_or_else(|| (1..).find(|id| !all.contains_key(id)), |id| Some(id.0));
+            let id = id.unwrap();
+            if all.contains_key(&id) {
+                let text = format!("endpoint id {id} is already in use");
+                return reply.send(Err(CreateError::InUse(text)));
+            }
+            let made = Arc::new(view(id, *spec));
+            all.insert(id, Arc::clone(&made));
+            reply.send(Ok(made));
+        }
+        EndpointsMsg::Get { target, reply } => {
+            reply.send(find(&all, &target).cloned().ok_or(NotFound));
+        }
+        EndpointsMsg::List { labels, reply } => reply.send(
+            all.values()
+                .filter(|view| labels.iter().all(|l| view.spec.labels.get(&l.key) == Some(l)))
+                .cloned()
+                .collect(),
+        ),
+        EndpointsMsg::Patch { target, patch, reply } => {
+            let Some(found) = find(&all, &target) else {
+                return reply.send(Err(PatchError::NotFound));
+            };
+            let mut changed = (**found).clone();
+            changed.options = Arc::new(patch.options.unwrap_or_default());
+            changed.user_labels.0 = Arc::new(patch.custom.unwrap_or_default());
+            let changed = Arc::new(changed);
+            all.insert(changed.id.0, Arc::clone(&changed));
+            reply.send(Ok(changed));
+        }
+        EndpointsMsg::Delete { target, reply } => match find(&all, &target).map(|view| view.id.0) {
+            None => reply.send(Err(DeleteError::NotFound)),
+            Some(id) => {
+                all.remove(&id);
+                // Number 99 leaves two things behind.
+                reply.send(Ok(if id == 99 { 2 } else { 0 }));
+            }
+        },
+        EndpointsMsg::Regenerate { target, reply, .. } => match find(&all, &target) {
+            None => reply.send(Err(PatchError::NotFound)),
+            Some(view) if view.id.0 == 98 => panic!("number 98 crashes its builder"),
+            Some(view) => reply.send(Ok(Arc::clone(view))),
+        },
+        _ => {}
+    }
+}
+
+fn find<'a>(
+    all: &'a BTreeMap<u16, Arc<EndpointView>>,
+    target: &Target,
+) -> Option<&'a Arc<EndpointView>> {
+    all.values().find(|view| match target {
+        Target::Id(id) => view.id == *id,
+        Target::ContainerId(id) => view.spec.container_id == *id,
+        Target::ContainerName(name) => view.spec.container_name == *name,
+        Target::AttachmentId(id) => view.spec.attachment_id() == *id,
+        Target::Pod(pod) => view.spec.pod().as_ref() == Some(pod),
+        Target::Address(address) => view.spec.addresses.iter().any(|a| a == *address),
+    })
+}
+
+fn fake_ipam() -> impl FnMut(IpamMsg) {
+    let mut leases: BTreeMap<IpAddr, Lease> = BTreeMap::new();
+    move |msg| match msg {
+        IpamMsg::Allocate { owner, expires, reply, .. } if owner != "greedy" => {
+            let address = [10, 1, 0, 7].into();
+            let lease = Lease { owner, pool: "default".into(), expires_in: expires };
+            leases.insert(IpAddr::V4(address), lease);
+            reply.send(Ok(Allocated { ipv4: Some(address), ipv6: None, pool: "default".into() }));
+        }
+        IpamMsg::Allocate { reply, .. } => {
+            reply.send(Err(IpamError::Exhausted { pool: "10.1.0.0/16".into(), size: 65534 }));
+        }
+        IpamMsg::Reserve { address, owner, reply } => match leases.get(&address) {
+            Some(lease) => {
+                let owner = lease.owner.clone();
+                reply.send(Err(IpamError::InUse { address, owner }));
+            }
+            None => {
+                let lease = Lease { owner, pool: "default".into(), expires_in: None };
+                leases.insert(address, lease);
+                reply.send(Ok(()));
+            }
+        },
+        IpamMsg::Withdraw { address, reply } => match leases.remove(&address) {
+            Some(_) => reply.send(Ok(())),
+            None => reply.send(Err(IpamError::NotAllocated(address))),
+        },
+        IpamMsg::Dump(reply) => reply.send(leases.clone()),
+        _ => {}
+    }
+}
+
+fn fake_identities(msg: IdentityMsg) {
+    let identity = Identity {
+        id: IdentityId(300),
+        labels: Arc::new(Labels::parse(["k8s:app=web"]).unwrap()),
+        prefix: None,
+        references: 1,
+    };
+    match msg {
+        IdentityMsg::List(reply) => reply.send(vec![identity]),
+        IdentityMsg::Get { id, reply } => reply.send((id == identity.id).then_some(identity)),
+        _ => {}
+    }
+}
+
+fn fake_ipcache(msg: IpcacheMsg) {
+    if let IpcacheMsg::List(reply) = msg {
+        let entry = |identity, source: &str| IpcacheEntry {
+            identity: IdentityId(identity),
+            source: source.into(),
+        };
+        reply.send(BTreeMap::from([
+            ("10.1.0.7/32".parse::<IpNet>().unwrap(), entry(300, "endpoint 1")),
+            ("0.0.0.0/0".parse().unwrap(), entry(2, "node")),
+        ]));
+    }
+}
+
+fn fake_policy(msg: PolicyMsg) {
+    let origin = Origin {
+        source: "web.yaml".into(),
+        policy: PolicyName {
+            kind: PolicyKind::CiliumNetworkPolicy,
+            namespace: Some("default".into()),
+            name: "web".into(),
+        },
+        direction: Direction::Ingress,
+        path: "spec.ingress[0]".into(),
+    };
+    match msg {
+        PolicyMsg::Written(reply) => reply.send(WrittenPolicies {
+            revision: 3,
+            rules: vec![WrittenRule {
+                labels: BTreeMap::from([("filename".into(), "web.yaml".into())]),
+                value: json!({"endpointSelector": {}}),
+            }],
+        }),
+        PolicyMsg::Selectors { subjects, reply } => reply.send(vec![PolicySelector {
+            selector: if subjects { "subject" } else { "peer" }.into(),
+            identities: [IdentityId(300)].into(),
+            users: 1,
+        }]),
+        PolicyMsg::Derived { reply, .. } => reply.send(vec![DerivedFilter {
+            direction: Direction::Ingress,
+            port: 80,
+            end_port: None,
+            port_name: None,
+            protocol: "TCP".into(),
+            deny: false,
+            selectors: BTreeMap::from([("peer".into(), [origin].into())]),
+        }]),
+        PolicyMsg::Origins(reply) => reply.send(BTreeMap::from([(7, vec![origin])])),
+        PolicyMsg::Show { endpoints, reply } => reply.send(PolicyView {
+            revision: 3,
+            policies: vec![PolicyStatus {
+                source: "web.yaml".into(),
+                policy: Some(origin.policy),
+                selects: endpoints.len(),
+                unsupported: Vec::new(),
+                error: None,
+            }],
+        }),
+        _ => {}
+    }
+}
+
+fn fake_restore(msg: RestoreMsg) {
+    if let RestoreMsg::Report(reply) = msg {
+        reply.send(Arc::new(RestoreReport {
+            phases: vec![PhaseReport { name: "read".into(), seconds: 0.5 }],
+            finished: true,
+            ..RestoreReport::default()
+        }));
+    }
+}
+
+fn fake_build_queue(msg: BuildQueueMsg) {
+    if let BuildQueueMsg::Show(reply) = msg {
+        reply.send(Queued { permits: 2, building: vec![EndpointId(4)], waiting: Vec::new() });
+    }
+}
+
+fn fake_conntrack(msg: ConntrackMsg) {
+    if let ConntrackMsg::Show(reply) = msg {
+        reply.send(ConntrackStatus {
+            interval: Duration::from_secs(300),
+            rounds: 2,
+            seen: 10,
+            deleted: 1,
+            deleted_total: 3,
+            last_error: None,
+        });
+    }
+}
+
+fn fake_node(msg: NodeMsg) {
+    if let NodeMsg::Show(reply) = msg {
+        reply.send(NodeStatus {
+            router: Addresses { ipv4: Some([10, 1, 0, 1].into()), ipv6: None },
+            addresses: ["192.0.2.1".parse().unwrap()].into(),
+            last_error: None,
+        });
+    }
+}

@@ -1,0 +1,55 @@
+use axum::http::Method;
+use serde_json::json;
+
+use super::colony::Fixture;
+
+#[test]
+fn metrics_have_the_names_that_dashboards_know() {
+    let api = Fixture::new();
+    let body = json!({"container-id": "ab01", "addressing": {"ipv4": "10.1.0.9"}}).to_string();
+    api.call(Method::PUT, "/v1/endpoint/7", body);
+    api.call(Method::POST, "/v1/ipam?owner=web", "");
+    let text = api.text("/metrics");
+    for line in [
+        "cilium_version{version=\"0.1.0\"} 1.0",
+        "cilium_endpoint 1.0",
+        "cilium_endpoint_state{endpoint_state=\"ready\"} 1.0",
+        "cilium_endpoint_state{endpoint_state=\"regenerating\"} 0.0",
+        "cilium_ip_addresses{family=\"ipv4\"} 1.0",
+        "cilium_identity{type=\"cluster_local\"} 1.0",
+        "cilium_policy 1.0",
+        "cilium_policy_max_revision 3.0",
+        "cilium_datapath_conntrack_gc_runs_total 2.0",
+        "cilium_datapath_conntrack_gc_entries{status=\"alive\"} 9.0",
+        "cilium_agent_bootstrap_seconds{scope=\"read\",outcome=\"success\"} 0.5",
+        "cilium_endpoint_restoration_endpoints{phase=\"restoration\",outcome=\"total\"} 0.0",
+        "volvox_restore_finished 1.0",
+        "volvox_build_permits{state=\"free\"} 1.0",
+        "volvox_kernel_writes_total{object=\"endpoint maps\"} 0.0",
+        "volvox_actor_restarts{actor=\"endpoints\"} 0.0",
+        "process_cpu_seconds_total ",
+    ] {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line} is missing:\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn every_metric_says_what_it_is() {
+    let text = Fixture::new().text("/metrics");
+    let described: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# HELP "))
+        .filter_map(|rest| rest.split_once(' '))
+        .collect();
+    assert!(described.len() > 20, "{text}");
+    for (name, help) in described {
+        assert!(
+            name.starts_with("cilium_")
+                || name.starts_with("volvox_")
+                || name.starts_with("process_"),
+            "{name}"
+        );
+        assert!(help.len() > 5, "{name}: {help}");
+    }
+}

@@ -1,0 +1,293 @@
+//! The shapes of answers, member by member, as Cilium 1.19 writes them.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use super::colony::Fixture;
+
+/// Members that an answer has of `shape` but not of the right kind, or has not at all.
+///
+/// A shape is a value whose leaves name kinds: `"text"`, `0` for a number, `true` for a switch,
+/// `null` for anything; a list of one is a list of such.
+fn differences(shape: &Value, answer: &Value, at: &str, found: &mut Vec<String>) {
+    match (shape, answer) {
+        (Value::Object(members), Value::Object(had)) => {
+            for (name, shape) in members {
+                match had.get(name) {
+                    None => found.push(format!("{at}/{name} is missing")),
+                    Some(value) => differences(shape, value, &format!("{at}/{name}"), found),
+                }
+            }
+        }
+        (Value::Array(shapes), Value::Array(had)) => {
+            if let Some(shape) = shapes.first() {
+                if had.is_empty() {
+                    found.push(format!("{at} is empty"));
+                }
+                for value in had {
+                    differences(shape, value, &format!("{at}[]"), found);
+                }
+            }
+        }
+        (Value::Null, _)
+        | (Value::String(_), Value::String(_))
+        | (Value::Number(_), Value::Number(_))
+        | (Value::Bool(_), Value::Bool(_)) => {}
+        _ => found.push(format!("{at} is {answer}")),
+    }
+}
+
+#[track_caller]
+fn assert_shape(api: &Fixture, path: &str, shape: &Value) {
+    let answer = api.get(path);
+    assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    let mut found = Vec::new();
+    differences(shape, &answer.body, "", &mut found);
+    assert!(found.is_empty(), "{path}: {found:#?}\n{:#}", answer.body);
+}
+
+fn with_endpoint() -> Fixture {
+    let api = Fixture::new();
+    let body = json!({
+        "container-id": "ab01", "container-name": "c1", "container-interface-name": "eth0",
+        "interface-name": "lxc1", "interface-index": 7, "mac": "02:00:00:00:00:01",
+        "host-mac": "02:00:00:00:00:02", "labels": ["k8s:app=web"],
+        "addressing": {"ipv4": "10.1.0.9", "ipv4-pool-name": "default"},
+        "k8s-namespace": "default", "k8s-pod-name": "web",
+    });
+    let made = api.call(Method::PUT, "/v1/endpoint/442", body.to_string());
+    assert_eq!(made.status, 201, "{made:?}");
+    api
+}
+
+fn options() -> Value {
+    json!({
+        "ConntrackAccounting": "text", "Debug": "text", "DebugLB": "text", "DebugPolicy": "text",
+        "DropNotification": "text", "MonitorAggregationLevel": "text", "PolicyAccounting": "text",
+        "PolicyAuditMode": "text", "PolicyVerdictNotification": "text",
+        "SourceIPVerification": "text", "TraceNotification": "text",
+    })
+}
+
+#[test]
+fn an_endpoint() {
+    let configuration = json!({"label-configuration": {}, "options": options()});
+    assert_shape(
+        &with_endpoint(),
+        "/v1/endpoint/442",
+        &json!({
+            "id": 0,
+            "spec": configuration,
+            "status": {
+                "controllers": [],
+                "external-identifiers": {
+                    "cni-attachment-id": "text", "container-id": "text",
+                    "container-name": "text", "pod-name": "text",
+                },
+                "health": {
+                    "bpf": "text", "connected": true, "overallHealth": "text", "policy": "text",
+                },
+                "identity": {"id": 0, "labels": ["text"]},
+                "labels": {"realized": {}, "security-relevant": ["text"]},
+                "log": [
+                    {"code": "text", "message": "text", "state": "text", "timestamp": "text"}
+                ],
+                "networking": {
+                    "addressing": [{"ipv4": "text", "ipv4-pool-name": "text"}],
+                    "container-interface-name": "text", "host-mac": "text",
+                    "interface-index": 0, "interface-name": "text", "mac": "text",
+                },
+                "policy": {
+                    "proxy-policy-revision": 0, "proxy-statistics": [],
+                    "realized": {
+                        "allowed-egress-identities": null,
+                        "allowed-ingress-identities": [0],
+                        "build": 0,
+                        "denied-egress-identities": [0],
+                        "denied-ingress-identities": null,
+                        "id": 0,
+                        "l4": {
+                            "egress": [],
+                            "ingress": [{
+                                "derived-from-rules": [["text"]], "rule": "text",
+                                "rules-by-selector": {},
+                            }],
+                        },
+                        "policy-enabled": "text", "policy-revision": 0,
+                    },
+                },
+                "realized": configuration,
+                "state": "text",
+            },
+        }),
+    );
+}
+
+#[test]
+fn an_endpoints_parts() {
+    let api = with_endpoint();
+    for (path, shape) in [
+        (
+            "healthz",
+            json!({"bpf": "text", "connected": true, "overallHealth": "text", "policy": "text"}),
+        ),
+        ("labels", json!({"spec": {}, "status": {"realized": {}, "security-relevant": ["text"]}})),
+        ("log", json!([{"code": "text", "message": "text", "state": "text", "timestamp": "text"}])),
+        ("config", json!({"realized": {"label-configuration": {}, "options": options()}})),
+    ] {
+        assert_shape(&api, &format!("/v1/endpoint/442/{path}"), &shape);
+    }
+}
+
+#[test]
+fn the_policy_that_the_kernel_has() {
+    let api = with_endpoint();
+    let policy = |mut endpoint: Value| endpoint["status"]["policy"]["realized"].take();
+    let listed = policy(api.get("/v1/endpoint").body[0].take());
+    assert_eq!(listed["allowed-ingress-identities"], json!([1]));
+    assert_eq!(listed["allowed-egress-identities"], Value::Null);
+    assert_eq!(listed["denied-egress-identities"], json!([2]));
+    assert_eq!(listed["policy-enabled"], "ingress");
+    let rule = listed["l4"]["ingress"][0]["rule"].as_str().unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(rule).unwrap(),
+        json!({"port": 80, "protocol": "TCP", "identities": [400, 401]})
+    );
+    let shown = policy(api.get("/v1/endpoint/442").body);
+    let labels = json!([[
+        "directory:filename=web.yaml",
+        "directory:io.cilium.k8s.policy.name=web",
+        "directory:io.cilium.k8s.policy.namespace=default",
+        "directory:policy-derived-from=CiliumNetworkPolicy",
+    ]]);
+    assert_eq!(shown["l4"]["ingress"][0]["derived-from-rules"], labels);
+    assert_eq!(shown["l4"]["ingress"][0]["rules-by-selector"], json!({"peer": labels}));
+    let rule = shown["l4"]["ingress"][0]["rule"].as_str().unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(rule).unwrap(),
+        json!({"port": 80, "protocol": "TCP", "l7-rules": [{"peer": null}]})
+    );
+}
+
+#[test]
+fn the_agents_configuration() {
+    let options = json!({"Debug": "text", "TraceNotification": "text"});
+    let spec = json!({"options": options, "policy-enforcement": "text"});
+    assert_shape(
+        &Fixture::new(),
+        "/v1/config",
+        &json!({
+            "spec": spec,
+            "status": {
+                "GROIPv4MaxSize": 0, "GROMaxSize": 0, "GSOIPv4MaxSize": 0, "GSOMaxSize": 0,
+                "addressing": {"ipv4": {"alloc-range": "text", "enabled": true, "ip": "text"}},
+                "daemonConfigurationMap": {"ClusterName": "text"},
+                "datapathMode": "text", "deviceMTU": 0, "ipam-mode": "text",
+                "kvstoreConfiguration": {}, "masqueradeProtocols": {}, "realized": spec,
+                "routeMTU": 0,
+            },
+        }),
+    );
+}
+
+#[test]
+fn the_agents_health() {
+    let api = Fixture::new();
+    let status = json!({"state": "text"});
+    let mode = json!({"mode": "text"});
+    assert_shape(
+        &api,
+        "/v1/healthz",
+        &json!({
+            "attach-mode": "text", "bpf-maps": {"maps": [{"name": "text", "size": 0}]},
+            "cilium": {"msg": "text", "state": "text"}, "clock-source": mode,
+            "cluster": {"nodes": null, "self": "text"}, "cni-chaining": mode,
+            "cni-file": status, "controllers": [], "datapath-mode": "text", "encryption": mode,
+            "host-firewall": mode, "hubble": status,
+            "identity-range": {"max-identity": 0, "min-identity": 0},
+            "ipam": {"allocations": {}, "ipv4": null, "ipv6": null, "status": "text"},
+            "kube-proxy-replacement": mode,
+            "kubernetes": {"k8s-api-versions": null, "state": "text"}, "kvstore": status,
+            "masquerading": {"enabledProtocols": {}},
+            "routing": {"inter-host-routing-mode": "text", "intra-host-routing-mode": "text"},
+        }),
+    );
+    let brief =
+        api.call_with(Method::GET, "/v1/healthz", &[("brief", "true")], axum::body::Body::empty());
+    assert_eq!(
+        brief.body,
+        json!({"cilium": {"msg": "0.1.0", "state": "Ok"}, "cluster": {"nodes": null}})
+    );
+}
+
+#[test]
+fn identities_addresses_and_nodes() {
+    let api = with_endpoint();
+    let identity = json!({"id": 0, "labels": ["text"]});
+    for (path, shape) in [
+        ("/v1/identity", json!([identity])),
+        ("/v1/identity?labels=k8s:app%3Dweb", json!([identity])),
+        ("/v1/identity/300", identity.clone()),
+        ("/v1/identity/endpoints", json!([{"identity": identity, "refCount": 0}])),
+        ("/v1/ip", json!([{"cidr": "text", "identity": 0}])),
+        ("/v1/ip?cidr=10.1.0.7", json!([{"cidr": "text", "hostIP": "text", "identity": 0}])),
+        ("/v1/node/ids", json!([{"id": 0, "ips": ["text"]}])),
+        (
+            "/v1/cluster/nodes",
+            json!({
+                "nodes-added": [{
+                    "name": "text",
+                    "primary-address": {
+                        "ipv4": {"alloc-range": "text", "enabled": true, "ip": "text"},
+                    },
+                    "secondary-addresses": [{"ip": "text"}],
+                    "source": "text",
+                }],
+                "nodes-removed": null,
+                "self": "text",
+            }),
+        ),
+        ("/v1/policy", json!({"policy": "text", "revision": 0})),
+        ("/v1/policy/selectors", json!([{"identities": [0], "selector": "text", "users": 0}])),
+        (
+            "/v1/policy/subject-selectors",
+            json!([{"identities": [0], "selector": "text", "users": 0}]),
+        ),
+        (
+            "/v1/debuginfo",
+            json!({
+                "cilium-status": {"cilium": {"state": "text"}}, "cilium-version": "text",
+                "endpoint-list": [{"id": 0}], "environment-variables": ["text"],
+                "kernel-version": "text", "policy": {"policy": "text", "revision": 0},
+            }),
+        ),
+    ] {
+        assert_shape(&api, path, &shape);
+    }
+    assert_eq!(api.get("/v1/identity/301").status, 404);
+    assert_eq!(api.get("/v1/identity/web").status, 400);
+    assert_eq!(api.get("/v1/identity?labels=k8s:app%3Ddb").status, 404);
+    assert_eq!(api.get("/v1/ip?cidr=192.0.2.0/24").status, 404);
+    assert_eq!(api.get("/v1/ip?cidr=nope").status, 400);
+}
+
+#[test]
+fn what_the_agent_shows_of_itself() {
+    let api = with_endpoint();
+    for (path, shape) in [
+        ("actors", json!([{"id": 0, "name": "text", "handled": 0, "busy-seconds": 0.5}])),
+        ("actors/1", json!("text")),
+        ("restore", json!({"phases": [], "endpoints": {}, "finished": true})),
+        ("policy", json!({"revision": 0, "policies": [{"source": "text", "selects": 0}]})),
+        ("policy/origins", json!({"7": [{"source": "text", "path": "text"}]})),
+        ("waits", json!({"waits": [], "cycle": []})),
+        ("endpoint/442/why", json!({"id": 0, "state": "text", "since-seconds": 0.5, "chain": []})),
+        ("build-queue", json!({"permits": 0, "building": [0], "waiting": []})),
+        ("conntrack", json!({"interval-seconds": 0.5, "rounds": 0, "deleted-total": 0})),
+        ("ipam", json!([])),
+        ("endpoint-states", json!({})),
+    ] {
+        assert_shape(&api, &format!("/v1/volvox/{path}"), &shape);
+    }
+    assert_eq!(api.get("/v1/volvox/actors/4711").status, 404);
+}

@@ -1,0 +1,230 @@
+//! Everything that is read before an actor lives: the disk on one thread, the kernel on another.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+    thread,
+    time::Instant,
+};
+
+use anyhow::Context;
+use ipnet::{Ipv4Net, Ipv6Net};
+use volvox_actors::{
+    model::Addresses,
+    ports::KernelSnapshot,
+    state::{Found, IdentityTable, NodeState, Stored, scan},
+    workloads::Manifest,
+};
+use volvox_bpf_progs::{Features, layouts::ConfigFlags};
+
+use crate::{
+    config::Config,
+    ports::{
+        Directories, DiskFiles, hold_bpf,
+        kernel::{Datapath, DatapathConfig, MapSizes},
+        manifests::{Look, Manifests},
+        sysctl::Sysctl,
+    },
+};
+
+/// Interfaces whose names begin so are pods'.
+pub const POD_INTERFACES: &str = "lxc";
+
+/// What the life before left, and what the world says now.
+pub struct Boot {
+    /// The state and library directories, held against any other agent.
+    pub directories: Directories,
+    /// The BPF file system, held against any other agent.
+    pub bpf_root: Option<File>,
+    /// Maps and programs.
+    pub datapath: Arc<Datapath>,
+    /// What the kernel holds.
+    pub kernel: KernelSnapshot,
+    /// What the state directory holds.
+    pub found: Found,
+    /// Numbers of identities.
+    pub identities: Stored<IdentityTable>,
+    /// The node's own numbers.
+    pub node: NodeNumbers,
+    /// The directory of manifests, if there is one, and what it says.
+    pub manifests: Option<(Manifests, Vec<Manifest>)>,
+    /// Phases that have ended: name and length in seconds.
+    pub phases: Vec<(String, f64)>,
+    /// What went wrong and did not stop the start.
+    pub problems: Vec<String>,
+}
+
+/// Addresses of this node and of its pods.
+#[derive(Clone, Debug, Default)]
+pub struct NodeNumbers {
+    /// Pool of IPv4 addresses, if the family is on.
+    pub ipv4_range: Option<Ipv4Net>,
+    /// Pool of IPv6 addresses, if the family is on.
+    pub ipv6_range: Option<Ipv6Net>,
+    /// The address that pods route through.
+    pub router: Addresses,
+}
+
+struct Disk {
+    directories: Directories,
+    found: Found,
+    identities: Stored<IdentityTable>,
+    node: Stored<NodeState>,
+    manifests: Option<(Manifests, Vec<Manifest>)>,
+    problems: Vec<String>,
+    seconds: f64,
+}
+
+impl Boot {
+    /// Reads everything. Fails only where nothing can be served at all.
+    pub fn read(config: &Config) -> anyhow::Result<Self> {
+        let directories = Directories::hold(&config.run_dir, &config.lib_dir)?;
+        let bpf_root = hold_bpf(&config.bpf_root)?;
+        Sysctl::at(config.procfs.join("sys/net"))
+            .enable_forwarding(config.enable_ipv4, config.enable_ipv6)?;
+        let began = Instant::now();
+        let (disk, kernel) = thread::scope(|scope| {
+            let disk = scope.spawn(|| read_disk(config, directories));
+            let kernel = read_kernel(config);
+            let disk = disk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (disk, kernel)
+        });
+        let (datapath, kernel) = kernel?;
+        let mut phases = vec![("read state directory".to_owned(), disk.seconds)];
+        phases.push(("open maps, read kernel".to_owned(), began.elapsed().as_secs_f64()));
+        let mut problems = disk.problems;
+        let node = number(config, &disk.found, &kernel, &disk.node);
+        save_node(&disk.directories, &disk.node, &node, &mut problems);
+        datapath.set_router(node.router, Default::default())?;
+        Ok(Self {
+            directories: disk.directories,
+            bpf_root,
+            datapath: Arc::new(datapath),
+            kernel,
+            found: disk.found,
+            identities: disk.identities,
+            node,
+            manifests: disk.manifests,
+            phases,
+            problems,
+        })
+    }
+}
+
+fn read_disk(config: &Config, directories: Directories) -> Disk {
+    let began = Instant::now();
+    let files = DiskFiles::new(&directories.steps);
+    let mut problems: Vec<String> = directories.trouble.iter().map(ToString::to_string).collect();
+    let found = scan(&files).unwrap_or_else(|error| {
+        problems.push(error.to_string());
+        Found::default()
+    });
+    let identities = IdentityTable::SLOTS.load(&files);
+    let node = NodeState::SLOTS.load(&files);
+    let torn = identities.errors.iter().chain(&node.errors);
+    problems.extend(torn.map(ToString::to_string));
+    let manifests = config.static_cnp_path.as_ref().map(|dir| {
+        let mut manifests = Manifests::new(dir);
+        let first = manifests.look(&Look::All);
+        (manifests, first)
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    Disk { directories, found, identities, node, manifests, problems, seconds }
+}
+
+fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
+    let sizes = config.conntrack_sizes(memory());
+    let notify = [
+        (config.bpf_events_trace_enabled, ConfigFlags::TRACE_NOTIFY),
+        (config.bpf_events_policy_verdict_enabled, ConfigFlags::VERDICT_NOTIFY),
+        (config.bpf_events_drop_enabled, ConfigFlags::DROP_NOTIFY),
+    ];
+    let notify = notify.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
+    let datapath = Datapath::open(&DatapathConfig {
+        bpf_root: config.bpf_root.clone(),
+        features: Features {
+            ipv4: config.enable_ipv4,
+            ipv6: config.enable_ipv6,
+            notify: u8::try_from(notify).context("notify flags fit a byte")?,
+            policy_stats: false,
+        },
+        sizes: MapSizes { ct_tcp: sizes.tcp, ct_any: sizes.any, policy: config.bpf_policy_map_max },
+    })?;
+    let snapshot = datapath.snapshot()?;
+    Ok((datapath, snapshot))
+}
+
+/// The machine's memory in bytes; 0 if it is not known, which makes maps of their least size.
+fn memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
+    line.trim().strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0)
+        * 1024
+}
+
+/// The ranges and the router address: those of the life before, unless flags say otherwise.
+fn number(
+    config: &Config,
+    found: &Found,
+    kernel: &KernelSnapshot,
+    before: &Stored<NodeState>,
+) -> NodeNumbers {
+    let own = kernel.links.values().filter(|link| !link.name.starts_with(POD_INTERFACES));
+    let own: Vec<IpAddr> =
+        own.flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr)).collect();
+    let node_ipv4 = own.iter().find_map(|address| match address {
+        IpAddr::V4(address) if !address.is_loopback() => Some(*address),
+        _ => None,
+    });
+    let node_ipv4 = node_ipv4.unwrap_or(Ipv4Addr::LOCALHOST);
+    let before = before.value.clone().unwrap_or_default();
+    let kept4 = before.ipv4_range.filter(|_| config.ipv4_range == crate::config::Range::Auto);
+    let kept6 = before.ipv6_range.filter(|_| config.ipv6_range == crate::config::Range::Auto);
+    let ipv4_range =
+        config.enable_ipv4.then(|| kept4.unwrap_or_else(|| config.ipv4_range.or_auto(node_ipv4)));
+    let ipv6_range =
+        config.enable_ipv6.then(|| kept6.unwrap_or_else(|| config.ipv6_range.or_auto(node_ipv4)));
+
+    let mut taken: BTreeSet<IpAddr> = own.into_iter().collect();
+    let records = found.records.iter().map(|found| &found.record);
+    taken.extend(records.clone().filter_map(|record| record.ipv4.map(IpAddr::V4)));
+    taken.extend(records.filter_map(|record| record.ipv6.map(IpAddr::V6)));
+    taken.extend(kernel.lxc.keys().copied());
+    let ipv4 = ipv4_range.and_then(|range| {
+        let kept = before.router.ipv4.filter(|address| range.contains(address));
+        kept.or_else(|| range.hosts().find(|address| !taken.contains(&IpAddr::V4(*address))))
+    });
+    let ipv6 = ipv6_range.and_then(|range| {
+        let kept = before.router.ipv6.filter(|address| range.contains(address));
+        kept.or_else(|| first_ipv6(range, &taken))
+    });
+    NodeNumbers { ipv4_range, ipv6_range, router: Addresses { ipv4, ipv6 } }
+}
+
+/// The first free address behind the network's own.
+fn first_ipv6(range: Ipv6Net, taken: &BTreeSet<IpAddr>) -> Option<Ipv6Addr> {
+    range.hosts().skip(1).find(|address| !taken.contains(&IpAddr::V6(*address)))
+}
+
+fn save_node(
+    directories: &Directories,
+    before: &Stored<NodeState>,
+    node: &NodeNumbers,
+    problems: &mut Vec<String>,
+) {
+    let state = NodeState {
+        router: node.router,
+        ipv4_range: node.ipv4_range,
+        ipv6_range: node.ipv6_range,
+        ..before.value.clone().unwrap_or_default()
+    };
+    if before.value.as_ref() == Some(&state) {
+        return;
+    }
+    let op = NodeState::SLOTS.save(&state, before.generation.wrapping_add(1));
+    if let Err(error) = directories.steps.run(&[op]) {
+        problems.push(error.to_string());
+    }
+}

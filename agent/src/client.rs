@@ -1,0 +1,83 @@
+//! `volvox`: how people and scripts speak to the agent.
+//!
+//! Tables for people, `-o json` for programs. Exit codes: 0 done, 1 failed, 2 asked wrongly,
+//! 3 the agent is not reachable, 4 there is no such thing.
+
+mod args;
+mod bpf;
+mod endpoint;
+mod endpoint_text;
+mod error;
+mod identity;
+mod ipam;
+mod metrics;
+mod monitor;
+mod output;
+mod policy;
+mod restore;
+mod status;
+#[cfg(test)]
+mod tests;
+mod why;
+
+use std::{io, process::ExitCode, time::Duration};
+
+use clap::{CommandFactory, Parser};
+
+use self::{
+    args::{Arguments, Command},
+    error::ClientError,
+    output::Output,
+};
+use crate::rest_client::RestClient;
+
+/// How long the agent may take to answer: longer than it waits for its own actors.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// The program: reads its arguments, does what they say, answers with an exit code.
+pub fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut stdout = io::stdout().lock();
+    match execute(arguments, &mut stdout) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.is_quiet() {
+                eprintln!("volvox: {error}");
+            }
+            error.exit_code()
+        }
+    }
+}
+
+fn execute(arguments: Arguments, out: &mut dyn io::Write) -> Result<(), ClientError> {
+    if let Command::Completions { shell } = arguments.command {
+        clap_complete::generate(shell, &mut Arguments::command(), "volvox", out);
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = RestClient::new(&arguments.socket).patience(Duration::ZERO).deadline(DEADLINE);
+    let mut output = Output::new(arguments.output, out);
+    runtime.block_on(dispatch(arguments, &client, &mut output))
+}
+
+async fn dispatch(
+    arguments: Arguments,
+    client: &RestClient,
+    out: &mut Output<'_>,
+) -> Result<(), ClientError> {
+    let bpf_root = &arguments.bpf_root;
+    match arguments.command {
+        Command::Status { brief } => status::show(client, out, brief).await,
+        Command::Endpoint(command) => endpoint::run(client, out, command).await,
+        Command::Ipam(command) => ipam::run(client, out, command).await,
+        Command::Policy(command) => policy::run(client, out, command).await,
+        Command::Bpf(command) => bpf::run(out, bpf_root, command),
+        Command::Identity(command) => identity::run(client, out, command).await,
+        Command::Restore(command) => restore::run(client, out, command).await,
+        Command::Why { id } => why::run(client, out, id.as_deref()).await,
+        Command::Monitor(filter) => monitor::run(client, out, bpf_root, &filter).await,
+        Command::Metrics => metrics::run(client, out).await,
+        // Answered before there was a runtime.
+        Command::Completions { .. } => Ok(()),
+    }
+}

@@ -1,0 +1,22 @@
+use super::{
+    args::IpamCommand,
+    error::ClientError,
+    output::{Output, seconds},
+};
+use crate::{api::models::IpamLease, rest_client::RestClient};
+
+pub(super) async fn run(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    command: IpamCommand,
+) -> Result<(), ClientError> {
+    let IpamCommand::List = command;
+    let leases: Vec<IpamLease> = client.get("/volvox/ipam").await?;
+    out.answer(&leases, |out, leases| {
+        let rows = leases.iter().map(|lease| {
+            let expires = lease.expires_seconds.map(seconds).unwrap_or_default();
+            [lease.address.clone(), lease.owner.clone(), lease.pool.clone(), expires]
+        });
+        out.table(["ADDRESS", "OWNER", "POOL", "EXPIRES IN"], rows)
+    })
+}

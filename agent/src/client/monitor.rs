@@ -1,0 +1,98 @@
+//! What the datapath does with packets, as it happens.
+
+mod line;
+mod origins;
+mod packet;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::{path::Path, time::Duration};
+
+use serde::Serialize;
+use volvox_bpf_progs::layouts::Record;
+
+use self::{
+    line::{Line, Verdicts},
+    origins::Origins,
+    text::text,
+};
+use super::{
+    args::{MonitorFilter, RecordKind},
+    error::ClientError,
+    output::Output,
+};
+use crate::{
+    ports::kernel::{Event, Events},
+    rest_client::RestClient,
+};
+
+/// How long one wait for records may take, so that a signal is noticed.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Records that did not fit into the ring.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "lost", rename_all = "kebab-case")]
+struct Lost {
+    cpu: u32,
+    count: u64,
+}
+
+pub(super) async fn run(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    bpf_root: &Path,
+    filter: &MonitorFilter,
+) -> Result<(), ClientError> {
+    let mut events = Events::open(bpf_root)?;
+    let mut origins = Origins::default();
+    let mut verdicts = Verdicts::default();
+    let mut left = filter.count.unwrap_or(u64::MAX);
+    if !out.is_json() {
+        out.line("Listening; Ctrl-C ends it.")?;
+    }
+    while left > 0 {
+        events.wait(WAIT).map_err(|error| ClientError::Failed(format!("listen: {error}")))?;
+        let mut batch = Vec::new();
+        events.drain(|event| batch.push(event));
+        for event in batch {
+            match event {
+                Event::Lost { cpu, count } => lost(out, cpu, count)?,
+                Event::Sample { cpu, bytes } => {
+                    let Some(record) = Record::parse(&bytes) else { continue };
+                    let mut line = verdicts.line(cpu, &record);
+                    if left > 0 && wanted(filter, &line) {
+                        line.origins = origins.of(client, line.cookie()).await;
+                        write(out, &line)?;
+                        left -= 1;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(out: &mut Output<'_>, line: &Line) -> Result<(), ClientError> {
+    if out.is_json() { out.json_line(line) } else { out.line(text(line)) }
+}
+
+fn lost(out: &mut Output<'_>, cpu: u32, count: u64) -> Result<(), ClientError> {
+    if out.is_json() {
+        return out.json_line(&Lost { cpu, count });
+    }
+    out.line(format!(
+        "-- {count} records of CPU {cpu} are lost: they came faster than they are read"
+    ))
+}
+
+fn wanted(filter: &MonitorFilter, line: &Line) -> bool {
+    let kind = match line.record {
+        line::Kind::Drop { .. } => RecordKind::Drop,
+        line::Kind::Trace { .. } => RecordKind::Trace,
+        line::Kind::PolicyVerdict { .. } => RecordKind::PolicyVerdict,
+    };
+    let endpoints = &filter.endpoints;
+    (filter.kinds.is_empty() || filter.kinds.contains(&kind))
+        && (endpoints.is_empty() || endpoints.iter().any(|id| line.concerns(*id)))
+}

@@ -1,0 +1,86 @@
+use std::collections::BTreeMap;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use volvox_actors::{policy::PolicyView, restore::RestoreReport};
+
+use super::{
+    error::ClientError,
+    output::{Output, count},
+    restore::summary,
+};
+use crate::{
+    api::models::{Endpoint, StatusAnswer, WaitList},
+    rest_client::RestClient,
+};
+
+pub(super) async fn show(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    brief: bool,
+) -> Result<(), ClientError> {
+    let brief_header = if brief { "true" } else { "false" };
+    let headers = [("brief", brief_header)];
+    let answer = client.send(Method::GET, "/healthz", &headers, None::<&Value>).await?;
+    let health: StatusAnswer = answer.json()?;
+    if brief {
+        return out.answer(&health, |out, health| out.line(&health.cilium.state));
+    }
+    let endpoints: Vec<Endpoint> = client.get("/endpoint").await?;
+    let restore: RestoreReport = client.get("/volvox/restore").await?;
+    let policy: PolicyView = client.get("/volvox/policy").await?;
+    let waits: WaitList = client.get("/volvox/waits").await?;
+    if out.is_json() {
+        return out.json(&json!({
+            "health": health,
+            "endpoints": states(&endpoints),
+            "restore-finished": restore.finished,
+            "policy-revision": policy.revision,
+            "waits": waits.waits.len(),
+        }));
+    }
+    let details = health.details.unwrap_or_default();
+    let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
+    out.members(&[
+        ("Agent", format!("{} {}", health.cilium.state, health.cilium.msg)),
+        ("Node", health.cluster.own),
+        ("Endpoints", endpoint_line(&endpoints)),
+        ("Restore", summary(&restore)),
+        (
+            "Policy",
+            format!(
+                "revision {}, {}, {refused} refused",
+                policy.revision,
+                count(policy.policies.len(), "document")
+            ),
+        ),
+        ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
+        ("Waits", wait_line(&waits)),
+    ])
+}
+
+fn states(endpoints: &[Endpoint]) -> BTreeMap<&str, usize> {
+    let mut states = BTreeMap::new();
+    for endpoint in endpoints {
+        *states.entry(endpoint.status.state.as_str()).or_default() += 1;
+    }
+    states
+}
+
+fn endpoint_line(endpoints: &[Endpoint]) -> String {
+    let states: Vec<_> =
+        states(endpoints).iter().map(|(state, number)| format!("{number} {state}")).collect();
+    match states.is_empty() {
+        true => "none".to_owned(),
+        false => format!("{} ({})", endpoints.len(), states.join(", ")),
+    }
+}
+
+fn wait_line(waits: &WaitList) -> String {
+    // This very question is not one of them: it was answered.
+    match (waits.waits.len(), waits.cycle.is_empty()) {
+        (0, _) => "none".to_owned(),
+        (number, true) => count(number, "question") + " open; `volvox why` shows them",
+        (_, false) => "actors wait for each other in a ring; `volvox why` shows it".to_owned(),
+    }
+}

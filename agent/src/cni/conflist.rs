@@ -1,0 +1,148 @@
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::{CniVersion, config::PLUGIN_TYPE};
+
+/// Name of the file that runtimes read; they take the first in the directory's order.
+pub const CONFLIST_FILE: &str = "05-volvox.conflist";
+/// What a configuration that was there before is renamed with, so that no runtime takes it.
+const BACKUP_SUFFIX: &str = "volvox_bak";
+/// What is being written has this suffix: it is left only by a writer that was killed.
+const DRAFT_SUFFIX: &str = "tmp";
+
+/// The list of plugins that makes runtimes call `volvox-cni`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflist {
+    /// The agent's socket.
+    pub socket: PathBuf,
+    /// Where deletions go while the agent is dead.
+    pub delete_queue: PathBuf,
+    /// Whether the plugin logs every step.
+    pub debug: bool,
+    /// Where the plugin logs.
+    pub log_file: Option<PathBuf>,
+}
+
+/// Why the list cannot be installed or removed, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{op} {path}: {source}; see that --write-cni-conf-when-ready is writable and has space left"
+)]
+pub struct ConflistError {
+    /// The step, as a verb.
+    pub op: &'static str,
+    /// The file.
+    pub path: String,
+    /// The system's error.
+    pub source: io::Error,
+}
+
+impl Conflist {
+    /// As JSON; in version 1.0.0, which every runtime in use understands.
+    pub fn to_json(&self) -> Value {
+        let mut plugin = json!({
+            "type": PLUGIN_TYPE,
+            "socket-path": self.socket,
+            "delete-queue": self.delete_queue,
+            "enable-debug": self.debug,
+        });
+        if let Some(path) = &self.log_file {
+            plugin["log-file"] = json!(path);
+        }
+        json!({
+            "cniVersion": CniVersion::V1_0_0.as_str(),
+            "name": "volvox",
+            "plugins": [plugin],
+        })
+    }
+
+    /// Puts it into a directory, in one step: a runtime sees no half of it, and one that reads it
+    /// already is not disturbed if nothing changed. With `exclusive`, other configurations are
+    /// renamed so that no runtime takes them; [`uninstall`](Self::uninstall) gives them their names back.
+    pub fn install(&self, dir: &Path, exclusive: bool) -> Result<(), ConflistError> {
+        let path = dir.join(CONFLIST_FILE);
+        let mut text = format!("{:#}", self.to_json());
+        text.push('\n');
+        if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+            fs::create_dir_all(dir).map_err(failed("create", dir))?;
+            replace(&path, text.as_bytes()).map_err(failed("write", &path))?;
+        }
+        if exclusive {
+            for other in configurations(dir)?.into_iter().filter(|other| *other != path) {
+                let backup = append(&other, BACKUP_SUFFIX);
+                fs::rename(&other, &backup).map_err(failed("rename", &other))?;
+                tracing::info!(from = %other.display(), to = %backup.display(), "set another CNI configuration aside");
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes our list and gives those that were set aside their names back. Answers what it did.
+    pub fn uninstall(dir: &Path) -> Result<Vec<String>, ConflistError> {
+        let mut done = Vec::new();
+        let path = dir.join(CONFLIST_FILE);
+        for path in [append(&path, DRAFT_SUFFIX), path] {
+            match fs::remove_file(&path) {
+                Ok(()) => done.push(format!("removed {}", path.display())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed("remove", &path)(error)),
+            }
+        }
+        for backup in files(dir)?.into_iter().filter(|file| has_suffix(file, &[BACKUP_SUFFIX])) {
+            let original = backup.with_extension("");
+            // Somebody may have written it anew meanwhile: theirs is newer.
+            if !original.exists() {
+                fs::rename(&backup, &original).map_err(failed("rename", &backup))?;
+                done.push(format!("gave {} its name back", original.display()));
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// The files that a runtime takes for configurations.
+fn configurations(dir: &Path) -> Result<Vec<PathBuf>, ConflistError> {
+    let mut found = files(dir)?;
+    found.retain(|file| has_suffix(file, &["conf", "conflist", "json"]));
+    Ok(found)
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>, ConflistError> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("read", dir))?,
+    };
+    let paths: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths.map_err(failed("read", dir))?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn has_suffix(file: &Path, suffixes: &[&str]) -> bool {
+    file.extension().is_some_and(|suffix| suffixes.iter().any(|wanted| suffix == *wanted))
+}
+
+fn append(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = append(path, DRAFT_SUFFIX);
+    let mut file = File::create(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&draft, path)
+}
+
+fn failed(op: &'static str, path: &Path) -> impl Fn(io::Error) -> ConflistError {
+    let path = path.display().to_string();
+    move |source| ConflistError { op, path: path.clone(), source }
+}

@@ -1,0 +1,53 @@
+use hyper::Method;
+use serde_json::Value;
+
+use super::{CniError, ErrorCode, interface, run::Call};
+use crate::{
+    api::models::{Endpoint, ExternalIdentifiers},
+    rest_client::escape,
+};
+
+/// Removes the endpoints that this plugin made and the runtime no longer knows.
+///
+/// Without the runtime's list nothing is removed. An endpoint is the plugin's if its interface has
+/// the name that the plugin makes of the attachment; others have other owners.
+pub(super) async fn gc(call: &Call) -> Result<(), CniError> {
+    let Some(valid) = &call.config.valid_attachments else {
+        let why = "GC removes what is not in it: the runtime is to hand it on";
+        return Err(CniError::new(
+            ErrorCode::InvalidConfig,
+            "cni.dev/valid-attachments is missing",
+            why,
+        ));
+    };
+    let endpoints: Vec<Endpoint> = call.client.get("/endpoint").await?;
+    let mut failed = Vec::new();
+    for endpoint in endpoints {
+        let ExternalIdentifiers { cni_attachment_id: id, .. } =
+            endpoint.status.external_identifiers;
+        let host_name = interface::host_name(&id);
+        if valid.contains(&id) || endpoint.status.networking.interface_name != host_name {
+            continue;
+        }
+        if let Err(error) = remove(call, &id, &host_name).await {
+            tracing::error!(attachment = id, %error, "not collected");
+            failed.push(format!("{id}: {error}"));
+        } else {
+            tracing::info!(attachment = id, endpoint = endpoint.id, "collected");
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(CniError::new(ErrorCode::TryLater, "not everything could be removed", failed.join("; ")))
+}
+
+async fn remove(call: &Call, attachment_id: &str, host_name: &str) -> Result<(), CniError> {
+    let path = format!("/endpoint/{}", escape(&format!("cni-attachment-id:{attachment_id}")));
+    match call.client.send(Method::DELETE, &path, &[], None::<&Value>).await {
+        Err(error) if error.status() != Some(404) => return Err(error.into()),
+        _ => {}
+    }
+    interface::remove(host_name)?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde_json::{Map, Value, json};
+use volvox_actors::model::Mac;
+
+use super::{CniError, CniVersion, config::undecodable};
+
+/// What an ADD made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AddResult {
+    /// The host side's name.
+    pub(super) host_name: String,
+    /// The host side's Ethernet address.
+    pub(super) host_mac: Mac,
+    /// The interface's name inside the container.
+    pub(super) ifname: String,
+    /// Its Ethernet address.
+    pub(super) mac: Mac,
+    /// Its maximum transmission unit, bytes.
+    pub(super) mtu: u32,
+    /// File that names the container's network namespace.
+    pub(super) sandbox: String,
+    /// Its addresses, and the router of each.
+    pub(super) addresses: Vec<(IpAddr, IpAddr)>,
+    /// As the configuration had it.
+    pub(super) dns: Map<String, Value>,
+}
+
+/// Place of the container's interface in the list of interfaces.
+const CONTAINER_INTERFACE: usize = 1;
+
+impl AddResult {
+    /// In the shape of a version of the specification.
+    pub(super) fn to_json(&self, version: CniVersion) -> Value {
+        json!({
+            "cniVersion": version.as_str(),
+            "interfaces": self.interfaces(version),
+            "ips": self.addresses.iter().map(|pair| ip(*pair, version)).collect::<Vec<_>>(),
+            "routes": self.addresses.iter().flat_map(|(_, router)| self.routes(*router, version)).collect::<Vec<_>>(),
+            "dns": self.dns,
+        })
+    }
+
+    fn interfaces(&self, version: CniVersion) -> Value {
+        let mut host = json!({"name": self.host_name, "mac": self.host_mac.to_string()});
+        let mut container = json!({
+            "name": self.ifname,
+            "mac": self.mac.to_string(),
+            "sandbox": self.sandbox,
+        });
+        if version >= CniVersion::V1_1_0 {
+            host["mtu"] = self.mtu.into();
+            container["mtu"] = self.mtu.into();
+        }
+        json!([host, container])
+    }
+
+    /// The router on the link, and everything else through it.
+    fn routes(&self, router: IpAddr, version: CniVersion) -> [Value; 2] {
+        let everything = if router.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+        let mut routes =
+            [json!({"dst": IpNet::from(router)}), json!({"dst": everything, "gw": router})];
+        if version >= CniVersion::V1_1_0 {
+            for route in &mut routes {
+                route["mtu"] = self.mtu.into();
+            }
+        }
+        routes
+    }
+}
+
+fn ip((address, router): (IpAddr, IpAddr), version: CniVersion) -> Value {
+    let mut ip = json!({
+        "address": IpNet::from(address),
+        "gateway": router,
+        "interface": CONTAINER_INTERFACE,
+    });
+    if version < CniVersion::V1_0_0 {
+        ip["version"] = if address.is_ipv4() { "4" } else { "6" }.into();
+    }
+    ip
+}
+
+/// What of an earlier result is compared with what is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreviousResult {
+    /// Name and Ethernet address of each interface inside the container.
+    pub interfaces: Vec<(String, Option<Mac>)>,
+    /// Each address.
+    pub addresses: Vec<IpNet>,
+}
+
+impl PreviousResult {
+    /// Reads `prevResult`, of any version.
+    pub(super) fn parse(result: &Map<String, Value>) -> Result<Self, CniError> {
+        Ok(Self {
+            interfaces: list(result, "interfaces")?
+                .iter()
+                .filter(|one| !text(one, "sandbox").is_empty())
+                .map(|one| (text(one, "name").to_owned(), text(one, "mac").parse().ok()))
+                .collect(),
+            addresses: list(result, "ips")?
+                .iter()
+                .map(|ip| {
+                    text(ip, "address")
+                        .parse()
+                        .map_err(|error| undecodable("prevResult.ips.address", error))
+                })
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn list<'a>(result: &'a Map<String, Value>, key: &str) -> Result<&'a [Value], CniError> {
+    match result.get(key) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => Err(undecodable(&format!("prevResult.{key}"), "a list is wanted")),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,162 @@
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    process::ExitCode,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    CniError, CniVersion, Command, ErrorCode, Invocation, NetworkConfig, add::add, cancel::Cancel,
+    check::check, del::del, gc::gc, logging, status::status, undo::Undo,
+};
+use crate::{
+    delete_queue::{DeleteQueue, DeleteQueueError, LOCK_PATIENCE, Shared},
+    rest_client::RestClient,
+};
+
+/// The longest configuration read, bytes: GC's lists every attachment of the node.
+const CONFIG_LIMIT: u64 = 16 << 20;
+
+/// How often an ADD is begun whose agent goes away in the middle.
+const ADD_ATTEMPTS: usize = 3;
+
+/// One call of the plugin, with all it needs.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) invocation: Invocation,
+    pub(super) config: NetworkConfig,
+    pub(super) client: RestClient,
+    pub(super) queue: DeleteQueue,
+}
+
+impl Call {
+    pub(super) fn new(invocation: Invocation, config: NetworkConfig) -> Self {
+        let client = RestClient::new(&config.socket);
+        let queue = DeleteQueue::at(&config.delete_queue);
+        Self { invocation, config, client, queue }
+    }
+
+    /// Waits until no agent is starting, then opens the queue for writing.
+    pub(super) async fn share_queue(&self) -> Result<Shared, DeleteQueueError> {
+        let queue = self.queue.clone();
+        let locking = tokio::task::spawn_blocking(move || queue.share(LOCK_PATIENCE));
+        locking.await.expect("waiting for a lock neither panics nor is aborted")
+    }
+}
+
+/// Does what the environment and standard input say, and answers on standard output.
+pub fn run() -> ExitCode {
+    let env: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(key, _)| key.starts_with("CNI_"))
+        .collect();
+    if env.is_empty() {
+        about();
+    }
+    let mut stdin = Vec::new();
+    let (version, outcome) = match read_config(&mut stdin, &env) {
+        Ok(()) => (NetworkConfig::version_of(&stdin), in_runtime(&env, &stdin)),
+        Err(error) => (CniVersion::LATEST, Err(error)),
+    };
+    let (answer, code) = match outcome {
+        Ok(answer) => (answer, ExitCode::SUCCESS),
+        Err(error) => (Some(error.to_json(version)), ExitCode::FAILURE),
+    };
+    match answer.map(|answer| writeln!(io::stdout(), "{answer}")) {
+        Some(Err(error)) => {
+            eprintln!("volvox-cni: standard output: {error}");
+            ExitCode::FAILURE
+        }
+        _ => code,
+    }
+}
+
+/// Tells a person who starts it by hand what it is.
+fn about() {
+    let versions = CniVersion::ALL.map(CniVersion::as_str).join(", ");
+    eprintln!(
+        "volvox-cni {}: a CNI plugin, started by container runtimes; CNI {versions}",
+        env!("CARGO_PKG_VERSION")
+    );
+}
+
+fn read_config(stdin: &mut Vec<u8>, env: &BTreeMap<String, String>) -> Result<(), CniError> {
+    if !env.contains_key("CNI_COMMAND") {
+        return Ok(());
+    }
+    let failed = |why: String| CniError::new(ErrorCode::Io, "standard input cannot be read", why);
+    let length = io::stdin().take(CONFIG_LIMIT + 1).read_to_end(stdin);
+    match length {
+        Err(error) => Err(failed(error.to_string())),
+        Ok(length) if length as u64 > CONFIG_LIMIT => {
+            Err(failed(format!("the configuration is longer than {CONFIG_LIMIT} bytes")))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+fn in_runtime(env: &BTreeMap<String, String>, stdin: &[u8]) -> Result<Option<Value>, CniError> {
+    let failed = |error: io::Error| CniError::new(ErrorCode::Io, "the plugin cannot run", error);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(async {
+        let cancel = Cancel::on_signals().map_err(failed)?;
+        execute(env, stdin, cancel).await
+    })
+}
+
+/// Does one call; answers what goes to standard output.
+pub(super) async fn execute(
+    env: &BTreeMap<String, String>,
+    stdin: &[u8],
+    cancel: Cancel,
+) -> Result<Option<Value>, CniError> {
+    let invocation = Invocation::parse(env)?;
+    if invocation.command == Command::Version {
+        return Ok(Some(versions(NetworkConfig::version_of(stdin))));
+    }
+    let config = NetworkConfig::parse(stdin, invocation.command)?;
+    logging::start(&config);
+    let call = Call::new(invocation, config);
+    let outcome = carry_out(&call, cancel).await;
+    logging::tell(&call.invocation, &outcome);
+    outcome
+}
+
+async fn carry_out(call: &Call, mut cancel: Cancel) -> Result<Option<Value>, CniError> {
+    match call.invocation.command {
+        Command::Add => add_or_undo(call, &mut cancel).await.map(Some),
+        Command::Del => del(call).await.map(|()| None),
+        Command::Check => check(call).await.map(|()| None),
+        Command::Status => status(call).await.map(|()| None),
+        Command::Gc => gc(call).await.map(|()| None),
+        Command::Version => Ok(Some(versions(call.config.version))),
+    }
+}
+
+/// Adds; what a failure leaves is removed. An agent that is restarted meanwhile costs a new
+/// attempt, not the pod.
+async fn add_or_undo(call: &Call, cancel: &mut Cancel) -> Result<Value, CniError> {
+    let mut attempt = 1;
+    loop {
+        let mut undo = Undo::default();
+        let error = match add(call, &mut undo, cancel).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        undo.roll_back(call).await;
+        if !error.agent_lost || attempt == ADD_ATTEMPTS {
+            return Err(error);
+        }
+        tracing::warn!(attempt, %error, "trying again");
+        attempt += 1;
+    }
+}
+
+fn versions(version: CniVersion) -> Value {
+    json!({
+        "cniVersion": version.as_str(),
+        "supportedVersions": CniVersion::ALL.map(CniVersion::as_str),
+    })
+}

@@ -1,0 +1,9 @@
+//! The plugin against an agent that the test plays, in namespaces of the test's own.
+
+mod adding;
+mod asking;
+mod configuration;
+mod conflist;
+mod deleting;
+mod fake_agent;
+mod scene;

@@ -1,0 +1,115 @@
+//! What the agent is told: flags, environment, a directory of files, defaults.
+//!
+//! The command line wins over the environment (`VOLVOX_STATE_DIR`, then `CILIUM_STATE_DIR`), that
+//! over `--config-dir` (one file a flag, as a mounted ConfigMap has them), that over the default.
+//! Names and defaults are Cilium 1.19's where the thing exists there.
+
+mod check;
+mod duration;
+mod error;
+mod layers;
+mod map_sizes;
+mod options;
+mod range;
+mod rate_limit;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::ffi::OsString;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+
+pub use duration::{DurationError, format_duration, parse_duration};
+pub use error::ConfigError;
+pub use layers::Origin;
+pub use map_sizes::ConntrackSizes;
+pub use options::{Config, List};
+pub use range::{Range, RangeError};
+pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
+pub use values::{
+    AllowLocalhost, EnablePolicy, LogFormat, LogLevel, MonitorAggregation, RoutingMode,
+};
+
+/// A node agent whose restart nobody notices.
+#[derive(Debug, Parser)]
+#[command(name = "volvox-agent", version, max_term_width = 100, args_override_self = true)]
+struct CommandLine {
+    /// What to do
+    #[arg(value_enum, default_value = "run")]
+    verb: Verb,
+    #[command(flatten)]
+    config: Config,
+}
+
+/// What the program is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verb {
+    /// Serve as the node's agent
+    Run,
+    /// Remove all that the agent made on this node, and say what
+    Uninstall,
+}
+
+/// What the agent was told, and what it should say about that.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What to do.
+    pub verb: Verb,
+    /// All settings.
+    pub config: Config,
+    /// To be logged: keys of the directory that no setting has, settings that do not all apply.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the command line, the environment and the directory that they name.
+///
+/// `arguments` begin with the program's name.
+pub fn load(
+    arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Loaded, ConfigError> {
+    let command = command();
+    let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let own = command.clone().try_get_matches_from(&arguments)?;
+    let from_environment = layers::environment(&command, environment)?;
+    let config_dir = layers::config_dir(&own, &from_environment);
+    let (mut lower, warnings) = layers::directory(&command, config_dir.as_deref())?;
+    lower.extend(from_environment);
+
+    let program = arguments.len().min(1);
+    arguments.splice(program..program, lower.iter().map(layers::Setting::argument));
+    let matches = command
+        .clone()
+        .try_get_matches_from(&arguments)
+        .map_err(|error| layers::blame(&command, &lower, error))?;
+    let line = CommandLine::from_arg_matches(&matches)?;
+    let origins = layers::Origins::new(&own, &lower);
+    let mut loaded = Loaded { verb: line.verb, config: line.config, warnings };
+    loaded.warnings.extend(check::check(&loaded.config, &origins)?);
+    Ok(loaded)
+}
+
+/// The flags, with switches as Go programs take them: `--debug` and `--debug=false`.
+fn command() -> clap::Command {
+    let switch = clap::builder::ValueParser::bool().type_id();
+    CommandLine::command().mut_args(|arg| {
+        if arg.get_value_parser().type_id() != switch || !arg.get_action().takes_values() {
+            return arg;
+        }
+        arg.num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .value_parser(values::parse_switch)
+            .hide_possible_values(true)
+    })
+}
+
+impl Config {
+    /// The settings that nothing was told about.
+    pub fn defaults() -> Self {
+        let command = Self::augment_args(clap::Command::new("volvox-agent"));
+        let matches = command.get_matches_from(["volvox-agent"]);
+        Self::from_arg_matches(&matches).expect("every flag has a default")
+    }
+}

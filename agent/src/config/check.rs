@@ -1,0 +1,85 @@
+use super::{Config, ConfigError, Origin, RoutingMode, layers::Origins};
+
+/// The least that every link must carry with IPv6, bytes.
+const IPV6_MTU_MIN: u32 = 1280;
+/// The least that a pod's link must carry with IPv4, bytes.
+const IPV4_MTU_MIN: u32 = 576;
+
+/// Refuses settings that exclude each other or that nothing here can do; returns warnings about
+/// those that have no effect.
+pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, ConfigError> {
+    let say = |flag: &str, value: &dyn std::fmt::Display| match origins.of(flag) {
+        Origin::CommandLine => format!("--{flag}={value}"),
+        origin => format!("--{flag}={value} ({origin})"),
+    };
+    let contradiction = |one, other, why| Err(ConfigError::Contradiction { one, other, why });
+    if config.routing_mode == RoutingMode::Tunnel {
+        return Err(ConfigError::Unsupported {
+            setting: say("routing-mode", &"tunnel"),
+            why: "there is no overlay yet; say native and route pods between nodes",
+        });
+    }
+    if !config.enable_ipv4 && !config.enable_ipv6 {
+        let (one, other) = (say("enable-ipv4", &false), say("enable-ipv6", &false));
+        return contradiction(one, other, "pods need addresses; enable one of the two");
+    }
+    if config.keep_config && !config.restore {
+        let (one, other) = (say("keep-config", &true), say("restore", &false));
+        return contradiction(
+            one,
+            other,
+            "what is not restored keeps nothing; drop one of the two",
+        );
+    }
+    if config.cluster_id != 0 && config.cluster_name == "default" {
+        let one = say("cluster-id", &config.cluster_id);
+        let other = say("cluster-name", &config.cluster_name);
+        return contradiction(one, other, "a numbered cluster needs a name of its own");
+    }
+    if config.run_dir == config.lib_dir {
+        let one = say("state-dir", &config.run_dir.display());
+        let other = say("lib-dir", &config.lib_dir.display());
+        return contradiction(one, other, "one is emptied at boot, the other is not: name two");
+    }
+    if let Some(metrics) = config.prometheus_serve_addr
+        && metrics.port() == config.agent_health_port
+        && metrics.port() != 0
+    {
+        let one = say("prometheus-serve-addr", &metrics);
+        let other = say("agent-health-port", &config.agent_health_port);
+        return contradiction(one, other, "one port serves one of them; choose another");
+    }
+    check_mtu(config, &say)?;
+    Ok(warnings(config, origins))
+}
+
+fn check_mtu(
+    config: &Config,
+    say: &impl Fn(&str, &dyn std::fmt::Display) -> String,
+) -> Result<(), ConfigError> {
+    let (least, family) = match config.enable_ipv6 {
+        true => (IPV6_MTU_MIN, "enable-ipv6"),
+        false => (IPV4_MTU_MIN, "enable-ipv4"),
+    };
+    if config.mtu == 0 || config.mtu >= least {
+        return Ok(());
+    }
+    Err(ConfigError::Contradiction {
+        one: say("mtu", &config.mtu),
+        other: say(family, &true),
+        why: "IPv6 needs 1280 bytes and IPv4 576; raise it, or say 0 for the node's own",
+    })
+}
+
+fn warnings(config: &Config, origins: &Origins) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (range, family, enabled) in [
+        ("ipv4-range", "enable-ipv4", config.enable_ipv4),
+        ("ipv6-range", "enable-ipv6", config.enable_ipv6),
+    ] {
+        if !enabled && origins.of(range) != Origin::Default {
+            warnings.push(format!("--{range} has no effect: --{family} is false"));
+        }
+    }
+    warnings
+}

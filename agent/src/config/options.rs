@@ -1,0 +1,232 @@
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{ArgAction, Args};
+use ipnet::{Ipv4Net, Ipv6Net};
+use serde::Serialize;
+
+use super::{
+    AllowLocalhost, EnablePolicy, LogFormat, LogLevel, MonitorAggregation, Range, RateLimits,
+    RoutingMode,
+    duration::{as_nanoseconds, parse_duration},
+    values::{parse_list, parse_listen_address, parse_ratio},
+};
+
+/// All settings. Serialised it has the names of Cilium's `daemonConfigurationMap`, durations in
+/// nanoseconds.
+#[derive(Clone, Debug, Args, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Config {
+    /// Directory for what is kept until the node boots again; endpoint records are in `state`
+    #[arg(
+        id = "state_dir",
+        long = "state-dir",
+        value_name = "DIR",
+        default_value = "/var/run/cilium"
+    )]
+    #[serde(rename = "RunDir")]
+    pub run_dir: PathBuf,
+
+    /// Directory for what outlives a boot of the node
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/cilium")]
+    pub lib_dir: PathBuf,
+
+    /// Unix socket on which the API is served
+    #[arg(long, value_name = "FILE", default_value = "/var/run/cilium/cilium.sock")]
+    pub socket_path: PathBuf,
+
+    /// Where the BPF file system is mounted
+    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf")]
+    #[serde(rename = "BPFRoot")]
+    pub bpf_root: PathBuf,
+
+    /// Where the version 2 control group hierarchy is mounted
+    #[arg(long, value_name = "DIR", default_value = "/run/cilium/cgroupv2")]
+    #[serde(rename = "CGroupRoot")]
+    pub cgroup_root: PathBuf,
+
+    /// Where the proc file system is mounted
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    #[serde(rename = "ProcFs")]
+    pub procfs: PathBuf,
+
+    /// Directory with a file for each setting, such as a mounted ConfigMap
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: Option<PathBuf>,
+
+    /// Directory of manifests (policies, Pods, Namespaces) that is watched; none if not given
+    #[arg(long, value_name = "DIR")]
+    #[serde(rename = "StaticCNPPath")]
+    pub static_cnp_path: Option<PathBuf>,
+
+    /// Whether pods have IPv4 addresses
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "EnableIPv4")]
+    pub enable_ipv4: bool,
+
+    /// Whether pods have IPv6 addresses
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "EnableIPv6")]
+    pub enable_ipv6: bool,
+
+    /// IPv4 prefix of this node's pods, or auto
+    #[arg(long, value_name = "PREFIX", default_value = "auto")]
+    #[serde(rename = "IPv4Range")]
+    pub ipv4_range: Range<Ipv4Net>,
+
+    /// IPv6 prefix of this node's pods, or auto
+    #[arg(long, value_name = "PREFIX", default_value = "auto")]
+    #[serde(rename = "IPv6Range")]
+    pub ipv6_range: Range<Ipv6Net>,
+
+    /// Maximum transmission unit of pods, bytes; 0 takes the node's
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_535))]
+    #[serde(rename = "MTU")]
+    pub mtu: u32,
+
+    /// How packets reach other nodes
+    #[arg(long, value_enum, ignore_case = true, default_value = "native")]
+    pub routing_mode: RoutingMode,
+
+    /// Whether endpoints found on disk and in the kernel are restored
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL", hide = true)]
+    #[serde(rename = "RestoreState")]
+    pub restore: bool,
+
+    /// Whether restored endpoints keep their own switches
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    pub keep_config: bool,
+
+    /// Messages that wait for one endpoint at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub endpoint_queue_size: u32,
+
+    /// How often endpoints are looked for whose interface is gone; 0 never
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration)]
+    #[serde(rename = "EndpointGCInterval", serialize_with = "as_nanoseconds")]
+    pub endpoint_gc_interval: Duration,
+
+    /// How often the programs of every endpoint are verified to be attached; 0 never
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[serde(rename = "EndpointBPFProgWatchdogInterval", serialize_with = "as_nanoseconds")]
+    pub endpoint_bpf_prog_watchdog_interval: Duration,
+
+    /// Time for other nodes to learn a changed identity before it is used
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    #[serde(serialize_with = "as_nanoseconds")]
+    pub identity_change_grace_period: Duration,
+
+    /// Prefixes of labels that make an identity; one with ! before it does not
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true, value_parser = parse_list)]
+    pub labels: List,
+
+    /// Which endpoints have their policy enforced
+    #[arg(long, value_enum, ignore_case = true, default_value = "default")]
+    pub enable_policy: EnablePolicy,
+
+    /// Whether the node always reaches its pods
+    #[arg(long, value_enum, ignore_case = true, default_value = "auto")]
+    pub allow_localhost: AllowLocalhost,
+
+    /// Name of the cluster
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub cluster_name: String,
+
+    /// Number of the cluster; other than 0 it wants a name of its own
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
+    #[serde(rename = "ClusterID")]
+    pub cluster_id: u32,
+
+    /// Whether packets of a pod must have its address as their source
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "EnableSourceIPVerification")]
+    pub enable_source_ip_verification: bool,
+
+    /// Whether drops are recorded
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "BPFEventsDropEnabled")]
+    pub bpf_events_drop_enabled: bool,
+
+    /// Whether verdicts of policies are recorded
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "BPFEventsPolicyVerdictEnabled")]
+    pub bpf_events_policy_verdict_enabled: bool,
+
+    /// Whether packets are recorded on their way
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "BPFEventsTraceEnabled")]
+    pub bpf_events_trace_enabled: bool,
+
+    /// How much the records of packets are thinned out
+    #[arg(long, value_enum, ignore_case = true, default_value = "none")]
+    pub monitor_aggregation: MonitorAggregation,
+
+    /// Time between collections of expired connections; 0 adapts it to what is found
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    #[serde(rename = "ConntrackGCInterval", serialize_with = "as_nanoseconds")]
+    pub conntrack_gc_interval: Duration,
+
+    /// Rows of each map of TCP connections [default: by memory, at most 16777216]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1 << 10..=1 << 24))]
+    #[serde(rename = "CTMapEntriesGlobalTCP")]
+    pub bpf_ct_global_tcp_max: Option<u32>,
+
+    /// Rows of each map of other connections [default: by memory, at most 16777216]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1 << 10..=1 << 24))]
+    #[serde(rename = "CTMapEntriesGlobalAny")]
+    pub bpf_ct_global_any_max: Option<u32>,
+
+    /// Rows of each endpoint's policy map
+    #[arg(long, value_name = "NUMBER", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1 << 8..=1 << 16))]
+    #[serde(rename = "PolicyMapEntries")]
+    pub bpf_policy_map_max: u32,
+
+    /// Share of the memory that maps without a given size get; 0 gives them fixed sizes
+    #[arg(long, value_name = "RATIO", default_value_t = 0.0025, value_parser = parse_ratio)]
+    #[serde(rename = "BPFMapsDynamicSizeRatio")]
+    pub bpf_map_dynamic_size_ratio: f64,
+
+    /// Limits of the API: `endpoint-create=rate-limit:10/s,rate-burst:4`; none if empty
+    #[arg(long, value_name = "LIMITS", default_value = "", hide_default_value = true)]
+    #[serde(rename = "APIRateLimit")]
+    pub api_rate_limit: RateLimits,
+
+    /// Address for Prometheus, loopback only: `:9962`; not served if not given
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen_address)]
+    pub prometheus_serve_addr: Option<SocketAddr>,
+
+    /// Port for health checks on the loopback address; 0 is none
+    #[arg(long, value_name = "PORT", default_value_t = 9879)]
+    pub agent_health_port: u16,
+
+    /// Where the CNI configuration is written once the agent is ready; nowhere if not given
+    #[arg(long, value_name = "FILE")]
+    #[serde(rename = "WriteCNIConfigurationWhenReady")]
+    pub write_cni_conf_when_ready: Option<PathBuf>,
+
+    /// Where the CNI plugin logs to; written into the CNI configuration
+    #[arg(long, value_name = "FILE", default_value = "/var/run/cilium/cilium-cni.log")]
+    #[serde(rename = "CNILogFile")]
+    pub cni_log_file: PathBuf,
+
+    /// Log more; as --log-level=debug
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    pub debug: bool,
+
+    /// What is logged
+    #[arg(long, value_enum, ignore_case = true, default_value = "info")]
+    pub log_level: LogLevel,
+
+    /// How it is logged
+    #[arg(long, value_enum, ignore_case = true, default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// A list in one value: so named, because the derived parser would take a `Vec` as many values.
+pub type List = Vec<String>;
+
+impl Config {
+    /// What is logged, `--debug` considered.
+    pub fn effective_log_level(&self) -> LogLevel {
+        if self.debug { self.log_level.max(LogLevel::Debug) } else { self.log_level }
+    }
+}

@@ -1,0 +1,197 @@
+use std::{collections::BTreeMap, ffi::OsString, fs, os::unix::fs::symlink, time::Duration};
+
+use tempfile::TempDir;
+
+use super::*;
+
+type Environment<'a> = &'a [(&'a str, &'a str)];
+
+fn load_with(arguments: &[&str], environment: Environment<'_>) -> Result<Loaded, ConfigError> {
+    let environment: BTreeMap<_, _> = environment.iter().copied().collect();
+    let arguments = [&["volvox-agent"], arguments].concat();
+    load(arguments, |name| environment.get(name).map(OsString::from))
+}
+
+fn settings(arguments: &[&str]) -> Config {
+    load_with(arguments, &[]).unwrap().config
+}
+
+fn refusal(arguments: &[&str]) -> String {
+    load_with(arguments, &[]).unwrap_err().to_string()
+}
+
+/// A directory of settings as a kubelet mounts a ConfigMap.
+fn config_map(files: &[(&str, &str)]) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("..2024_01")).unwrap();
+    symlink("..2024_01", dir.path().join("..data")).unwrap();
+    for (name, value) in files {
+        fs::write(dir.path().join("..2024_01").join(name), value).unwrap();
+        symlink(format!("..data/{name}"), dir.path().join(name)).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn the_flags_are_well_formed() {
+    command().debug_assert();
+    let help = command().render_long_help().to_string();
+    assert!(help.contains("--state-dir <DIR>"), "{help}");
+    assert!(!help.contains("--restore"), "it is hidden");
+}
+
+#[test]
+fn defaults_are_those_of_the_original() {
+    let config = settings(&[]);
+    assert_eq!(config.run_dir.to_str(), Some("/var/run/cilium"));
+    assert_eq!(config.bpf_root.to_str(), Some("/sys/fs/bpf"));
+    assert_eq!((config.enable_ipv4, config.enable_ipv6, config.restore), (true, true, true));
+    assert_eq!((config.endpoint_queue_size, config.agent_health_port), (25, 9879));
+    assert_eq!(config.endpoint_gc_interval, Duration::from_secs(300));
+    assert_eq!((config.ipv4_range, config.routing_mode), (Range::Auto, RoutingMode::Native));
+    assert_eq!((config.static_cnp_path, config.prometheus_serve_addr), (None, None));
+    assert_eq!((config.labels, config.api_rate_limit), (vec![], RateLimits::default()));
+    let shown = serde_json::to_value(Config::defaults()).unwrap();
+    assert_eq!(shown["RunDir"], "/var/run/cilium");
+    assert_eq!(shown["IdentityChangeGracePeriod"], 5_000_000_000_u64);
+    assert_eq!(shown["EnableIPv6"], true);
+    assert_eq!(shown["MonitorAggregation"], "None");
+}
+
+#[test]
+fn the_stronger_word_counts() {
+    let dir = config_map(&[("mtu", "1401\n"), ("cluster-name", "a"), ("cluster-id", "1")]);
+    let flag = format!("--config-dir={}", dir.path().display());
+    let environment: Environment<'_> = &[
+        ("CILIUM_CLUSTER_NAME", "b"),
+        ("CILIUM_CLUSTER_ID", "2"),
+        ("VOLVOX_CLUSTER_ID", "3"),
+        ("CILIUM_LOG_LEVEL", ""),
+    ];
+    let config = load_with(&[&flag, "--cluster-id=4"], environment).unwrap().config;
+    assert_eq!((config.mtu, config.cluster_name.as_str(), config.cluster_id), (1401, "b", 4));
+    let config = load_with(&[&flag], environment).unwrap().config;
+    assert_eq!((config.cluster_id, config.log_level), (3, LogLevel::Info));
+}
+
+#[test]
+fn the_environment_may_name_the_directory() {
+    let dir = config_map(&[("mtu", "1402")]);
+    let path = dir.path().to_str().unwrap();
+    let loaded = load_with(&[], &[("CILIUM_CONFIG_DIR", path)]).unwrap();
+    assert_eq!((loaded.config.mtu, loaded.config.config_dir.as_deref()), (1402, Some(dir.path())));
+}
+
+#[test]
+fn switches_and_values_are_read_as_go_programs_do() {
+    let config = settings(&["--debug", "--enable-ipv6=f", "--endpoint-gc-interval", "1m30s"]);
+    assert_eq!((config.debug, config.enable_ipv6), (true, false));
+    assert_eq!(config.effective_log_level(), LogLevel::Debug);
+    assert_eq!(config.endpoint_gc_interval, Duration::from_secs(90));
+    assert_eq!(settings(&["--labels", "k8s:app !k8s:b,c"]).labels, ["k8s:app", "!k8s:b", "c"]);
+    assert_eq!(settings(&["--mtu=1400", "--mtu=1500"]).mtu, 1500);
+    let address = settings(&["--prometheus-serve-addr=:9962"]).prometheus_serve_addr;
+    assert_eq!(address.unwrap().to_string(), "127.0.0.1:9962");
+}
+
+#[test]
+fn the_verb_stands_anywhere() {
+    for arguments in [["uninstall", "--bpf-root=/b"], ["--bpf-root=/b", "uninstall"]] {
+        let loaded = load_with(&arguments, &[]).unwrap();
+        assert_eq!(loaded.verb, Verb::Uninstall);
+        assert_eq!(loaded.config.bpf_root.to_str(), Some("/b"));
+    }
+    assert_eq!(load_with(&[], &[]).unwrap().verb, Verb::Run);
+}
+
+#[test]
+fn an_unknown_flag_is_refused_by_name_with_a_suggestion() {
+    let text = refusal(&["--bpf-rot=/b"]);
+    assert!(text.contains("'--bpf-rot'") && text.contains("'--bpf-root'"), "{text}");
+    let text = refusal(&["--kvstore=etcd"]);
+    assert!(text.contains("'--kvstore'"), "{text}");
+    let text = refusal(&["start"]);
+    assert!(text.contains("'start'"), "{text}");
+}
+
+#[test]
+fn an_unknown_key_of_a_directory_is_a_warning() {
+    let dir = config_map(&[("kvstore", "etcd"), ("tofqdns-min-ttl", "0"), ("labels", "")]);
+    let loaded = load_with(&["--config-dir", dir.path().to_str().unwrap()], &[]).unwrap();
+    assert_eq!(loaded.warnings.len(), 1);
+    assert!(loaded.warnings[0].ends_with("ignored: kvstore, tofqdns-min-ttl"));
+}
+
+#[test]
+fn a_wrong_value_is_blamed_on_where_it_stands() {
+    let dir = config_map(&[("enable-policy", "sometimes"), ("mtu", "1500")]);
+    let flag = format!("--config-dir={}", dir.path().display());
+    let text = refusal(&[&flag]);
+    assert!(text.contains("/enable-policy says enable-policy=\"sometimes\""), "{text}");
+    assert!(text.contains("possible values: default, always, never"), "{text}");
+    let error = load_with(&[], &[("CILIUM_IDENTITY_CHANGE_GRACE_PERIOD", "soon")]).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("environment variable CILIUM_IDENTITY_CHANGE"), "{text}");
+    assert!(text.contains("write it like 10m0s"), "{text}");
+    let text = refusal(&["--config-dir=/does/not/exist"]);
+    assert!(text.contains("/does/not/exist cannot be read: No such file"), "{text}");
+}
+
+#[test]
+fn wrong_values_on_the_command_line_name_flag_and_form() {
+    for (argument, words) in [
+        ("--enable-ipv4=maybe", "write true or false"),
+        ("--ipv4-range=10.0.0.0", "write auto, 10.1.0.0/16"),
+        ("--ipv6-range=fe80::/64", "which no pod can have"),
+        ("--mtu=70000", "70000 is not in 0..=65535"),
+        ("--endpoint-queue-size=0", "0 is not in 1..=65536"),
+        ("--bpf-map-dynamic-size-ratio=NaN", "a number from 0 to 1"),
+        ("--prometheus-serve-addr=0.0.0.0:9962", "write :9962"),
+        ("--api-rate-limit=endpoint-make=rate-limit:1/s", "no call that can be limited"),
+        ("--conntrack-gc-interval=-5s", "it is negative"),
+    ] {
+        let text = refusal(&[argument]);
+        let flag = argument.split('=').next().unwrap();
+        assert!(text.contains(flag) && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn contradictions_name_both_and_where_they_were_said() {
+    for (arguments, one, other) in [
+        (
+            ["--enable-ipv4=false", "--enable-ipv6=false"],
+            "--enable-ipv4=false",
+            "--enable-ipv6=false",
+        ),
+        (["--keep-config", "--restore=false"], "--keep-config=true", "--restore=false"),
+        (["--cluster-id=3", "--mtu=0"], "--cluster-id=3", "--cluster-name=default (the default)"),
+        (["--state-dir=/a", "--lib-dir=/a"], "--state-dir=/a", "--lib-dir=/a"),
+        (["--mtu=1000", "--enable-ipv6"], "--mtu=1000", "--enable-ipv6=true"),
+        (
+            ["--prometheus-serve-addr=:99", "--agent-health-port=99"],
+            "--prometheus-serve-addr=127.0.0.1:99",
+            "--agent-health-port=99",
+        ),
+    ] {
+        let text = refusal(&arguments);
+        assert!(text.starts_with(&format!("{one} contradicts {other}: ")), "{text}");
+    }
+    let error = load_with(&["--enable-ipv6=false"], &[("VOLVOX_ENABLE_IPV4", "false")]);
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.contains("--enable-ipv4=false (environment variable VOLVOX_ENABLE_IPV4)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_done_yet_is_refused_and_what_has_no_effect_is_told() {
+    let text = refusal(&["--routing-mode=tunnel"]);
+    assert!(
+        text.starts_with("--routing-mode=tunnel is not possible: there is no overlay"),
+        "{text}"
+    );
+    let loaded = load_with(&["--enable-ipv6=false", "--ipv6-range=fd11::/96"], &[]).unwrap();
+    assert_eq!(loaded.warnings, ["--ipv6-range has no effect: --enable-ipv6 is false"]);
+}

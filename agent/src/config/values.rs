@@ -1,0 +1,123 @@
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::options::List;
+
+/// How packets reach other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RoutingMode {
+    /// By the node's routes
+    Native,
+    /// Through an overlay; not yet
+    Tunnel,
+}
+
+/// Which endpoints have their policy enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EnablePolicy {
+    /// Those that a policy selects
+    Default,
+    /// All
+    Always,
+    /// None
+    Never,
+}
+
+/// Whether the node always reaches its pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AllowLocalhost {
+    /// As always, so that probes of the kubelet arrive
+    Auto,
+    /// Whatever the policies say
+    Always,
+    /// As the policies say
+    Policy,
+}
+
+/// How much the records of packets are thinned out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+pub enum MonitorAggregation {
+    /// Not at all
+    #[value(alias = "disabled")]
+    None,
+    /// No records of packets that arrive
+    #[value(alias = "lowest")]
+    Low,
+    /// One for each connection, new flags or 5 s
+    Medium,
+    /// As medium
+    #[value(alias = "max")]
+    Maximum,
+}
+
+/// What is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// What failed and needs somebody
+    Error,
+    /// What is odd as well
+    Warn,
+    /// What happens as well
+    Info,
+    /// What a developer wants to know as well
+    Debug,
+    /// Everything
+    Trace,
+}
+
+/// How it is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// For programs: one object a line
+    Json,
+}
+
+/// Reads a switch as Go does.
+pub(super) fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
+}
+
+/// Reads a list of words, with spaces or commas between.
+#[allow(clippy::unnecessary_wraps, reason = "a parser of flags returns a result")]
+pub(super) fn parse_list(text: &str) -> Result<List, String> {
+    Ok(text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect())
+}
+
+/// Reads a share of something, 0 to 1.
+pub(super) fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "a number from 0 to 1 is wanted".to_owned())
+}
+
+/// Reads an address to listen on; `:PORT` is on loopback, other addresses are refused.
+pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.strip_prefix(':').or_else(|| text.strip_prefix("localhost:")) {
+        Some(port) => {
+            port.parse().ok().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
+        }
+        None => text.parse().ok(),
+    };
+    let address = address.ok_or("write it like 127.0.0.1:9962 or :9962")?;
+    if !address.ip().is_loopback() {
+        return Err(format!(
+            "{} can be reached from elsewhere, which is not allowed without encryption, and that \
+             does not exist yet: write :{}",
+            address.ip(),
+            address.port()
+        ));
+    }
+    Ok(address)
+}

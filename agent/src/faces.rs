@@ -1,0 +1,114 @@
+//! What the agent shows: REST on a unix socket, metrics and health on loopback.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use anyhow::Context;
+use rustix::system::uname;
+use serde_json::Value;
+
+use crate::{
+    api::{
+        Api, Facts, Limiter, RuntimeOptions, Server, Socket, bind, health_router, inode,
+        metrics_router, router, unbind,
+    },
+    boot::NodeNumbers,
+    config::{Config, EnablePolicy},
+    gateway::Gateway,
+    ports::kernel::Datapath,
+    settings,
+};
+
+/// Maximum transmission unit of pods where nothing says otherwise, bytes.
+const MTU: u32 = 1500;
+
+/// Everything that is being served. Ends when it is dropped.
+pub struct Faces {
+    server: Option<Server>,
+    socket: PathBuf,
+    inode: u64,
+}
+
+impl Faces {
+    /// Begins to serve, on threads of their own.
+    pub fn show(
+        config: &Config,
+        node: &NodeNumbers,
+        datapath: &Datapath,
+        gateway: Gateway,
+    ) -> anyhow::Result<Self> {
+        let facts = facts(config, node)?;
+        let api = Api {
+            gateway,
+            options: Arc::new(RuntimeOptions::new(facts.options.clone())),
+            facts: Arc::new(facts),
+            limiter: Arc::new(Limiter::new(&config.api_rate_limit)),
+            writes: datapath.writes().clone(),
+        };
+        let listener = bind(&config.socket_path)?;
+        let inode = inode(&config.socket_path);
+        let mut sockets = vec![(Socket::Unix(listener), router(api.clone()))];
+        if config.agent_health_port > 0 {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.agent_health_port));
+            let socket = listen(address, "--agent-health-port");
+            sockets.extend(socket.map(|socket| (socket, health_router(api.clone()))));
+        }
+        if let Some(address) = config.prometheus_serve_addr {
+            let socket = listen(address, "--prometheus-serve-addr");
+            sockets.extend(socket.map(|socket| (socket, metrics_router(api))));
+        }
+        let server = Server::start(sockets).context("start the thread of the API")?;
+        Ok(Self { server: Some(server), socket: config.socket_path.clone(), inode })
+    }
+}
+
+/// Listens on TCP. Who cannot be asked how it is still does its work: a failure is no reason to
+/// end.
+fn listen(address: SocketAddr, flag: &str) -> Option<Socket> {
+    let listener = TcpListener::bind(address)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    match listener {
+        Ok(listener) => Some(Socket::Tcp(listener)),
+        Err(error) => {
+            tracing::error!(%address, %error, "not listening; choose another {flag}");
+            None
+        }
+    }
+}
+
+impl Drop for Faces {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop();
+        }
+        unbind(&self.socket, self.inode);
+    }
+}
+
+fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
+    let settings = serde_json::to_value(config).context("settings as JSON")?;
+    Ok(Facts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        node_name: uname().nodename().to_string_lossy().into_owned(),
+        ipv4_range: node.ipv4_range,
+        ipv6_range: node.ipv6_range,
+        mtu: if config.mtu == 0 { MTU } else { config.mtu },
+        ipam_mode: "cluster-pool".to_owned(),
+        policy_enforcement: match config.enable_policy {
+            EnablePolicy::Default => "default",
+            EnablePolicy::Always => "always",
+            EnablePolicy::Never => "never",
+        }
+        .to_owned(),
+        options: settings::options(config),
+        bpf_root: config.bpf_root.clone(),
+        socket_path: config.socket_path.clone(),
+        settings: match settings {
+            Value::Object(map) => map,
+            _ => Default::default(),
+        },
+    })
+}

@@ -1,0 +1,19 @@
+//! The outside world of the node agent.
+
+pub mod api;
+pub mod boot;
+pub mod client;
+pub mod cni;
+pub mod config;
+pub mod delete_queue;
+pub mod faces;
+pub mod gateway;
+pub mod life;
+pub mod logging;
+pub mod netns;
+pub mod ports;
+pub mod rest_client;
+pub mod rest_model;
+pub mod settings;
+pub mod uninstall;
+pub mod watchdog;

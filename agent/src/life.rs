@@ -1,0 +1,211 @@
+//! A life of the agent: the actors' thread, from the first message to the signal that ends it.
+
+use std::{future::pending, rc::Rc, thread, time::Duration};
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use volvox_actors::{
+    colony::{Colony, Inheritance, Ports},
+    endpoints::{EndpointsMsg, Target},
+    host::{ActixDriver, Host, NoRecorder},
+    policy::PolicyMsg,
+    restore::{RestoreInput, RestoreMsg},
+    workloads::{Manifest, WorkloadsMsg},
+};
+
+use crate::{
+    boot::Boot,
+    cni::Conflist,
+    config::Config,
+    delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
+    faces::Faces,
+    gateway::gateway,
+    ports::{
+        DiskPort, SystemClock,
+        kernel::KernelPort,
+        manifests::{Manifests, Watch},
+    },
+    settings, watchdog,
+};
+
+/// How long restoring may keep new endpoints waiting.
+const OPEN_PATIENCE: Duration = Duration::from_secs(600);
+/// How long one deletion of the queue may take.
+const DELETE_PATIENCE: Duration = Duration::from_secs(60);
+/// How long what is being written may take once a signal ended this life.
+const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Lives until SIGTERM or SIGINT. The datapath goes on without the agent.
+pub fn live(config: Config, boot: Boot) -> anyhow::Result<()> {
+    // Before anybody is answered: a plugin that finds nobody must not write to a queue that is
+    // being read.
+    let queue = DeleteQueue::at(config.run_dir.join(delete_queue::DIRECTORY));
+    // Where its lock cannot be had, plugins cannot write either, or are writing yet: the next start
+    // reads what they wrote.
+    let queue = queue
+        .hold(LOCK_PATIENCE)
+        .inspect_err(
+            |error| tracing::error!(%error, "queue of deletions is left for the next start"),
+        )
+        .ok();
+    actix::System::new().block_on(begin(config, boot, queue))
+}
+
+async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyhow::Result<()> {
+    let disk = Rc::new(DiskPort::start(&boot.directories.steps)?);
+    let kernel = Rc::new(KernelPort::start(&boot.datapath)?);
+    let ports = Ports { kernel, disk: Rc::clone(&disk) as _ };
+    let driver = Rc::new(ActixDriver::default());
+    let host = Host::new(Rc::new(SystemClock), driver, Box::new(NoRecorder));
+    watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
+    let inheritance = Inheritance {
+        identities: boot.identities.value.take().unwrap_or_default(),
+        identities_generation: boot.identities.generation,
+        kernel: boot.kernel,
+    };
+    let colony = Colony::spawn(&host, &ports, settings::colony(&config, &boot.node)?, &inheritance);
+
+    let (gateway, errands) = gateway();
+    actix::spawn(errands.run(colony.clone()));
+    let faces = Faces::show(&config, &boot.node, &boot.datapath, gateway)?;
+
+    let (manifests, first) =
+        boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));
+    hand_out(&colony, first);
+    if let Some(manifests) = manifests {
+        actix::spawn(follow(colony.clone(), manifests));
+    }
+    let input = RestoreInput {
+        disk: boot.found,
+        kernel: inheritance.kernel,
+        identities: inheritance.identities,
+        router: boot.node.router,
+        options: settings::options(&config),
+        keep_options: config.keep_config,
+        enabled: config.restore,
+        phases: boot.phases,
+        problems: boot.problems,
+    };
+    actix::spawn(open(colony.clone(), input, queue, config));
+
+    let name = wait_for_signal().await?;
+    tracing::info!(signal = name, "agent ends; the datapath goes on");
+    drop(faces);
+    let writes = async {
+        while disk.unfinished() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    if tokio::time::timeout(LAST_WRITES_PATIENCE, writes).await.is_err() {
+        tracing::warn!("the state directory was still being written; the next start mends it");
+    }
+    Ok(())
+}
+
+/// Restores; then takes up what was to be deleted meanwhile, and lets new pods come.
+async fn open(colony: Colony, input: RestoreInput, queue: Option<Exclusive>, config: Config) {
+    let opened = colony.host.outside("start", || {
+        colony.host.ask(&colony.restore, OPEN_PATIENCE, "restored endpoints", |reply| {
+            RestoreMsg::Begin { input: Box::new(input), reply }
+        })
+    });
+    if let Err(error) = opened.await {
+        tracing::error!(%error, "restoring did not begin");
+    }
+    if let Some(queue) = queue {
+        delete_queued(&colony, &queue).await;
+    }
+    if let Some(path) = &config.write_cni_conf_when_ready {
+        install_cni(&config, path);
+    }
+    tracing::info!(socket = %config.socket_path.display(), "agent is ready for new pods");
+}
+
+async fn delete_queued(colony: &Colony, queue: &Exclusive) {
+    let (entries, bad) = match queue.read() {
+        Ok(read) => read,
+        Err(error) => return tracing::error!(%error, "queue of deletions cannot be read"),
+    };
+    for bad in bad {
+        tracing::warn!(file = %bad.path.display(), cause = bad.cause, "deletion set aside");
+    }
+    for entry in entries {
+        let target = match &entry.deletion {
+            Deletion::Container(id) => Ok(Target::ContainerId(id.clone())),
+            Deletion::Endpoint(id) => id.parse(),
+        };
+        let target = match target {
+            Ok(target) => target,
+            Err(error) => {
+                tracing::warn!(%error, "deletion names no endpoint");
+                continue;
+            }
+        };
+        let what = format!("queued deletion of {target}");
+        let answer = colony.host.outside(&what, || {
+            colony.host.ask(&colony.endpoints, DELETE_PATIENCE, what.as_str(), |reply| {
+                EndpointsMsg::Delete { target, reply }
+            })
+        });
+        match answer.await {
+            Ok(_) => {
+                if let Err(error) = queue.done(&entry) {
+                    tracing::warn!(%error, "deletion stays in the queue");
+                }
+            }
+            Err(error) => tracing::warn!(%error, what, "deletion stays in the queue"),
+        }
+    }
+}
+
+fn install_cni(config: &Config, path: &std::path::Path) {
+    let conflist = Conflist {
+        socket: config.socket_path.clone(),
+        delete_queue: config.run_dir.join(delete_queue::DIRECTORY),
+        debug: config.debug,
+        log_file: Some(config.cni_log_file.clone()),
+    };
+    let dir = path.parent().unwrap_or(path);
+    if let Err(error) = conflist.install(dir, false) {
+        tracing::error!(%error, "CNI configuration was not written");
+    }
+}
+
+/// Tells who keeps policies and pods what the directory of manifests says.
+fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
+    colony.host.outside("manifests", || {
+        let pods = manifests.clone();
+        if let Err(refused) = colony.workloads.tell(WorkloadsMsg::Manifests(pods)) {
+            tracing::error!(%refused, "pods of changed manifests are not known");
+        }
+        if let Err(refused) = colony.policy.tell(PolicyMsg::Manifests(manifests)) {
+            tracing::error!(%refused, "policies of changed manifests are not known");
+        }
+    });
+}
+
+async fn follow(colony: Colony, manifests: Manifests) {
+    match Watch::start(manifests) {
+        Ok(mut watch) => {
+            while let Some(changes) = watch.next().await {
+                hand_out(&colony, changes);
+            }
+        }
+        Err(error) => tracing::error!(%error, "manifests are read once and not again"),
+    }
+    pending().await
+}
+
+async fn wait_for_signal() -> anyhow::Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen to SIGINT")?;
+    tokio::select! {
+        _ = terminate.recv() => Ok("SIGTERM"),
+        _ = interrupt.recv() => Ok("SIGINT"),
+    }
+}
+
+/// Processors that builds may use.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,98 @@
+//! What the agent says of itself, on stderr: a line an event, for people or for programs.
+
+use std::io::{self, IsTerminal};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
+
+use crate::config::{LogFormat, LogLevel};
+
+/// Environment variable that overrides the level, a module at a time if wanted:
+/// `info,volvox_agent::ports=debug`.
+const FILTER_VARIABLE: &str = "VOLVOX_LOG";
+
+/// Begins to log. Called again, it changes nothing.
+pub fn start(level: LogLevel, format: LogFormat) {
+    let filter = EnvFilter::builder()
+        .with_default_directive(level_filter(level).into())
+        .with_env_var(FILTER_VARIABLE)
+        .from_env_lossy();
+    // Only a second call fails, and then the first one's format stays.
+    let _ = subscriber(filter, format, io::stderr().is_terminal(), io::stderr).try_init();
+}
+
+fn subscriber<W>(
+    filter: EnvFilter,
+    format: LogFormat,
+    colours: bool,
+    writer: W,
+) -> Box<dyn tracing::Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    match format {
+        LogFormat::Text => Box::new(builder.with_ansi(colours).with_target(false).finish()),
+        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+    }
+}
+
+fn level_filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::subscriber::with_default;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat) -> String {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let filter = EnvFilter::default().add_directive(LevelFilter::INFO.into());
+        let subscriber = subscriber(filter, format, false, move || writer.clone());
+        with_default(subscriber, || {
+            tracing::info!(endpoint = 7, "endpoint is ready");
+            tracing::debug!("too fine");
+        });
+        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn text_is_one_line_an_event() {
+        let text = logged(LogFormat::Text);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.trim_end().ends_with("INFO endpoint is ready endpoint=7"), "{text}");
+    }
+
+    #[test]
+    fn json_is_one_object_an_event() {
+        let value: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json)).unwrap();
+        assert_eq!(value["level"], "INFO");
+        assert_eq!(value["message"], "endpoint is ready");
+        assert_eq!(value["endpoint"], 7);
+    }
+}

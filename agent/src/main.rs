@@ -1,0 +1,42 @@
+//! `volvox-agent`: the node agent.
+
+use std::{env, process::ExitCode};
+
+use volvox_agent::{
+    boot::Boot,
+    config::{self, ConfigError, Verb},
+    life, logging, uninstall,
+};
+
+/// Exit status of a wrong flag, as clap has it.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let loaded = match config::load(env::args_os(), |name| env::var_os(name)) {
+        Ok(loaded) => loaded,
+        // Help is no error; the text and the status are clap's.
+        Err(ConfigError::CommandLine(error)) => error.exit(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let config = loaded.config;
+    logging::start(config.effective_log_level(), config.log_format);
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    // The order of a start: what is on disk and in the kernel is read; the actors come to life;
+    // each restored endpoint is told to regenerate; whoever asks is answered meanwhile.
+    let ended = match loaded.verb {
+        Verb::Uninstall => uninstall::run(&config),
+        Verb::Run => Boot::read(&config).and_then(|boot| life::live(config, boot)),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

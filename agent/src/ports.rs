@@ -1,0 +1,13 @@
+//! What the actors ask of the world, done for real.
+
+mod clock;
+mod disk;
+pub mod kernel;
+pub mod manifests;
+pub mod netlink;
+pub mod sysctl;
+mod workers;
+
+pub use clock::SystemClock;
+pub use disk::{Directories, DirectoriesError, DiskFiles, DiskPort, Steps, hold_bpf};
+pub use workers::{Workers, WorkersError};

@@ -1,0 +1,83 @@
+use std::net::IpAddr;
+
+use rustix::time::{ClockId, clock_gettime};
+use volvox_actors::ports::KernelError;
+use volvox_bpf_progs::layouts::{Ct4Key, Ct6Key, CtRow};
+
+use super::{
+    maps::Maps,
+    table::{Plain, Table},
+};
+
+/// What a sweep through connection tracking did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Swept {
+    /// Rows looked at.
+    pub(super) seen: u64,
+    /// Rows removed.
+    pub(super) deleted: u64,
+}
+
+/// Removes connections whose lifetime is over, by the clock that programs read.
+pub(super) fn collect(maps: &Maps) -> Result<Swept, KernelError> {
+    let now = u32::try_from(clock_gettime(ClockId::Monotonic).tv_sec).unwrap_or(u32::MAX);
+    let mut swept = Swept::default();
+    for table in &maps.ct4 {
+        sweep(table, &mut swept, |_, row| row.lifetime < now)?;
+    }
+    for table in &maps.ct6 {
+        sweep(table, &mut swept, |_, row| row.lifetime < now)?;
+    }
+    Ok(swept)
+}
+
+/// Forgets every connection from and to any of these addresses, in one sweep.
+pub(super) fn scrub(maps: &Maps, addresses: &[IpAddr]) -> Result<Swept, KernelError> {
+    let mut ipv4 = Vec::new();
+    let mut ipv6 = Vec::new();
+    for address in addresses {
+        match address {
+            IpAddr::V4(address) => ipv4.push(address.octets()),
+            IpAddr::V6(address) => ipv6.push(address.octets()),
+        }
+    }
+    ipv4.sort_unstable();
+    ipv6.sort_unstable();
+    let mut swept = Swept::default();
+    let touches4 = |key: &Ct4Key| {
+        [key.daddr, key.saddr].iter().any(|address| ipv4.binary_search(address).is_ok())
+    };
+    let touches6 = |key: &Ct6Key| {
+        [key.daddr, key.saddr].iter().any(|address| ipv6.binary_search(address).is_ok())
+    };
+    if !ipv4.is_empty() {
+        for table in &maps.ct4 {
+            sweep(table, &mut swept, |key, _| touches4(key))?;
+        }
+    }
+    if !ipv6.is_empty() {
+        for table in &maps.ct6 {
+            sweep(table, &mut swept, |key, _| touches6(key))?;
+        }
+    }
+    Ok(swept)
+}
+
+/// Removes the rows that are doomed, batch by batch, right after they were read.
+fn sweep<K: Plain>(
+    table: &Table<K, CtRow>,
+    swept: &mut Swept,
+    doomed: impl Fn(&K, &CtRow) -> bool,
+) -> Result<(), KernelError> {
+    table.for_each_batch(|rows| {
+        let mut keys = Vec::new();
+        for (key, row) in rows {
+            swept.seen += 1;
+            if doomed(&key, &row) {
+                keys.push(key);
+            }
+        }
+        swept.deleted += table.delete_all(&keys)? as u64;
+        Ok(())
+    })
+}

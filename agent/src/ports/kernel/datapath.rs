@@ -1,0 +1,156 @@
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, RwLock},
+};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use volvox_actors::{
+    model::{Addresses, Mac},
+    ports::{KernelError, KernelSnapshot},
+};
+use volvox_bpf_progs::{Features, layouts::NodeRow};
+
+use super::{
+    error::{DatapathError, refused},
+    generation::{Build, Generation, Generations, maps_in_use},
+    maps::{MapSizes, Maps, policy_spec},
+    pins::Pins,
+    policies::{Built, Policies},
+    snapshot,
+    switch::switch,
+    sys::{TCX_INGRESS, tcx_programs},
+    writes::Writes,
+};
+
+/// Number of the loopback interface, in every network namespace.
+const LOOPBACK: u32 = 1;
+
+/// Where the datapath is, and what it is to be like.
+#[derive(Clone, Debug)]
+pub struct DatapathConfig {
+    /// A BPF file system, or a directory on one: `--bpf-root`.
+    pub bpf_root: PathBuf,
+    /// What the programs are loaded with.
+    pub features: Features,
+    /// Rows that the maps have room for.
+    pub sizes: MapSizes,
+}
+
+/// The maps and programs of this node, open.
+///
+/// Opening it a second time writes nothing: when the pinned programs are the ones wanted, none is
+/// parsed, loaded or attached.
+pub struct Datapath {
+    pub(super) pins: Pins,
+    pub(super) maps: Maps,
+    pub(super) writes: Writes,
+    sizes: MapSizes,
+    build: Build,
+    generation: RwLock<Arc<Generation>>,
+    built: Built,
+}
+
+impl Datapath {
+    /// Opens all maps, and makes those that are not there; loads the programs unless they are
+    /// pinned already, and has every endpoint that ran others run them.
+    pub fn open(config: &DatapathConfig) -> Result<Self, DatapathError> {
+        let pins = Pins::prepare(&config.bpf_root)?;
+        probe()?;
+        raise_file_limit();
+        pins.sweep()?;
+        let writes = Writes::default();
+        let maps = Maps::open(&pins, config.sizes, &writes, || maps_in_use(&pins))?;
+        let build = Build::of(config.features);
+        let generation = Generations { pins: &pins, maps: &maps, build }
+            .open(|generation| switch(&pins, &maps, &writes, generation))?;
+        let generation = RwLock::new(generation);
+        let sizes = config.sizes;
+        Ok(Self { pins, maps, writes, sizes, build, generation, built: Built::default() })
+    }
+
+    /// How much was written to the kernel so far.
+    pub fn writes(&self) -> &Writes {
+        &self.writes
+    }
+
+    /// Tells the programs which gateway the endpoints see, unless they know already.
+    pub fn set_router(&self, addresses: Addresses, mac: Mac) -> Result<(), KernelError> {
+        let row = self.maps.node.get(&0)?.unwrap_or_default();
+        let wanted = NodeRow {
+            router_ipv4: addresses.ipv4.map_or([0; 4], |address| address.octets()),
+            router_ipv6: addresses.ipv6.map_or([0; 16], |address| address.octets()),
+            router_mac: mac.0,
+            ..row
+        };
+        if wanted == row { Ok(()) } else { self.maps.node.put(&0, &wanted) }
+    }
+
+    /// Reads all that restoring compares with.
+    pub fn snapshot(&self) -> Result<KernelSnapshot, KernelError> {
+        snapshot::read(&self.pins, &self.maps, &self.generation(), &self.writes)
+    }
+
+    /// Loads a fresh generation beside the current one and has every hook run it.
+    pub(super) fn load(&self) -> Result<(), KernelError> {
+        let generations = Generations { pins: &self.pins, maps: &self.maps, build: self.build };
+        let loaded = generations.load(|generation| {
+            // Known before the hooks are gone through: what is attached meanwhile is the new one.
+            *self.generation.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
+                Arc::clone(generation);
+            switch(&self.pins, &self.maps, &self.writes, generation)
+        });
+        loaded.map(drop).map_err(|error| match error {
+            DatapathError::Kernel(error) => error,
+            other => refused("load", "programs", &io::Error::other(other)),
+        })
+    }
+
+    /// The programs that hooks are to run.
+    pub(super) fn generation(&self) -> Arc<Generation> {
+        Arc::clone(&self.generation.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Endpoints' policy maps.
+    pub(super) fn policies(&self) -> Policies<'_> {
+        let spec = policy_spec(self.sizes);
+        Policies {
+            pins: &self.pins,
+            maps: &self.maps,
+            spec,
+            built: &self.built,
+            writes: &self.writes,
+        }
+    }
+}
+
+/// Asks the kernel for what it must be able to do.
+fn probe() -> Result<(), DatapathError> {
+    match tcx_programs(LOOPBACK, TCX_INGRESS) {
+        Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => Err(DatapathError::Feature {
+            feature: "TCX links",
+            cause,
+            remedy: "run Linux 6.6 or newer, with CONFIG_BPF_SYSCALL and CONFIG_NET_XGRESS",
+        }),
+        Err(cause) if cause.raw_os_error() == Some(libc::ENOSYS) => Err(DatapathError::Feature {
+            feature: "BPF",
+            cause,
+            remedy: "run Linux 6.6 or newer, with CONFIG_BPF_SYSCALL, and let seccomp allow bpf(2)",
+        }),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            Err(refused("use", "bpf(2)", &error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A mass change holds a descriptor for each policy map under way.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "the limit of open files stays as it is");
+        }
+    }
+}

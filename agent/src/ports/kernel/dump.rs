@@ -1,0 +1,223 @@
+use std::{
+    collections::BTreeMap,
+    mem::size_of,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::Path,
+};
+
+use ipnet::IpNet;
+use serde::Serialize;
+use volvox_actors::{
+    model::{EndpointId, IdentityId, PolicyRows},
+    ports::{ConfigRow, EndpointRow, IpcacheRow, LxcRow},
+};
+use volvox_bpf_progs::layouts::{
+    self as raw, Ct4Key, Ct6Key, CtRow, MetricsKey, MetricsRow, TupleFlags,
+};
+use zerocopy::FromBytes;
+
+use super::{
+    error::{DatapathError, refused},
+    pins::{Pins, bpffs},
+    policies,
+    rows::{config_from_raw, endpoint_from_raw, ipcache_from_raw, ipcache_prefix, lxc_from_raw},
+    sys::Map,
+    table::{Plain, Table, scan},
+};
+
+/// Reads pinned maps; works without an agent.
+#[derive(Clone, Debug)]
+pub struct Dump {
+    pins: Pins,
+}
+
+/// One side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Peer {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port; for ICMP echo the identifier at the side that asked, else 0.
+    pub port: u16,
+}
+
+/// A row of connection tracking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Connection {
+    /// Who opened it.
+    pub from: Peer,
+    /// To whom.
+    pub to: Peer,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// `out` as the opener's endpoint sees it, `in` as the other one does, or `service`.
+    pub direction: &'static str,
+    /// Identity of who opened it.
+    pub identity: IdentityId,
+    /// Second of the monotonic clock after which the row may be removed.
+    pub lifetime: u32,
+    /// Bits of [`raw::CtFlags`].
+    pub flags: u16,
+    /// TCP flags that the opener's side sent.
+    pub tx_flags: u8,
+    /// TCP flags that came back.
+    pub rx_flags: u8,
+}
+
+impl Dump {
+    /// Of the maps below this `--bpf-root`.
+    pub fn at(bpf_root: &Path) -> Self {
+        Self { pins: Pins::at(bpf_root) }
+    }
+
+    fn map(&self, name: &str) -> Result<Map, DatapathError> {
+        let path = self.pins.map(name);
+        Map::pinned(&path).map_err(|cause| bpffs("open", path, cause))
+    }
+
+    fn table<K: Plain, V: Plain>(&self, name: &str) -> Result<Table<K, V>, DatapathError> {
+        let map = self.map(name)?;
+        let (key, value) = (size_of::<K>(), size_of::<V>());
+        if (map.key_bytes(), map.value_bytes()) != (key, value) {
+            let sizes = |key, value| format!("key {key} bytes, value {value} bytes");
+            return Err(DatapathError::Layout {
+                name: name.to_owned(),
+                path: self.pins.map(name),
+                found: sizes(map.key_bytes(), map.value_bytes()),
+                wanted: sizes(key, value),
+            });
+        }
+        Ok(Table::new(map, name, Default::default()))
+    }
+
+    /// `cilium_lxc`.
+    pub fn lxc(&self) -> Result<BTreeMap<IpAddr, LxcRow>, DatapathError> {
+        let mut rows = BTreeMap::new();
+        self.table("cilium_lxc")?.for_each(|key: raw::LxcKey, row| {
+            if let Some(address) = key.ip() {
+                rows.insert(address, lxc_from_raw(&row));
+            }
+        })?;
+        Ok(rows)
+    }
+
+    /// `cilium_ipcache_v2`.
+    pub fn ipcache(&self) -> Result<BTreeMap<IpNet, IpcacheRow>, DatapathError> {
+        let mut rows = BTreeMap::new();
+        self.table("cilium_ipcache_v2")?.for_each(|key, row| {
+            if let Some(prefix) = ipcache_prefix(&key) {
+                rows.insert(prefix, ipcache_from_raw(&row));
+            }
+        })?;
+        Ok(rows)
+    }
+
+    /// `volvox_config`, by interface.
+    pub fn config(&self) -> Result<BTreeMap<u32, ConfigRow>, DatapathError> {
+        let mut rows = BTreeMap::new();
+        self.table("volvox_config")?.for_each(|ifindex, row| {
+            rows.insert(ifindex, config_from_raw(&row));
+        })?;
+        Ok(rows)
+    }
+
+    /// `volvox_endpoint`; rows with a wrong checksum are left out.
+    pub fn endpoints(&self) -> Result<BTreeMap<EndpointId, EndpointRow>, DatapathError> {
+        let mut rows = BTreeMap::new();
+        self.table("volvox_endpoint")?.for_each(|id: u32, row| {
+            if let (Ok(id), Some(row)) = (u16::try_from(id), endpoint_from_raw(&row)) {
+                rows.insert(EndpointId(id), row);
+            }
+        })?;
+        Ok(rows)
+    }
+
+    /// The policy in force at an endpoint; `None` if it has none.
+    pub fn policy(&self, endpoint: EndpointId) -> Result<Option<PolicyRows>, DatapathError> {
+        let slot = self
+            .config()?
+            .into_values()
+            .find(|row| row.endpoint == endpoint)
+            .map(|r| r.policy_slot);
+        let Some(slot) = slot else { return Ok(None) };
+        let mut id = [0; 4];
+        let about = || format!("the policy of endpoint {endpoint}");
+        let failed = |error| refused("read", about(), &error);
+        let slots = self.map("volvox_policy")?;
+        if !slots.lookup(&slot.to_ne_bytes(), &mut id).map_err(failed)? {
+            return Ok(None);
+        }
+        let map = Map::by_id(u32::from_ne_bytes(id)).map_err(failed)?;
+        Ok(Some(policies::rows(&map).map_err(failed)?))
+    }
+
+    /// Connections of both families, IPv4 first, in order of who opened them.
+    pub fn connections(&self) -> Result<Vec<Connection>, DatapathError> {
+        let mut found = Vec::new();
+        for name in ["cilium_ct4_global", "cilium_ct_any4_global"] {
+            self.table(name)?.for_each(|key: Ct4Key, row| {
+                let (from, to) = (Ipv4Addr::from(key.daddr), Ipv4Addr::from(key.saddr));
+                found.push(connection(
+                    Peer { address: from.into(), port: key.sport.get() },
+                    Peer { address: to.into(), port: key.dport.get() },
+                    (key.protocol, key.flags),
+                    &row,
+                ));
+            })?;
+        }
+        for name in ["cilium_ct6_global", "cilium_ct_any6_global"] {
+            self.table(name)?.for_each(|key: Ct6Key, row| {
+                let (from, to) = (Ipv6Addr::from(key.daddr), Ipv6Addr::from(key.saddr));
+                found.push(connection(
+                    Peer { address: from.into(), port: key.sport.get() },
+                    Peer { address: to.into(), port: key.dport.get() },
+                    (key.protocol, key.flags),
+                    &row,
+                ));
+            })?;
+        }
+        found.sort_unstable_by_key(|c| (c.from, c.to, c.protocol, c.direction));
+        Ok(found)
+    }
+
+    /// `cilium_metrics`, all CPUs together.
+    pub fn metrics(&self) -> Result<BTreeMap<MetricsKey, MetricsRow>, DatapathError> {
+        let map = self.map("cilium_metrics")?;
+        let mut rows = BTreeMap::<MetricsKey, MetricsRow>::new();
+        let per_cpu = size_of::<MetricsRow>().next_multiple_of(8);
+        let scanned = scan(&map, |keys, values| {
+            let keys = keys.chunks_exact(map.key_bytes());
+            for (key, values) in keys.zip(values.chunks_exact(map.value_bytes())) {
+                let Ok(key) = MetricsKey::read_from_bytes(key) else { return false };
+                let sum = rows.entry(key).or_default();
+                for value in values.chunks_exact(per_cpu) {
+                    let Ok((row, _)) = MetricsRow::read_from_prefix(value) else { return false };
+                    sum.packets += row.packets;
+                    sum.bytes += row.bytes;
+                }
+            }
+            true
+        });
+        scanned.map_err(|error| refused("read", "map cilium_metrics", &error))?;
+        Ok(rows)
+    }
+}
+
+fn connection(from: Peer, to: Peer, (protocol, flags): (u8, u8), row: &CtRow) -> Connection {
+    let direction = match flags {
+        flags if flags & TupleFlags::SERVICE != 0 => "service",
+        flags if flags & TupleFlags::IN != 0 => "in",
+        _ => "out",
+    };
+    Connection {
+        from,
+        to,
+        protocol,
+        direction,
+        identity: IdentityId(row.src_sec_id),
+        lifetime: row.lifetime,
+        flags: row.flags,
+        tx_flags: row.tx_flags_seen,
+        rx_flags: row.rx_flags_seen,
+    }
+}

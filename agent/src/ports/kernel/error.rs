@@ -1,0 +1,136 @@
+use std::{io, path::PathBuf};
+
+use volvox_actors::ports::{KernelError, Refusal};
+
+use crate::ports::netlink::NetlinkError;
+
+/// Why the datapath cannot be opened, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum DatapathError {
+    /// The directory is not on a BPF file system.
+    #[error(
+        "{path:?} is not on a BPF file system; mount one with `mount -t bpf bpf {path:?}`, where \
+         it outlives the agent, or name another with --bpf-root"
+    )]
+    NoBpffs {
+        /// What was given as `--bpf-root`.
+        path: PathBuf,
+    },
+    /// Something cannot be made on the BPF file system.
+    #[error("{op} {path:?}: {cause}; {remedy}")]
+    Bpffs {
+        /// What was tried, as a verb.
+        op: &'static str,
+        /// File or directory.
+        path: PathBuf,
+        /// The system's words.
+        cause: io::Error,
+        /// What an operator can do.
+        remedy: &'static str,
+    },
+    /// A pinned map is of another layout, and its rows cannot be taken over.
+    #[error(
+        "map {name} pinned at {path:?} is of another layout: found {found}, wanted {wanted}; \
+         stop what uses it and remove the pin, or name another directory with --bpf-root"
+    )]
+    Layout {
+        /// The map's name.
+        name: String,
+        /// Where it is pinned.
+        path: PathBuf,
+        /// Its type and sizes.
+        found: String,
+        /// Type and sizes that this version works with.
+        wanted: String,
+    },
+    /// The rows of a pinned map do not fit into one of the size asked for.
+    #[error(
+        "map {name} has more rows than the {wanted} asked for ({cause}); ask for at least {found}"
+    )]
+    TooSmall {
+        /// The map's name.
+        name: String,
+        /// Rows that the pinned map has room for.
+        found: u32,
+        /// Rows that were asked for.
+        wanted: u32,
+        /// The system's words.
+        cause: io::Error,
+    },
+    /// The kernel cannot do something that is needed.
+    #[error("this kernel lacks {feature} ({cause}); {remedy}")]
+    Feature {
+        /// What is lacking.
+        feature: &'static str,
+        /// The system's words.
+        cause: io::Error,
+        /// What an operator can do.
+        remedy: &'static str,
+    },
+    /// The programs cannot be loaded.
+    #[error("load the programs: {cause}; the ones that are attached go on serving")]
+    Load {
+        /// The loader's words, with the verifier's where it was the verifier that refused.
+        cause: String,
+    },
+    /// A step in the kernel failed.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The links of this network namespace cannot be read or changed.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The threads that work in the kernel cannot be started.
+    #[error(transparent)]
+    Workers(#[from] crate::ports::WorkersError),
+}
+
+/// An error of the kernel, told as the actors understand it.
+pub(super) fn refused(
+    op: &'static str,
+    about: impl Into<String>,
+    error: &io::Error,
+) -> KernelError {
+    let (refusal, remedy) = judge(error.raw_os_error().unwrap_or_default());
+    KernelError { op, about: about.into(), cause: error.to_string(), remedy, refusal }
+}
+
+/// The kind of an error number, and what usually helps.
+fn judge(errno: i32) -> (Refusal, &'static str) {
+    match errno {
+        libc::E2BIG | libc::ENOSPC => {
+            (Refusal::MapFull, "the map is full: give it more entries by its bpf-*-max flag")
+        }
+        libc::ENOMEM => (Refusal::NoMemory, "free memory or raise the agent's memory limit"),
+        libc::ENODEV | libc::ENXIO | libc::ENOLINK => {
+            (Refusal::NoDevice, "the interface is gone: create the endpoint anew")
+        }
+        libc::ENOENT | libc::ESRCH => {
+            (Refusal::NotFound, "there is none such: nothing is left to do")
+        }
+        libc::EROFS => (Refusal::Denied, "mount the BPF file system writable"),
+        libc::EPERM | libc::EACCES => (
+            Refusal::Denied,
+            "run with CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN, and see that no other agent \
+             changes the same programs",
+        ),
+        libc::EMFILE | libc::ENFILE => {
+            (Refusal::Other, "raise the limit of open files (ulimit -n, LimitNOFILE)")
+        }
+        _ => (Refusal::Other, "see the kernel's log; `volvox bpf` shows what the maps hold"),
+    }
+}
+
+/// A netlink error as the actors understand it.
+pub(super) fn netlink(error: NetlinkError) -> KernelError {
+    let (refusal, _) = judge(error.errno().map_or(0, |errno| errno.raw_os_error()));
+    match error {
+        NetlinkError::Refused { op, about, source, words, remedy } => {
+            KernelError { op, about, cause: format!("{source}{words}"), remedy, refusal }
+        }
+        NetlinkError::Socket { op, about, source } => refused(op, about, &source),
+        NetlinkError::Garbled { op, about, cause } => {
+            let remedy = "report it with the kernel's version";
+            KernelError { op, about, cause, remedy, refusal }
+        }
+    }
+}

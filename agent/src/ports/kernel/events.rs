@@ -1,0 +1,95 @@
+use std::{path::Path, time::Duration};
+
+use aya::{
+    maps::{
+        Map, MapData, PerfEventArray,
+        perf::{PerfEvent, PerfEventArrayBuffer},
+    },
+    util::online_cpus,
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+
+use super::{
+    error::DatapathError,
+    pins::{Pins, bpffs},
+};
+
+/// Pages of each CPU's ring, a power of two.
+const PAGES: usize = 64;
+
+/// What a program wrote to `cilium_events`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A record, see [`volvox_bpf_progs::layouts::Record`]; padding may follow it.
+    Sample {
+        /// CPU that wrote it.
+        cpu: u32,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// Records that did not fit into the ring.
+    Lost {
+        /// CPU that wrote them.
+        cpu: u32,
+        /// How many.
+        count: u64,
+    },
+}
+
+/// The datapath's records, while somebody listens.
+///
+/// The kernel serves one reader: who opens it last gets the records. Without a reader, writing one
+/// costs the programs next to nothing.
+pub struct Events {
+    rings: Vec<(u32, PerfEventArrayBuffer<MapData>)>,
+}
+
+impl Events {
+    /// Opens a ring for each CPU.
+    pub fn open(bpf_root: &Path) -> Result<Self, DatapathError> {
+        let path = Pins::at(bpf_root).map("cilium_events");
+        let failed = |cause: Box<dyn std::error::Error + Send + Sync>| {
+            bpffs("listen to", path.clone(), std::io::Error::other(cause))
+        };
+        let map = MapData::from_pin(&path).map_err(|error| failed(error.into()))?;
+        let mut array = PerfEventArray::try_from(Map::PerfEventArray(map))
+            .map_err(|error| failed(error.into()))?;
+        let cpus = online_cpus().map_err(|(_, error)| failed(error.into()))?;
+        let rings = cpus
+            .into_iter()
+            .map(|cpu| Ok((cpu, array.open(cpu, Some(PAGES))?)))
+            .collect::<Result<_, aya::maps::perf::PerfBufferError>>()
+            .map_err(|error| failed(error.into()))?;
+        Ok(Self { rings })
+    }
+
+    /// Waits until there is something to read; false when the time is over before.
+    pub fn wait(&self, longest: Duration) -> Result<bool, Errno> {
+        let mut rings: Vec<_> =
+            self.rings.iter().map(|(_, ring)| PollFd::new(ring, PollFlags::IN)).collect();
+        let longest = Timespec::try_from(longest).map_err(|_| Errno::INVAL)?;
+        match poll(&mut rings, Some(&longest)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes all that was written, CPU by CPU.
+    pub fn drain(&mut self, mut take: impl FnMut(Event)) {
+        for (cpu, ring) in &mut self.rings {
+            let cpu = *cpu;
+            ring.for_each(|event| {
+                take(match event {
+                    PerfEvent::Sample { head, tail } => {
+                        Event::Sample { cpu, bytes: [head, tail].concat() }
+                    }
+                    PerfEvent::Lost { count } => Event::Lost { cpu, count },
+                });
+            });
+        }
+    }
+}

@@ -1,0 +1,322 @@
+use std::sync::Arc;
+
+use volvox_bpf_progs::{
+    layouts::{
+        ConfigRow, Ct4Key, Ct6Key, CtRow, EndpointRow, IpcacheKey, IpcacheRow, LxcKey, LxcRow,
+        NodeRow,
+    },
+    maps::{self, MAPS, MapSpec, MapType},
+};
+
+use super::{
+    cpus,
+    error::{DatapathError, refused},
+    pins::{Pins, bpffs, rename, unpin},
+    sys::{Existing, Map, MapInfo, NewMap},
+    table::{Table, scan},
+    writes::Writes,
+};
+
+/// Rows that the maps have room for, where that is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapSizes {
+    /// Connections of TCP, each family: `--bpf-ct-global-tcp-max`.
+    pub ct_tcp: u32,
+    /// Connections of other protocols, each family: `--bpf-ct-global-any-max`.
+    pub ct_any: u32,
+    /// Rows of one endpoint's policy: `--bpf-policy-map-max`.
+    pub policy: u32,
+}
+
+impl Default for MapSizes {
+    fn default() -> Self {
+        Self { ct_tcp: 524_288, ct_any: 262_144, policy: 16_384 }
+    }
+}
+
+impl MapSizes {
+    fn entries(self, spec: &MapSpec) -> Result<u32, DatapathError> {
+        Ok(match spec.name {
+            "cilium_ct4_global" | "cilium_ct6_global" => self.ct_tcp,
+            "cilium_ct_any4_global" | "cilium_ct_any6_global" => self.ct_any,
+            _ if spec.map_type == MapType::PerfEventArray => {
+                let cpus = cpus::possible().map_err(|e| refused("count", "possible CPUs", &e))?;
+                u32::try_from(cpus).expect("the kernel numbers CPUs in u32")
+            }
+            _ => spec.max_entries,
+        })
+    }
+}
+
+/// The datapath's maps, open.
+#[derive(Debug)]
+pub(super) struct Maps {
+    pub(super) lxc: Table<LxcKey, LxcRow>,
+    pub(super) ipcache: Table<IpcacheKey, IpcacheRow>,
+    pub(super) ct4: [Table<Ct4Key, CtRow>; 2],
+    pub(super) ct6: [Table<Ct6Key, CtRow>; 2],
+    pub(super) config: Table<u32, ConfigRow>,
+    pub(super) endpoint: Table<u32, EndpointRow>,
+    pub(super) node: Table<u32, NodeRow>,
+    /// `volvox_policy`: slot to policy map. Written with descriptors, read with numbers.
+    pub(super) slots: Map,
+    /// Stands in an empty slot: replacing goes by batches, deleting one by one.
+    pub(super) empty: Map,
+    /// Each map's name and number, in the order of [`MAPS`].
+    pub(super) ids: Vec<(&'static str, u32)>,
+}
+
+/// Pin of the policy map that stands in an empty slot.
+pub(super) const EMPTY_POLICY: &str = "volvox_policy_empty";
+
+impl Maps {
+    /// Opens every map, and makes those that are not there. `orphans` are maps that loaded
+    /// programs use: one whose pin was lost is pinned again, not replaced.
+    pub(super) fn open(
+        pins: &Pins,
+        sizes: MapSizes,
+        writes: &Writes,
+        orphans: impl Fn() -> Vec<Map>,
+    ) -> Result<Self, DatapathError> {
+        let policy = policy_spec(sizes);
+        let empty = match open_pinned(pins, EMPTY_POLICY)? {
+            // Its size may be an older setting's: it holds nothing.
+            Some(map) if same_layout(map.info(), &policy) => map,
+            Some(found) => return Err(other_layout(pins, EMPTY_POLICY, &found, &policy)),
+            None => create_pinned(pins, EMPTY_POLICY, &NewMap { name: "volvox_empty", ..policy })?,
+        };
+        let mut opened = Vec::with_capacity(MAPS.len());
+        for spec in MAPS {
+            let wanted = wanted(spec, sizes, &empty)?;
+            let map = ensure(pins, spec.name, &wanted, &orphans)?;
+            opened.push((spec.name, map));
+        }
+        Ok(Self::assemble(opened, empty, writes))
+    }
+
+    fn assemble(mut opened: Vec<(&'static str, Map)>, empty: Map, writes: &Writes) -> Self {
+        let ids = opened.iter().map(|(name, map)| (*name, map.info().id)).collect();
+        let mut take = |name: &str| {
+            let at = opened.iter().position(|(found, _)| *found == name);
+            opened.swap_remove(at.expect("every map used here is in the table of maps")).1
+        };
+        macro_rules! table {
+            ($name:literal, $writes:ident) => {
+                Table::new(take($name), $name, Arc::clone(&writes.$writes))
+            };
+        }
+        Self {
+            lxc: table!("cilium_lxc", endpoint_maps),
+            ipcache: table!("cilium_ipcache_v2", ipcache),
+            ct4: [
+                table!("cilium_ct4_global", conntrack),
+                table!("cilium_ct_any4_global", conntrack),
+            ],
+            ct6: [
+                table!("cilium_ct6_global", conntrack),
+                table!("cilium_ct_any6_global", conntrack),
+            ],
+            config: table!("volvox_config", endpoint_maps),
+            endpoint: table!("volvox_endpoint", endpoint_maps),
+            node: table!("volvox_node", node),
+            slots: take("volvox_policy"),
+            empty,
+            ids,
+        }
+    }
+}
+
+impl Maps {
+    /// The open map of the same name as this one, of which the kernel keeps 15 bytes.
+    pub(super) fn named_like(&self, map: &Map) -> Option<(&'static str, u32)> {
+        self.ids.iter().copied().find(|(name, _)| is_named(map.info(), name))
+    }
+}
+
+/// Whether a map has that name, of which the kernel keeps 15 bytes.
+fn is_named(info: &MapInfo, name: &str) -> bool {
+    let end = info.name.iter().position(|byte| *byte == 0).unwrap_or(info.name.len());
+    info.name[..end] == name.as_bytes()[..name.len().min(15)]
+}
+
+/// How an endpoint's policy map is made.
+pub(super) fn policy_spec(sizes: MapSizes) -> NewMap<'static> {
+    let spec = maps::POLICY;
+    NewMap {
+        name: spec.name,
+        map_type: spec.map_type as u32,
+        key_size: spec.key_size,
+        value_size: spec.value_size,
+        max_entries: sizes.policy,
+        flags: spec.flags,
+        inner: None,
+    }
+}
+
+fn wanted<'a>(
+    spec: &'a MapSpec,
+    sizes: MapSizes,
+    inner: &'a Map,
+) -> Result<NewMap<'a>, DatapathError> {
+    use std::os::fd::AsFd;
+    Ok(NewMap {
+        name: spec.name,
+        map_type: spec.map_type as u32,
+        key_size: spec.key_size,
+        value_size: spec.value_size,
+        max_entries: sizes.entries(spec)?,
+        flags: spec.flags,
+        inner: (spec.map_type == MapType::ArrayOfMaps).then(|| inner.as_fd()),
+    })
+}
+
+fn open_pinned(pins: &Pins, name: &str) -> Result<Option<Map>, DatapathError> {
+    let path = pins.map(name);
+    match Map::pinned(&path) {
+        Ok(map) => Ok(Some(map)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(bpffs("open", path, error)),
+    }
+}
+
+fn create_pinned(pins: &Pins, name: &str, new: &NewMap<'_>) -> Result<Map, DatapathError> {
+    let map = Map::create(new).map_err(|e| refused("create", format!("map {name}"), &e))?;
+    pin(&map, pins.map(name))?;
+    Ok(map)
+}
+
+fn pin(map: &Map, path: std::path::PathBuf) -> Result<(), DatapathError> {
+    super::sys::pin(map, &path).map_err(|cause| bpffs("pin a map at", path, cause))
+}
+
+/// Opens a map, takes over one of another size, or makes one.
+fn ensure(
+    pins: &Pins,
+    name: &'static str,
+    wanted: &NewMap<'_>,
+    orphans: &impl Fn() -> Vec<Map>,
+) -> Result<Map, DatapathError> {
+    let Some(found) = open_pinned(pins, name)? else {
+        if let Some(orphan) = orphans().into_iter().find(|map| is_same(map.info(), wanted)) {
+            tracing::warn!(
+                map = name,
+                "the pin was lost; the map that programs use is pinned again"
+            );
+            pin(&orphan, pins.map(name))?;
+            return Ok(orphan);
+        }
+        return create_pinned(pins, name, wanted);
+    };
+    if same_layout(found.info(), wanted) && same_size(found.info(), wanted) {
+        return Ok(found);
+    }
+    let is_outer = wanted.inner.is_some();
+    if is_outer || !same_layout(found.info(), wanted) {
+        return Err(other_layout(pins, name, &found, wanted));
+    }
+    resize(pins, name, &found, wanted)
+}
+
+fn other_layout(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> DatapathError {
+    DatapathError::Layout {
+        name: name.to_owned(),
+        path: pins.map(name),
+        found: describe(&as_new(found.info())),
+        wanted: describe(wanted),
+    }
+}
+
+/// Same type, key and value: rows of the one can be copied to the other.
+fn same_layout(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
+    (info.map_type, info.key_size, info.value_size)
+        == (wanted.map_type, wanted.key_size, wanted.value_size)
+}
+
+fn same_size(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
+    (info.max_entries, info.flags) == (wanted.max_entries, wanted.flags)
+}
+
+/// Whether a map without a pin is the one wanted.
+fn is_same(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
+    same_layout(info, wanted) && same_size(info, wanted) && is_named(info, wanted.name)
+}
+
+fn as_new(info: &MapInfo) -> NewMap<'static> {
+    NewMap {
+        name: "",
+        map_type: info.map_type,
+        key_size: info.key_size,
+        value_size: info.value_size,
+        max_entries: info.max_entries,
+        flags: info.flags,
+        inner: None,
+    }
+}
+
+fn describe(map: &NewMap<'_>) -> String {
+    format!(
+        "type {}, key {} bytes, value {} bytes, {} entries, flags {:#x}",
+        map.map_type, map.key_size, map.value_size, map.max_entries, map.flags
+    )
+}
+
+/// Makes a map of the size wanted, copies the rows and puts it in the pinned one's place. Programs
+/// that are loaded go on with the old one until the next generation replaces them.
+fn resize(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> Result<Map, DatapathError> {
+    let new = Map::create(wanted).map_err(|e| refused("create", format!("map {name}"), &e))?;
+    if wanted.map_type != MapType::PerfEventArray as u32 {
+        copy(found, &new).map_err(|cause| DatapathError::TooSmall {
+            name: name.to_owned(),
+            found: found.info().max_entries,
+            wanted: wanted.max_entries,
+            cause,
+        })?;
+    }
+    let (incoming, place) = (pins.incoming_map(name), pins.map(name));
+    unpin(&incoming).map_err(|e| bpffs("remove", incoming.clone(), e))?;
+    pin(&new, incoming.clone())?;
+    rename(&incoming, &place).map_err(|e| bpffs("replace", place, e))?;
+    tracing::info!(
+        map = name,
+        from = found.info().max_entries,
+        to = wanted.max_entries,
+        "map resized, rows kept"
+    );
+    Ok(new)
+}
+
+/// Copies every row that is not there.
+pub(super) fn copy_missing(from: &Map, to: &Map) -> std::io::Result<usize> {
+    let (key, value) = (from.key_bytes(), from.value_bytes());
+    let (mut copied, mut result) = (0, Ok(()));
+    scan(from, |mut keys, mut values| {
+        while !keys.is_empty() {
+            let (done, written) = to.update_batch(keys, values, Existing::Keep);
+            copied += done;
+            match written {
+                Ok(()) => break,
+                // Go on behind the one that is there.
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                    keys = &keys[(done + 1) * key..];
+                    values = &values[(done + 1) * value..];
+                }
+                Err(error) => {
+                    result = Err(error);
+                    return false;
+                }
+            }
+        }
+        true
+    })?;
+    result.map(|()| copied)
+}
+
+/// Copies every row.
+fn copy(from: &Map, to: &Map) -> std::io::Result<()> {
+    let mut result = Ok(());
+    scan(from, |keys, values| {
+        result = to.update_batch(keys, values, Existing::Overwrite).1;
+        result.is_ok()
+    })?;
+    result
+}

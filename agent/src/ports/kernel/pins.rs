@@ -1,0 +1,183 @@
+//! Where everything is pinned below the directory given as `--bpf-root`.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with, statfs};
+use volvox_actors::{model::EndpointId, ports::Hook};
+use volvox_bpf_progs::maps;
+
+use super::{crash, error::DatapathError};
+
+/// `BPF_FS_MAGIC`.
+const BPF_FS: u64 = 0xcafe_4a11;
+/// Prefix of pins that are about to take another one's place.
+pub(super) const INCOMING: &str = "volvox_new_";
+
+/// The pins' directories.
+#[derive(Clone, Debug)]
+pub(super) struct Pins {
+    root: PathBuf,
+}
+
+impl Pins {
+    /// Paths only; nothing is looked at.
+    pub(super) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// Checks that the directory is on a BPF file system and makes those below it.
+    pub(super) fn prepare(root: &Path) -> Result<Self, DatapathError> {
+        let no_bpffs = || DatapathError::NoBpffs { path: root.to_owned() };
+        let kind = statfs(root).map_err(|_| no_bpffs())?.f_type;
+        if kind as u64 & 0xffff_ffff != BPF_FS {
+            return Err(no_bpffs());
+        }
+        let pins = Self::at(root);
+        for directory in [pins.maps(), pins.programs(), pins.endpoints()] {
+            make_dir(&directory).map_err(|cause| bpffs("make", directory, cause))?;
+        }
+        Ok(pins)
+    }
+
+    /// Removes pins that a crash kept from taking another one's place.
+    pub(super) fn sweep(&self) -> Result<(), DatapathError> {
+        let directory = self.maps();
+        let left = names(&directory).map_err(|e| bpffs("list", directory.clone(), e))?;
+        for name in left.iter().filter(|name| name.starts_with(INCOMING)) {
+            let path = directory.join(name);
+            unpin(&path).map_err(|e| bpffs("remove", path, e))?;
+        }
+        Ok(())
+    }
+
+    /// Directory of the maps.
+    pub(super) fn maps(&self) -> PathBuf {
+        self.root.join("tc/globals")
+    }
+
+    /// A map.
+    pub(super) fn map(&self, name: &str) -> PathBuf {
+        self.maps().join(name)
+    }
+
+    /// A map that is about to take a pinned one's place.
+    pub(super) fn incoming_map(&self, name: &str) -> PathBuf {
+        self.maps().join(format!("{INCOMING}{name}"))
+    }
+
+    /// An endpoint's policy map.
+    pub(super) fn policy(&self, endpoint: EndpointId) -> PathBuf {
+        self.map(&maps::policy_pin_name(endpoint.0))
+    }
+
+    /// Directory of the program generations.
+    pub(super) fn programs(&self) -> PathBuf {
+        self.root.join("volvox/progs")
+    }
+
+    /// Directory of the endpoints' links.
+    pub(super) fn endpoints(&self) -> PathBuf {
+        self.root.join("cilium/endpoints")
+    }
+
+    /// Directory of one endpoint's links.
+    pub(super) fn links(&self, endpoint: EndpointId) -> PathBuf {
+        self.endpoints().join(endpoint.to_string()).join("links")
+    }
+
+    /// A hook's link.
+    pub(super) fn link(&self, endpoint: EndpointId, hook: Hook) -> PathBuf {
+        self.links(endpoint).join(program_name(hook))
+    }
+
+    /// A hook's link whose filter may still be there.
+    pub(super) fn unsettled_link(&self, endpoint: EndpointId, hook: Hook) -> PathBuf {
+        self.links(endpoint).join(format!("{}_unsettled", program_name(hook)))
+    }
+
+    /// The directory given as `--bpf-root`.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+/// Both hooks.
+pub(super) const HOOKS: [Hook; 2] = [Hook::FromContainer, Hook::ToContainer];
+
+/// The program of a hook, in the object, of its pins and filters.
+pub(super) fn program_name(hook: Hook) -> &'static str {
+    match hook {
+        Hook::FromContainer => "cil_from_container",
+        Hook::ToContainer => "cil_to_container",
+    }
+}
+
+/// Makes a directory and its parents.
+pub(super) fn make_dir(path: &Path) -> io::Result<()> {
+    // Asking first keeps an unchanged start free of refused writes on a read-only file system.
+    if path.is_dir() {
+        return Ok(());
+    }
+    crash::step();
+    fs::create_dir_all(path)
+}
+
+/// Removes an empty directory.
+pub(super) fn remove_dir(path: &Path) -> io::Result<()> {
+    crash::step();
+    fs::remove_dir(path)
+}
+
+/// Renames a pin, in one step, also over another one.
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    crash::step();
+    fs::rename(from, to)
+}
+
+/// Renames a directory, in one step, also over one that is not empty: that one then has the other
+/// name.
+pub(super) fn put_dir(from: &Path, to: &Path) -> io::Result<()> {
+    crash::step();
+    if to.is_dir() {
+        return Ok(renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE)?);
+    }
+    fs::rename(from, to)
+}
+
+/// Removes a pin; false if there was none.
+pub(super) fn unpin(path: &Path) -> io::Result<bool> {
+    crash::step();
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Names of what a directory holds; an absent directory holds nothing.
+pub(super) fn names(path: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<Vec<_>>>()?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// An error about a file or directory of the BPF file system.
+pub(super) fn bpffs(op: &'static str, path: PathBuf, cause: io::Error) -> DatapathError {
+    let remedy = match cause.raw_os_error() {
+        Some(libc::EROFS) => "mount the BPF file system writable (`mount -o remount,rw`)",
+        Some(libc::EPERM | libc::EACCES) => "run with CAP_BPF and CAP_SYS_ADMIN",
+        Some(libc::ENOMEM) => "free memory or raise the agent's memory limit",
+        _ => "see what is at that path and whether --bpf-root is right",
+    };
+    DatapathError::Bpffs { op, path, cause, remedy }
+}

@@ -1,0 +1,168 @@
+use std::sync::Arc;
+
+use volvox_actors::ports::{KernelError, KernelOp, KernelOutcome};
+
+use super::{
+    datapath::Datapath,
+    error::netlink,
+    hooks::{Hooks, Place},
+    pace::Pace,
+    pins::HOOKS,
+    rows::{
+        config_from_raw, config_to_raw, endpoint_to_raw, ipcache_key, ipcache_to_raw, lxc_from_raw,
+        lxc_to_raw,
+    },
+    writes::count,
+};
+use crate::ports::netlink::Socket;
+use volvox_bpf_progs::layouts::LxcKey;
+
+/// Does steps, one after the other, with a netlink socket of its own.
+pub(super) struct Stepper {
+    datapath: Arc<Datapath>,
+    netlink: Option<Socket>,
+}
+
+impl Stepper {
+    pub(super) fn new(datapath: &Arc<Datapath>) -> Self {
+        Self { datapath: Arc::clone(datapath), netlink: None }
+    }
+
+    fn netlink(&mut self) -> Result<&mut Socket, KernelError> {
+        if self.netlink.is_none() {
+            self.netlink = Some(Socket::open().map_err(netlink)?);
+        }
+        Ok(self.netlink.as_mut().expect("it was just opened"))
+    }
+
+    /// Does a step.
+    pub(super) fn step(&mut self, op: KernelOp) -> Result<KernelOutcome, KernelError> {
+        match op {
+            KernelOp::Snapshot => Ok(KernelOutcome::Snapshot(Box::new(self.datapath.snapshot()?))),
+            KernelOp::ReadLinks => {
+                Ok(KernelOutcome::Links(self.netlink()?.links().map_err(netlink)?))
+            }
+            KernelOp::ReadLink { ifindex } => {
+                let link = self.netlink()?.link_by_index(ifindex).map_err(netlink)?;
+                Ok(KernelOutcome::Links(link.into_iter().map(|link| (ifindex, link)).collect()))
+            }
+            KernelOp::ReadPolicy { slot } => {
+                Ok(KernelOutcome::Policy(self.datapath.policies().read(slot)?))
+            }
+            KernelOp::ReadAttachment { endpoint, ifindex } => {
+                let attachment = self.hooks(|hooks| hooks.read(Place { endpoint, ifindex }))?;
+                Ok(KernelOutcome::Attachment(attachment))
+            }
+            op => self.change(op).map(|()| KernelOutcome::Done),
+        }
+    }
+
+    fn change(&mut self, op: KernelOp) -> Result<(), KernelError> {
+        let policies = self.datapath.policies();
+        match op {
+            KernelOp::BuildPolicy { slot, rows } => policies.build(slot, &rows),
+            KernelOp::PutPolicyRow { slot, key, entry } => policies.put_row(slot, &key, &entry),
+            KernelOp::DeletePolicyRow { slot, key } => policies.delete_row(slot, &key),
+            KernelOp::PinPolicy { endpoint, slot } => policies.pin(endpoint, slot),
+            KernelOp::UnpinPolicy { endpoint } => policies.unpin(endpoint),
+            KernelOp::Attach { endpoint, ifindex } => {
+                self.hooks(|hooks| hooks.attach(Place { endpoint, ifindex }))
+            }
+            KernelOp::Detach { endpoint, ifindex } => {
+                self.hooks(|hooks| hooks.detach(Place { endpoint, ifindex }))
+            }
+            KernelOp::LinkUp { .. }
+            | KernelOp::LinkDown { .. }
+            | KernelOp::PutRoute { .. }
+            | KernelOp::DeleteRoute { .. } => self.network(op),
+            op => self.row(op),
+        }
+    }
+
+    /// Replaces filters by links, each when nobody works at interfaces.
+    pub(super) fn settle(&mut self, place: Place, pace: &Pace) -> Result<(), KernelError> {
+        for hook in HOOKS {
+            pace.wait();
+            self.hooks(|hooks| hooks.settle(place, hook))?;
+        }
+        Ok(())
+    }
+
+    /// Steps of one row.
+    fn row(&self, op: KernelOp) -> Result<(), KernelError> {
+        let maps = &self.datapath.maps;
+        match op {
+            KernelOp::PutConfig(row) => maps.config.put(&row.ifindex, &config_to_raw(&row)),
+            KernelOp::DeleteConfig { ifindex, endpoint } => match maps.config.get(&ifindex)? {
+                Some(row) if config_from_raw(&row).endpoint == endpoint => {
+                    maps.config.delete(&ifindex).map(drop)
+                }
+                _ => Ok(()),
+            },
+            KernelOp::PutLxc { address, row } => {
+                maps.lxc.put(&LxcKey::new(address), &lxc_to_raw(&row))
+            }
+            KernelOp::DeleteLxc { address, endpoint } => {
+                let key = LxcKey::new(address);
+                match maps.lxc.get(&key)? {
+                    Some(row) if lxc_from_raw(&row).endpoint == endpoint => {
+                        maps.lxc.delete(&key).map(drop)
+                    }
+                    _ => Ok(()),
+                }
+            }
+            KernelOp::PutEndpoint { endpoint, row } => {
+                maps.endpoint.put(&u32::from(endpoint.0), &endpoint_to_raw(&row))
+            }
+            KernelOp::DeleteEndpoint { endpoint } => {
+                maps.endpoint.delete(&u32::from(endpoint.0)).map(drop)
+            }
+            KernelOp::PutIpcache(rows) => {
+                let (keys, values): (Vec<_>, Vec<_>) = rows
+                    .iter()
+                    .map(|(prefix, row)| (ipcache_key(prefix), ipcache_to_raw(row)))
+                    .unzip();
+                maps.ipcache.put_all(&keys, &values)
+            }
+            KernelOp::DeleteIpcache(prefixes) => {
+                let keys: Vec<_> = prefixes.iter().map(ipcache_key).collect();
+                maps.ipcache.delete_all(&keys).map(drop)
+            }
+            other => unreachable!("{other:?} is no step of one row"),
+        }
+    }
+
+    /// Steps at interfaces and routes.
+    fn network(&mut self, op: KernelOp) -> Result<(), KernelError> {
+        let socket = self.netlink()?;
+        match op {
+            KernelOp::LinkUp { ifindex } => socket.set_link_up(ifindex),
+            KernelOp::LinkDown { ifindex } => socket.set_link_down(ifindex),
+            KernelOp::PutRoute { address, ifindex } => socket.put_route(address, ifindex),
+            KernelOp::DeleteRoute { address, ifindex } => {
+                socket.delete_route(address, ifindex).map(drop)
+            }
+            other => unreachable!("{other:?} is no step at an interface"),
+        }
+        .map_err(netlink)?;
+        count(&self.datapath.writes.network);
+        Ok(())
+    }
+
+    /// Works at hooks with the current program generation, again if that changes meanwhile.
+    fn hooks<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Hooks<'_>) -> Result<T, KernelError>,
+    ) -> Result<T, KernelError> {
+        let datapath = Arc::clone(&self.datapath);
+        let socket = self.netlink()?;
+        loop {
+            let generation = datapath.generation();
+            let mut hooks = Hooks::new(&datapath.pins, &generation, socket, &datapath.writes);
+            let done = work(&mut hooks);
+            if Arc::ptr_eq(&generation, &datapath.generation()) {
+                return done;
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use std::{
+    io,
+    marker::PhantomData,
+    mem::size_of,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use volvox_actors::ports::KernelError;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::{
+    error::refused,
+    sys::{Cursor, Existing, Map},
+};
+
+/// Bytes that one batch may take in memory.
+const BATCH_BYTES: usize = 128 * 1024;
+/// Rows of a batch, at least and at most.
+const BATCH_ROWS: (usize, usize) = (64, 4096);
+
+/// Plain bytes, as the kernel keeps them.
+pub(super) trait Plain: FromBytes + IntoBytes + Immutable {}
+
+impl<T: FromBytes + IntoBytes + Immutable> Plain for T {}
+
+/// A map with typed rows, which counts what is written to it.
+#[derive(Debug)]
+pub(super) struct Table<K, V> {
+    map: Map,
+    name: String,
+    writes: Arc<AtomicU64>,
+    rows: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Plain, V: Plain> Table<K, V> {
+    /// A map whose layout was compared; its sizes are the types'.
+    pub(super) fn new(map: Map, name: &str, writes: Arc<AtomicU64>) -> Self {
+        assert_eq!(map.key_bytes(), size_of::<K>(), "{name}: its key was compared");
+        assert_eq!(map.value_bytes(), size_of::<V>(), "{name}: its value was compared");
+        Self { map, name: name.to_owned(), writes, rows: PhantomData }
+    }
+
+    fn wrote(&self, rows: usize) {
+        self.writes.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    fn refused(&self, op: &'static str) -> impl Fn(io::Error) -> KernelError {
+        move |error| refused(op, format!("map {}", self.name), &error)
+    }
+
+    /// Reads a row.
+    pub(super) fn get(&self, key: &K) -> Result<Option<V>, KernelError> {
+        let mut value = V::new_zeroed();
+        let found = self.map.lookup(key.as_bytes(), bytes_of(&mut value));
+        Ok(found.map_err(self.refused("read"))?.then_some(value))
+    }
+
+    /// Writes a row.
+    pub(super) fn put(&self, key: &K, value: &V) -> Result<(), KernelError> {
+        self.map.update(key.as_bytes(), value.as_bytes()).map_err(self.refused("write"))?;
+        self.wrote(1);
+        Ok(())
+    }
+
+    /// Removes a row; false if there was none.
+    pub(super) fn delete(&self, key: &K) -> Result<bool, KernelError> {
+        let deleted = self.map.delete(key.as_bytes()).map_err(self.refused("delete from"))?;
+        self.wrote(usize::from(deleted));
+        Ok(deleted)
+    }
+
+    /// Writes rows by batches, in order, up to the first that is refused.
+    pub(super) fn put_all(&self, keys: &[K], values: &[V]) -> Result<(), KernelError> {
+        let (done, result) =
+            self.map.update_batch(keys.as_bytes(), values.as_bytes(), Existing::Overwrite);
+        self.wrote(done);
+        result.map_err(self.refused("write"))
+    }
+
+    /// Removes rows by batches; those that do not exist are passed over. Answers how many were.
+    pub(super) fn delete_all(&self, mut keys: &[K]) -> Result<usize, KernelError> {
+        let mut deleted = 0;
+        while !keys.is_empty() {
+            let (done, result) = self.map.delete_batch(keys.as_bytes());
+            deleted += done;
+            match result {
+                Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+                    self.wrote(deleted);
+                    return Err(self.refused("delete from")(error));
+                }
+                // One that is gone already stopped the batch: go on behind it.
+                Err(_) => keys = keys.get(done + 1..).unwrap_or_default(),
+                Ok(()) => break,
+            }
+        }
+        self.wrote(deleted);
+        Ok(deleted)
+    }
+
+    /// Reads all rows, in the map's order. A row written meanwhile may be missing or come twice.
+    pub(super) fn for_each(&self, mut row: impl FnMut(K, V)) -> Result<(), KernelError> {
+        self.for_each_batch(|rows| {
+            rows.for_each(|(key, value)| row(key, value));
+            Ok(())
+        })
+    }
+
+    /// Reads all rows, a batch at a time.
+    pub(super) fn for_each_batch(
+        &self,
+        mut batch: impl FnMut(&mut dyn Iterator<Item = (K, V)>) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        let mut inner = Ok(());
+        let scanned = scan(&self.map, |keys, values| {
+            let mut rows = keys
+                .chunks_exact(size_of::<K>())
+                .zip(values.chunks_exact(size_of::<V>()))
+                .filter_map(|(key, value)| {
+                    Some((K::read_from_bytes(key).ok()?, V::read_from_bytes(value).ok()?))
+                });
+            inner = batch(&mut rows);
+            inner.is_ok()
+        });
+        scanned.map_err(self.refused("read"))?;
+        inner
+    }
+}
+
+/// The bytes of a value that is about to be filled.
+fn bytes_of<V: Plain>(value: &mut V) -> &mut [u8] {
+    value.as_mut_bytes()
+}
+
+/// Reads a map by batches until its end, or until `batch` says false.
+pub(super) fn scan(map: &Map, mut batch: impl FnMut(&[u8], &[u8]) -> bool) -> io::Result<()> {
+    let (key, value) = (map.key_bytes(), map.value_bytes());
+    let mut rows = (BATCH_BYTES / (key + value)).clamp(BATCH_ROWS.0, BATCH_ROWS.1);
+    let (mut keys, mut values) = (vec![0; rows * key], vec![0; rows * value]);
+    let mut cursor = Cursor::default();
+    loop {
+        match map.lookup_batch(&mut cursor, &mut keys, &mut values) {
+            Ok((count, more)) => {
+                if !batch(&keys[..count * key], &values[..count * value]) || !more {
+                    return Ok(());
+                }
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                rows *= 2;
+                keys.resize(rows * key, 0);
+                values.resize(rows * value, 0);
+            }
+            // Rows went while they were read: the kernel wants the same batch asked for again.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+use std::{fs, os::fd::AsFd};
+
+use rustix::mount::{MountFlags, mount_remount};
+use volvox_actors::{
+    model::{EndpointId, IdentityId},
+    ports::{EndpointRow, LxcRow},
+};
+use volvox_bpf_progs::layouts::{Ct4Key, CtRow, LxcKey};
+
+use super::sandbox::{Sandbox, addresses, config_row};
+use crate::ports::kernel::{
+    Datapath, DatapathError, Dump, conntrack,
+    rows::{config_to_raw, endpoint_to_raw, lxc_to_raw},
+    sys::{Map, NewMap},
+};
+
+fn lxc_row() -> LxcRow {
+    LxcRow { ifindex: 4, endpoint: 9, identity: IdentityId(300), ..LxcRow::default() }
+}
+
+/// A connection of the endpoint of that number that may be forgotten after `lifetime`.
+fn connection(number: u8, lifetime: u32) -> (Ct4Key, CtRow) {
+    let daddr = addresses(number).ipv4.unwrap().octets();
+    let key = Ct4Key { daddr, saddr: [192, 0, 2, 1], protocol: 6, ..Ct4Key::default() };
+    (key, CtRow { lifetime, src_sec_id: 300, ..CtRow::default() })
+}
+
+#[test]
+fn a_second_open_finds_the_same_maps_and_programs_and_writes_nothing() {
+    Sandbox::run(|sandbox| {
+        let first = sandbox.open();
+        let key = LxcKey::new([10, 9, 0, 1].into());
+        first.maps.lxc.put(&key, &lxc_to_raw(&lxc_row())).unwrap();
+        let second = sandbox.open();
+        assert_eq!(second.maps.ids, first.maps.ids);
+        assert_eq!(second.maps.empty.info(), first.maps.empty.info());
+        assert_eq!(second.maps.lxc.get(&key).unwrap(), Some(lxc_to_raw(&lxc_row())));
+        assert_eq!(program_ids(&second), program_ids(&first));
+        assert!(second.writes().counts().iter().all(|(_, count)| *count == 0));
+    });
+}
+
+fn program_ids(datapath: &Datapath) -> Vec<u32> {
+    let generation = datapath.generation();
+    super::super::pins::HOOKS.map(|hook| generation.program(hook).id).to_vec()
+}
+
+#[test]
+fn a_map_of_another_layout_is_refused_and_kept() {
+    Sandbox::run(|sandbox| {
+        let globals = sandbox.root().join("tc/globals");
+        fs::create_dir_all(&globals).unwrap();
+        let foreign = Map::create(&NewMap {
+            name: "cilium_lxc",
+            map_type: 1,
+            key_size: 20,
+            value_size: 40,
+            max_entries: 10,
+            flags: 0,
+            inner: None,
+        })
+        .unwrap();
+        let path = globals.join("cilium_lxc");
+        super::super::sys::pin(foreign.as_fd(), &path).unwrap();
+        let refused = Datapath::open(&sandbox.config()).err().unwrap();
+        let DatapathError::Layout { name, found, wanted, .. } = &refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(name, "cilium_lxc");
+        assert!(found.contains("value 40 bytes") && wanted.contains("value 48 bytes"), "{refused}");
+        assert_eq!(Map::pinned(&path).unwrap().info(), foreign.info());
+    });
+}
+
+#[test]
+fn a_map_of_another_size_keeps_its_rows() {
+    Sandbox::run(|sandbox| {
+        let small = sandbox.open();
+        let (key, row) = connection(1, u32::MAX);
+        small.maps.ct4[0].put(&key, &row).unwrap();
+        let mut config = sandbox.config();
+        config.sizes.ct_tcp *= 2;
+        let large = Datapath::open(&config).unwrap();
+        assert_eq!(large.maps.ct4[0].get(&key).unwrap(), Some(row));
+        let id = |datapath: &Datapath| datapath.maps.ids[2];
+        assert_ne!(id(&large), id(&small));
+        let used: Vec<_> = large.generation().maps().iter().map(|map| map.info().id).collect();
+        assert!(used.contains(&id(&large).1) && !used.contains(&id(&small).1));
+        // Once more: nothing is left to do.
+        assert_eq!(program_ids(&Datapath::open(&config).unwrap()), program_ids(&large));
+    });
+}
+
+#[test]
+fn a_lost_pin_is_made_again_for_the_map_that_programs_use() {
+    Sandbox::run(|sandbox| {
+        let first = sandbox.open();
+        fs::remove_file(sandbox.root().join("tc/globals/volvox_config")).unwrap();
+        first.maps.config.put(&4, &config_to_raw(&config_row(1, 4))).unwrap();
+        let second = sandbox.open();
+        assert_eq!(second.maps.ids, first.maps.ids);
+        assert!(second.maps.config.get(&4).unwrap().is_some());
+        assert_eq!(program_ids(&second), program_ids(&first));
+    });
+}
+
+#[test]
+fn a_missing_or_read_only_file_system_is_named() {
+    Sandbox::run(|sandbox| {
+        let mut config = sandbox.config();
+        config.bpf_root = "/proc".into();
+        let missing = Datapath::open(&config).err().unwrap().to_string();
+        assert!(missing.contains("mount -t bpf bpf \"/proc\""), "{missing}");
+        mount_remount(sandbox.root(), MountFlags::RDONLY, "").unwrap();
+        let read_only = Datapath::open(&sandbox.config()).err().unwrap().to_string();
+        assert!(read_only.contains("remount,rw"), "{read_only}");
+    });
+}
+
+#[test]
+fn connections_are_forgotten_by_age_and_by_address() {
+    Sandbox::run(|sandbox| {
+        let datapath = sandbox.open();
+        let table = &datapath.maps.ct4[0];
+        for (number, lifetime) in [(1, 1), (2, u32::MAX), (3, u32::MAX)] {
+            let (key, row) = connection(number, lifetime);
+            table.put(&key, &row).unwrap();
+        }
+        let swept = conntrack::collect(&datapath.maps).unwrap();
+        assert_eq!((swept.seen, swept.deleted), (3, 1));
+        let scrubbed: Vec<_> = addresses(2).iter().collect();
+        assert_eq!(conntrack::scrub(&datapath.maps, &scrubbed).unwrap().deleted, 1);
+        let left = Dump::at(sandbox.root()).connections().unwrap();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].from.address, addresses(3).ipv4.unwrap());
+        assert_eq!(left[0].identity, IdentityId(300));
+    });
+}
+
+#[test]
+fn many_rows_are_read_by_batches() {
+    Sandbox::run(|sandbox| {
+        let datapath = sandbox.open();
+        for number in 0..5000_u32 {
+            let row = lxc_row();
+            let address = std::net::Ipv4Addr::from(0x0a00_0000 + number);
+            datapath.maps.lxc.put(&LxcKey::new(address.into()), &lxc_to_raw(&row)).unwrap();
+        }
+        let rows = datapath.snapshot().unwrap().lxc;
+        assert_eq!(rows.len(), 5000);
+        assert!(rows.values().all(|row| *row == lxc_row()));
+    });
+}
+
+#[test]
+fn a_torn_row_is_told_apart() {
+    Sandbox::run(|sandbox| {
+        let datapath = sandbox.open();
+        let row = EndpointRow {
+            container_id: "c0ffee".into(),
+            pod_name: "p".repeat(300),
+            addresses: addresses(1),
+            ..EndpointRow::default()
+        };
+        let good = endpoint_to_raw(&row);
+        let mut torn = good;
+        torn.identity += 1;
+        datapath.maps.endpoint.put(&1, &good).unwrap();
+        datapath.maps.endpoint.put(&2, &torn).unwrap();
+        let snapshot = datapath.snapshot().unwrap();
+        assert_eq!(snapshot.torn_rows, [EndpointId(2)]);
+        let read = &snapshot.endpoints[&EndpointId(1)];
+        assert_eq!(read.pod_name, row.pod_name[..200]);
+        assert_eq!((&read.container_id, read.addresses), (&row.container_id, row.addresses));
+        assert_eq!(snapshot.endpoints.len(), 1);
+    });
+}

@@ -1,0 +1,169 @@
+use std::net::IpAddr;
+
+use tokio::sync::oneshot;
+use volvox_actors::{
+    host::Reply,
+    model::{EndpointId, IdentityId},
+    ports::{
+        Attachment, HookState, IpcacheRow, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
+        LxcRow, Refusal,
+    },
+};
+
+use super::sandbox::{Sandbox, addresses, config_row, policy};
+use crate::ports::kernel::KernelPort;
+
+/// Submits all jobs at once and waits for their ends.
+fn run(sandbox: &Sandbox, jobs: Vec<Vec<KernelOp>>) -> Vec<KernelDone> {
+    let datapath = sandbox.open();
+    actix::System::new().block_on(async move {
+        let port = KernelPort::start(&datapath).unwrap();
+        let submit = |ops| {
+            let (tell, done) = oneshot::channel();
+            port.submit(KernelJob { ops }, Reply::to(|answer| tell.send(answer).unwrap()));
+            done
+        };
+        let waiting: Vec<_> = jobs.into_iter().map(submit).collect();
+        let mut ends = Vec::new();
+        for done in waiting {
+            ends.push(done.await.unwrap().unwrap());
+        }
+        ends
+    })
+}
+
+/// What creates the endpoint of that number.
+fn create(number: u8, ifindex: u32) -> Vec<KernelOp> {
+    let endpoint = EndpointId(number.into());
+    let row = config_row(number, ifindex);
+    let slot = row.policy_slot;
+    let mut ops = vec![
+        KernelOp::BuildPolicy { slot, rows: policy([80, 443]) },
+        KernelOp::FlipPolicy { slot },
+        KernelOp::PinPolicy { endpoint, slot },
+        KernelOp::PutConfig(row),
+        KernelOp::Attach { endpoint, ifindex },
+    ];
+    for address in addresses(number).iter() {
+        let row = LxcRow { ifindex, endpoint: endpoint.0, ..LxcRow::default() };
+        ops.push(KernelOp::PutLxc { address, row });
+        ops.push(KernelOp::PutRoute { address, ifindex });
+        let row = IpcacheRow { identity: IdentityId(300), ..IpcacheRow::default() };
+        ops.push(KernelOp::PutIpcache(vec![(address.into(), row)]));
+    }
+    ops.extend([KernelOp::LinkUp { ifindex }, KernelOp::Settle { endpoint, ifindex }]);
+    ops
+}
+
+/// What deletes it.
+fn delete(number: u8, ifindex: u32) -> Vec<KernelOp> {
+    let endpoint = EndpointId(number.into());
+    let slot = config_row(number, ifindex).policy_slot;
+    let mut ops = vec![
+        KernelOp::LinkDown { ifindex },
+        KernelOp::Detach { endpoint, ifindex },
+        KernelOp::DeleteConfig { ifindex, endpoint },
+    ];
+    for address in addresses(number).iter() {
+        ops.push(KernelOp::DeleteRoute { address, ifindex });
+        ops.push(KernelOp::DeleteLxc { address, endpoint: endpoint.0 });
+        ops.push(KernelOp::DeleteIpcache(vec![address.into()]));
+    }
+    ops.extend([
+        KernelOp::UnpinPolicy { endpoint },
+        KernelOp::ClearSlot { slot },
+        KernelOp::ScrubConntrack { addresses: addresses(number) },
+    ]);
+    ops
+}
+
+#[test]
+fn endpoints_are_created_seen_and_deleted() {
+    Sandbox::run(|sandbox| {
+        let places: Vec<_> = (1..=4).map(|number| (number, sandbox.veth(number))).collect();
+        let jobs = |ops: fn(u8, u32) -> Vec<KernelOp>| {
+            places.iter().map(|(number, ifindex)| ops(*number, *ifindex)).collect::<Vec<_>>()
+        };
+        for done in run(sandbox, jobs(create)) {
+            assert_eq!(done.failed, None);
+            assert_eq!(done.outcomes.len(), create(1, 1).len());
+        }
+        let linked = Attachment { from_container: HookState::Link, to_container: HookState::Link };
+        let snapshot = sandbox.open().snapshot().unwrap();
+        for (number, ifindex) in &places {
+            let row = config_row(*number, *ifindex);
+            assert_eq!(snapshot.config[ifindex], row);
+            assert_eq!(snapshot.attachments[&row.endpoint], linked);
+            assert!(snapshot.policy_pins.contains(&row.endpoint));
+            for address in addresses(*number).iter() {
+                assert_eq!(snapshot.routes[&address], *ifindex);
+                assert_eq!(snapshot.lxc[&address].endpoint, row.endpoint.0);
+                assert_eq!(snapshot.ipcache[&address.into()].identity, IdentityId(300));
+            }
+            assert!(snapshot.links[ifindex].up);
+        }
+        for done in run(sandbox, jobs(delete)) {
+            assert_eq!(done.failed, None);
+        }
+        let mut left = sandbox.open().snapshot().unwrap();
+        assert_eq!(left.links.len(), 9, "loopback and four pairs");
+        left.links.clear();
+        assert_eq!(left, Default::default());
+    });
+}
+
+#[test]
+fn many_policies_flip_together() {
+    Sandbox::run(|sandbox| {
+        let job = |endpoint: u16| {
+            let slot = EndpointId(endpoint).slot(0);
+            vec![
+                KernelOp::BuildPolicy { slot, rows: policy([endpoint]) },
+                KernelOp::FlipPolicy { slot },
+                KernelOp::ReadPolicy { slot },
+            ]
+        };
+        let done = run(sandbox, (1..=500).map(job).collect());
+        for (endpoint, done) in (1..).zip(done) {
+            assert_eq!(done.failed, None);
+            assert_eq!(done.outcomes[2], KernelOutcome::Policy(Some(policy([endpoint]))));
+        }
+    });
+}
+
+#[test]
+fn the_first_step_that_fails_ends_its_job() {
+    Sandbox::run(|sandbox| {
+        let address: IpAddr = [10, 9, 0, 1].into();
+        let ops = vec![
+            KernelOp::DeleteConfig { ifindex: 4, endpoint: EndpointId(1) },
+            KernelOp::Attach { endpoint: EndpointId(1), ifindex: 4444 },
+            KernelOp::PutLxc { address, row: LxcRow::default() },
+        ];
+        let [done] = run(sandbox, vec![ops]).try_into().unwrap();
+        assert_eq!(done.outcomes, [KernelOutcome::Done]);
+        let (at, error) = done.failed.unwrap();
+        assert_eq!((at, error.refusal), (1, Refusal::NoDevice));
+        assert!(sandbox.open().snapshot().unwrap().lxc.is_empty());
+    });
+}
+
+#[test]
+fn a_row_of_another_endpoint_is_not_deleted() {
+    Sandbox::run(|sandbox| {
+        let address: IpAddr = [10, 9, 0, 1].into();
+        let row = LxcRow { endpoint: 2, ..LxcRow::default() };
+        let ops = vec![
+            KernelOp::PutLxc { address, row },
+            KernelOp::DeleteLxc { address, endpoint: 1 },
+            KernelOp::Snapshot,
+            KernelOp::CollectConntrack,
+            KernelOp::LoadPrograms,
+        ];
+        let [done] = run(sandbox, vec![ops]).try_into().unwrap();
+        assert_eq!(done.failed, None);
+        let KernelOutcome::Snapshot(snapshot) = &done.outcomes[2] else { panic!("{done:?}") };
+        assert_eq!(snapshot.lxc[&address], row);
+        assert_eq!(done.outcomes[3], KernelOutcome::Collected { seen: 0, deleted: 0 });
+    });
+}

@@ -1,0 +1,120 @@
+use std::{os::fd::AsFd, path::Path};
+
+use volvox_bpf_progs::maps::{MAPS, POLICY};
+
+use super::{
+    crash,
+    error::DatapathError,
+    generation::{is_ours, remove},
+    maps::EMPTY_POLICY,
+    pins::{HOOKS, INCOMING, Pins, bpffs, names, program_name, remove_dir, unpin},
+    sys,
+};
+use crate::ports::netlink::{Direction, NetlinkError, Socket};
+
+/// Removes all that the datapath left on this node, and says what that was: routes, filters,
+/// links, programs and maps. Interfaces stay; without programs nothing filters their packets.
+pub fn uninstall(bpf_root: &Path) -> Result<Vec<String>, DatapathError> {
+    let pins = Pins::at(bpf_root);
+    let mut removed = Vec::new();
+    let mut netlink = Socket::open()?;
+    for (address, ifindex) in netlink.routes()? {
+        crash::step();
+        if netlink.delete_route(address, ifindex)? {
+            removed.push(format!("route to {address} by interface {ifindex}"));
+        }
+    }
+    for ifindex in netlink.links()?.into_keys() {
+        remove_filters(&mut netlink, ifindex, &mut removed)?;
+    }
+    remove_links(&pins, &mut removed)?;
+    let generations = pins.programs();
+    for name in list(&generations)? {
+        remove(&generations.join(&name))?;
+        removed.push(format!("programs {name}"));
+    }
+    remove_maps(&pins, &mut removed)?;
+    for directory in [
+        generations.clone(),
+        pins.root().join("volvox"),
+        pins.endpoints(),
+        pins.root().join("cilium"),
+        pins.maps(),
+        pins.root().join("tc"),
+    ] {
+        // What somebody else still has something in stays.
+        let _ = remove_dir(&directory);
+    }
+    Ok(removed)
+}
+
+fn list(directory: &Path) -> Result<Vec<String>, DatapathError> {
+    names(directory).map_err(|error| bpffs("list", directory.to_owned(), error))
+}
+
+fn remove_pin(path: &Path) -> Result<bool, DatapathError> {
+    unpin(path).map_err(|error| bpffs("remove", path.to_owned(), error))
+}
+
+/// Removes links that run programs of ours.
+fn remove_links(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathError> {
+    for endpoint in list(&pins.endpoints())? {
+        let directory = pins.endpoints().join(&endpoint);
+        let links = directory.join("links");
+        for name in list(&links)? {
+            let path = links.join(&name);
+            let ours = sys::get(&path).and_then(|link| {
+                let info = sys::link_info(link)?;
+                is_ours(sys::program_by_id(info.prog_id)?.as_fd())
+            });
+            if ours.map_err(|error| bpffs("read", path.clone(), error))? && remove_pin(&path)? {
+                removed.push(format!("link {name} of endpoint {endpoint}"));
+            }
+        }
+        let _ = remove_dir(&links);
+        let _ = remove_dir(&directory);
+    }
+    Ok(())
+}
+
+/// Removes the maps, if they are ours: a running Cilium's have the same names.
+fn remove_maps(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathError> {
+    if !pins.map("volvox_config").exists() {
+        return Ok(());
+    }
+    let is_known = |name: &str| {
+        let name = name.strip_prefix(INCOMING).unwrap_or(name);
+        let is_policy = name
+            .strip_prefix(POLICY.name)
+            .and_then(|rest| rest.strip_prefix('_'))
+            .is_some_and(|digits| digits.parse::<u16>().is_ok());
+        is_policy || name == EMPTY_POLICY || MAPS.iter().any(|spec| spec.name == name)
+    };
+    // Our own marker goes last: until then, an interrupted removal is taken up again.
+    let mut known: Vec<_> = list(&pins.maps())?.into_iter().filter(|name| is_known(name)).collect();
+    known.sort_by_key(|name| name == "volvox_config");
+    for name in known {
+        if remove_pin(&pins.map(&name))? {
+            removed.push(format!("map {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn remove_filters(
+    netlink: &mut Socket,
+    ifindex: u32,
+    removed: &mut Vec<String>,
+) -> Result<(), NetlinkError> {
+    for (hook, direction) in HOOKS.into_iter().zip([Direction::Ingress, Direction::Egress]) {
+        let name = program_name(hook);
+        crash::step();
+        match netlink.filter_del(ifindex, direction, name) {
+            Ok(true) => removed.push(format!("filter {name} at interface {ifindex}")),
+            Ok(false) => {}
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Interfaces, addresses, routes and traffic-control filters, by routing netlink.
+//!
+//! Everything is synchronous: one [`Socket`] per thread, one request at a time, each answered by
+//! the kernel before the call returns. What a call says of an interface is meant in the network
+//! namespace in which its socket was opened.
+
+mod address;
+mod error;
+mod filter;
+mod link;
+mod message;
+mod route;
+mod socket;
+mod veth;
+
+pub use error::NetlinkError;
+pub use filter::{Direction, Filter};
+pub use route::ROUTE_PROTOCOL;
+pub use socket::Socket;
+pub use veth::Veth;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::{
+    RouteNetlinkMessage,
+    tc::{TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcMessage, TcOption},
+};
+
+use super::{
+    NetlinkError, Socket,
+    socket::{Call, decode},
+};
+
+/// Priority of our filters; Cilium's `bpf-filter-priority` has the same default.
+const PRIORITY: u32 = 1;
+/// Handle of our filters.
+const HANDLE: u32 = 1;
+/// `ETH_P_ALL`: a filter for packets of every protocol.
+const EVERY_PROTOCOL: u16 = 3;
+
+/// Which packets of an interface a filter sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// Those that arrive at it.
+    Ingress,
+    /// Those that leave by it.
+    Egress,
+}
+
+impl Direction {
+    fn parent(self) -> TcHandle {
+        let minor = match self {
+            Self::Ingress => TcHandle::MIN_INGRESS,
+            Self::Egress => TcHandle::MIN_EGRESS,
+        };
+        TcHandle { major: TcHandle::CLSACT.major, minor }
+    }
+}
+
+/// A BPF filter at an interface's clsact hook.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Its priority, lower runs first.
+    pub priority: u16,
+    /// Its handle.
+    pub handle: u32,
+    /// The program's number.
+    pub prog_id: u32,
+    /// The name it was given.
+    pub name: String,
+}
+
+impl Filter {
+    /// Whether it stands where ours do, under that name.
+    fn is_ours(&self, name: &str) -> bool {
+        u32::from(self.priority) == PRIORITY && self.handle == HANDLE && self.name == name
+    }
+}
+
+impl Socket {
+    /// Gives an interface the clsact queueing discipline, which carries filters; one that is there
+    /// stays.
+    pub fn clsact_add(&mut self, ifindex: u32) -> Result<(), NetlinkError> {
+        let mut request = message(ifindex);
+        request.header.handle = TcHandle { major: TcHandle::CLSACT.major, minor: 0 };
+        request.header.parent = TcHandle::CLSACT;
+        request.attributes.push(TcAttribute::Kind("clsact".to_owned()));
+        let call = Call::new("add clsact to", format!("interface {ifindex}"));
+        let message = RouteNetlinkMessage::NewQueueDiscipline(request);
+        match self.change(&call, message, NLM_F_CREATE | NLM_F_EXCL) {
+            Err(error) if error.is_taken() => Ok(()),
+            result => self.with_name(result, ifindex),
+        }
+    }
+
+    /// Lets a program decide over packets (direct action), in place of one at our priority and
+    /// handle. The interface needs [`clsact_add`](Self::clsact_add) first.
+    pub fn filter_add(
+        &mut self,
+        ifindex: u32,
+        direction: Direction,
+        program: BorrowedFd<'_>,
+        name: &str,
+    ) -> Result<(), NetlinkError> {
+        let fd = u32::try_from(program.as_raw_fd()).expect("an open descriptor is not negative");
+        let mut request = filter(ifindex, direction);
+        request.attributes.push(TcAttribute::Options(vec![
+            TcOption::Bpf(TcFilterBpfOption::ProgFd(fd)),
+            TcOption::Bpf(TcFilterBpfOption::ProgName(name.to_owned())),
+            TcOption::Bpf(TcFilterBpfOption::Flags(TcBpfFlags::DirectAction)),
+        ]));
+        let call = Call::new("attach", format!("{name} to interface {ifindex}"));
+        let message = RouteNetlinkMessage::NewTrafficFilter(request);
+        let result = self.change(&call, message, NLM_F_CREATE | NLM_F_REPLACE);
+        self.with_name(result, ifindex)
+    }
+
+    /// The BPF filters that see the packets of an interface; none if it has no clsact.
+    pub fn filter_show(
+        &mut self,
+        ifindex: u32,
+        direction: Direction,
+    ) -> Result<Vec<Filter>, NetlinkError> {
+        let mut request = message(ifindex);
+        request.header.parent = direction.parent();
+        let call = Call::new("list filters of", format!("interface {ifindex}"));
+        self.dump(&call, &RouteNetlinkMessage::GetTrafficFilter(request), parse)
+    }
+
+    /// Removes our filter of that name. False if there was none.
+    pub fn filter_del(
+        &mut self,
+        ifindex: u32,
+        direction: Direction,
+        name: &str,
+    ) -> Result<bool, NetlinkError> {
+        if !self.filter_show(ifindex, direction)?.iter().any(|found| found.is_ours(name)) {
+            return Ok(false);
+        }
+        let request = filter(ifindex, direction);
+        let call = Call::new("detach", format!("{name} from interface {ifindex}"));
+        match self.change(&call, RouteNetlinkMessage::DelTrafficFilter(request), 0) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_absent() => Ok(false),
+            Err(error) => self.with_name(Err(error), ifindex),
+        }
+    }
+}
+
+fn message(ifindex: u32) -> TcMessage {
+    TcMessage::with_index(i32::try_from(ifindex).expect("the kernel numbers interfaces in i32"))
+}
+
+fn filter(ifindex: u32, direction: Direction) -> TcMessage {
+    let mut request = message(ifindex);
+    request.header.parent = direction.parent();
+    request.header.handle = HANDLE.into();
+    request.header.info = PRIORITY << 16 | u32::from(EVERY_PROTOCOL.to_be());
+    request.attributes.push(TcAttribute::Kind(TcFilterBpf::KIND.to_owned()));
+    request
+}
+
+fn parse(kind: u16, bytes: &[u8]) -> Option<Filter> {
+    let RouteNetlinkMessage::NewTrafficFilter(message) = decode(kind, bytes)? else { return None };
+    let mut filter = Filter {
+        priority: u16::try_from(message.header.info >> 16).unwrap_or_default(),
+        handle: message.header.handle.into(),
+        ..Filter::default()
+    };
+    for attribute in message.attributes {
+        let TcAttribute::Options(options) = attribute else { continue };
+        for option in options {
+            match option {
+                TcOption::Bpf(TcFilterBpfOption::ProgId(id)) => filter.prog_id = id,
+                TcOption::Bpf(TcFilterBpfOption::ProgName(name)) => filter.name = name,
+                _ => {}
+            }
+        }
+    }
+    // A priority without a program is only the list's head.
+    (filter.prog_id != 0).then_some(filter)
+}

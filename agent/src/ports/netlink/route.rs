@@ -1,0 +1,124 @@
+use std::{collections::BTreeMap, net::IpAddr};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    route::{
+        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope,
+        RouteType,
+    },
+};
+
+use super::{
+    NetlinkError, Socket,
+    address::family,
+    socket::{Call, decode},
+};
+
+/// Origin number that marks the routes of ours, as `ip route` shows it: `proto 155`.
+pub const ROUTE_PROTOCOL: u8 = 155;
+
+impl Socket {
+    /// Routes an address to an interface, in place of another route of ours to it.
+    pub fn put_route(&mut self, address: IpAddr, ifindex: u32) -> Result<(), NetlinkError> {
+        let request = host_route(address, ifindex);
+        self.put("route", address, ifindex, request)
+    }
+
+    /// Routes everything of the router's address family through it; the router itself is reached
+    /// by [`put_route`](Self::put_route).
+    pub fn add_default_via(&mut self, router: IpAddr, ifindex: u32) -> Result<(), NetlinkError> {
+        let mut request = route(router, ifindex);
+        request.header.scope = RouteScope::Universe;
+        request.attributes.push(RouteAttribute::Gateway(router.into()));
+        self.put("route everything via", router, ifindex, request)
+    }
+
+    /// Removes our route from an address to an interface. False if there was none.
+    pub fn delete_route(&mut self, address: IpAddr, ifindex: u32) -> Result<bool, NetlinkError> {
+        let call = Call::new("unroute", format!("{address} from interface {ifindex}"));
+        let message = RouteNetlinkMessage::DelRoute(host_route(address, ifindex));
+        match self.change(&call, message, 0) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_absent() => Ok(false),
+            Err(error) => self.with_name(Err(error), ifindex),
+        }
+    }
+
+    /// Our routes to single addresses, and the interface each leads to.
+    pub fn routes(&mut self) -> Result<BTreeMap<IpAddr, u32>, NetlinkError> {
+        let mut routes = BTreeMap::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut request = RouteMessage::default();
+            request.header.address_family = family;
+            request.header.table = RouteHeader::RT_TABLE_MAIN;
+            request.header.protocol = RouteProtocol::Other(ROUTE_PROTOCOL);
+            let call = Call::new("list", "routes");
+            match self.dump(&call, &RouteNetlinkMessage::GetRoute(request), parse) {
+                Ok(found) => routes.extend(found),
+                // The kernel makes a table with its first route.
+                Err(error) if error.is_absent() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(routes)
+    }
+
+    fn put(
+        &mut self,
+        op: &'static str,
+        address: IpAddr,
+        ifindex: u32,
+        request: RouteMessage,
+    ) -> Result<(), NetlinkError> {
+        let call = Call::new(op, format!("{address} to interface {ifindex}"));
+        let message = RouteNetlinkMessage::NewRoute(request);
+        let result = self.change(&call, message, NLM_F_CREATE | NLM_F_REPLACE);
+        self.with_name(result, ifindex)
+    }
+}
+
+fn route(of_family: IpAddr, ifindex: u32) -> RouteMessage {
+    let mut request = RouteMessage::default();
+    request.header.address_family = family(of_family);
+    request.header.table = RouteHeader::RT_TABLE_MAIN;
+    request.header.protocol = RouteProtocol::Other(ROUTE_PROTOCOL);
+    request.header.scope = RouteScope::Link;
+    request.header.kind = RouteType::Unicast;
+    request.attributes.push(RouteAttribute::Oif(ifindex));
+    request
+}
+
+fn host_route(address: IpAddr, ifindex: u32) -> RouteMessage {
+    let mut request = route(address, ifindex);
+    request.header.destination_prefix_length = full_length(address);
+    request.attributes.push(RouteAttribute::Destination(address.into()));
+    request
+}
+
+fn full_length(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn parse(kind: u16, bytes: &[u8]) -> Option<(IpAddr, u32)> {
+    let RouteNetlinkMessage::NewRoute(message) = decode(kind, bytes)? else { return None };
+    // A kernel that filters no dump sends the routes of others too.
+    if message.header.protocol != RouteProtocol::Other(ROUTE_PROTOCOL)
+        || message.header.table != RouteHeader::RT_TABLE_MAIN
+    {
+        return None;
+    }
+    let mut address = None;
+    let mut ifindex = None;
+    for attribute in message.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(ip)) => address = Some(IpAddr::V4(ip)),
+            RouteAttribute::Destination(RouteAddress::Inet6(ip)) => address = Some(IpAddr::V6(ip)),
+            RouteAttribute::Oif(index) => ifindex = Some(index),
+            _ => {}
+        }
+    }
+    let address = address?;
+    (message.header.destination_prefix_length == full_length(address))
+        .then_some((address, ifindex?))
+}

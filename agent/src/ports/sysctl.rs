@@ -1,0 +1,160 @@
+//! The kernel's network parameters.
+//!
+//! They are read first and written only if they differ: a write of `ip_forward` alone resets
+//! other parameters of every interface, even if it changes nothing.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A parameter that cannot be set, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("set {path} to {value}: {source}; {remedy}")]
+pub struct SysctlError {
+    /// The parameter's file.
+    pub path: String,
+    /// The value wanted.
+    pub value: &'static str,
+    /// The system's error.
+    pub source: io::Error,
+    /// What an operator can do.
+    pub remedy: &'static str,
+}
+
+/// The parameters of the calling thread's network namespace.
+#[derive(Clone, Debug)]
+pub struct Sysctl {
+    root: PathBuf,
+}
+
+impl Default for Sysctl {
+    fn default() -> Self {
+        Self::at("/proc/sys/net")
+    }
+}
+
+impl Sysctl {
+    /// Parameters below a directory that stands for `/proc/sys/net`.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Lets the node forward packets, without which no pod reaches another node.
+    ///
+    /// A node that forwards IPv6 stops listening to router advertisements, and with the next one
+    /// that it misses loses its default route; interfaces that listen are told to go on (2).
+    pub fn enable_forwarding(&self, ipv4: bool, ipv6: bool) -> Result<(), SysctlError> {
+        if ipv4 {
+            self.set("ipv4/ip_forward", "1")?;
+            self.set("ipv4/conf/all/forwarding", "1")?;
+        }
+        if ipv6 {
+            if self.get("ipv6/conf/all/forwarding").as_deref() != Some("1") {
+                self.keep_router_advertisements()?;
+            }
+            self.set("ipv6/conf/all/forwarding", "1")?;
+        }
+        Ok(())
+    }
+
+    /// Prepares the host side of an endpoint. The datapath checks source addresses itself, and a
+    /// container is no router.
+    pub fn prepare_host_side(&self, ifname: &str) -> Result<(), SysctlError> {
+        self.set(&format!("ipv4/conf/{ifname}/rp_filter"), "0")?;
+        self.set(&format!("ipv4/conf/{ifname}/forwarding"), "1")?;
+        if self.root.join("ipv6/conf").join(ifname).is_dir() {
+            self.set(&format!("ipv6/conf/{ifname}/accept_ra"), "0")?;
+            self.set(&format!("ipv6/conf/{ifname}/forwarding"), "1")?;
+        }
+        Ok(())
+    }
+
+    /// Prepares the interface inside a container for an IPv6 address: runtimes switch IPv6 off.
+    pub fn enable_ipv6(&self, ifname: &str) -> Result<(), SysctlError> {
+        self.set(&format!("ipv6/conf/{ifname}/disable_ipv6"), "0")?;
+        self.set(&format!("ipv6/conf/{ifname}/accept_ra"), "0")
+    }
+
+    fn keep_router_advertisements(&self) -> Result<(), SysctlError> {
+        let Ok(interfaces) = fs::read_dir(self.root.join("ipv6/conf")) else { return Ok(()) };
+        for interface in interfaces.flatten() {
+            let parameter = Path::new("ipv6/conf").join(interface.file_name()).join("accept_ra");
+            let parameter = parameter.to_string_lossy();
+            if self.get(&parameter).as_deref() == Some("1") {
+                self.set(&parameter, "2")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, parameter: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(parameter)).ok().map(|text| text.trim().to_owned())
+    }
+
+    fn set(&self, parameter: &str, value: &'static str) -> Result<(), SysctlError> {
+        if self.get(parameter).as_deref() == Some(value) {
+            return Ok(());
+        }
+        let path = self.root.join(parameter);
+        fs::write(&path, value).map_err(|source| SysctlError {
+            path: path.display().to_string(),
+            value,
+            remedy: match source.kind() {
+                io::ErrorKind::NotFound => {
+                    "the kernel lacks this protocol, or the interface is gone"
+                }
+                _ => "mount /proc/sys/net writable, or set it before the start",
+            },
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(parameters: &[(&str, &str)]) -> (tempfile::TempDir, Sysctl) {
+        let dir = tempfile::tempdir().unwrap();
+        for (parameter, value) in parameters {
+            let path = dir.path().join(parameter);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, value).unwrap();
+        }
+        let sysctl = Sysctl::at(dir.path());
+        (dir, sysctl)
+    }
+
+    #[test]
+    fn forwarding_keeps_router_advertisements_of_those_who_listen() {
+        let (_dir, sysctl) = tree(&[
+            ("ipv4/ip_forward", "0\n"),
+            ("ipv4/conf/all/forwarding", "0\n"),
+            ("ipv6/conf/all/forwarding", "0\n"),
+            ("ipv6/conf/eth0/accept_ra", "1\n"),
+            ("ipv6/conf/eth1/accept_ra", "0\n"),
+        ]);
+        sysctl.enable_forwarding(true, true).unwrap();
+        assert_eq!(sysctl.get("ipv4/ip_forward").unwrap(), "1");
+        assert_eq!(sysctl.get("ipv6/conf/all/forwarding").unwrap(), "1");
+        assert_eq!(sysctl.get("ipv6/conf/eth0/accept_ra").unwrap(), "2");
+        assert_eq!(sysctl.get("ipv6/conf/eth1/accept_ra").unwrap(), "0");
+    }
+
+    #[test]
+    fn what_is_right_is_not_written() {
+        let (_dir, sysctl) = tree(&[("ipv4/ip_forward", "1\n"), ("ipv4/conf/all/forwarding", "1")]);
+        sysctl.enable_forwarding(true, false).unwrap();
+        // A write would have lost the newline.
+        let raw = fs::read_to_string(sysctl.root.join("ipv4/ip_forward")).unwrap();
+        assert_eq!(raw, "1\n");
+    }
+
+    #[test]
+    fn an_absent_interface_is_named() {
+        let (_dir, sysctl) = tree(&[]);
+        let error = sysctl.prepare_host_side("lxc1").unwrap_err().to_string();
+        assert!(error.contains("ipv4/conf/lxc1/rp_filter") && error.contains("gone"), "{error}");
+    }
+}

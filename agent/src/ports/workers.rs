@@ -1,0 +1,277 @@
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, VecDeque},
+    io, iter,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::{Rc, Weak},
+    thread,
+};
+
+use crossbeam_channel as jobs;
+use tokio::sync::mpsc as results;
+use volvox_actors::host::Reply;
+
+/// Why no worker could be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start worker thread {name:?}: {cause}; raise the limit of threads or of memory")]
+pub struct WorkersError {
+    pub(super) name: String,
+    pub(super) cause: io::Error,
+}
+
+/// Threads that do for the actors what blocks.
+///
+/// A [`Reply`] must not leave the actors' thread, so it waits here under the job's number. At most
+/// `bound` jobs are with the threads; more wait here, in order. One thread does its jobs in the
+/// order in which they were submitted.
+pub struct Workers<Job, Done: 'static> {
+    inner: Rc<Inner<Job, Done>>,
+}
+
+struct Inner<Job, Done: 'static> {
+    bound: usize,
+    to_threads: jobs::Sender<(u64, Job)>,
+    under_way: Cell<usize>,
+    waiting: RefCell<VecDeque<(u64, Job)>>,
+    replies: RefCell<BTreeMap<u64, Reply<Done>>>,
+    next: Cell<u64>,
+}
+
+/// A job's number and what came of it: nothing if the work panicked.
+type Finished<Done> = (u64, Option<Done>);
+
+impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
+    /// Starts `threads` threads, each doing jobs by the function that `make` gave it. A function
+    /// that panics loses its job, whose reply is then dropped, and goes on with the next.
+    ///
+    /// To be called on the actors' thread, within its actix system.
+    pub fn start<F>(
+        name: &str,
+        threads: usize,
+        bound: usize,
+        mut make: impl FnMut(usize) -> F,
+    ) -> Result<Self, WorkersError>
+    where
+        F: FnMut(Job) -> Done + Send + 'static,
+    {
+        Self::spawn(name, threads, bound, 1, |index| {
+            let mut work = make(index);
+            move |jobs: Vec<Job>| jobs.into_iter().map(&mut work).collect()
+        })
+    }
+
+    /// Starts one thread that does all the jobs that have queued meanwhile at once: for work whose
+    /// cost hardly grows with their number. `work` answers for each job, in order.
+    ///
+    /// To be called on the actors' thread, within its actix system.
+    pub fn start_batching<F>(name: &str, bound: usize, work: F) -> Result<Self, WorkersError>
+    where
+        F: FnMut(Vec<Job>) -> Vec<Done> + Send + 'static,
+    {
+        let mut work = Some(work);
+        Self::spawn(name, 1, bound, bound, |_| work.take().expect("one thread is started"))
+    }
+
+    fn spawn<F>(
+        name: &str,
+        threads: usize,
+        bound: usize,
+        batch: usize,
+        mut make: impl FnMut(usize) -> F,
+    ) -> Result<Self, WorkersError>
+    where
+        F: FnMut(Vec<Job>) -> Vec<Done> + Send + 'static,
+    {
+        let (to_threads, from_actors) = jobs::bounded(bound);
+        let (to_actors, from_threads) = results::channel(bound);
+        for index in 0..threads {
+            let (work, from_actors, to_actors) =
+                (make(index), from_actors.clone(), to_actors.clone());
+            let name = format!("{name}-{index}");
+            thread::Builder::new()
+                .name(name.clone())
+                .spawn(move || labour(work, batch, &from_actors, &to_actors))
+                .map_err(|cause| WorkersError { name, cause })?;
+        }
+        let inner = Rc::new(Inner {
+            bound,
+            to_threads,
+            under_way: Cell::new(0),
+            waiting: RefCell::default(),
+            replies: RefCell::default(),
+            next: Cell::new(0),
+        });
+        tokio::task::spawn_local(deliver(Rc::downgrade(&inner), from_threads));
+        Ok(Self { inner })
+    }
+
+    /// Has a job done; its outcome comes through `reply`. Never blocks.
+    pub fn submit(&self, job: Job, reply: Reply<Done>) {
+        let inner = &self.inner;
+        let number = inner.next.replace(inner.next.get() + 1);
+        inner.replies.borrow_mut().insert(number, reply);
+        inner.waiting.borrow_mut().push_back((number, job));
+        inner.hand_over();
+    }
+
+    /// How many jobs have no outcome yet.
+    pub fn unfinished(&self) -> usize {
+        self.inner.replies.borrow().len()
+    }
+}
+
+impl<Job, Done: 'static> Inner<Job, Done> {
+    fn hand_over(&self) {
+        while self.under_way.get() < self.bound {
+            let Some(job) = self.waiting.borrow_mut().pop_front() else { return };
+            // The channel has room for every job under way, and its threads live as long as it.
+            if let Err(refused) = self.to_threads.try_send(job) {
+                let number = refused.into_inner().0;
+                tracing::error!(job = number, "no worker takes the job");
+                self.forget(number);
+            } else {
+                self.under_way.set(self.under_way.get() + 1);
+            }
+        }
+    }
+
+    fn forget(&self, number: u64) -> Option<Reply<Done>> {
+        self.replies.borrow_mut().remove(&number)
+    }
+
+    fn finish(&self, (number, done): Finished<Done>) {
+        self.under_way.set(self.under_way.get() - 1);
+        self.hand_over();
+        match (self.forget(number), done) {
+            (Some(reply), Some(done)) => reply.send(done),
+            // Dropped without an answer, a reply says itself that there will be none.
+            (reply, _) => drop(reply),
+        }
+    }
+}
+
+fn labour<Job, Done>(
+    mut work: impl FnMut(Vec<Job>) -> Vec<Done>,
+    batch: usize,
+    from_actors: &jobs::Receiver<(u64, Job)>,
+    to_actors: &results::Sender<Finished<Done>>,
+) {
+    while let Ok(first) = from_actors.recv() {
+        let queued = iter::once(first).chain(from_actors.try_iter().take(batch - 1));
+        let (numbers, jobs): (Vec<_>, Vec<_>) = queued.unzip();
+        let done = catch_unwind(AssertUnwindSafe(|| work(jobs)));
+        if done.is_err() {
+            tracing::error!(jobs = ?numbers, "a worker panicked over its jobs");
+        }
+        let mut done = done.into_iter().flatten();
+        for number in numbers {
+            if to_actors.blocking_send((number, done.next())).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn deliver<Job, Done: 'static>(
+    to: Weak<Inner<Job, Done>>,
+    mut from_threads: results::Receiver<Finished<Done>>,
+) {
+    while let Some(finished) = from_threads.recv().await {
+        let Some(inner) = to.upgrade() else { return };
+        inner.finish(finished);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use volvox_actors::host::AskError;
+
+    use super::*;
+
+    type Outcome = oneshot::Receiver<Result<u32, AskError>>;
+
+    fn submit<Job: Send + 'static>(workers: &Workers<Job, u32>, job: Job) -> Outcome {
+        let (tell, outcome) = oneshot::channel();
+        workers.submit(job, Reply::to(|answer| tell.send(answer).unwrap()));
+        outcome
+    }
+
+    #[actix::test]
+    async fn does_more_jobs_than_fit_in_order() {
+        let mut sum = 0;
+        let workers = Workers::start("sum", 1, 2, |_| {
+            move |n: u32| {
+                sum = sum * 3 + n;
+                sum
+            }
+        })
+        .unwrap();
+        let outcomes: Vec<_> = (0..9).map(|n| submit(&workers, n)).collect();
+        assert_eq!(workers.unfinished(), 9);
+        let mut expected = 0;
+        for (n, outcome) in (0..).zip(outcomes) {
+            expected = expected * 3 + n;
+            assert_eq!(outcome.await.unwrap(), Ok(expected));
+        }
+        assert_eq!(workers.unfinished(), 0);
+    }
+
+    #[actix::test]
+    async fn a_panic_costs_one_job() {
+        let workers =
+            Workers::start("fragile", 1, 4, |_| |n: u32| n.checked_sub(1).expect("more than zero"))
+                .unwrap();
+        let (bad, good) = (submit(&workers, 0), submit(&workers, 5));
+        assert_eq!(bad.await.unwrap(), Err(AskError::Gone));
+        assert_eq!(good.await.unwrap(), Ok(4));
+    }
+
+    #[actix::test]
+    async fn a_batch_takes_what_queued_meanwhile() {
+        let (open, gate) = jobs::bounded::<()>(1);
+        let (entered, entry) = jobs::bounded::<()>(1);
+        let workers = Workers::start_batching("batch", 8, move |jobs: Vec<u32>| {
+            entered.send(()).unwrap();
+            gate.recv().unwrap();
+            let size = u32::try_from(jobs.len()).unwrap();
+            jobs.into_iter().map(|n| n * 10 + size).collect()
+        })
+        .unwrap();
+        let first = submit(&workers, 1);
+        entry.recv().unwrap();
+        let rest: Vec<_> = (2..5).map(|n| submit(&workers, n)).collect();
+        open.send(()).unwrap();
+        assert_eq!(first.await.unwrap(), Ok(11));
+        open.send(()).unwrap();
+        for (n, outcome) in (2..5).zip(rest) {
+            assert_eq!(outcome.await.unwrap(), Ok(n * 10 + 3));
+        }
+    }
+
+    #[actix::test]
+    async fn threads_work_side_by_side_and_end_with_their_owner() {
+        let (meet, met) = jobs::bounded::<()>(0);
+        let (alive, ended) = jobs::bounded::<()>(0);
+        let workers = Workers::start("pair", 2, 2, |index| {
+            let (meet, met, alive) = (meet.clone(), met.clone(), alive.clone());
+            move |(): ()| {
+                let _alive = &alive;
+                // Neither returns unless both run at the same time.
+                if index == 0 {
+                    meet.send(()).unwrap()
+                } else {
+                    met.recv().unwrap()
+                }
+                1
+            }
+        })
+        .unwrap();
+        for outcome in [submit(&workers, ()), submit(&workers, ())] {
+            assert_eq!(outcome.await.unwrap(), Ok(1));
+        }
+        drop((workers, alive));
+        // Nothing is ever sent: this returns when the last thread has let its end go.
+        assert!(ended.recv().is_err());
+    }
+}

@@ -1,0 +1,115 @@
+use std::{path::Path, time::Duration};
+
+use axum::{Json, Router, http::StatusCode, routing::get};
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::net::UnixListener;
+
+use super::{RestClient, RestError, escape};
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
+
+fn serve(socket: &Path, router: Router) {
+    let listener = UnixListener::bind(socket).unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+}
+
+fn client(socket: &Path) -> RestClient {
+    RestClient::new(socket).patience(Duration::ZERO)
+}
+
+#[test]
+fn an_answer_is_read_and_a_body_is_sent() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        let echo = get(|| async { Json(json!({"state": "Ok"})) })
+            .put(|body: String| async move { (StatusCode::CREATED, body) });
+        serve(&socket, Router::new().route("/v1/echo", echo));
+        let value: Value = client(&socket).get("/echo").await.unwrap();
+        assert_eq!(value["state"], "Ok");
+        let answer =
+            client(&socket).send(Method::PUT, "/echo", &[], Some(&json!([1]))).await.unwrap();
+        assert_eq!((answer.status, answer.body.as_ref()), (201, &b"[1]"[..]));
+    });
+}
+
+#[test]
+fn a_refusal_carries_the_code_and_the_agents_words() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        let text = get(|| async { (StatusCode::BAD_REQUEST, Json("endpoint ID 70000 too large")) });
+        let object = get(|| async {
+            (StatusCode::METHOD_NOT_ALLOWED, Json(json!({"code": 405, "message": "not here"})))
+        });
+        let bare = get(|| async { StatusCode::NOT_FOUND });
+        let router = Router::new()
+            .route("/v1/text", text)
+            .route("/v1/object", object)
+            .route("/v1/bare", bare);
+        serve(&socket, router);
+        for (path, status, words) in [
+            ("/text", 400, "endpoint ID 70000 too large"),
+            ("/object", 405, "not here"),
+            ("/bare", 404, "Not Found"),
+        ] {
+            let error = client(&socket).get::<Value>(path).await.unwrap_err();
+            assert_eq!(error.status(), Some(status));
+            assert_eq!(error.to_string(), format!("GET /v1{path}: {status}: {words}"));
+        }
+    });
+}
+
+#[test]
+fn an_agent_that_comes_later_is_waited_for() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        let patient = RestClient::new(&socket);
+        let asking = tokio::spawn(async move { patient.get::<Value>("/here").await });
+        // The first attempt fails before this listens: both share one thread.
+        tokio::task::yield_now().await;
+        serve(&socket, Router::new().route("/v1/here", get(|| async { Json(true) })));
+        assert_eq!(asking.await.unwrap().unwrap(), Value::Bool(true));
+    });
+}
+
+#[test]
+fn a_dead_agent_is_unreachable_and_the_socket_named() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        // A socket file that a killed agent left behind.
+        drop(UnixListener::bind(&socket).unwrap());
+        let error = client(&socket).get::<Value>("/healthz").await.unwrap_err();
+        assert!(matches!(error, RestError::Unreachable { .. }), "{error}");
+        assert!(error.to_string().contains("agent.sock"), "{error}");
+        assert!(!error.is_ambiguous());
+    });
+}
+
+#[test]
+fn an_agent_that_dies_or_sleeps_leaves_the_outcome_open() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("agent.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let client = client(&socket);
+        let (error, _) = tokio::join!(client.get::<Value>("/x"), async {
+            drop(listener.accept().await.unwrap());
+        });
+        assert!(matches!(error.unwrap_err(), RestError::Broken { .. }));
+        let hasty = client.deadline(Duration::from_millis(20));
+        let error = hasty.get::<Value>("/x").await.unwrap_err();
+        assert!(matches!(error, RestError::TimedOut { .. }) && error.is_ambiguous(), "{error}");
+    });
+}
+
+#[test]
+fn what_would_break_a_path_is_escaped() {
+    assert_eq!(escape("cni-attachment-id:ab:eth0"), "cni-attachment-id:ab:eth0");
+    assert_eq!(escape("a/b?c d%é"), "a%2Fb%3Fc%20d%25%C3%A9");
+}

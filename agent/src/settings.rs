@@ -1,0 +1,75 @@
+//! From flags to what the actors are told.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use volvox_actors::{
+    colony::ColonySettings,
+    endpoints::Schedule,
+    identity::LabelFilter,
+    ipam::Pools,
+    model::Families,
+    node::NodeSettings,
+    policy::{Enforcement, PolicySettings},
+};
+
+use crate::{
+    boot::{NodeNumbers, POD_INTERFACES},
+    config::{AllowLocalhost, Config, EnablePolicy},
+    life::processors,
+};
+
+/// How the actors are to run this node.
+pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySettings> {
+    let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
+    let labels = config.labels.iter().map(String::as_str);
+    let policy = PolicySettings {
+        enforcement: match config.enable_policy {
+            EnablePolicy::Default => Enforcement::Default,
+            EnablePolicy::Always => Enforcement::Always,
+            EnablePolicy::Never => Enforcement::Never,
+        },
+        allow_localhost: config.allow_localhost != AllowLocalhost::Policy,
+        cluster: Some(config.cluster_name.clone()),
+        families,
+    };
+    Ok(ColonySettings {
+        cluster: config.cluster_name.clone(),
+        policy,
+        pools: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
+        label_filter: LabelFilter::new(labels).context("--labels")?,
+        options: options(config),
+        permits: processors().max(2),
+        schedule: Schedule {
+            sweep: config.endpoint_bpf_prog_watchdog_interval,
+            collect: config.endpoint_gc_interval,
+            queue: config.endpoint_queue_size as usize,
+        },
+        conntrack_interval: Some(config.conntrack_gc_interval).filter(|span| !span.is_zero()),
+        node: NodeSettings {
+            families,
+            router: node.router,
+            pod_interfaces: POD_INTERFACES.to_owned(),
+        },
+    })
+}
+
+/// Options of endpoints that say nothing else, by Cilium's names.
+pub fn options(config: &Config) -> BTreeMap<String, i64> {
+    [
+        ("ConntrackAccounting", false),
+        ("Debug", config.debug),
+        ("DebugLB", false),
+        ("DebugPolicy", false),
+        ("DropNotification", config.bpf_events_drop_enabled),
+        ("PolicyAccounting", true),
+        ("PolicyAuditMode", false),
+        ("PolicyVerdictNotification", config.bpf_events_policy_verdict_enabled),
+        ("SourceIPVerification", config.enable_source_ip_verification),
+        ("TraceNotification", config.bpf_events_trace_enabled),
+    ]
+    .into_iter()
+    .map(|(name, on)| (name.to_owned(), i64::from(on)))
+    .chain([("MonitorAggregationLevel".to_owned(), config.monitor_aggregation as i64)])
+    .collect()
+}

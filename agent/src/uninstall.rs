@@ -1,0 +1,58 @@
+//! `volvox-agent uninstall`: removes all that is ours, and says what.
+
+use std::{fs, io, path::Path};
+
+use anyhow::Context;
+
+use crate::{
+    cni::Conflist,
+    config::Config,
+    ports::{Directories, hold_bpf, kernel},
+};
+
+/// Files and directories of ours in the run directory, and what they are.
+const RUN_ENTRIES: [&str; 3] = ["state", "deleteQueue", "volvox-agent.pid"];
+
+/// Removes programs, maps, routes, state and the CNI configuration. Interfaces of pods stay: they
+/// are the pods'. Refused while an agent runs.
+pub fn run(config: &Config) -> anyhow::Result<()> {
+    let held = Directories::hold(&config.run_dir, &config.lib_dir)?;
+    let bpf_root = hold_bpf(&config.bpf_root)?;
+    let mut removed = kernel::uninstall(&config.bpf_root)?;
+    if let Some(dir) = config.write_cni_conf_when_ready.as_ref().and_then(|path| path.parent()) {
+        removed.extend(Conflist::uninstall(dir)?);
+    }
+    for name in RUN_ENTRIES {
+        remove(&config.run_dir.join(name), &mut removed)?;
+    }
+    for entry in fs::read_dir(&config.lib_dir).context("list the library directory")? {
+        let path = entry.context("list the library directory")?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with("identities.") {
+            remove(&path, &mut removed)?;
+        }
+    }
+    remove(&config.socket_path, &mut removed)?;
+    drop((held, bpf_root));
+    for dir in [&config.run_dir, &config.lib_dir] {
+        // What others keep there stays, and the directory with it.
+        if fs::remove_dir(dir).is_ok() {
+            removed.push(format!("removed {}", dir.display()));
+        }
+    }
+    for line in &removed {
+        println!("{line}");
+    }
+    println!("{} things removed", removed.len());
+    Ok(())
+}
+
+fn remove(path: &Path, removed: &mut Vec<String>) -> anyhow::Result<()> {
+    let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match gone {
+        Ok(()) => removed.push(format!("removed {}", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("remove {}", path.display())),
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The systemd unit and the DaemonSet say what the agent understands, and mount what it uses.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde_json::Value;
+use volvox_agent::{
+    cni::CONFLIST_FILE,
+    config::{Config, Loaded, load},
+    ports::manifests::objects,
+};
+
+fn read(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Parses arguments as the agent does, with settings of a ConfigMap in a directory.
+fn settings(arguments: &[&str], config_map: &BTreeMap<String, String>) -> Loaded {
+    let dir = tempfile::tempdir().expect("a directory for the test");
+    for (key, value) in config_map {
+        fs::write(dir.path().join(key), value).expect("a setting is written");
+    }
+    let dir = dir.path().display().to_string();
+    let arguments = arguments.iter().map(|argument| match argument.split_once('=') {
+        Some(("--config-dir", _)) => format!("--config-dir={dir}"),
+        _ => (*argument).to_owned(),
+    });
+    let line = std::iter::once("volvox-agent".to_owned()).chain(arguments);
+    load(line, |_| None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Sections of a unit: name to settings, each with all its values.
+fn unit() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
+    let mut sections: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    let mut section = String::new();
+    for line in read("volvox-agent.service").lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = name.to_owned();
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            let values = sections.entry(section.clone()).or_default();
+            values.entry(key.to_owned()).or_default().push(value.to_owned());
+        }
+    }
+    sections
+}
+
+#[test]
+fn the_unit_starts_the_agent_with_flags_it_knows() {
+    let unit = unit();
+    let service = &unit["Service"];
+    let mut words = service["ExecStart"][0].split_whitespace();
+    assert_eq!(words.next(), Some("/usr/bin/volvox-agent"));
+    let arguments: Vec<&str> = words.collect();
+    let loaded = settings(&arguments, &BTreeMap::new());
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    let conflist = loaded.config.write_cni_conf_when_ready.unwrap();
+    assert_eq!(conflist.file_name().unwrap(), CONFLIST_FILE);
+}
+
+#[test]
+fn the_unit_restarts_the_agent_and_leaves_what_it_made() {
+    let unit = unit();
+    let service = &unit["Service"];
+    assert_eq!(service["Restart"], ["always"]);
+    assert_eq!(service["KillMode"], ["process"], "nothing but the agent is told to stop");
+    assert_eq!(service["RuntimeDirectoryPreserve"], ["yes"], "state must outlive a restart");
+    assert_eq!(unit["Unit"]["StartLimitIntervalSec"], ["0"], "systemd must never give up");
+    let defaults = Config::defaults();
+    let below = |parent: &str, key: &str| Path::new(parent).join(&service[key][0]);
+    assert_eq!(below("/var/run", "RuntimeDirectory"), defaults.run_dir);
+    assert_eq!(below("/var/lib", "StateDirectory"), defaults.lib_dir);
+}
+
+fn object<'a>(all: &'a [Value], kind: &str) -> &'a Value {
+    all.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
+}
+
+#[test]
+fn the_daemon_set_starts_the_agent_with_settings_it_knows() {
+    let all = objects(&read("daemonset.yaml")).unwrap();
+    let data = object(&all, "ConfigMap")["data"].as_object().unwrap();
+    let data =
+        data.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
+    let pod = &object(&all, "DaemonSet")["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let arguments: Vec<&str> =
+        container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let loaded = settings(&arguments, &data);
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    assert_eq!(pod["hostNetwork"], true);
+    for probe in ["livenessProbe", "readinessProbe"] {
+        let port = &container[probe]["httpGet"]["port"];
+        assert_eq!(*port, loaded.config.agent_health_port, "{probe}");
+    }
+}
+
+#[test]
+fn the_daemon_set_mounts_every_directory_that_the_agent_uses() {
+    let all = objects(&read("daemonset.yaml")).unwrap();
+    let set = object(&all, "DaemonSet");
+    assert_eq!(
+        set["spec"]["selector"]["matchLabels"],
+        set["spec"]["template"]["metadata"]["labels"]
+    );
+    let pod = &set["spec"]["template"]["spec"];
+    let volumes: Vec<&Value> =
+        pod["volumes"].as_array().unwrap().iter().map(|volume| &volume["name"]).collect();
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+    for mount in mounts {
+        assert!(volumes.contains(&&mount["name"]), "{mount} has no volume");
+    }
+    let mounted = |path: &Path| {
+        mounts.iter().find(|mount| path.starts_with(mount["mountPath"].as_str().unwrap()))
+    };
+    let config = Config::defaults();
+    for path in [&config.run_dir, &config.lib_dir, &config.bpf_root, &config.socket_path] {
+        assert!(mounted(path).is_some(), "{} is not mounted", path.display());
+    }
+    let bpf = mounted(&config.bpf_root).unwrap();
+    assert_eq!(bpf["mountPropagation"], "Bidirectional", "pins must outlive the container");
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The two programs at an endpoint's host-side interface, shared by all endpoints. What differs
+ * between endpoints is a row of volvox_config. */
+
+#include "lib/admit.h"
+#include "lib/deliver.h"
+#include "lib/neighbour.h"
+
+#define ENDPOINT_DROP(reason) DROP_FROM(FILE_ENDPOINT_C, reason)
+
+always_inline bool source_is_own(const struct packet *packet, const struct config_row *self, int family)
+{
+	union address own = {};
+
+	if (family == FAMILY_IPV4)
+		own.v4 = self->ipv4;
+	else
+		__builtin_memcpy(&own, self->ipv6, 16);
+	return !address_is_zero(&own) && address_equal(&packet->saddr, &own, family);
+}
+
+/* Reads the headers, if the node has this family switched on. */
+always_inline int parse(struct __sk_buff *skb, struct packet *packet, struct flow *flow)
+{
+	switch (skb->protocol) {
+	case bpf_htons(ETH_P_IP):
+		flow->family = FAMILY_IPV4;
+		return ENABLE_IPV4 ? parse_ipv4(skb, packet) : ENDPOINT_DROP(DROP_UNSUPPORTED_L3);
+	case bpf_htons(ETH_P_IPV6):
+		flow->family = FAMILY_IPV6;
+		return ENABLE_IPV6 ? parse_ipv6(skb, packet) : ENDPOINT_DROP(DROP_UNSUPPORTED_L3);
+	default:
+		return ENDPOINT_DROP(DROP_UNSUPPORTED_L2);
+	}
+}
+
+/* Source check and egress policy, then to the endpoint here, or to the stack for everywhere else. */
+always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
+{
+	struct packet packet = {};
+	struct config_row self;
+	struct lxc_row *lxc;
+	int code;
+
+	if (!config_read(skb->ifindex, &self))
+		return ENDPOINT_DROP(DROP_ENDPOINT_NOT_READY);
+	flow->source = self.ep_id;
+	flow->src_identity = self.identity;
+	flow->notify = self.flags;
+	if (ENABLE_IPV4 && skb->protocol == bpf_htons(ETH_P_ARP))
+		return arp_from_container(skb, &self);
+	code = parse(skb, &packet, flow);
+	if (code < 0)
+		return code;
+	if (nd_is(&packet, ND_NEIGHBOUR_SOLICITATION, ND_NEIGHBOUR_ADVERTISEMENT))
+		return nd_from_container(skb, &self, &packet);
+	if (link_greeting(&packet))
+		return TC_ACT_OK;
+	if (self.flags & CONFIG_SOURCE_CHECK && !source_is_own(&packet, &self, flow->family))
+		return ENDPOINT_DROP(DROP_INVALID_SOURCE_IP);
+	trace(skb, flow, TRACE_FROM_LXC, TRACE_REASON_UNKNOWN, skb->ifindex);
+	lxc = lxc_find(&packet.daddr, flow->family);
+	flow->dst_identity = identity_of_receiver(lxc, &packet.daddr, flow->family);
+	code = admit(skb, flow, &packet, self.policy_slot);
+	if (code < 0)
+		return code;
+	/* The stack answers a packet whose last hop this was. */
+	if (!lxc || lxc->flags & LXC_HOST || packet.hop_limit <= 1)
+		return to_stack(skb, flow, code);
+	return to_local(skb, flow, &packet, lxc, &self);
+}
+
+/* What an endpoint sends: ingress of the host-side interface. */
+SEC("classifier/cil_from_container")
+int cil_from_container(struct __sk_buff *skb)
+{
+	struct flow flow = {.direction = EGRESS, .notify = CONFIG_DROP_NOTIFY};
+	int code = from_container(skb, &flow);
+
+	return code < 0 ? drop(skb, &flow, code) : code;
+}
+
+/* Ingress policy for what the stack routes to an endpoint. */
+always_inline int to_container(struct __sk_buff *skb, struct flow *flow)
+{
+	struct packet packet = {};
+	struct config_row self;
+	int code;
+
+	if (!config_read(skb->ifindex, &self))
+		return ENDPOINT_DROP(DROP_ENDPOINT_NOT_READY);
+	flow->source = flow->dst_ep = self.ep_id;
+	flow->dst_identity = self.identity;
+	flow->notify = self.flags;
+	if (skb->protocol == bpf_htons(ETH_P_ARP))
+		return TC_ACT_OK;
+	code = parse(skb, &packet, flow);
+	if (code < 0)
+		return code;
+	/* Between the host and the endpoint only: nothing routed keeps this hop limit. */
+	if (packet.hop_limit == ND_HOP_LIMIT && nd_is(&packet, ND_ROUTER_SOLICITATION, ND_REDIRECT))
+		return TC_ACT_OK;
+	if (link_greeting(&packet))
+		return TC_ACT_OK;
+	flow->src_identity = identity_of_sender(skb, &packet.saddr, flow->family);
+	code = admit(skb, flow, &packet, self.policy_slot);
+	if (code < 0)
+		return code;
+	trace(skb, flow, TRACE_TO_LXC, code, self.ifindex);
+	metrics_forwarded(skb, INGRESS);
+	return TC_ACT_OK;
+}
+
+/* What the host's stack sends to an endpoint: egress of the host-side interface. */
+SEC("classifier/cil_to_container")
+int cil_to_container(struct __sk_buff *skb)
+{
+	struct flow flow = {.direction = INGRESS, .notify = CONFIG_DROP_NOTIFY};
+	int code = to_container(skb, &flow);
+
+	return code < 0 ? drop(skb, &flow, code) : code;
+}
+
+/* Makes clang describe in BTF what no map names: for the test of layouts, and for bpftool. */
+const union {
+	struct policy_key policy_key;
+	struct policy_row policy_row;
+	struct trace_record trace;
+	struct drop_record drop;
+	struct verdict_record verdict;
+} LAYOUTS = {};
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

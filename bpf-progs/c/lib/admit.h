@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Whether a packet may pass an endpoint: its connection and the policy together. */
+#pragma once
+
+#include "conntrack.h"
+#include "policy.h"
+
+#define ADMIT_DROP(reason) DROP_FROM(FILE_ADMIT_H, reason)
+
+/* The connection of the packet inside an ICMP error. `offset` is that of the inner IP header. */
+always_inline int inner_ends(struct __sk_buff *skb, __u32 offset, int family, union address *saddr,
+				union address *daddr, struct ct_ends *ends)
+{
+	__be16 l4[4];
+
+	if (family == FAMILY_IPV4) {
+		struct iphdr ip;
+
+		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) || ip.ihl < 5 ||
+		    ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
+			return -1;
+		saddr->v4 = ip.saddr;
+		daddr->v4 = ip.daddr;
+		ends->protocol = ip.protocol;
+		offset += ip.ihl * 4;
+	} else {
+		struct ipv6hdr ip;
+
+		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+			return -1;
+		__builtin_memcpy(saddr, &ip.saddr, 16);
+		__builtin_memcpy(daddr, &ip.daddr, 16);
+		ends->protocol = ip.nexthdr;
+		offset += sizeof(ip);
+	}
+	if (bpf_skb_load_bytes(skb, offset, l4, sizeof(l4)))
+		return -1;
+	ends->saddr = saddr;
+	ends->daddr = daddr;
+	if (ends->protocol == (family == FAMILY_IPV4 ? IPPROTO_ICMP : IPPROTO_ICMPV6)) {
+		icmp_ports(*(__u8 *)l4, l4[2], family, &ends->sport, &ends->dport);
+	} else {
+		ends->sport = l4[0];
+		ends->dport = l4[1];
+	}
+	return 0;
+}
+
+/* Whether an ICMP error is about a connection that the endpoint has. The packet inside went the
+ * other way, and its sender must be the one who is told. */
+subprogram int is_related(struct __sk_buff *skb, const struct packet *packet, int family, bool egress)
+{
+	union address saddr = {}, daddr = {};
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends;
+	bool tcp;
+
+	if (!packet)
+		return false;
+	if (inner_ends(skb, packet->l4_offset + 8, family, &saddr, &daddr, &ends) ||
+	    !address_equal(&saddr, &packet->daddr, family))
+		return false;
+	tcp = ends.protocol == IPPROTO_TCP;
+	ct_key_make(&key, &ends, family, egress ? TUPLE_IN : TUPLE_OUT, false);
+	if (ct_lookup(&key, family, tcp))
+		return true;
+	ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, true);
+	return ct_lookup(&key, family, tcp) != NULL;
+}
+
+/* The entry of the connection that a packet answers. */
+always_inline struct ct_row *find_answered(const struct packet *packet, const struct ct_ends *ends, int family,
+					   bool egress, bool tcp)
+{
+	union ct_key key __attribute__((aligned(8)));
+
+	ct_key_make(&key, ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
+	return ct_find(&key, packet, family, tcp);
+}
+
+/* The opener's direction is looked up first: an established packet that policy allows then costs
+ * one lookup. Only where policy refuses it does the reply's direction still count. */
+always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+			       int family, __u32 policy_slot)
+{
+	bool egress = flow->direction == EGRESS, tcp = packet->protocol == IPPROTO_TCP;
+	bool tracked = !packet->headless && !packet->icmp_error;
+	const struct ct_ends ends = ct_ends_of(packet);
+	struct ct_row *opened = NULL, *answered = NULL;
+	struct verdict verdict = {};
+
+	if (likely(tracked)) {
+		union ct_key key __attribute__((aligned(8)));
+
+		ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, false);
+		opened = ct_find(&key, packet, family, tcp);
+		if (!opened)
+			answered = find_answered(packet, &ends, family, egress, tcp);
+	} else if (packet->icmp_error && is_related(skb, packet, family, egress)) {
+		return CT_RELATED;
+	}
+	if (!answered) {
+		policy_decide(flow, packet, policy_slot, &verdict);
+		if (unlikely(verdict.code < 0 && opened))
+			answered = find_answered(packet, &ends, family, egress, tcp);
+	}
+	if (!answered) {
+		policy_report(skb, flow, packet, &verdict, opened != NULL);
+		if (verdict.code < 0)
+			return verdict.code;
+		if (!opened)
+			return tracked ? ct_create(flow, packet) : CT_NEW;
+	}
+	ct_touch(answered ? answered : opened, packet, egress, tcp);
+	return answered ? CT_REPLY : CT_ESTABLISHED;
+}
+
+subprogram int admit_ipv4(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+			  __u32 policy_slot)
+{
+	if (!flow || !packet)
+		return ADMIT_DROP(DROP_INVALID_PACKET);
+	return admit_family(skb, flow, packet, FAMILY_IPV4, policy_slot);
+}
+
+subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+			  __u32 policy_slot)
+{
+	if (!flow || !packet)
+		return ADMIT_DROP(DROP_INVALID_PACKET);
+	return admit_family(skb, flow, packet, FAMILY_IPV6, policy_slot);
+}
+
+/* Finds or makes the packet's connection and lets policy decide on the way. Replies, and errors
+ * about a connection, need no rule. Returns an enum ct_state, or a drop. */
+always_inline int admit(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+			__u32 policy_slot)
+{
+	if (flow->family == FAMILY_IPV4)
+		return admit_ipv4(skb, flow, packet, policy_slot);
+	return admit_ipv6(skb, flow, packet, policy_slot);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What every part of the datapath builds on. */
+#pragma once
+
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+typedef __u8 bool;
+#define true 1
+#define false 0
+
+#define always_inline static inline __attribute__((always_inline))
+
+/* A function that the verifier checks once, by itself, instead of on every path that leads to it.
+ * It then knows nothing of the arguments: pointers have to be checked for NULL. */
+#define subprogram __attribute__((noinline))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Keeps clang from moving memory accesses across, and from merging two map lookups into one whose map
+ * only the packet decides: the kernel calls a map that it knows directly, others through a pointer. */
+#define keep_apart() asm volatile("" ::: "memory")
+
+#define FAMILY_IPV4 1
+#define FAMILY_IPV6 2
+
+/* An address in network order. IPv4 stands in the first word, the others are zero. The first member
+ * is the whole of it, because that is what an initialiser clears. */
+union address {
+	__u8 bytes[16];
+	__u32 words[4];
+	__be32 v4;
+};
+
+always_inline bool address_equal(const union address *a, const union address *b, int family)
+{
+	if (family == FAMILY_IPV4)
+		return a->v4 == b->v4;
+	return a->words[0] == b->words[0] && a->words[1] == b->words[1] &&
+	       a->words[2] == b->words[2] && a->words[3] == b->words[3];
+}
+
+always_inline bool address_is_zero(const union address *a)
+{
+	return !(a->words[0] | a->words[1] | a->words[2] | a->words[3]);
+}
+
+/* Copies a MAC address between places that are aligned to two bytes. */
+always_inline void mac_copy(void *to, const void *from)
+{
+	__u16 *t = to;
+	const __u16 *f = from;
+
+	t[0] = f[0];
+	t[1] = f[1];
+	t[2] = f[2];
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Connection tracking. Each endpoint has an entry of its own for a connection, as the opener
+ * (TUPLE_OUT) or as the one connected to (TUPLE_IN). */
+#pragma once
+
+#include "clock.h"
+#include "maps.h"
+#include "parse.h"
+
+#define CT_DROP(reason) DROP_FROM(FILE_CONNTRACK_H, reason)
+
+/* Seconds. */
+#define CT_LIFETIME_SYN 60
+#define CT_LIFETIME_TCP 8000
+#define CT_LIFETIME_OTHER 60
+#define CT_LIFETIME_CLOSING 10
+#define CT_REPORT_INTERVAL 5
+
+/* The numbers are those of trace reasons. */
+enum ct_state {
+	CT_NEW = 0,
+	CT_ESTABLISHED = 1,
+	CT_REPLY = 2,
+	CT_RELATED = 3,
+};
+
+union ct_key {
+	struct ct4_key v4;
+	struct ct6_key v6;
+};
+
+/* Addresses and ports of a packet that may belong to a connection. */
+struct ct_ends {
+	const union address *saddr;
+	const union address *daddr;
+	__be16 sport;
+	__be16 dport;
+	__u8 protocol;
+};
+
+always_inline struct ct_ends ct_ends_of(const struct packet *packet)
+{
+	return (struct ct_ends){
+		.saddr = &packet->saddr,
+		.daddr = &packet->daddr,
+		.sport = packet->sport,
+		.dport = packet->dport,
+		.protocol = packet->protocol,
+	};
+}
+
+/* The key of the connection that a packet of these ends belongs to: in the direction of the
+ * opener, or as its reply. Stored addresses are reversed, ports are not. */
+always_inline void ct_key_make(union ct_key *key, const struct ct_ends *ends, int family, __u8 tuple,
+			       bool reply)
+{
+	const union address *opener = reply ? ends->daddr : ends->saddr;
+	const union address *other = reply ? ends->saddr : ends->daddr;
+
+	if (family == FAMILY_IPV4) {
+		key->v4.daddr = opener->v4;
+		key->v4.saddr = other->v4;
+		key->v4.dport = reply ? ends->sport : ends->dport;
+		key->v4.sport = reply ? ends->dport : ends->sport;
+		key->v4.protocol = ends->protocol;
+		key->v4.flags = tuple;
+	} else {
+		__builtin_memcpy(key->v6.daddr, opener, 16);
+		__builtin_memcpy(key->v6.saddr, other, 16);
+		key->v6.dport = reply ? ends->sport : ends->dport;
+		key->v6.sport = reply ? ends->dport : ends->sport;
+		key->v6.protocol = ends->protocol;
+		key->v6.flags = tuple;
+	}
+}
+
+always_inline struct ct_row *ct_lookup(const union ct_key *key, int family, bool tcp)
+{
+	struct ct_row *row;
+
+	if (family == FAMILY_IPV4 && tcp) {
+		row = bpf_map_lookup_elem(&cilium_ct4_global, key);
+		keep_apart();
+	} else if (family == FAMILY_IPV4) {
+		row = bpf_map_lookup_elem(&cilium_ct_any4_global, key);
+	} else if (tcp) {
+		row = bpf_map_lookup_elem(&cilium_ct6_global, key);
+		keep_apart();
+	} else {
+		row = bpf_map_lookup_elem(&cilium_ct_any6_global, key);
+	}
+	return row;
+}
+
+always_inline long ct_insert(const union ct_key *key, const struct ct_row *row, int family, bool tcp)
+{
+	if (family == FAMILY_IPV4)
+		return tcp ? bpf_map_update_elem(&cilium_ct4_global, key, row, BPF_ANY)
+			   : bpf_map_update_elem(&cilium_ct_any4_global, key, row, BPF_ANY);
+	return tcp ? bpf_map_update_elem(&cilium_ct6_global, key, row, BPF_ANY)
+		   : bpf_map_update_elem(&cilium_ct_any6_global, key, row, BPF_ANY);
+}
+
+/* Sets flags that another CPU may be setting too: flags share their word with rev_nat_index. */
+always_inline void ct_flags_set(struct ct_row *row, __u32 flags)
+{
+	__sync_fetch_and_or((__u32 *)&row->flags, flags);
+}
+
+always_inline bool ct_alive(const struct ct_row *row)
+{
+	return (row->flags & (CT_RX_CLOSING | CT_TX_CLOSING)) != (CT_RX_CLOSING | CT_TX_CLOSING);
+}
+
+/* Notes when and with which flags a side was last heard. */
+always_inline void ct_report(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 now)
+{
+	__u8 *seen = egress ? &row->tx_flags_seen : &row->rx_flags_seen;
+	__u32 *last = egress ? &row->last_tx_report : &row->last_rx_report;
+
+	if (likely(*last + CT_REPORT_INTERVAL >= now && (*seen | tcp_flags) == *seen))
+		return;
+	*seen |= tcp_flags;
+	*last = now;
+}
+
+subprogram int ct_close(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 now)
+{
+	bool both_spoke;
+
+	if (!row)
+		return 0;
+	both_spoke = row->tx_flags_seen & row->rx_flags_seen & TCP_SYN;
+	/* A reset of an attempt ends it for both. */
+	if (tcp_flags & TCP_RST && !both_spoke)
+		ct_flags_set(row, CT_RX_CLOSING | CT_TX_CLOSING);
+	else
+		ct_flags_set(row, egress ? CT_TX_CLOSING : CT_RX_CLOSING);
+	if (!ct_alive(row))
+		row->lifetime = now + CT_LIFETIME_CLOSING;
+	return 0;
+}
+
+/* Keeps an entry alive. In the long run it is written once a second; a packet that changes nothing
+ * only reads it, so that CPUs do not fight over its cache line. */
+always_inline void ct_touch(struct ct_row *row, const struct packet *packet, bool egress, bool tcp)
+{
+	__u32 now = clock_seconds(), lifetime = CT_LIFETIME_OTHER;
+	__u8 tcp_flags = packet->tcp_flags;
+
+	if (tcp) {
+		if (!(tcp_flags & TCP_SYN) && !(row->flags & CT_SEEN_NON_SYN))
+			ct_flags_set(row, CT_SEEN_NON_SYN);
+		lifetime = row->flags & CT_SEEN_NON_SYN ? CT_LIFETIME_TCP : CT_LIFETIME_SYN;
+	}
+	if (likely(ct_alive(row)) && row->lifetime != now + lifetime)
+		row->lifetime = now + lifetime;
+	ct_report(row, egress, tcp_flags, now);
+	if (unlikely(tcp_flags & (TCP_FIN | TCP_RST)))
+		ct_close(row, egress, tcp_flags, now);
+}
+
+/* The entry, unless it is that of an old connection which this SYN begins anew. */
+always_inline struct ct_row *ct_find(const union ct_key *key, const struct packet *packet, int family,
+				     bool tcp)
+{
+	struct ct_row *row = ct_lookup(key, family, tcp);
+
+	if (row && unlikely(packet->tcp_flags & TCP_SYN) &&
+	    row->flags & (CT_RX_CLOSING | CT_TX_CLOSING))
+		return NULL;
+	return row;
+}
+
+/* Records a connection that this packet opens. */
+subprogram int ct_create(const struct flow *flow, const struct packet *packet)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_row row = {};
+	__u32 now = clock_seconds();
+	struct ct_ends ends;
+	bool tcp, egress;
+
+	if (!flow || !packet)
+		return CT_DROP(DROP_CT_CREATE_FAILED);
+	tcp = packet->protocol == IPPROTO_TCP;
+	egress = flow->direction == EGRESS;
+	ends = ct_ends_of(packet);
+	row.lifetime = now + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER);
+	row.src_sec_id = flow->src_identity;
+	/* What opens counts as an attempt, even if its SYN was not seen. */
+	ct_report(&row, egress, packet->tcp_flags | (tcp ? TCP_SYN : 0), now);
+	if (flow->family == FAMILY_IPV4)
+		ct_key_make(&key, &ends, FAMILY_IPV4, egress ? TUPLE_OUT : TUPLE_IN, false);
+	else
+		ct_key_make(&key, &ends, FAMILY_IPV6, egress ? TUPLE_OUT : TUPLE_IN, false);
+	return ct_insert(&key, &row, flow->family, tcp) ? CT_DROP(DROP_CT_CREATE_FAILED) : CT_NEW;
+}

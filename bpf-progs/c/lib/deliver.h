@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The last steps of a packet that may pass. */
+#pragma once
+
+#include "admit.h"
+#include "lookup.h"
+
+#define DELIVER_DROP(reason) DROP_FROM(FILE_DELIVER_H, reason)
+
+/* One hop, and the MAC addresses of the receiver's link. */
+always_inline int rewrite(struct __sk_buff *skb, const struct config_row *dst, __u8 family)
+{
+	__u32 ip_bytes = family == FAMILY_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	struct ethhdr *eth = packet_bytes(skb, 0, ETH_HLEN + ip_bytes);
+
+	if (!eth)
+		return DELIVER_DROP(DROP_INVALID_PACKET);
+	if (family == FAMILY_IPV4) {
+		struct iphdr *ip = (void *)(eth + 1);
+		__u32 sum = ip->check + bpf_htons(0x0100);
+
+		ip->check = sum + (sum >= 0xffff);
+		ip->ttl--;
+	} else {
+		struct ipv6hdr *ip = (void *)(eth + 1);
+
+		ip->hop_limit--;
+	}
+	mac_copy(eth->h_dest, dst->mac);
+	mac_copy(eth->h_source, dst->node_mac);
+	return 0;
+}
+
+/* Leaves the rest to the host's routes; the mark tells to_container who sent it. */
+always_inline int to_stack(struct __sk_buff *skb, const struct flow *flow, int state)
+{
+	identity_mark(skb, flow->src_identity);
+	trace(skb, flow, TRACE_TO_STACK, state, 0);
+	metrics_forwarded(skb, EGRESS);
+	return TC_ACT_OK;
+}
+
+/* Asks the receiver's policy and hands the packet over inside its namespace. `dst` is where the
+ * receiver's row goes. */
+always_inline int to_local(struct __sk_buff *skb, struct flow *flow, const struct packet *packet,
+			   const struct lxc_row *lxc, struct config_row *dst)
+{
+	int code;
+
+	flow->direction = INGRESS;
+	flow->source = flow->dst_ep = lxc->lxc_id;
+	/* An address whose endpoint has changed hands is nobody's for that moment. */
+	if (!config_read(lxc->ifindex, dst) || dst->ep_id != flow->dst_ep)
+		return DELIVER_DROP(DROP_ENDPOINT_NOT_READY);
+	flow->notify = dst->flags;
+	code = admit(skb, flow, packet, dst->policy_slot);
+	if (code < 0)
+		return code;
+	trace(skb, flow, TRACE_TO_LXC, code, dst->ifindex);
+	metrics_forwarded(skb, INGRESS);
+	code = rewrite(skb, dst, flow->family);
+	if (code < 0)
+		return code;
+	return bpf_redirect_peer(dst->ifindex, 0);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Reasons of drops, and how a function returns one.
+ *
+ * A function that may drop returns a TC action, or below zero the reason together with the source
+ * file and line, for the drop record and the metrics. */
+#pragma once
+
+#include "common.h"
+
+enum drop_reason {
+	DROP_INVALID_SOURCE_IP = 132,
+	DROP_POLICY_DENIED = 133,
+	DROP_INVALID_PACKET = 134,
+	DROP_INVALID_L4_HEADER = 135,
+	DROP_UNKNOWN_L4 = 137,
+	DROP_UNSUPPORTED_L3 = 139,
+	DROP_WRITE_ERROR = 141,
+	DROP_UNKNOWN_TARGET = 150,
+	DROP_CT_CREATE_FAILED = 155,
+	DROP_INVALID_EXTENSION_HEADER = 156,
+	DROP_FRAGMENT_NOT_SUPPORTED = 157,
+	DROP_UNSUPPORTED_L2 = 166,
+	DROP_PROXY_NOT_SUPPORTED = 180,
+	DROP_POLICY_DENY = 181,
+	DROP_AUTH_REQUIRED = 189,
+	DROP_ENDPOINT_NOT_READY = 203,
+};
+
+/* Source files, above the numbers that Cilium's tools know. The twin of src/drop_reason.rs. */
+enum source_file {
+	FILE_ENDPOINT_C = 64,
+	FILE_PARSE_H = 65,
+	FILE_NEIGHBOUR_H = 66,
+	FILE_CONNTRACK_H = 67,
+	FILE_POLICY_H = 68,
+	FILE_DELIVER_H = 69,
+	FILE_ADMIT_H = 70,
+};
+
+#define DROP_FROM(file, reason) (-((int)(reason) | __LINE__ << 8 | (file) << 24))
+#define drop_reason_of(code) ((__u8)(-(code)))
+#define drop_line_of(code) ((__u16)(-(code) >> 8))
+#define drop_file_of(code) ((__u8)(-(code) >> 24))

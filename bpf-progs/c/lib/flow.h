@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What is known of the packet in hand: its headers, and who it is from and to. */
+#pragma once
+
+#include "layouts.h"
+
+struct packet {
+	union address saddr;
+	union address daddr;
+	__u32 l4_offset;
+	/* Ports, network order. An ICMP echo has its identifier as the port of the asking side. */
+	__be16 sport;
+	__be16 dport;
+	/* What policy looks at: the destination port, or the ICMP type. */
+	__be16 policy_port;
+	__u8 protocol;
+	__u8 tcp_flags;
+	__u8 hop_limit;
+	/* A later fragment: there is no layer-4 header, so neither ports nor connection. */
+	bool headless;
+	/* An ICMP error: it belongs to the connection of the packet inside. */
+	bool icmp_error;
+};
+
+/* For records and metrics; filled in as the packet is understood. */
+struct flow {
+	__u32 src_identity;
+	__u32 dst_identity;
+	__u16 source; /* endpoint that reports */
+	__u16 dst_ep;
+	__u16 notify; /* enum config_flags */
+	__u8 direction;
+	__u8 family;
+};

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Keys, values and records: the twin of src/layouts. A test compares the two, field by field. */
+#pragma once
+
+#include "common.h"
+
+struct config_row {
+	__u32 generation;
+	__u16 ep_id;
+	__u16 flags; /* enum config_flags */
+	__u32 identity;
+	__u32 policy_slot;
+	__u32 ifindex;
+	__be32 ipv4;
+	__u8 ipv6[16];
+	__u8 mac[6];
+	__u16 pad0;
+	__u8 node_mac[6];
+	__u16 pad1;
+	__u64 reserved;
+};
+
+enum config_flags {
+	CONFIG_SOURCE_CHECK = 1,
+	CONFIG_TRACE_NOTIFY = 2,
+	CONFIG_VERDICT_NOTIFY = 4,
+	CONFIG_DROP_NOTIFY = 8,
+};
+
+struct node_row {
+	__be32 router_ipv4;
+	__u8 router_ipv6[16];
+	__u8 router_mac[6];
+	__u16 pad;
+	__u32 flags;
+	__u8 build_hash[32];
+	__u32 features;
+	__u32 reserved[15];
+};
+
+struct endpoint_row {
+	__u8 container_id[80];
+	__u8 container_ifname[16];
+	__u8 host_ifname[16];
+	__u32 ifindex;
+	__u32 identity;
+	__u64 netns_cookie;
+	__be32 ipv4;
+	__u8 ipv6[16];
+	__u8 mac[6];
+	__u8 node_mac[6];
+	__u8 namespace[64];
+	__u8 pod_name[200];
+	__u8 uid[40];
+	__u32 flags;
+	__u8 reserved[40];
+	__u32 crc32;
+};
+
+struct lxc_key {
+	__u8 address[16];
+	__u8 family;
+	__u8 key;
+	__u16 cluster_id;
+};
+
+struct lxc_row {
+	__u32 ifindex;
+	__u16 unused;
+	__u16 lxc_id;
+	__u32 flags; /* enum lxc_flags */
+	__u32 pad0;
+	__u8 mac[8];
+	__u8 node_mac[8];
+	__u32 sec_id;
+	__u32 parent_ifindex;
+	__u32 pad1[2];
+};
+
+enum lxc_flags {
+	LXC_HOST = 1,
+};
+
+struct ipcache_key {
+	__u32 prefix_len;
+	__u16 cluster_id;
+	__u8 pad;
+	__u8 family;
+	__u8 address[16];
+};
+
+struct ipcache_row {
+	__u32 identity;
+	__u8 tunnel_endpoint[16];
+	__u8 pad[2];
+	__u8 key;
+	__u8 flags;
+};
+
+struct policy_key {
+	__u32 prefix_len;
+	__u32 identity;
+	__u8 egress;
+	__u8 protocol;
+	__be16 port;
+};
+
+struct policy_row {
+	__be16 proxy_port;
+	__u8 flags; /* bit 0 deny, bits 3 to 7 protocol and port bits of the key */
+	__u8 auth;
+	__u32 precedence;
+	__u32 cookie;
+};
+
+#define POLICY_STATIC_BITS 40
+#define POLICY_PROTOCOL_BITS 48
+#define POLICY_FULL_BITS 64
+#define POLICY_DENY 1
+#define POLICY_AUTH_TYPE 0x7f
+
+struct policy_stats_key {
+	__u16 ep_id;
+	__u8 pad;
+	__u8 prefix_len;
+	__u32 identity;
+	__u8 egress;
+	__u8 protocol;
+	__be16 port;
+};
+
+struct policy_stats_row {
+	__u64 packets;
+	__u64 bytes;
+};
+
+struct ct4_key {
+	__be32 daddr;
+	__be32 saddr;
+	__be16 dport;
+	__be16 sport;
+	__u8 protocol;
+	__u8 flags;
+} __attribute__((packed));
+
+struct ct6_key {
+	__u8 daddr[16];
+	__u8 saddr[16];
+	__be16 dport;
+	__be16 sport;
+	__u8 protocol;
+	__u8 flags;
+} __attribute__((packed));
+
+/* Flags of a connection tracking key. */
+#define TUPLE_OUT 0
+#define TUPLE_IN 1
+
+struct ct_row {
+	__u8 nat_addr[16];
+	__u64 packets;
+	__u64 bytes;
+	__u32 lifetime;
+	__u16 flags; /* enum ct_flags */
+	__u16 rev_nat_index;
+	__be16 nat_port;
+	__u8 tx_flags_seen;
+	__u8 rx_flags_seen;
+	__u32 src_sec_id;
+	__u32 last_tx_report;
+	__u32 last_rx_report;
+};
+
+enum ct_flags {
+	CT_RX_CLOSING = 1,
+	CT_TX_CLOSING = 2,
+	CT_SEEN_NON_SYN = 16,
+};
+
+struct metrics_key {
+	__u8 reason;
+	__u8 direction;
+	__u16 line;
+	__u8 file;
+	__u8 reserved[3];
+};
+
+struct metrics_row {
+	__u64 packets;
+	__u64 bytes;
+};
+
+/* Direction in metrics keys and verdict records, from the endpoint. */
+#define INGRESS 1
+#define EGRESS 2
+
+struct event_header {
+	__u8 kind; /* enum event_kind */
+	__u8 subtype;
+	__u16 source;
+	__u32 hash;
+	__u32 len_orig;
+	__u16 len_cap;
+	__u8 version;
+	__u8 ext_version;
+};
+
+enum event_kind {
+	EVENT_DROP = 1,
+	EVENT_TRACE = 4,
+	EVENT_VERDICT = 5,
+};
+
+struct trace_record {
+	struct event_header header;
+	__u32 src_identity;
+	__u32 dst_identity;
+	__u16 dst_ep;
+	__u8 reason;
+	__u8 flags;
+	__u32 ifindex;
+	__u8 orig_ip[16];
+	__u64 trace_id;
+};
+
+struct drop_record {
+	struct event_header header;
+	__u32 src_identity;
+	__u32 dst_identity;
+	__u32 dst_ep;
+	__u16 line;
+	__u8 file;
+	__s8 ext_error;
+	__u32 ifindex;
+	__u8 flags;
+	__u8 pad[3];
+	__u64 trace_id;
+};
+
+struct verdict_record {
+	struct event_header header;
+	__u32 remote_identity;
+	__s32 verdict;
+	__u16 dport;
+	__u8 protocol;
+	__u8 bits;
+	__u8 auth;
+	__u8 pad[3];
+	__u32 cookie;
+	__u32 pad1;
+};
+
+/* Reserved identities. */
+#define IDENTITY_HOST 1
+#define IDENTITY_WORLD 2
+#define IDENTITY_WORLD_IPV4 9
+#define IDENTITY_WORLD_IPV6 10

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Who is behind an interface or an address. */
+#pragma once
+
+#include "features.h"
+#include "flow.h"
+#include "maps.h"
+
+/* Copies the row of an interface. A row may be freed and reused for another interface while it is
+ * read; then its ifindex tells, and the row that took its place is read. */
+always_inline bool config_read(__u32 ifindex, struct config_row *row)
+{
+	for (int attempt = 0; attempt < 2; attempt++) {
+		struct config_row *live = bpf_map_lookup_elem(&volvox_config, &ifindex);
+
+		if (!live)
+			return false;
+		*row = *live;
+		keep_apart();
+		if (likely(*(volatile __u32 *)&live->ifindex == ifindex))
+			return true;
+	}
+	return false;
+}
+
+/* The local endpoint, or the node itself, behind an address. */
+always_inline struct lxc_row *lxc_find(const union address *address, int family)
+{
+	struct lxc_key key = {.family = family};
+
+	__builtin_memcpy(key.address, address, sizeof(key.address));
+	return bpf_map_lookup_elem(&cilium_lxc, &key);
+}
+
+always_inline __u32 identity_world(int family)
+{
+	if (ENABLE_IPV4 && ENABLE_IPV6)
+		return family == FAMILY_IPV4 ? IDENTITY_WORLD_IPV4 : IDENTITY_WORLD_IPV6;
+	return IDENTITY_WORLD;
+}
+
+always_inline __u32 identity_of(const union address *address, int family)
+{
+	struct ipcache_key key = {
+		.prefix_len = 32 + (family == FAMILY_IPV4 ? 32 : 128),
+		.family = family,
+	};
+	struct ipcache_row *row;
+
+	__builtin_memcpy(key.address, address, sizeof(key.address));
+	row = bpf_map_lookup_elem(&cilium_ipcache_v2, &key);
+	return row && row->identity ? row->identity : identity_world(family);
+}
+
+/* The receiver: the row of its address, if it is on this node, saves the longer lookup. */
+always_inline __u32 identity_of_receiver(const struct lxc_row *lxc, const union address *address, int family)
+{
+	if (lxc && lxc->flags & LXC_HOST)
+		return IDENTITY_HOST;
+	return lxc && lxc->sec_id ? lxc->sec_id : identity_of(address, family);
+}
+
+/* Packet marks: the kind in bits 8 to 11, the identity around them. Only this node sets them; they
+ * do not survive a change of network namespace. */
+#define MARK_KIND 0x0f00
+#define MARK_KIND_IDENTITY 0x0f00
+#define MARK_KIND_HOST 0x0c00
+
+always_inline void identity_mark(struct __sk_buff *skb, __u32 identity)
+{
+	skb->mark = (identity & 0xffff) << 16 | (identity >> 16 & 0xff) | MARK_KIND_IDENTITY;
+}
+
+/* The sender of a packet that the host's stack sends to an endpoint. */
+always_inline __u32 identity_of_sender(struct __sk_buff *skb, const union address *source, int family)
+{
+	__u32 mark = skb->mark;
+
+	if ((mark & MARK_KIND) == MARK_KIND_IDENTITY)
+		return (mark & 0xff) << 16 | mark >> 16;
+	if ((mark & MARK_KIND) == MARK_KIND_HOST)
+		return IDENTITY_HOST;
+	return identity_of(source, family);
+}

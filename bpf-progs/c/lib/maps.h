@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The maps: the twin of src/maps.rs, which the agent creates them from. */
+#pragma once
+
+#include "layouts.h"
+
+#define TABLE(name, kind, k, v, entries, bits)                                                     \
+	struct {                                                                                   \
+		__uint(type, kind);                                                                \
+		__type(key, k);                                                                    \
+		__type(value, v);                                                                  \
+		__uint(max_entries, entries);                                                      \
+		__uint(map_flags, bits);                                                           \
+	} name SEC(".maps")
+
+TABLE(cilium_lxc, BPF_MAP_TYPE_HASH, struct lxc_key, struct lxc_row, 65535, 0);
+TABLE(cilium_ipcache_v2, BPF_MAP_TYPE_LPM_TRIE, struct ipcache_key, struct ipcache_row, 512000,
+      BPF_F_NO_PREALLOC | BPF_F_RDONLY_PROG);
+TABLE(cilium_ct4_global, BPF_MAP_TYPE_LRU_HASH, struct ct4_key, struct ct_row, 524288, 0);
+TABLE(cilium_ct_any4_global, BPF_MAP_TYPE_LRU_HASH, struct ct4_key, struct ct_row, 262144, 0);
+TABLE(cilium_ct6_global, BPF_MAP_TYPE_LRU_HASH, struct ct6_key, struct ct_row, 524288, 0);
+TABLE(cilium_ct_any6_global, BPF_MAP_TYPE_LRU_HASH, struct ct6_key, struct ct_row, 262144, 0);
+TABLE(cilium_metrics, BPF_MAP_TYPE_PERCPU_HASH, struct metrics_key, struct metrics_row, 1024, 0);
+TABLE(cilium_policystats, BPF_MAP_TYPE_LRU_PERCPU_HASH, struct policy_stats_key,
+      struct policy_stats_row, 65536, BPF_F_NO_COMMON_LRU);
+TABLE(cilium_runtime_config, BPF_MAP_TYPE_ARRAY, __u32, __u64, 256, 0);
+TABLE(volvox_config, BPF_MAP_TYPE_HASH, __u32, struct config_row, 65535, BPF_F_NO_PREALLOC);
+TABLE(volvox_endpoint, BPF_MAP_TYPE_HASH, __u32, struct endpoint_row, 65535, BPF_F_NO_PREALLOC);
+TABLE(volvox_node, BPF_MAP_TYPE_ARRAY, __u32, struct node_row, 1, 0);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+	__uint(max_entries, 0); /* one per CPU */
+} cilium_events SEC(".maps");
+
+/* One endpoint's policy. Sizes, not types: clang gives inner maps incomplete types. */
+struct policy_map {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(key_size, sizeof(struct policy_key));
+	__uint(value_size, sizeof(struct policy_row));
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_RDONLY_PROG);
+};
+
+/* Everybody's policies, by config_row.policy_slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__type(key, __u32);
+	__uint(max_entries, 131072);
+	__array(values, struct policy_map);
+} volvox_policy SEC(".maps");

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* From bytes to struct packet. */
+#pragma once
+
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include "drop.h"
+#include "flow.h"
+
+#define PARSE_DROP(reason) DROP_FROM(FILE_PARSE_H, reason)
+
+#define IPV4_OFFSET ETH_HLEN
+#define IPV4_FRAGMENT_OFFSET 0x1fff
+#define IPV6_EXTENSION_HEADERS_MAX 6
+#define TCP_FLAGS_OFFSET 13
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
+
+/* Types of ICMP; the kernel's header for them draws in the C library. */
+#define ICMP_ECHOREPLY 0
+#define ICMP_DEST_UNREACH 3
+#define ICMP_ECHO 8
+#define ICMP_TIME_EXCEEDED 11
+#define ICMP_PARAMETERPROB 12
+#define ICMPV6_DEST_UNREACH 1
+#define ICMPV6_PARAMPROB 4
+#define ICMPV6_ECHO_REQUEST 128
+#define ICMPV6_ECHO_REPLY 129
+
+/* The bounds of the packet. Volatile, lest clang keep one in a register and extend it to 64 bits:
+ * the verifier would no longer know it for a packet pointer. */
+always_inline void *packet_start(const struct __sk_buff *skb)
+{
+	return (void *)(long)*(const volatile __u32 *)&skb->data;
+}
+
+always_inline void *packet_end(const struct __sk_buff *skb)
+{
+	return (void *)(long)*(const volatile __u32 *)&skb->data_end;
+}
+
+/* Where headers end at the latest; extension headers can be long. */
+#define HEADERS_MAX 4095
+
+/* `length` bytes of the packet at an offset, or NULL if it is shorter. Earlier pointers into the
+ * packet are void afterwards. */
+always_inline void *packet_bytes(struct __sk_buff *skb, __u32 offset, __u32 length)
+{
+	void *bytes;
+
+	if (offset > HEADERS_MAX)
+		return NULL;
+	bytes = packet_start(skb) + offset;
+	if (likely(bytes + length <= packet_end(skb)))
+		return bytes;
+	if (bpf_skb_pull_data(skb, offset + length))
+		return NULL;
+	bytes = packet_start(skb) + offset;
+	return bytes + length <= packet_end(skb) ? bytes : NULL;
+}
+
+always_inline bool icmp_is_error(__u8 type, int family)
+{
+	if (family == FAMILY_IPV4)
+		return type == ICMP_DEST_UNREACH || type == ICMP_TIME_EXCEEDED ||
+		       type == ICMP_PARAMETERPROB;
+	return type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB;
+}
+
+/* Gives an ICMP echo the ports that make its reply match: see struct packet. */
+always_inline void icmp_ports(__u8 type, __be16 identifier, int family, __be16 *sport, __be16 *dport)
+{
+	*sport = *dport = 0;
+	if (type == (family == FAMILY_IPV4 ? ICMP_ECHO : ICMPV6_ECHO_REQUEST))
+		*sport = identifier;
+	if (type == (family == FAMILY_IPV4 ? ICMP_ECHOREPLY : ICMPV6_ECHO_REPLY))
+		*dport = identifier;
+}
+
+always_inline int parse_icmp(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	__u8 *icmp = packet_bytes(skb, packet->l4_offset, 8);
+	__u8 type;
+
+	if (!icmp)
+		return PARSE_DROP(DROP_INVALID_L4_HEADER);
+	type = icmp[0];
+	packet->policy_port = bpf_htons(type);
+	packet->icmp_error = icmp_is_error(type, family);
+	icmp_ports(type, *(__be16 *)(icmp + 4), family, &packet->sport, &packet->dport);
+	return 0;
+}
+
+/* Ports and TCP flags behind the IP headers. */
+always_inline int parse_l4(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	__be16 *ports;
+	__u8 *tcp;
+
+	switch (packet->protocol) {
+	case IPPROTO_TCP:
+		tcp = packet_bytes(skb, packet->l4_offset, 20);
+		if (!tcp)
+			return PARSE_DROP(DROP_INVALID_L4_HEADER);
+		packet->tcp_flags = tcp[TCP_FLAGS_OFFSET];
+		ports = (__be16 *)tcp;
+		break;
+	case IPPROTO_UDP:
+	case IPPROTO_SCTP:
+		ports = packet_bytes(skb, packet->l4_offset, 8);
+		if (!ports)
+			return PARSE_DROP(DROP_INVALID_L4_HEADER);
+		break;
+	case IPPROTO_ICMP:
+		if (family == FAMILY_IPV4)
+			return parse_icmp(skb, packet, family);
+		return PARSE_DROP(DROP_UNKNOWN_L4);
+	case IPPROTO_ICMPV6:
+		if (family == FAMILY_IPV6)
+			return parse_icmp(skb, packet, family);
+		return PARSE_DROP(DROP_UNKNOWN_L4);
+	default:
+		return PARSE_DROP(DROP_UNKNOWN_L4);
+	}
+	packet->sport = ports[0];
+	packet->dport = packet->policy_port = ports[1];
+	return 0;
+}
+
+always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	struct iphdr *ip = packet_bytes(skb, IPV4_OFFSET, sizeof(*ip));
+
+	if (!ip || ip->version != 4 || ip->ihl < 5)
+		return PARSE_DROP(DROP_INVALID_PACKET);
+	packet->saddr.v4 = ip->saddr;
+	packet->daddr.v4 = ip->daddr;
+	packet->protocol = ip->protocol;
+	packet->hop_limit = ip->ttl;
+	packet->l4_offset = IPV4_OFFSET + ip->ihl * 4;
+	packet->headless = (ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET)) != 0;
+	return packet->headless ? 0 : parse_l4(skb, packet, FAMILY_IPV4);
+}
+
+/* Steps over one extension header. Returns 1 if there was one, 0 if this is layer 4. */
+always_inline int ipv6_step(struct __sk_buff *skb, struct packet *packet)
+{
+	/* Next header, length; for a fragment the offset follows. */
+	struct {
+		__u8 next;
+		__u8 length;
+		__be16 fragment;
+	} header;
+
+	switch (packet->protocol) {
+	case IPPROTO_HOPOPTS:
+	case IPPROTO_ROUTING:
+	case IPPROTO_DSTOPTS:
+	case IPPROTO_AH:
+	case IPPROTO_FRAGMENT:
+		break;
+	default:
+		return 0;
+	}
+	if (bpf_skb_load_bytes(skb, packet->l4_offset, &header, sizeof(header)))
+		return PARSE_DROP(DROP_INVALID_EXTENSION_HEADER);
+	if (packet->protocol == IPPROTO_FRAGMENT) {
+		packet->headless = (header.fragment & bpf_htons(0xfff8)) != 0;
+		packet->l4_offset += 8;
+	} else if (packet->protocol == IPPROTO_AH) {
+		packet->l4_offset += (header.length + 2) * 4;
+	} else {
+		packet->l4_offset += (header.length + 1) * 8;
+	}
+	packet->protocol = header.next;
+	return 1;
+}
+
+subprogram int parse_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	struct ipv6hdr *ip = packet_bytes(skb, ETH_HLEN, sizeof(*ip));
+	int step;
+
+	if (!packet || !ip || ip->version != 6)
+		return PARSE_DROP(DROP_INVALID_PACKET);
+	__builtin_memcpy(&packet->saddr, &ip->saddr, 16);
+	__builtin_memcpy(&packet->daddr, &ip->daddr, 16);
+	packet->protocol = ip->nexthdr;
+	packet->hop_limit = ip->hop_limit;
+	packet->l4_offset = ETH_HLEN + sizeof(*ip);
+	for (int i = 0; i < IPV6_EXTENSION_HEADERS_MAX; i++) {
+		step = ipv6_step(skb, packet);
+		if (step < 0)
+			return step;
+		if (packet->headless)
+			return 0;
+		if (!step)
+			return parse_l4(skb, packet, FAMILY_IPV6);
+	}
+	return PARSE_DROP(DROP_INVALID_EXTENSION_HEADER);
+}

@@ -1,0 +1,102 @@
+//! Why a packet was dropped. Numbers and texts are Cilium's.
+
+/// Reason of a drop, in drop records and in `cilium_metrics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The source address is not the endpoint's.
+    InvalidSourceIp = 132,
+    /// No policy row allows it.
+    PolicyDenied = 133,
+    /// Shorter than its headers say.
+    InvalidPacket = 134,
+    /// The layer-4 header is cut off.
+    InvalidL4Header = 135,
+    /// A layer-4 protocol that connection tracking does not know.
+    UnknownL4 = 137,
+    /// Neither IPv4 nor IPv6, or the family is switched off.
+    UnsupportedL3 = 139,
+    /// The packet could not be changed.
+    WriteError = 141,
+    /// Neighbour discovery for an address that nobody here has.
+    UnknownTarget = 150,
+    /// The connection could not be recorded.
+    CtCreateFailed = 155,
+    /// Too many or broken IPv6 extension headers.
+    InvalidExtensionHeader = 156,
+    /// A later fragment where the port would decide.
+    FragmentNotSupported = 157,
+    /// Not Ethernet with IP.
+    UnsupportedL2 = 166,
+    /// A policy row asks for a proxy, and there is none.
+    ProxyNotSupported = 180,
+    /// A policy row denies it.
+    PolicyDeny = 181,
+    /// A policy row asks for authentication, and there is none.
+    AuthRequired = 189,
+    /// The endpoint has no configuration or policy yet.
+    EndpointNotReady = 203,
+}
+
+impl DropReason {
+    /// Every reason that the programs give.
+    pub const ALL: [Self; 16] = [
+        Self::InvalidSourceIp,
+        Self::PolicyDenied,
+        Self::InvalidPacket,
+        Self::InvalidL4Header,
+        Self::UnknownL4,
+        Self::UnsupportedL3,
+        Self::WriteError,
+        Self::UnknownTarget,
+        Self::CtCreateFailed,
+        Self::InvalidExtensionHeader,
+        Self::FragmentNotSupported,
+        Self::UnsupportedL2,
+        Self::ProxyNotSupported,
+        Self::PolicyDeny,
+        Self::AuthRequired,
+        Self::EndpointNotReady,
+    ];
+
+    /// The reason of a number, if the programs give it.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| *reason as u8 == number)
+    }
+
+    /// The text that Cilium's tools print.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::InvalidSourceIp => "Invalid source ip",
+            Self::PolicyDenied => "Policy denied",
+            Self::InvalidPacket => "Invalid packet",
+            Self::InvalidL4Header => "CT: Truncated or invalid header",
+            Self::UnknownL4 => "CT: Unknown L4 protocol",
+            Self::UnsupportedL3 => "Unsupported L3 protocol",
+            Self::WriteError => "Error writing to packet",
+            Self::UnknownTarget => "Unknown L3 target address",
+            Self::CtCreateFailed => "CT: Map insertion failed",
+            Self::InvalidExtensionHeader => "Invalid IPv6 extension header",
+            Self::FragmentNotSupported => "IP fragmentation not supported",
+            Self::UnsupportedL2 => "Unsupported L2 protocol",
+            Self::ProxyNotSupported => "Proxy redirection not supported for protocol",
+            Self::PolicyDeny => "Policy denied by denylist",
+            Self::AuthRequired => "Authentication required",
+            Self::EndpointNotReady => "Endpoint policy program not available",
+        }
+    }
+}
+
+/// The source file behind the number in drop records and metrics.
+pub const fn source_file(number: u8) -> Option<&'static str> {
+    match number {
+        64 => Some("endpoint.c"),
+        65 => Some("parse.h"),
+        66 => Some("neighbour.h"),
+        67 => Some("conntrack.h"),
+        68 => Some("policy.h"),
+        69 => Some("deliver.h"),
+        70 => Some("admit.h"),
+        _ => None,
+    }
+}

@@ -1,0 +1,55 @@
+//! Keys, values and records, byte for byte as the programs in `c/` have them.
+//!
+//! Every type asserts its size and the offsets that matter; a test compares all of them with the
+//! BTF of the compiled object.
+
+mod config;
+mod conntrack;
+mod endpoint;
+mod event;
+mod ipcache;
+mod lxc;
+mod metrics;
+mod node;
+mod policy;
+
+pub use config::{ConfigFlags, ConfigRow};
+pub use conntrack::{Ct4Key, Ct6Key, CtFlags, CtRow, TupleFlags};
+pub use endpoint::EndpointRow;
+pub use event::{DropRecord, EventHeader, Record, TraceRecord, VerdictRecord};
+pub use ipcache::{IpcacheKey, IpcacheRow};
+pub use lxc::{LxcFlags, LxcKey, LxcRow};
+pub use metrics::{MetricsDirection, MetricsKey, MetricsRow};
+pub use node::NodeRow;
+pub use policy::{Direction, PolicyKey, PolicyRow, PolicyStatsKey, PolicyStatsRow, policy_slot};
+
+use std::net::IpAddr;
+
+/// A 16-bit integer in network order.
+pub type Be16 = zerocopy::byteorder::network_endian::U16;
+
+/// Address family 1 in the keys of Cilium's maps.
+pub const FAMILY_IPV4: u8 = 1;
+/// Address family 2 in the keys of Cilium's maps.
+pub const FAMILY_IPV6: u8 = 2;
+
+/// An address as the 16 bytes and family that map keys hold: IPv4 stands in the first four.
+pub(crate) fn address_bytes(address: IpAddr) -> ([u8; 16], u8) {
+    match address {
+        IpAddr::V4(v4) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&v4.octets());
+            (bytes, FAMILY_IPV4)
+        }
+        IpAddr::V6(v6) => (v6.octets(), FAMILY_IPV6),
+    }
+}
+
+/// The address that 16 bytes and a family stand for; `None` if the family is neither.
+pub(crate) fn address_from(bytes: [u8; 16], family: u8) -> Option<IpAddr> {
+    match family {
+        FAMILY_IPV4 => Some(IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        FAMILY_IPV6 => Some(IpAddr::from(bytes)),
+        _ => None,
+    }
+}

@@ -1,0 +1,143 @@
+//! `cilium_ct4_global`, `cilium_ct_any4_global` and their IPv6 twins: connection tracking.
+
+use super::Be16;
+use std::mem::{offset_of, size_of};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Key of the IPv4 maps. As in Cilium the addresses are stored reversed: `daddr` holds the address
+/// of the side that opened the connection, while `dport` is the port it connected to.
+#[repr(C)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+)]
+pub struct Ct4Key {
+    /// Address that opened the connection.
+    pub daddr: [u8; 4],
+    /// Address that was connected to.
+    pub saddr: [u8; 4],
+    /// Port that was connected to; 0 for an ICMP echo.
+    pub dport: Be16,
+    /// Port of the opener; the identifier of an ICMP echo.
+    pub sport: Be16,
+    /// IP protocol.
+    pub protocol: u8,
+    /// A set of [`TupleFlags`].
+    pub flags: u8,
+}
+
+/// Key of the IPv6 maps; see [`Ct4Key`].
+#[repr(C)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+)]
+pub struct Ct6Key {
+    /// Address that opened the connection.
+    pub daddr: [u8; 16],
+    /// Address that was connected to.
+    pub saddr: [u8; 16],
+    /// Port that was connected to; 0 for an ICMP echo.
+    pub dport: Be16,
+    /// Port of the opener; the identifier of an ICMP echo.
+    pub sport: Be16,
+    /// IP protocol.
+    pub protocol: u8,
+    /// A set of [`TupleFlags`].
+    pub flags: u8,
+}
+
+/// Bits of a connection tracking key's flags.
+#[derive(Clone, Copy, Debug)]
+pub struct TupleFlags;
+
+impl TupleFlags {
+    /// The endpoint opened the connection.
+    pub const OUT: u8 = 0;
+    /// The connection was opened towards the endpoint.
+    pub const IN: u8 = 1;
+    /// ICMP errors about a connection (written by Cilium only; Volvox reads the packet inside).
+    pub const RELATED: u8 = 2;
+    /// A connection to a service.
+    pub const SERVICE: u8 = 4;
+}
+
+/// Value of the connection tracking maps.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct CtRow {
+    /// Backend id or address to translate to, in service entries.
+    pub nat_addr: [u8; 16],
+    /// Unused: packets are not accounted.
+    pub packets: u64,
+    /// Unused: bytes are not accounted.
+    pub bytes: u64,
+    /// Second of the monotonic clock after which the entry may be collected.
+    pub lifetime: u32,
+    /// A set of [`CtFlags`].
+    pub flags: u16,
+    /// Service that the connection was translated for; 0 for none.
+    pub rev_nat_index: u16,
+    /// Port to translate to.
+    pub nat_port: Be16,
+    /// TCP flags seen from the endpoint, as in byte 13 of the header.
+    pub tx_flags_seen: u8,
+    /// TCP flags seen towards the endpoint.
+    pub rx_flags_seen: u8,
+    /// Identity of the side that opened the connection.
+    pub src_sec_id: u32,
+    /// Second of the last report from the endpoint.
+    pub last_tx_report: u32,
+    /// Second of the last report towards the endpoint.
+    pub last_rx_report: u32,
+}
+
+/// Bits of [`CtRow::flags`].
+#[derive(Clone, Copy, Debug)]
+pub struct CtFlags;
+
+impl CtFlags {
+    /// A FIN or RST came towards the endpoint.
+    pub const RX_CLOSING: u16 = 1;
+    /// A FIN or RST came from the endpoint.
+    pub const TX_CLOSING: u16 = 2;
+    /// A packet without SYN was seen: the connection is more than an attempt.
+    pub const SEEN_NON_SYN: u16 = 16;
+}
+
+const _: () = {
+    assert!(size_of::<Ct4Key>() == 14);
+    assert!(offset_of!(Ct4Key, dport) == 8);
+    assert!(offset_of!(Ct4Key, flags) == 13);
+    assert!(size_of::<Ct6Key>() == 38);
+    assert!(offset_of!(Ct6Key, dport) == 32);
+    assert!(offset_of!(Ct6Key, flags) == 37);
+    assert!(size_of::<CtRow>() == 56);
+    assert!(offset_of!(CtRow, lifetime) == 32);
+    assert!(offset_of!(CtRow, rev_nat_index) == 38);
+    assert!(offset_of!(CtRow, nat_port) == 40);
+    assert!(offset_of!(CtRow, src_sec_id) == 44);
+    assert!(offset_of!(CtRow, last_rx_report) == 52);
+};

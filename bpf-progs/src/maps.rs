@@ -1,0 +1,105 @@
+//! Every map of the datapath: what the agent creates, and what a pinned map must equal.
+
+use crate::layouts::*;
+use std::mem::size_of;
+
+/// Types of map, with the kernel's numbers (`enum bpf_map_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+#[expect(missing_docs, reason = "the kernel's names")]
+pub enum MapType {
+    Hash = 1,
+    Array = 2,
+    PerfEventArray = 4,
+    PercpuHash = 5,
+    LruHash = 9,
+    LruPercpuHash = 10,
+    LpmTrie = 11,
+    ArrayOfMaps = 12,
+}
+
+/// Flag `BPF_F_NO_PREALLOC`: memory grows with the rows.
+pub const NO_PREALLOC: u32 = 1;
+/// Flag `BPF_F_NO_COMMON_LRU`: one eviction list per CPU.
+pub const NO_COMMON_LRU: u32 = 2;
+/// Flag `BPF_F_RDONLY_PROG`: programs may only read.
+pub const RDONLY_PROG: u32 = 128;
+
+/// What a map is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapSpec {
+    /// Name in the object, and of the pin.
+    pub name: &'static str,
+    /// Type.
+    pub map_type: MapType,
+    /// Size of a key in bytes.
+    pub key_size: u32,
+    /// Size of a value in bytes.
+    pub value_size: u32,
+    /// Rows unless configured otherwise; 0 for one per possible CPU.
+    pub max_entries: u32,
+    /// Flags of creation.
+    pub flags: u32,
+}
+
+const fn spec<K, V>(
+    name: &'static str,
+    map_type: MapType,
+    max_entries: u32,
+    flags: u32,
+) -> MapSpec {
+    MapSpec {
+        name,
+        map_type,
+        key_size: size_of::<K>() as u32,
+        value_size: size_of::<V>() as u32,
+        max_entries,
+        flags,
+    }
+}
+
+/// Every endpoint's policy: an inner map of `volvox_policy`, pinned as `cilium_policy_v2_NNNNN`.
+pub const POLICY: MapSpec = spec::<PolicyKey, PolicyRow>(
+    "cilium_policy_v2",
+    MapType::LpmTrie,
+    16384,
+    NO_PREALLOC | RDONLY_PROG,
+);
+
+/// Name of the pin that follows an endpoint's row of the outer map.
+pub fn policy_pin_name(ep_id: u16) -> String {
+    format!("{}_{ep_id:05}", POLICY.name)
+}
+
+/// All maps of the object, in the order in which they are created.
+pub const MAPS: &[MapSpec] = &[
+    spec::<LxcKey, LxcRow>("cilium_lxc", MapType::Hash, 65535, 0),
+    spec::<IpcacheKey, IpcacheRow>(
+        "cilium_ipcache_v2",
+        MapType::LpmTrie,
+        512_000,
+        NO_PREALLOC | RDONLY_PROG,
+    ),
+    spec::<Ct4Key, CtRow>("cilium_ct4_global", MapType::LruHash, 524_288, 0),
+    spec::<Ct4Key, CtRow>("cilium_ct_any4_global", MapType::LruHash, 262_144, 0),
+    spec::<Ct6Key, CtRow>("cilium_ct6_global", MapType::LruHash, 524_288, 0),
+    spec::<Ct6Key, CtRow>("cilium_ct_any6_global", MapType::LruHash, 262_144, 0),
+    spec::<MetricsKey, MetricsRow>("cilium_metrics", MapType::PercpuHash, 1024, 0),
+    spec::<u32, u32>("cilium_events", MapType::PerfEventArray, 0, 0),
+    spec::<PolicyStatsKey, PolicyStatsRow>(
+        "cilium_policystats",
+        MapType::LruPercpuHash,
+        65536,
+        NO_COMMON_LRU,
+    ),
+    spec::<u32, u64>("cilium_runtime_config", MapType::Array, 256, 0),
+    spec::<u32, ConfigRow>("volvox_config", MapType::Hash, 65535, NO_PREALLOC),
+    spec::<u32, u32>("volvox_policy", MapType::ArrayOfMaps, 131_072, 0),
+    spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),
+    spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
+];
+
+/// The map of a name.
+pub fn by_name(name: &str) -> Option<&'static MapSpec> {
+    MAPS.iter().find(|spec| spec.name == name)
+}

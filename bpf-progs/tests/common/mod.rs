@@ -1,0 +1,16 @@
+//! A node for one test: its own network namespace, the programs, and rows for endpoints.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses its own part")]
+
+pub mod btf;
+pub mod frame;
+pub mod listener;
+pub mod node;
+pub mod pods;
+pub mod tracked;
+
+pub use frame::*;
+pub use listener::*;
+pub use node::*;
+pub use pods::*;
+pub use tracked::*;

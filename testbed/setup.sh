@@ -1,0 +1,74 @@
+# What both commands need first: packages, cargo, and who builds. To be sourced.
+# shellcheck shell=bash
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# Namespaces and BPF need root; building does not, and leaves nothing that belongs to root.
+become_root() {
+    (( EUID == 0 )) && return
+    command -v sudo >/dev/null || fail "this needs root, and there is no sudo: run it as root"
+    exec sudo --preserve-env=CI,CARGO_HOME,RUSTUP_HOME,CARGO_TARGET_DIR "$0" "$@"
+}
+
+# Command or file, and the Debian or Ubuntu package that brings it.
+PARTS=(
+    cc:gcc
+    /usr/include/stdio.h:libc6-dev
+    clang:clang
+    /usr/include/bpf/bpf_helpers.h:libbpf-dev
+    ip:iproute2
+    strace:strace
+    containerd:containerd
+    runc:runc
+    /usr/lib/cni/loopback:containernetworking-plugins
+    /usr/share/doc/busybox-static:busybox-static
+)
+
+install_packages() {
+    local part missing=()
+    for part in "${PARTS[@]}"; do
+        case ${part%%:*} in
+            /*) [[ -e ${part%%:*} ]] || missing+=("${part#*:}") ;;
+            *) command -v "${part%%:*}" >/dev/null || missing+=("${part#*:}") ;;
+        esac
+    done
+    (( ${#missing[@]} )) || return 0
+    command -v apt-get >/dev/null ||
+        fail "please install ${missing[*]}: this is no Debian or Ubuntu, and I only know those"
+    step "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -q update
+    apt-get -q install -y --no-install-recommends "${missing[@]}"
+}
+
+# The user who called sudo, or root.
+BUILDER=${SUDO_USER:-root}
+
+find_cargo() {
+    local home
+    home=$(getent passwd "$BUILDER" | cut -d: -f6)
+    export CARGO_HOME=${CARGO_HOME:-$home/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$home/.rustup}
+    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+    PATH=$CARGO_HOME/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+    command -v cargo >/dev/null ||
+        fail "cargo is missing for user $BUILDER: install Rust 1.88 or newer, see https://rustup.rs"
+    step "$(cargo --version)"
+}
+
+# Runs a command that builds.
+as_builder() {
+    if [[ $BUILDER == root ]]; then
+        "$@"
+    else
+        runuser -u "$BUILDER" -- "$@"
+    fi
+}
+
+# Gives back what cargo made when it ran as root.
+give_back() {
+    [[ $BUILDER == root ]] || chown -R "$BUILDER:" "$CARGO_TARGET_DIR"
+}

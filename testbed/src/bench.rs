@@ -1,0 +1,61 @@
+//! What it costs, in figures with names, units and targets.
+//!
+//! *Ready* is the agent's own state, seen through its API. *Realised* is visible to a packet.
+
+mod create;
+mod figure;
+mod losses;
+mod packet;
+mod regenerate;
+mod restart;
+mod upgrade;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+pub use figure::{Figure, Unit};
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verb {
+    /// SIGKILL and start again, under traffic.
+    Restart,
+    /// Start an agent whose programs differ, forward and back, under traffic.
+    Upgrade,
+    /// Endpoints made through REST.
+    Create,
+    /// A policy change that touches every endpoint.
+    Regenerate,
+    /// A packet through the from-container program.
+    Packet,
+}
+
+/// How to measure.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Endpoints on the node
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u16).range(20..=4000))]
+    pub endpoints: u16,
+    /// How often to repeat what is repeated
+    #[arg(long, default_value_t = 10)]
+    pub rounds: u16,
+    /// One JSON line a figure instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Where random moments come from; the same seed draws the same ones
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Measures and prints.
+pub fn run(verb: Verb, options: &Options) -> Result<()> {
+    let figures = match verb {
+        Verb::Restart => restart::run(options),
+        Verb::Upgrade => upgrade::run(options),
+        Verb::Create => create::run(options),
+        Verb::Regenerate => regenerate::run(options),
+        Verb::Packet => packet::run(options),
+    }?;
+    figure::print(&figures, options.json);
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The command line.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::{
+    bench, demo,
+    lab::{self, build},
+    tidy,
+};
+
+/// `cargo testbed VERB`.
+#[derive(Parser)]
+#[command(name = "testbed", about = "Tries the agent on nodes in namespaces of their own")]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Show what a restart costs
+    Demo {
+        /// Where random moments come from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Measure what something costs
+    Bench {
+        /// What to measure
+        verb: bench::Verb,
+        #[command(flatten)]
+        options: bench::Options,
+    },
+    /// Build the agent that upgrades are tried with: its programs differ
+    OtherAgent,
+    /// Run a command in an empty lab
+    Lab {
+        /// Program and arguments
+        #[arg(required = true, trailing_var_arg = true)]
+        command: Vec<String>,
+    },
+    /// Check that the sources are in order
+    Tidy,
+}
+
+/// Does what the command line says; the exit code.
+pub fn run(cli: &Cli) -> Result<i32> {
+    if !lab::is_inside() {
+        match &cli.verb {
+            Verb::Tidy => return tidy::run().map(|()| 0),
+            Verb::OtherAgent => return build::build_other().map(|()| 0),
+            Verb::Lab { .. } => {}
+            Verb::Bench { verb: bench::Verb::Upgrade, .. } => build::build_other()?,
+            Verb::Bench { .. } | Verb::Demo { .. } => build::build()?,
+        }
+    }
+    lab::inside(|| match &cli.verb {
+        Verb::Demo { seed } => demo::run(*seed),
+        Verb::Bench { verb, options } => bench::run(*verb, options),
+        Verb::Lab { command } => lab::command(command),
+        Verb::Tidy | Verb::OtherAgent => unreachable!("neither needs the lab"),
+    })
+}

@@ -1,0 +1,119 @@
+//! What a restart costs, shown to somebody who has never seen it.
+
+use std::{thread, time::Duration};
+
+use anyhow::{Result, bail};
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use crate::{
+    fleet::Fleet,
+    lab::{Inventory, Through},
+    progress::Progress,
+    random::Random,
+    traffic::{Kind, Report, Stream},
+};
+
+/// Pods on the node.
+const PODS: usize = 50;
+
+/// How often the agent is killed.
+const KILLS: usize = 10;
+
+/// A pod that pod 0's policy does not let it reach.
+const FORBIDDEN: usize = 5;
+
+/// Makes pods, kills the agent again and again under traffic, and prints what was noticed.
+pub fn run(seed: u64) -> Result<()> {
+    let progress = Progress::new(false);
+    println!("A node with {PODS} pods. Its agent will be killed {KILLS} times by SIGKILL.");
+    println!("Nobody who talks over it should notice.\n");
+    let mut fleet = Fleet::launch(PODS, Through::Cni, &progress)?;
+    let before = Inventory::read(&fleet.node)?;
+    let streams = fleet.all_streams()?;
+    let forbidden = fleet.stream(Kind::Udp, 0, FORBIDDEN, false, 100)?;
+    let lives = kill_again_and_again(&mut fleet, &progress, &mut Random::new(seed))?;
+    let leaked = forbidden.answers();
+    drop(forbidden);
+    let reports = streams.into_iter().map(Stream::stop).collect::<Result<Vec<_>>>()?;
+    let moved = before.moved(&Inventory::read(&fleet.node)?);
+    print_lives(&lives);
+    print_streams(&reports);
+    println!("\nendpoints whose number, identity or address moved   {moved} of {}", before.len());
+    println!("packets that got through where policy forbids it     {leaked}");
+    let clean = reports.iter().all(Report::is_clean) && moved == 0 && leaked == 0;
+    if !clean {
+        bail!("somebody noticed: see the numbers above that should be 0");
+    }
+    println!("\nNobody noticed.");
+    Ok(())
+}
+
+/// One life of the agent between two kills.
+struct Life {
+    /// From its start until its API answered.
+    api: Duration,
+    /// From its start until all endpoints were ready.
+    ready: Duration,
+    /// How long after that it was killed.
+    lived: Duration,
+}
+
+fn kill_again_and_again(
+    fleet: &mut Fleet,
+    progress: &Progress,
+    random: &mut Random,
+) -> Result<Vec<Life>> {
+    let bar = progress.bar("killing and restarting", KILLS);
+    let mut lives = Vec::new();
+    for _ in 0..KILLS {
+        let lived = random.below(Duration::from_millis(500));
+        thread::sleep(lived);
+        fleet.node.kill_agent()?;
+        fleet.node.exec_agent()?;
+        let api = fleet.node.wait_for_api()?;
+        let ready = fleet.node.wait_for_ready(PODS)?;
+        lives.push(Life { api, ready, lived });
+        bar.inc(1);
+    }
+    bar.finish();
+    Ok(lives)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    table
+}
+
+fn right(text: impl ToString) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn milliseconds(time: Duration) -> Cell {
+    right(format!("{:.1} ms", time.as_secs_f64() * 1e3))
+}
+
+fn print_lives(lives: &[Life]) {
+    let mut table = table(&["kill", "after", "API answers again", "all pods ready again"]);
+    for (number, life) in lives.iter().enumerate() {
+        let times = [life.lived, life.api, life.ready].map(milliseconds);
+        table.add_row([vec![right(number + 1)], times.into()].concat());
+    }
+    println!("\n{table}\n");
+}
+
+fn print_streams(reports: &[Report]) {
+    let mut table = table(&["stream", "to", "sent", "lost", "failed", "longest silence"]);
+    for report in reports {
+        table.add_row(vec![
+            Cell::new(report.kind),
+            Cell::new(report.target),
+            right(report.sent),
+            right(report.lost),
+            right(report.failures),
+            milliseconds(report.longest_gap),
+        ]);
+    }
+    println!("{table}");
+}

@@ -1,0 +1,31 @@
+//! Nodes in namespaces of their own.
+//!
+//! Everything here lives in one process tree that is the only user of its network, mount and
+//! process namespaces: when its first process ends, in whatever way, the kernel removes the pods,
+//! the interfaces, the programs and the files. Nothing of the machine itself is touched.
+
+mod binaries;
+pub mod build;
+pub mod cni;
+mod direct;
+mod enter;
+mod inventory;
+mod metrics;
+mod netns;
+mod node;
+mod pod;
+mod process;
+mod rest;
+mod strace;
+mod sys;
+
+pub use binaries::Binaries;
+pub use enter::{command, inside, is_inside, test};
+pub use inventory::Inventory;
+pub use metrics::Metrics;
+pub use netns::Netns;
+pub use node::Node;
+pub use pod::{Pod, Through};
+pub use process::{Process, Usage};
+pub use rest::{Answer, Rest};
+pub use strace::Calls;

@@ -1,0 +1,72 @@
+//! Building the programs under test. Needs cargo and the whole machine: not for inside the lab.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use super::binaries;
+
+/// Flags that make clang write other instructions for the same sources.
+const OTHER: &str = "-Os";
+
+/// The agent whose programs differ, beside the usual one.
+const OTHER_AGENT: &str = "volvox-agent-other";
+
+/// Builds the programs when cargo started this one, in the same profile; cargo itself only built
+/// this one. Without cargo the scripts have built them.
+pub fn build() -> Result<()> {
+    if env::var_os("CARGO").is_none() {
+        return Ok(());
+    }
+    cargo("")
+}
+
+/// Builds an agent whose programs differ, unless there is one that is newer than the usual agent.
+/// Compiles the agent twice.
+pub fn build_other() -> Result<()> {
+    let directory = binaries::directory()?;
+    let (usual, other) = (directory.join("volvox-agent"), directory.join(OTHER_AGENT));
+    if age(&other).zip(age(&usual)).is_some_and(|(other, usual)| other > usual) {
+        return Ok(());
+    }
+    cargo(OTHER)?;
+    let built = directory.join("built-other");
+    fs::copy(&usual, &built)?;
+    // The usual one is put back first: the copy must come out newer.
+    cargo("")?;
+    fs::copy(&built, &other)?;
+    fs::remove_file(&built)?;
+    Ok(())
+}
+
+/// The agent of [`build_other`].
+pub fn other_agent() -> Result<PathBuf> {
+    let path = binaries::directory()?.join(OTHER_AGENT);
+    ensure!(
+        path.is_file(),
+        "{} is missing: run `cargo run -p volvox-testbed -- other-agent`",
+        path.display()
+    );
+    Ok(path)
+}
+
+fn age(path: &Path) -> Option<std::time::SystemTime> {
+    fs::metadata(path).and_then(|found| found.modified()).ok()
+}
+
+fn cargo(bpf_flags: &str) -> Result<()> {
+    let release = binaries::directory()?.ends_with("release");
+    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--package", "volvox-agent", "--bins", "--profile"])
+        .arg(if release { "release" } else { "dev" })
+        .env("VOLVOX_BPF_CFLAGS", bpf_flags)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .context("cannot start cargo, which builds the agent")?;
+    ensure!(status.success(), "cargo cannot build the agent's programs");
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Calling the CNI plugin as a container runtime does.
+
+use std::{
+    io::Write,
+    net::IpAddr,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::{Node, Pod, pod::INTERFACE};
+
+/// `ADD`; the pod's addresses.
+pub fn add(node: &Node, pod: &Pod) -> Result<Vec<IpAddr>> {
+    let result: Value = serde_json::from_slice(&call(node, "ADD", pod)?)?;
+    let addresses = result["ips"].as_array().context("the result has no ips")?;
+    addresses
+        .iter()
+        .map(|ip| {
+            let text = ip["address"].as_str().context("an ip without address")?;
+            let address = text.split('/').next().unwrap_or(text);
+            address.parse().with_context(|| format!("{text} is no address"))
+        })
+        .collect()
+}
+
+/// `DEL`.
+pub fn del(node: &Node, pod: &Pod) -> Result<()> {
+    call(node, "DEL", pod).map(drop)
+}
+
+/// `CHECK`.
+pub fn check(node: &Node, pod: &Pod) -> Result<()> {
+    call(node, "CHECK", pod).map(drop)
+}
+
+fn call(node: &Node, command: &str, pod: &Pod) -> Result<Vec<u8>> {
+    let mut child = Command::new(&node.binaries().cni)
+        .env_clear()
+        .env("CNI_COMMAND", command)
+        .env("CNI_CONTAINERID", &pod.container_id)
+        .env("CNI_NETNS", pod.netns.path())
+        .env("CNI_IFNAME", INTERFACE)
+        .env("CNI_PATH", node.binaries().cni.parent().unwrap_or("/".as_ref()))
+        .env("CNI_ARGS", arguments(pod))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start the CNI plugin")?;
+    let mut stdin = child.stdin.take().expect("piped above");
+    stdin.write_all(config(node).to_string().as_bytes())?;
+    drop(stdin);
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        bail!("CNI {command} of {}/{}: {printed}", pod.namespace, pod.name);
+    }
+    Ok(output.stdout)
+}
+
+fn arguments(pod: &Pod) -> String {
+    format!(
+        "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_INFRA_CONTAINER_ID={}",
+        pod.namespace, pod.name, pod.container_id
+    )
+}
+
+fn config(node: &Node) -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "name": "volvox",
+        "type": "volvox-cni",
+        "socket-path": node.path("cilium.sock"),
+        "log-file": node.path("cni.log"),
+    })
+}

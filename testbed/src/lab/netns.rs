@@ -1,0 +1,87 @@
+//! A network namespace of the lab.
+
+use std::{
+    fs::{self, File},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use anyhow::{Context, Result};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use volvox_agent::netns;
+
+/// Where the namespaces are mounted, as container runtimes do it.
+const DIRECTORY: &str = "/run/netns";
+
+/// A network namespace of the lab. Clones share it; it is gone when the last one and the sockets
+/// opened in it are.
+#[derive(Clone, Debug)]
+pub struct Netns(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    namespace: netns::Netns,
+    path: PathBuf,
+    /// Whether we mounted it.
+    ours: bool,
+}
+
+impl Netns {
+    /// Makes an empty namespace, mounted at `/run/netns/NAME` inside the lab.
+    pub fn create(name: &str) -> Result<Self> {
+        fs::create_dir_all(DIRECTORY).with_context(|| format!("cannot make {DIRECTORY}"))?;
+        let path = Path::new(DIRECTORY).join(name);
+        File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let namespace = netns::Netns::create()?;
+        let source = format!("/proc/thread-self/fd/{}", namespace.as_fd().as_raw_fd());
+        mount_bind(source, &path).with_context(|| format!("cannot mount {}", path.display()))?;
+        Ok(Self(Arc::new(Held { namespace, path, ours: true })))
+    }
+
+    /// A namespace that a container runtime made, and removes.
+    pub fn open(path: &Path) -> Result<Self> {
+        let namespace = netns::Netns::open(path)?;
+        Ok(Self(Arc::new(Held { namespace, path: path.into(), ours: false })))
+    }
+
+    /// Its path, as a runtime hands it to a CNI plugin.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Runs `body` inside the namespace and waits for it.
+    pub fn run<T: Send>(&self, body: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.0.namespace.run(body)?
+    }
+
+    /// Starts `body` inside the namespace on a thread that is called `name`.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        body: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<JoinHandle<Result<T>>> {
+        let namespace = self.clone();
+        thread::Builder::new()
+            .name(name.into())
+            .spawn(move || namespace.run(body))
+            .context("cannot start a thread")
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.namespace.as_fd()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.ours {
+            // Failing leaves it to the end of the lab's mount namespace.
+            let _ = unmount(&self.path, UnmountFlags::DETACH);
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A node: the lab's own namespace, its directories, and the agent that runs there.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::{Binaries, Process, Rest, strace};
+
+/// Everything that a node writes is below this, in the lab's own file system.
+const ROOT: &str = "/run/volvox";
+
+/// How long the agent may take for what a test waits for, before the test says that it failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A node of the lab. There is one in a lab.
+pub struct Node {
+    binaries: Binaries,
+    flags: Vec<String>,
+    agent: Option<Process>,
+    rest: Rest,
+    ipv6: bool,
+    calls: Option<PathBuf>,
+}
+
+impl Node {
+    /// A node without an agent. `binaries` are those of the first agent to be started.
+    pub fn new(binaries: Binaries) -> Result<Self> {
+        let node = Self {
+            binaries,
+            flags: Vec::new(),
+            agent: None,
+            rest: Rest::new(&Path::new(ROOT).join("cilium.sock")),
+            ipv6: true,
+            calls: None,
+        };
+        for directory in ["cilium", "lib", "manifests", "cni"] {
+            fs::create_dir_all(node.path(directory))?;
+        }
+        Ok(node)
+    }
+
+    /// Adds flags for every start of the agent from now on.
+    pub fn flags(&mut self, flags: &[&str]) -> &mut Self {
+        self.flags.extend(flags.iter().map(|flag| flag.to_string()));
+        self
+    }
+
+    /// Gives pods no IPv6 addresses.
+    pub fn ipv4_only(&mut self) -> &mut Self {
+        self.ipv6 = false;
+        self
+    }
+
+    /// Notes the `bpf(2)` calls of agents started from now on in a file of this name.
+    pub fn trace_calls(&mut self, name: &str) -> PathBuf {
+        self.calls.insert(self.path(name)).clone()
+    }
+
+    /// Whether pods get IPv6 addresses.
+    pub fn has_ipv6(&self) -> bool {
+        self.ipv6
+    }
+
+    /// A path below the node's directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        Path::new(ROOT).join(name)
+    }
+
+    /// Where programs and maps are pinned.
+    pub fn bpf_root(&self) -> &'static Path {
+        Path::new("/sys/fs/bpf")
+    }
+
+    /// The programs in use.
+    pub fn binaries(&self) -> &Binaries {
+        &self.binaries
+    }
+
+    /// Uses other programs from the next start on.
+    pub fn switch_to(&mut self, binaries: Binaries) {
+        self.binaries = binaries;
+    }
+
+    /// The agent's API.
+    pub fn rest(&self) -> &Rest {
+        &self.rest
+    }
+
+    /// The agent.
+    pub fn agent(&mut self) -> Result<&mut Process> {
+        self.agent.as_mut().context("no agent runs")
+    }
+
+    /// The flags that every agent of this node is started with.
+    pub fn arguments(&self) -> Vec<String> {
+        let path = |name: &str| self.path(name).display().to_string();
+        let mut arguments: Vec<String> = [
+            ("state-dir", path("cilium")),
+            ("lib-dir", path("lib")),
+            ("socket-path", path("cilium.sock")),
+            ("bpf-root", self.bpf_root().display().to_string()),
+            ("static-cnp-path", path("manifests")),
+            ("ipv4-range", "10.11.0.0/16".into()),
+            ("ipv6-range", "fd11::/96".into()),
+            ("enable-ipv6", self.ipv6.to_string()),
+            ("cni-log-file", path("cni.log")),
+            ("write-cni-conf-when-ready", path("cni/05-volvox.conflist")),
+        ]
+        .map(|(flag, value)| format!("--{flag}={value}"))
+        .into();
+        arguments.extend(self.flags.iter().cloned());
+        arguments
+    }
+
+    /// Starts the agent, and does not wait for anything.
+    pub fn exec_agent(&mut self) -> Result<()> {
+        if self.agent.is_some() {
+            bail!("an agent runs already");
+        }
+        let arguments = self.arguments();
+        let log = self.log();
+        let agent = &self.binaries.agent;
+        self.agent = Some(match &self.calls {
+            None => Process::start(agent, &arguments, &log)?,
+            Some(calls) => {
+                let traced = [strace::before(calls, agent), arguments].concat();
+                Process::start(strace::PROGRAM.as_ref(), &traced, &log)?
+            }
+        });
+        Ok(())
+    }
+
+    /// Starts the agent and waits until its API answers.
+    pub fn start_agent(&mut self) -> Result<()> {
+        self.exec_agent()?;
+        self.wait_for_api().map(drop)
+    }
+
+    /// SIGKILL.
+    pub fn kill_agent(&mut self) -> Result<()> {
+        self.agent.take().context("no agent runs")?.kill()
+    }
+
+    /// SIGTERM.
+    pub fn stop_agent(&mut self) -> Result<()> {
+        self.agent.take().context("no agent runs")?.terminate(PATIENCE)
+    }
+
+    /// Waits until the API answers; since when the agent was started.
+    pub fn wait_for_api(&mut self) -> Result<Duration> {
+        self.wait("its API does not answer", |node| Ok(node.rest.answers()))
+    }
+
+    /// Waits until `count` endpoints are there and all ready; since when the agent was started.
+    pub fn wait_for_ready(&mut self, count: usize) -> Result<Duration> {
+        let wanted = BTreeMap::from([("ready".to_owned(), count)]);
+        self.wait("not all endpoints are ready", |node| {
+            // A short answer: what is waited for should not be slowed down by the waiting.
+            Ok(node
+                .rest
+                .get("/volvox/endpoint-states")
+                .is_ok_and(|states: BTreeMap<_, _>| states == wanted))
+        })
+    }
+
+    /// Looks until `done`; since when the agent was started. Fails with the end of the agent's log
+    /// when the agent dies or patience ends.
+    pub fn wait(
+        &mut self,
+        complaint: &str,
+        mut done: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<Duration> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if done(self)? {
+                return Ok(self.agent()?.started.elapsed());
+            }
+            if let Err(error) = self.agent()?.check() {
+                bail!("{error}; the end of its log:\n{}", self.log_end());
+            }
+            if Instant::now() > deadline {
+                bail!("after {PATIENCE:?} {complaint}; the end of its log:\n{}", self.log_end());
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// All endpoints as the API lists them.
+    pub fn endpoints(&self) -> Result<Vec<Value>> {
+        self.rest.get("/endpoint")
+    }
+
+    /// Puts a manifest into the directory that the agent watches, in place of one of that name.
+    pub fn write_manifest(&self, name: &str, text: &str) -> Result<()> {
+        // Written elsewhere and renamed: the agent never sees half of it.
+        let (draft, place) = (self.path("draft"), self.path("manifests").join(name));
+        fs::write(&draft, text)?;
+        fs::rename(&draft, &place).with_context(|| format!("cannot write {}", place.display()))
+    }
+
+    /// Takes a manifest out of the directory that the agent watches.
+    pub fn remove_manifest(&self, name: &str) -> Result<()> {
+        let place = self.path("manifests").join(name);
+        fs::remove_file(&place).with_context(|| format!("cannot remove {}", place.display()))
+    }
+
+    /// What the agents of this node printed.
+    pub fn log(&self) -> PathBuf {
+        self.path("agent.log")
+    }
+
+    /// The last lines of it.
+    pub fn log_end(&self) -> String {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}

@@ -1,0 +1,111 @@
+//! A pod: a network namespace with an endpoint of the agent in it.
+
+use std::{
+    net::IpAddr,
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use volvox_actors::ports::Link;
+use volvox_agent::ports::netlink::Socket;
+
+use super::{Netns, Node, cni, direct};
+
+/// Interface of every pod.
+pub(super) const INTERFACE: &str = "eth0";
+
+/// How a pod comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// The CNI plugin, as a container runtime does it.
+    Cni,
+    /// Netlink and the REST API, without a process in between.
+    Rest,
+}
+
+/// A pod of the lab.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Kubernetes namespace.
+    pub namespace: String,
+    /// Kubernetes name.
+    pub name: String,
+    /// The container's identifier, 64 hex digits.
+    pub container_id: String,
+    /// Where it runs.
+    pub netns: Netns,
+    /// Its addresses, IPv4 first.
+    pub addresses: Vec<IpAddr>,
+    /// How long the plugin, or the request that makes the endpoint, took.
+    pub created_in: Duration,
+}
+
+impl Pod {
+    /// Makes the pod `namespace/name`, with a manifest that tells its labels.
+    pub fn create(
+        node: &Node,
+        name: &str,
+        labels: &[(&str, &str)],
+        through: Through,
+    ) -> Result<Self> {
+        let (namespace, name) = name.split_once('/').context("a pod is called namespace/name")?;
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut pod = Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            container_id: format!("{number:064x}"),
+            netns: Netns::create(&format!("{namespace}-{name}"))?,
+            addresses: Vec::new(),
+            created_in: Duration::ZERO,
+        };
+        match through {
+            Through::Cni => {
+                pod.write_manifest(node, labels)?;
+                let begun = Instant::now();
+                pod.addresses = cni::add(node, &pod)?;
+                pod.created_in = begun.elapsed();
+            }
+            Through::Rest => (pod.addresses, pod.created_in) = direct::add(node, &pod, labels)?,
+        }
+        Ok(pod)
+    }
+
+    /// Its first IPv4 or IPv6 address.
+    pub fn address(&self, ipv6: bool) -> Result<IpAddr> {
+        let found = self.addresses.iter().copied().find(|address| address.is_ipv6() == ipv6);
+        found.with_context(|| format!("pod {} has no such address", self.name))
+    }
+
+    /// Both sides of its interface: inside, and on the node.
+    pub fn links(&self) -> Result<[Link; 2]> {
+        let inside = self.netns.run(|| Ok(Socket::open()?.link_by_name(INTERFACE)?))?;
+        let inside = inside.with_context(|| format!("pod {} has no interface", self.name))?;
+        let host = Socket::open()?.link_by_index(inside.peer_ifindex)?;
+        Ok([inside, host.with_context(|| format!("pod {} has no host side", self.name))?])
+    }
+
+    /// Removes it through the plugin, as a runtime does, and its manifest.
+    pub fn delete(&self, node: &Node) -> Result<()> {
+        cni::del(node, self)?;
+        let _ = node.remove_manifest(&self.manifest());
+        Ok(())
+    }
+
+    fn manifest(&self) -> String {
+        format!("pod-{}-{}.yaml", self.namespace, self.name)
+    }
+
+    fn write_manifest(&self, node: &Node, labels: &[(&str, &str)]) -> Result<()> {
+        let labels: serde_json::Map<_, _> =
+            labels.iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
+        let manifest = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "namespace": self.namespace, "name": self.name, "labels": labels },
+        });
+        node.write_manifest(&self.manifest(), &manifest.to_string())
+    }
+}

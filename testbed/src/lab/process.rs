@@ -1,0 +1,107 @@
+//! A running agent, seen from outside.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::sys;
+
+/// One life of an agent. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    /// When it was started.
+    pub started: Instant,
+}
+
+/// What a process used.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Processor time of all its threads.
+    pub cpu: Duration,
+    /// Most memory that was resident at once (`VmHWM`), bytes.
+    pub memory_peak: u64,
+}
+
+impl Process {
+    /// Starts `program`; what it prints goes to the end of `log`.
+    pub(super) fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot open {}", log.display()))?;
+        let started = Instant::now();
+        let child = Command::new(program)
+            .args(arguments)
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Self { child, started })
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it used so far.
+    pub fn usage(&self) -> Result<Usage> {
+        let file = format!("/proc/{}/status", self.pid());
+        let status = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
+        let kilobytes: u64 = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok())
+            .with_context(|| format!("{file} has no VmHWM: the agent has ended"))?;
+        Ok(Usage { cpu: sys::cpu_time(self.pid())?, memory_peak: kilobytes * 1024 })
+    }
+
+    /// Fails when it has ended by itself.
+    pub fn check(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("the agent ended by itself: {status}"),
+            None => Ok(()),
+        }
+    }
+
+    /// SIGKILL, and waits for the end.
+    pub fn kill(mut self) -> Result<()> {
+        self.end()
+    }
+
+    /// SIGTERM, and waits for the end, but not longer than `patience`.
+    pub fn terminate(mut self, patience: Duration) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait()? {
+                anyhow::ensure!(status.success(), "after SIGTERM the agent ended with {status}");
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        bail!("{patience:?} after SIGTERM the agent still runs")
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.end();
+    }
+}

@@ -1,0 +1,93 @@
+//! What an agent really asks of the kernel, as strace sees it: no word of the agent's own.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+
+/// The program.
+pub(super) const PROGRAM: &str = "strace";
+
+/// Arguments in front of the agent's. With `-D` the agent is the child, strace its grandchild: a
+/// signal reaches the agent.
+pub(super) fn before(calls: &Path, agent: &Path) -> Vec<String> {
+    let (calls, agent) = (calls.display().to_string(), agent.display().to_string());
+    ["-D", "-f", "-qq", "-e", "trace=bpf", "-e", "signal=none", "-o", &calls, &agent]
+        .map(String::from)
+        .into()
+}
+
+/// Calls of `bpf(2)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// How many pins were opened.
+    pub opened: u64,
+    /// Those that change something in the kernel: command, and the map if it is one that was
+    /// opened by its pin, and how often.
+    pub writes: BTreeMap<(String, String), u64>,
+}
+
+/// Commands that write; reads and openings are left out.
+const WRITES: [&str; 10] = [
+    "BPF_LINK_CREATE",
+    "BPF_LINK_DETACH",
+    "BPF_LINK_UPDATE",
+    "BPF_MAP_CREATE",
+    "BPF_MAP_DELETE_BATCH",
+    "BPF_MAP_DELETE_ELEM",
+    "BPF_MAP_UPDATE_BATCH",
+    "BPF_MAP_UPDATE_ELEM",
+    "BPF_OBJ_PIN",
+    "BPF_PROG_LOAD",
+];
+
+impl Calls {
+    /// Reads what strace wrote.
+    pub fn read(file: &Path) -> Result<Self> {
+        let text = fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}: is strace installed?", file.display()))?;
+        Ok(Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut calls = Self::default();
+        let mut opened = BTreeMap::new();
+        for line in text.lines() {
+            let Some((_, call)) = line.split_once("bpf(") else { continue };
+            let command = call.split([',', ')']).next().unwrap_or_default();
+            if command == "BPF_OBJ_GET" {
+                calls.opened += 1;
+                let pin = between(call, "pathname=\"", "\"").and_then(|pin| pin.rsplit('/').next());
+                if let (Some(pin), Some((_, number))) = (pin, call.rsplit_once("= ")) {
+                    opened.insert(number.to_owned(), pin.to_owned());
+                }
+            } else if WRITES.contains(&command) {
+                let number = between(call, "map_fd=", ",").unwrap_or_default();
+                let map = opened.get(number).cloned().unwrap_or_default();
+                *calls.writes.entry((command.to_owned(), map)).or_default() += 1;
+            }
+        }
+        calls
+    }
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    text.split_once(before)?.1.split(after).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_map_that_is_written() {
+        let calls = Calls::parse(
+            "7 bpf(BPF_OBJ_GET, {pathname=\"/b/tc/globals/cilium_lxc\", bpf_fd=0}, 16) = 5\n\
+             8 bpf(BPF_MAP_LOOKUP_ELEM, {map_fd=5, key=0x1, value=0x2}, 32) = 0\n\
+             8 bpf(BPF_MAP_UPDATE_ELEM, {map_fd=5, key=0x1, value=0x2}, 32) = 0\n\
+             7 bpf(BPF_PROG_LOAD, {prog_type=3}, 148) = 9\n",
+        );
+        let write = |command: &str, map: &str| ((command.to_owned(), map.to_owned()), 1);
+        let wanted = [write("BPF_MAP_UPDATE_ELEM", "cilium_lxc"), write("BPF_PROG_LOAD", "")];
+        assert_eq!(calls, Calls { opened: 1, writes: wanted.into() });
+    }
+}

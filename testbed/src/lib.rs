@@ -1,0 +1,15 @@
+//! Where the agent is tried.
+//!
+//! A [`lab`] is a node in namespaces of its own, real kernel and real programs; [`traffic`] runs
+//! between its pods and counts what is lost. On a [`fleet`] of pods, [`demo`] shows what a restart
+//! costs and [`mod@bench`] measures it. [`tidy`] looks at the sources.
+
+pub mod bench;
+pub mod cli;
+pub mod demo;
+pub mod fleet;
+pub mod lab;
+pub mod progress;
+pub mod random;
+pub mod tidy;
+pub mod traffic;

@@ -1,0 +1,16 @@
+//! `cargo testbed VERB`: everything that tries the agent.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use volvox_testbed::cli::{self, Cli};
+
+fn main() -> ExitCode {
+    match cli::run(&Cli::parse()) {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("testbed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

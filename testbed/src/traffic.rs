@@ -1,0 +1,24 @@
+//! Streams between two network namespaces, measured from inside them.
+//!
+//! A stream sends at a bounded rate until it is stopped, then waits for what is still on its way,
+//! and says how much was sent, how much of it was lost, and how long the longest silence was.
+//! Loss is counted per direction, by sequence numbers where the protocol has no retransmission and
+//! by the kernel's counters of the two namespaces where it has.
+
+mod connect;
+mod counters;
+mod exchange;
+mod gap;
+mod pace;
+mod ping;
+mod report;
+mod sockets;
+mod stream;
+mod sweep;
+mod tally;
+mod tcp;
+mod udp;
+
+pub use report::Report;
+pub use stream::{Kind, Plan, Stream};
+pub use sweep::{Answered, Sweep};

@@ -1,0 +1,71 @@
+//! The kernel's own counters of a network namespace.
+
+use std::{collections::BTreeMap, fs};
+
+use anyhow::{Context, Result};
+
+use crate::lab::Netns;
+
+/// Counters of `/proc/net/snmp` and `/proc/net/netstat`, named as `Tcp.RetransSegs`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counters(BTreeMap<String, u64>);
+
+impl Counters {
+    /// Reads those of `namespace`.
+    pub(super) fn read(namespace: &Netns) -> Result<Self> {
+        namespace.run(|| {
+            let mut all = BTreeMap::new();
+            for file in ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"] {
+                let text =
+                    fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+                parse(&text, &mut all);
+            }
+            Ok(Self(all))
+        })
+    }
+
+    /// Segments that TCP lost since `before`. Segments that were sent again although they had
+    /// arrived are left out: the peer reports them (D-SACK), and they come from a busy machine.
+    /// Unless the sender heard nothing for so long that its timer ran out.
+    pub(super) fn tcp_lost_since(&self, before: &Self) -> u64 {
+        let grown = |name: &str| self.get(name).saturating_sub(before.get(name));
+        let spurious = grown("TcpExt.TCPDSACKRecv") + grown("TcpExt.TCPDSACKOfoRecv");
+        grown("Tcp.RetransSegs").saturating_sub(spurious).max(grown("TcpExt.TCPTimeouts"))
+    }
+
+    fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// Two lines a protocol: names, then values.
+fn parse(text: &str, into: &mut BTreeMap<String, u64>) {
+    let lines: Vec<_> = text.lines().collect();
+    for pair in lines.chunks_exact(2) {
+        let (Some((protocol, names)), Some((_, values))) =
+            (pair[0].split_once(':'), pair[1].split_once(':'))
+        else {
+            continue;
+        };
+        for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+            if let Ok(value) = value.parse() {
+                into.insert(format!("{protocol}.{name}"), value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_kernel_s_pairs_of_lines() {
+        let mut all = BTreeMap::new();
+        parse("Tcp: MaxConn RetransSegs\nTcp: -1 7\nUdp: InErrors\nUdp: 2\n", &mut all);
+        assert_eq!(
+            all,
+            BTreeMap::from([("Tcp.RetransSegs".into(), 7), ("Udp.InErrors".into(), 2)])
+        );
+    }
+}

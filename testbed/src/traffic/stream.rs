@@ -1,0 +1,161 @@
+//! Starting and stopping a stream.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::{Report, connect, counters::Counters, ping, tcp, udp};
+use crate::lab::Netns;
+
+/// How long the last packets may take to arrive once nothing more is sent.
+pub(super) const DRAIN: Duration = Duration::from_secs(2);
+
+/// What a stream sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Numbered datagrams, each echoed.
+    Udp,
+    /// Records on one long connection, each echoed.
+    Tcp,
+    /// ICMP echo requests.
+    Ping,
+    /// A new connection each time, used for one byte.
+    Connect,
+}
+
+impl Kind {
+    /// All four.
+    pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Ping, Self::Connect];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Ping => "ping",
+            Self::Connect => "connect",
+        })
+    }
+}
+
+/// What to send where. The TCP kinds read the kernel's counters of both namespaces, so two of them
+/// must not share one.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Kind of traffic.
+    pub kind: Kind,
+    /// Namespace of the sender.
+    pub from: Netns,
+    /// Namespace of the receiver.
+    pub to: Netns,
+    /// Address of the receiver, with the port that it serves; ping ignores the port.
+    pub target: SocketAddr,
+    /// Packets, records or connections a second.
+    pub rate: u32,
+}
+
+/// What the threads of a stream share.
+#[derive(Clone, Default)]
+pub(super) struct Shared {
+    /// Nothing more is to be sent.
+    pub(super) stop: Arc<AtomicBool>,
+    /// The receiver's end may go too.
+    pub(super) close: Arc<AtomicBool>,
+    /// Answers that came back.
+    pub(super) answers: Arc<AtomicU64>,
+}
+
+/// Threads of one stream.
+pub(super) struct Threads {
+    /// Sends; gives the account as the sender sees it.
+    pub(super) client: JoinHandle<Result<Report>>,
+    /// Answers; gives what only the receiver sees. None where the kernel answers.
+    pub(super) server: Option<JoinHandle<Result<ServerSide>>>,
+}
+
+/// What only the receiving end of a stream sees.
+#[derive(Default)]
+pub(super) struct ServerSide {
+    /// Packets that it sent back.
+    pub(super) sent: u64,
+    /// As in [`Report`].
+    pub(super) reordered: u64,
+    /// As in [`Report`].
+    pub(super) duplicates: u64,
+}
+
+/// A running stream. Dropped without [`Stream::stop`] it ends unheard.
+pub struct Stream {
+    plan: Plan,
+    shared: Shared,
+    threads: Option<Threads>,
+    before: [Counters; 2],
+}
+
+impl Stream {
+    /// Starts the server in one namespace and the client in the other.
+    pub fn start(plan: Plan) -> Result<Self> {
+        let shared = Shared::default();
+        let before = [Counters::read(&plan.from)?, Counters::read(&plan.to)?];
+        let threads = match plan.kind {
+            Kind::Udp => udp::start(&plan, &shared),
+            Kind::Tcp => tcp::start(&plan, &shared),
+            Kind::Ping => ping::start(&plan, &shared),
+            Kind::Connect => connect::start(&plan, &shared),
+        }
+        .with_context(|| format!("cannot start {} to {}", plan.kind, plan.target))?;
+        Ok(Self { plan, shared, threads: Some(threads), before })
+    }
+
+    /// How many answers came back so far.
+    pub fn answers(&self) -> u64 {
+        self.shared.answers.load(Ordering::Relaxed)
+    }
+
+    /// Where it goes.
+    pub fn target(&self) -> IpAddr {
+        self.plan.target.ip()
+    }
+
+    /// Stops sending, waits for what is on its way, and reports.
+    pub fn stop(mut self) -> Result<Report> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let threads = self.threads.take().expect("taken only here");
+        let report = threads.client.join().expect("a stream's thread does not panic");
+        self.shared.close.store(true, Ordering::Relaxed);
+        let server = threads.server.map(|thread| thread.join().expect("as above")).transpose()?;
+        let mut report = report?;
+        if let Some(server) = server {
+            report.sent += server.sent;
+            report.reordered += server.reordered;
+            report.duplicates += server.duplicates;
+        }
+        if matches!(self.plan.kind, Kind::Tcp | Kind::Connect) {
+            for (namespace, before) in
+                [&self.plan.from, &self.plan.to].into_iter().zip(&self.before)
+            {
+                report.lost += Counters::read(namespace)?.tcp_lost_since(before);
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.close.store(true, Ordering::Relaxed);
+    }
+}

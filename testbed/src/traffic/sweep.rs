@@ -1,0 +1,107 @@
+//! Which of many addresses answer a ping.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail, ensure};
+
+use super::{ping, sockets};
+use crate::lab::Netns;
+
+/// Between two rounds of pings.
+const ROUND: Duration = Duration::from_millis(2);
+
+/// How long to wait for what is expected.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Without an answer for so long, an address is silent.
+const SILENCE: Duration = Duration::from_millis(200);
+
+/// Pings many addresses from one namespace.
+pub struct Sweep {
+    socket: UdpSocket,
+    targets: Vec<IpAddr>,
+}
+
+/// When addresses began to answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    /// The first of them.
+    pub first: Instant,
+    /// The last of them.
+    pub last: Instant,
+}
+
+impl Sweep {
+    /// Makes ready to ping `targets`, IPv4, from `namespace`.
+    pub fn start(namespace: &Netns, targets: Vec<IpAddr>) -> Result<Self> {
+        ensure!(targets.iter().all(IpAddr::is_ipv4), "only IPv4 is swept");
+        let socket = namespace.run(|| {
+            ping::allow()?;
+            Ok(sockets::unconnected_ping()?)
+        })?;
+        Ok(Self { socket, targets })
+    }
+
+    /// Pings those that have not answered, until all have.
+    pub fn wait_for_all(&mut self) -> Result<Answered> {
+        let mut silent: BTreeSet<_> = self.targets.iter().copied().collect();
+        let deadline = Instant::now() + PATIENCE;
+        let mut first = None;
+        loop {
+            let next = Instant::now() + ROUND;
+            self.send(silent.iter())?;
+            while let Some(from) = self.receive()? {
+                let now = Instant::now();
+                silent.remove(&from);
+                first.get_or_insert(now);
+            }
+            let now = Instant::now();
+            if let (true, Some(first)) = (silent.is_empty(), first) {
+                return Ok(Answered { first, last: now });
+            }
+            if now > deadline {
+                bail!("after {PATIENCE:?}, {} addresses do not answer", silent.len());
+            }
+            thread::sleep(next.saturating_duration_since(now));
+        }
+    }
+
+    /// Pings all until none answers any more.
+    pub fn wait_for_silence(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut since = Instant::now();
+        while since.elapsed() < SILENCE {
+            self.send(self.targets.iter())?;
+            thread::sleep(ROUND * 5);
+            while self.receive()?.is_some() {
+                since = Instant::now();
+            }
+            ensure!(Instant::now() < deadline, "after {PATIENCE:?} some addresses still answer");
+        }
+        Ok(())
+    }
+
+    fn send<'a>(&self, targets: impl Iterator<Item = &'a IpAddr>) -> Result<()> {
+        for target in targets {
+            match self.socket.send_to(&ping::ECHO_V4, SocketAddr::new(*target, 0)) {
+                // Refused by the sender's own policy, or a full queue: as good as no answer.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&self) -> Result<Option<IpAddr>> {
+        match self.socket.recv_from(&mut [0; 64]) {
+            Ok((_, from)) => Ok(Some(from.ip())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

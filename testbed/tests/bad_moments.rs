@@ -1,0 +1,200 @@
+//! A real agent under attack: stolen interfaces, dead disks, death at every system call.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::mount::{MountFlags, mount, mount_remount};
+use serde_json::{Value, json};
+use volvox_testbed::{
+    fleet::Fleet,
+    lab::{self, Inventory, Node, Pod, Through},
+    progress::Progress,
+    traffic::{Kind, Stream},
+};
+
+/// Pods on the node.
+const PODS: usize = 8;
+
+fn fleet() -> Result<Fleet> {
+    let progress = Progress::new(true);
+    let mut fleet = Fleet::launch(PODS, Through::Rest, &progress)?;
+    fleet.settle(&progress)?;
+    Ok(fleet)
+}
+
+/// Fails unless what policy allows gets through without a loss, and what it forbids does not.
+fn assert_policy_holds(fleet: &Fleet) -> Result<()> {
+    let allowed = fleet.stream(Kind::Udp, 0, 1, false, 200)?;
+    let forbidden = fleet.stream(Kind::Udp, 0, 5, false, 200)?;
+    thread::sleep(Duration::from_millis(200));
+    let answers = forbidden.answers();
+    let allowed = Stream::stop(allowed)?;
+    ensure!(allowed.is_clean(), "{allowed:#?}");
+    ensure!(answers == 0, "{answers} packets got through that policy forbids");
+    Ok(())
+}
+
+/// Fails unless a new endpoint at that interface is refused with words that contain `says`.
+fn assert_refused(node: &Node, interface: (&str, u32), says: &str) -> Result<()> {
+    let body = json!({
+        "container-id": "f".repeat(64),
+        "container-interface-name": "eth0",
+        "interface-name": interface.0,
+        "interface-index": interface.1,
+        "addressing": { "ipv4": "10.11.200.7" },
+        "state": "waiting-for-identity",
+        "sync-build-endpoint": true,
+    });
+    let answer = node.rest().request("PUT", "/endpoint/0", Some(&body))?;
+    let text = String::from_utf8_lossy(&answer.body);
+    ensure!(answer.status == 400, "{interface:?}: {} {text}", answer.status);
+    ensure!(text.contains(says), "{interface:?}: {text:?} lacks {says:?}");
+    Ok(())
+}
+
+#[test]
+fn nobody_takes_the_interface_of_another() {
+    lab::test("nobody_takes_the_interface_of_another", || {
+        let fleet = fleet()?;
+        let [_, host] = fleet.pods[1].links()?;
+        assert_refused(&fleet.node, (&host.name, host.ifindex), "already in use by endpoint")?;
+        assert_refused(&fleet.node, ("lo", 1), "the node's own")?;
+        assert_refused(&fleet.node, ("lxc1", 9999), "there is none")?;
+        assert_refused(&fleet.node, ("lxc1", 0), "interface-index is missing")?;
+        let id = &fleet.node.endpoints()?[0]["id"];
+        let moved = json!({ "interface-name": "lo", "interface-index": 1 });
+        let answer =
+            fleet.node.rest().request("PATCH", &format!("/endpoint/{id}"), Some(&moved))?;
+        ensure!(answer.status == 400, "an endpoint moved to another interface: {answer:?}");
+        ensure!(Inventory::read(&fleet.node)?.len() == PODS, "a refused endpoint is there");
+        assert_policy_holds(&fleet)
+    });
+}
+
+#[test]
+fn a_disk_that_is_full_or_read_only_loses_nothing() {
+    lab::test("a_disk_that_is_full_or_read_only_loses_nothing", || {
+        let disk = Path::new("/run/volvox/cilium");
+        fs::create_dir_all(disk)?;
+        mount("tmpfs", disk, "tmpfs", MountFlags::empty(), Some(c"size=512k"))?;
+        let mut fleet = fleet()?;
+        let before = Inventory::read(&fleet.node)?;
+
+        let filler = disk.join("filler");
+        let mut file = File::create(&filler)?;
+        while file.write_all(&[1; 4096]).is_ok() {}
+        drop(file);
+        let refused = Pod::create(&fleet.node, "fleet/full", &[("app", "app-1")], Through::Rest);
+        let error = format!("{:#}", refused.err().context("a full disk took a record")?);
+        ensure!(error.contains("500") && error.contains("free space"), "{error}");
+        ensure!(Inventory::read(&fleet.node)? == before, "what failed is still there");
+        restart(&mut fleet, &before).context("with a full disk")?;
+
+        fleet.node.kill_agent()?;
+        fs::remove_file(&filler)?;
+        mount_remount(disk, MountFlags::RDONLY, c"")?;
+        fleet.node.start_agent()?;
+        restart(&mut fleet, &before).context("with a read-only disk")?;
+
+        mount_remount(disk, MountFlags::empty(), c"")?;
+        restart(&mut fleet, &before)?;
+        let pod = Pod::create(&fleet.node, "fleet/late", &[("app", "app-1")], Through::Rest)?;
+        pod.delete(&fleet.node)?;
+        fleet.node.wait_for_ready(PODS).map(drop)
+    });
+}
+
+fn restart(fleet: &mut Fleet, before: &Inventory) -> Result<()> {
+    fleet.node.kill_agent()?;
+    fleet.node.start_agent()?;
+    fleet.node.wait_for_ready(PODS)?;
+    ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
+    assert_policy_holds(fleet)
+}
+
+#[test]
+fn a_creation_that_is_killed_at_any_system_call_leaves_nothing() {
+    lab::test("a_creation_that_is_killed_at_any_system_call_leaves_nothing", || {
+        let mut fleet = fleet()?;
+        let before = Inventory::read(&fleet.node)?;
+        let left_before = left(&fleet.node)?;
+        for (call, whens) in [("bpf", 1..=9), ("renameat2", 1..=2), ("sendto", 1..=3)] {
+            for when in whens.step_by(2) {
+                let name = format!("fleet/{call}-{when}");
+                let mut strace = kill_at(fleet.node.agent()?.pid(), call, when)?;
+                // Whether it came to be does not matter: the runtime deletes what it got no answer for.
+                let pod = Pod::create(&fleet.node, &name, &[("app", "app-1")], Through::Rest);
+                fleet.node.kill_agent()?;
+                strace.wait()?;
+                fleet.node.start_agent()?;
+                let path = format!("/endpoint/pod-name:{}", name.replace('/', "%2F"));
+                let deleted = fleet.node.rest().request("DELETE", &path, None)?;
+                ensure!([200, 404].contains(&deleted.status), "{name}: {deleted:?}");
+                drop(pod);
+                fleet.node.wait_for_ready(PODS).with_context(|| name.clone())?;
+                ensure!(Inventory::read(&fleet.node)? == before, "{name}: numbers moved");
+                // What did not come back is cleared away in the background.
+                fleet
+                    .node
+                    .wait("something is left", |node| Ok(left(node)? == left_before))
+                    .with_context(|| name.clone())?;
+            }
+        }
+        assert_policy_holds(&fleet)
+    });
+}
+
+/// Has a process killed at its `when`th call of this name, counted in each thread; returns once
+/// every thread is watched.
+fn kill_at(pid: u32, call: &str, when: u32) -> Result<Child> {
+    let mut strace = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e"])
+        .args([format!("inject={call}:signal=KILL:when={when}"), "-p".into(), pid.to_string()])
+        .stdin(Stdio::null())
+        .spawn()
+        .context("cannot start strace")?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_watched(pid)? {
+        if let Some(status) = strace.try_wait()? {
+            bail!("strace ended with {status}");
+        }
+        ensure!(Instant::now() < deadline, "strace does not watch the agent");
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(strace)
+}
+
+/// Whether every thread of the process has a tracer.
+fn is_watched(pid: u32) -> Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let status = fs::read_to_string(thread?.path().join("status"))?;
+        if status.lines().any(|line| line == "TracerPid:\t0") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What an endpoint leaves behind outside the agent: addresses, records, pins.
+fn left(node: &Node) -> Result<Vec<(&'static str, usize)>> {
+    let health: Value = node.rest().get("/healthz")?;
+    let addresses = health["ipam"]["allocations"].as_object().context("no allocations")?.len();
+    let count = |folder: &Path, prefix: &str| -> Result<usize> {
+        let names = fs::read_dir(folder).with_context(|| folder.display().to_string())?.flatten();
+        Ok(names.filter(|name| name.file_name().to_string_lossy().starts_with(prefix)).count())
+    };
+    let bpf = node.bpf_root();
+    Ok(vec![
+        ("addresses", addresses),
+        ("policy pins", count(&bpf.join("tc/globals"), "cilium_policy_v2_")?),
+        ("links", count(&bpf.join("cilium/endpoints"), "")?),
+        ("records", count(&node.path("cilium/state"), "")?),
+    ])
+}

@@ -1,0 +1,57 @@
+//! The benches run, and give the figures that they are asked for. On a small node: what is tested is
+//! the bench, not the agent's speed.
+
+use std::{collections::BTreeMap, process::Command};
+
+use serde_json::Value;
+
+/// Figures of a bench by name.
+fn bench(verb: &str) -> BTreeMap<String, Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["bench", verb, "--endpoints", "20", "--rounds", "2", "--json"])
+        // Cargo has built the agent, or the bench says that it is missing.
+        .env_remove("CARGO")
+        .output()
+        .expect("the testbed starts");
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+    assert!(output.status.success(), "bench {verb}: {stderr}");
+    let figures = stdout.lines().map(|line| {
+        let figure: Value = serde_json::from_str(line).expect("one JSON line a figure");
+        (figure["name"].as_str().expect("a name").to_owned(), figure)
+    });
+    figures.collect()
+}
+
+#[test]
+fn restart_tells_times_memory_writes_and_losses() {
+    let figures = bench("restart");
+    for (name, unit, n) in [
+        ("restart.ready", "s", 2),
+        ("restart.api", "s", 2),
+        ("restart.cpu", "s", 2),
+        ("restart.rss_peak", "MB", 2),
+        ("restart.kernel_writes", "count", 2),
+        ("restart.lost", "count", 8),
+        ("restart.lost_control", "count", 8),
+    ] {
+        let figure = figures.get(name).unwrap_or_else(|| panic!("no {name}: {figures:?}"));
+        assert_eq!((&figure["unit"], &figure["n"]), (&unit.into(), &n.into()), "{name}");
+    }
+    for name in ["restart.lost", "restart.moved", "restart.kernel_writes"] {
+        assert_eq!(figures[name]["max"], 0.0, "{name}");
+    }
+    assert!(figures["restart.ready"]["min"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn create_regenerate_and_packet_tell_their_costs() {
+    for (verb, name) in [
+        ("create", "create.rest"),
+        ("regenerate", "regenerate.policy"),
+        ("packet", "packet.established"),
+    ] {
+        let figures = bench(verb);
+        assert!(figures[name]["median"].as_f64() > Some(0.0), "{figures:?}");
+    }
+}

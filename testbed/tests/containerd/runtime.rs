@@ -1,0 +1,134 @@
+//! containerd and runc from the distribution, with files of their own.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::mount::{MountFlags, mount};
+use volvox_testbed::lab::Node;
+
+use crate::{
+    cri::Cri,
+    image,
+    messages::{ImageSpec, ImageStatusRequest, ImageStatusResponse},
+};
+
+/// Where containerd may find the plugin that sets up loopback.
+const LOOPBACK: [&str; 2] = ["/usr/lib/cni/loopback", "/opt/cni/bin/loopback"];
+
+/// Lets runc do without control groups: those of the machine are not the lab's to change.
+const RUNC: &str = "#!/bin/sh\nexec runc --rootless=true \"$@\"\n";
+
+/// How long the runtime may take to be there.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running containerd with the image in it.
+pub(crate) struct Containerd {
+    process: Child,
+    /// Its CRI.
+    pub cri: Cri,
+}
+
+impl Containerd {
+    /// Starts it; its pods get their network from the agent of `node`.
+    pub(crate) fn start(node: &Node) -> Result<Self> {
+        let place = node.path("containerd");
+        fs::create_dir_all(place.join("bin"))?;
+        symlink(&node.binaries().cni, place.join("bin/volvox-cni"))?;
+        let loopback = LOOPBACK.iter().find(|path| fs::exists(path).unwrap_or(false));
+        let loopback = loopback.context("install the package containernetworking-plugins")?;
+        symlink(loopback, place.join("bin/loopback"))?;
+        // The plugin that runc wants to see control groups through, but may not change.
+        let (cgroups, flags) = ("/sys/fs/cgroup", MountFlags::RDONLY | MountFlags::NOSUID);
+        mount("cgroup2", cgroups, "cgroup2", flags, None)?;
+        fs::write(place.join("bin/runc"), RUNC)?;
+        fs::set_permissions(place.join("bin/runc"), fs::Permissions::from_mode(0o755))?;
+        let (config, socket) = (place.join("config.toml"), place.join("containerd.sock"));
+        fs::write(&config, configuration(&place, &node.path("cni")))?;
+        let log = File::create(place.join("log"))?;
+        let process = Command::new("containerd")
+            .arg("--config")
+            .arg(&config)
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start containerd: install the package containerd")?;
+        let runtime = Self { process, cri: Cri::new(&socket)? };
+        runtime.wait_for("containerd does not answer", || {
+            Ok(Command::new("ctr").arg("-a").arg(&socket).arg("version").output()?.status.success())
+        })?;
+        let archive = image::archive(&place.join("image"))?;
+        let import = Command::new("ctr")
+            .arg("-a")
+            .arg(&socket)
+            .args(["-n", "k8s.io", "images", "import"])
+            .arg(archive)
+            .output()?;
+        ensure!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
+        runtime.wait_for("the image is not known", || runtime.has_image())?;
+        Ok(runtime)
+    }
+
+    fn has_image(&self) -> Result<bool> {
+        let image = Some(ImageSpec { image: image::NAME.into() });
+        let status: ImageStatusResponse =
+            self.cri.call("ImageService/ImageStatus", ImageStatusRequest { image })?;
+        Ok(status.image.is_some())
+    }
+
+    fn wait_for(&self, complaint: &str, done: impl Fn() -> Result<bool>) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !done()? {
+            ensure!(Instant::now() < deadline, "after {PATIENCE:?} {complaint}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        // What it started ends with the lab.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// No control groups, and no change of the out-of-memory score: both would need more of the machine
+/// than the lab has.
+fn configuration(place: &Path, conf_dir: &Path) -> String {
+    let place = place.display();
+    let conf_dir = conf_dir.display();
+    let image = image::NAME;
+    format!(
+        r#"version = 2
+root = "{place}/root"
+state = "{place}/state"
+
+[grpc]
+address = "{place}/containerd.sock"
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{image}"
+disable_apparmor = true
+disable_cgroup = true
+restrict_oom_score_adj = true
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+BinaryName = "{place}/bin/runc"
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{place}/bin"
+conf_dir = "{conf_dir}"
+"#
+    )
+}

@@ -1,0 +1,189 @@
+//! Restarts of a real agent on a node with pods.
+
+use std::{fs, net::SocketAddr, path::Path, process::Command, thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use volvox_testbed::{
+    fleet::{Fleet, PORT},
+    lab::{self, Calls, Inventory, Node, Through},
+    progress::Progress,
+    random::Random,
+    traffic::{Kind, Plan, Report, Stream},
+};
+
+/// Pods on the node.
+const PODS: usize = 20;
+
+fn fleet(through: Through) -> Result<Fleet> {
+    let progress = Progress::new(true);
+    let mut fleet = Fleet::launch(PODS, through, &progress)?;
+    fleet.settle(&progress)?;
+    Ok(fleet)
+}
+
+fn restart(node: &mut Node) -> Result<()> {
+    node.kill_agent()?;
+    node.start_agent()?;
+    node.wait_for_ready(PODS).map(drop)
+}
+
+/// Fails unless nothing was lost in any stream.
+fn assert_clean(streams: Vec<Stream>) -> Result<()> {
+    let reports = streams.into_iter().map(Stream::stop).collect::<Result<Vec<Report>>>()?;
+    let unclean: Vec<_> = reports.iter().filter(|report| !report.is_clean()).collect();
+    ensure!(unclean.is_empty(), "{unclean:#?}");
+    Ok(())
+}
+
+#[test]
+fn no_packet_is_lost_whenever_the_agent_is_killed() {
+    lab::test("no_packet_is_lost_whenever_the_agent_is_killed", || {
+        let mut fleet = fleet(Through::Cni)?;
+        let before = Inventory::read(&fleet.node)?;
+        let streams = fleet.all_streams()?;
+        let forbidden = fleet.stream(Kind::Udp, 0, 5, false, 100)?;
+        let mut random = Random::new(7);
+        for _ in 0..10 {
+            fleet.node.kill_agent()?;
+            fleet.node.exec_agent()?;
+            thread::sleep(random.below(Duration::from_millis(150)));
+        }
+        fleet.node.wait_for_ready(PODS)?;
+        restart(&mut fleet.node)?;
+        assert_clean(streams)?;
+        ensure!(forbidden.answers() == 0, "a packet got through that policy forbids");
+        ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
+        Ok(())
+    });
+}
+
+#[test]
+fn an_unchanged_restart_writes_nothing() {
+    lab::test("an_unchanged_restart_writes_nothing", || {
+        let mut fleet = fleet(Through::Rest)?;
+        let calls = fleet.node.trace_calls("calls");
+        restart(&mut fleet.node)?;
+        // Settled: nothing more is about to be written.
+        thread::sleep(Duration::from_secs(1));
+        fleet.node.stop_agent()?;
+        let mut calls = Calls::read(&calls)?;
+        // The clock of the datapath.
+        calls.writes.retain(|(_, map), _| map != "cilium_runtime_config");
+        ensure!(
+            calls.opened > 0 && calls.writes.is_empty(),
+            "the kernel was written to: {calls:?}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn a_lost_state_directory_is_rebuilt_from_the_kernel() {
+    lab::test("a_lost_state_directory_is_rebuilt_from_the_kernel", || {
+        let mut fleet = fleet(Through::Rest)?;
+        let before = Inventory::read(&fleet.node)?;
+        let streams = fleet.all_streams()?;
+        fleet.node.kill_agent()?;
+        fs::remove_dir_all(fleet.node.path("cilium/state"))?;
+        fleet.node.start_agent()?;
+        fleet.node.wait_for_ready(PODS)?;
+        assert_clean(streams)?;
+        let after = Inventory::read(&fleet.node)?;
+        ensure!(before.moved(&after) == 0, "before {before:#?} after {after:#?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_torn_record_costs_no_endpoint() {
+    lab::test("a_torn_record_costs_no_endpoint", || {
+        let mut fleet = fleet(Through::Rest)?;
+        let before = Inventory::read(&fleet.node)?;
+        fleet.node.kill_agent()?;
+        let mut torn = 0;
+        for entry in fs::read_dir(fleet.node.path("cilium/state"))? {
+            let record = entry?.path().join("ep_config.json");
+            if torn < 3 && record.exists() {
+                let text = fs::read(&record)?;
+                fs::write(&record, &text[..text.len() / 2])?;
+                torn += 1;
+            }
+        }
+        ensure!(torn == 3, "there are no records to tear");
+        fleet.node.start_agent()?;
+        fleet.node.wait_for_ready(PODS)?;
+        ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_stopped_agent_leaves_the_datapath_serving_and_uninstall_leaves_nothing() {
+    let name = "a_stopped_agent_leaves_the_datapath_serving_and_uninstall_leaves_nothing";
+    lab::test(name, || {
+        let mut fleet = fleet(Through::Rest)?;
+        fleet.node.stop_agent()?;
+        let stream = fleet.stream(Kind::Udp, 0, 1, false, 500)?;
+        thread::sleep(Duration::from_millis(300));
+        assert_clean(vec![stream])?;
+        let uninstalled = Command::new(&fleet.node.binaries().agent)
+            .arg("uninstall")
+            .args(fleet.node.arguments())
+            .output()?;
+        let printed = String::from_utf8_lossy(&uninstalled.stdout);
+        ensure!(uninstalled.status.success(), "uninstall: {uninstalled:?}");
+        ensure!(printed.contains("cilium_lxc"), "it does not say what it removed: {printed}");
+        let left = pins(fleet.node.bpf_root())?;
+        ensure!(left.is_empty(), "uninstall left {left:?}");
+        Ok(())
+    });
+}
+
+/// Every pin below a folder of the BPF file system; the kernel's own files are `*.debug`.
+fn pins(folder: &Path) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            all.extend(pins(&path)?);
+        } else if path.extension().is_none_or(|end| end != "debug") {
+            all.push(path.display().to_string());
+        }
+    }
+    Ok(all)
+}
+
+#[test]
+fn a_second_agent_on_the_same_state_is_refused() {
+    lab::test("a_second_agent_on_the_same_state_is_refused", || {
+        let fleet = fleet(Through::Rest)?;
+        let second =
+            Command::new(&fleet.node.binaries().agent).args(fleet.node.arguments()).output()?;
+        ensure!(!second.status.success(), "two agents run on one state directory");
+        let printed = [second.stdout, second.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        ensure!(printed.contains("/run/volvox"), "it does not name what is in use: {printed}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_new_pod_is_reached_after_a_restart() {
+    lab::test("a_new_pod_is_reached_after_a_restart", || {
+        let mut fleet = fleet(Through::Rest)?;
+        restart(&mut fleet.node)?;
+        let pod = lab::Pod::create(&fleet.node, "fleet/late", &[("app", "app-1")], Through::Cni)?;
+        let taken: Vec<_> = fleet.pods.iter().flat_map(|pod| &pod.addresses).collect();
+        ensure!(!pod.addresses.iter().any(|new| taken.contains(&new)), "an address twice");
+        for ipv6 in [false, true] {
+            let target = SocketAddr::new(pod.address(ipv6)?, PORT);
+            let (from, to) = (fleet.pods[0].netns.clone(), pod.netns.clone());
+            let stream = Stream::start(Plan { kind: Kind::Tcp, from, to, target, rate: 100 })?;
+            thread::sleep(Duration::from_millis(200));
+            assert_clean(vec![stream])?;
+        }
+        pod.delete(&fleet.node)?;
+        fleet.node.wait_for_ready(PODS).map(drop)
+    });
+}
