@@ -202,8 +202,10 @@ impl Node {
 
     /// Puts a manifest into the directory that the agent watches, in place of one of that name.
     pub fn write_manifest(&self, name: &str, text: &str) -> Result<()> {
-        // Written elsewhere and renamed: the agent never sees half of it.
-        let (draft, place) = (self.path("draft"), self.path("manifests").join(name));
+        // Written elsewhere and renamed: the agent never sees half of it. A draft of its own for
+        // each name: pods are made side by side.
+        let draft = self.path(&format!("draft-{name}"));
+        let place = self.path("manifests").join(name);
         fs::write(&draft, text)?;
         fs::rename(&draft, &place).with_context(|| format!("cannot write {}", place.display()))
     }
