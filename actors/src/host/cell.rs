@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Behaviour, Cx, Header, Host, Lane, Message, Outcome, Record, Ref,
@@ -26,7 +26,7 @@ const CRASH_MEMORY: Duration = Duration::from_secs(60);
 const CRASHES_WITHOUT_REST: u32 = 3;
 
 /// Number of a cell, counted from 1 for each life of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CellId(pub u32);
 

@@ -1,12 +1,12 @@
-use std::{collections::VecDeque, fmt::Write as _};
+use serde::{Deserialize, Serialize};
 
-use serde::Serialize;
-
-use super::{CellId, Header, Outcome, Wait};
+use super::{CellId, EnvelopeId, Header, Outcome, Wait};
 use crate::ports::Time;
 
 /// Number of an outside event: a REST call, a file that changed, a timer, the start itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct RootId(pub u64);
 
@@ -29,6 +29,25 @@ pub enum Record<'a> {
     WaitBegan { wait: &'a Wait },
     /// A wait ended, answered or not.
     WaitEnded { wait: &'a Wait, answered: bool, at: Time },
+    /// A step in the kernel, told once its job is over.
+    Kernel {
+        /// The actor whose job it was part of.
+        cell: Option<CellId>,
+        /// The message over which that actor asked for it.
+        cause: EnvelopeId,
+        /// The outside event behind it.
+        root: RootId,
+        op: &'static str,
+        about: &'a str,
+        /// Whether it changes something.
+        write: bool,
+        submitted: Time,
+        started: Time,
+        ended: Time,
+        failed: Option<&'a str>,
+    },
+    /// A part of the start that was over before the host was there.
+    Phase { name: &'a str, started: Time, ended: Time },
     /// A cell is no more.
     Stopped { cell: CellId, at: Time },
 }
@@ -45,37 +64,4 @@ pub struct NoRecorder;
 
 impl Recorder for NoRecorder {
     fn record(&mut self, _: Record<'_>) {}
-}
-
-/// Keeps the last records as text, one line each; for tests and a first look.
-#[derive(Debug)]
-pub struct RingRecorder {
-    lines: VecDeque<String>,
-    capacity: usize,
-}
-
-impl RingRecorder {
-    /// Keeps at most `capacity` records.
-    pub fn new(capacity: usize) -> Self {
-        Self { lines: VecDeque::with_capacity(capacity.min(1024)), capacity: capacity.max(1) }
-    }
-
-    /// The records that are kept, oldest first.
-    pub fn lines(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().map(String::as_str)
-    }
-}
-
-impl Recorder for RingRecorder {
-    fn record(&mut self, record: Record<'_>) {
-        let mut line = if self.lines.len() >= self.capacity {
-            self.lines.pop_front().unwrap_or_default()
-        } else {
-            String::new()
-        };
-        line.clear();
-        // Writing to a String cannot fail.
-        let _ = write!(line, "{record:?}");
-        self.lines.push_back(line);
-    }
 }

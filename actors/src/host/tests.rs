@@ -197,7 +197,7 @@ fn a_stopped_cell_refuses_and_discards() {
 
 #[test]
 fn every_message_is_traced_to_its_root() {
-    let universe = Universe::new(Box::new(RingRecorder::new(100)));
+    let universe = Universe::default();
     let peer = counter(&universe, None);
     let to = peer.clone();
     let cell = universe.spawn("asker", move || Counter {

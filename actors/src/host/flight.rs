@@ -1,0 +1,33 @@
+//! The flight recorder: what a host did, in a ring that outlives the process.
+//!
+//! Objective: the last moments before a `kill -9` can be read by the next life, and the running
+//! ones by anybody, at a cost of well under 150 ns a record. Non-objective: a log for ever; the ring
+//! is bounded and the oldest goes.
+//!
+//! The ring is plain memory, which production maps from a file. It begins with a front (who wrote
+//! it, and the names that are known at compile time, written once); then come equal segments, used
+//! in turn. A segment's head says which turn it is; every record in it ends with its commit word:
+//! a check over turn, place and content, written last and in one store together with the length. So
+//! a record that was not finished, is being overwritten, or is left from an earlier turn does not
+//! pass for one. What is still needed of the segment that goes next (living actors, their state,
+//! open waits, roots still in use) is carried over first.
+
+mod bytes;
+mod decode;
+mod encode;
+mod event;
+mod front;
+mod live;
+mod names;
+mod reader;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod words;
+mod writer;
+
+pub use event::{Event, Flight, Life, What};
+pub use front::{Birth, FlightError};
+pub use reader::read;
+pub use words::{Memory, Words, to_bytes};
+pub use writer::Writer;

@@ -1,0 +1,130 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    host::{CellId, EnvelopeId, Outcome, RootId, WaitId},
+    ports::Time,
+};
+
+/// One record, read again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Records are numbered from 1 in each life.
+    pub seq: u64,
+    /// What it says.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What a record says. Times are nanoseconds of the life's monotonic clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the fields are those of host::Record")]
+pub enum What {
+    /// Something outside began a chain of messages.
+    Root { root: RootId, what: Arc<str>, at: Time },
+    /// A cell came to life.
+    Spawned { cell: CellId, name: Arc<str>, parent: Option<CellId>, at: Time },
+    /// A message reached its end.
+    Message {
+        id: EnvelopeId,
+        kind: Arc<str>,
+        from: Option<CellId>,
+        to: CellId,
+        cause: EnvelopeId,
+        root: RootId,
+        enqueued: Time,
+        started: Time,
+        ended: Time,
+        outcome: Outcome,
+    },
+    /// A handler panicked.
+    Crash { cell: CellId, kind: Arc<str>, cause: Arc<str>, at: Time },
+    /// An actor said that its state changed.
+    State { cell: CellId, from: Arc<str>, to: Arc<str>, why: Arc<str>, at: Time },
+    /// A wait began.
+    WaitBegan {
+        wait: WaitId,
+        who: Option<CellId>,
+        /// Name of the actor or the port.
+        whom: Arc<str>,
+        /// The actor, unless it is a port.
+        whom_cell: Option<CellId>,
+        why: Arc<str>,
+        since: Time,
+        until: Time,
+    },
+    /// A wait ended, answered or not.
+    WaitEnded { wait: WaitId, answered: bool, at: Time },
+    /// A step in the kernel.
+    Kernel {
+        cell: Option<CellId>,
+        cause: EnvelopeId,
+        root: RootId,
+        op: Arc<str>,
+        about: Arc<str>,
+        write: bool,
+        submitted: Time,
+        started: Time,
+        ended: Time,
+        failed: Option<Arc<str>>,
+    },
+    /// A part of the start, before actors lived.
+    Phase { name: Arc<str>, started: Time, ended: Time },
+    /// A cell is no more.
+    Stopped { cell: CellId, at: Time },
+}
+
+impl What {
+    /// When it happened: for what has a length, its end.
+    pub fn at(&self) -> Time {
+        match self {
+            Self::Root { at, .. }
+            | Self::Spawned { at, .. }
+            | Self::Crash { at, .. }
+            | Self::State { at, .. }
+            | Self::WaitEnded { at, .. }
+            | Self::Stopped { at, .. } => *at,
+            Self::WaitBegan { since, .. } => *since,
+            Self::Message { ended, .. }
+            | Self::Kernel { ended, .. }
+            | Self::Phase { ended, .. } => *ended,
+        }
+    }
+}
+
+/// Which life that was, and how much of it is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Life {
+    /// Lives are counted in each state directory, from 1.
+    pub number: u64,
+    /// The process.
+    pub pid: u32,
+    /// The program's version.
+    pub version: String,
+    /// The machine's boot; monotonic times of two lives compare only within one.
+    pub boot_id: String,
+    /// When it began, nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// The same moment by its monotonic clock.
+    pub started_ns: u64,
+    /// Whether it is over; whoever found the ring knows.
+    pub previous: bool,
+    /// Records that were begun and not finished, or are damaged.
+    pub torn: u64,
+    /// Records that were overwritten, but for what was carried over of them.
+    pub overwritten: u64,
+    /// Bytes of the ring.
+    pub capacity: u64,
+}
+
+/// All there is to read of one life.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flight {
+    /// Which one.
+    pub life: Life,
+    /// What happened, by number.
+    pub events: Vec<Event>,
+}

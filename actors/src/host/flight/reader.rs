@@ -1,0 +1,139 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    Event, Flight, FlightError, Life, What,
+    bytes::Content,
+    decode::{Decoder, name_cells},
+    encode::Kind,
+    front::{self, BEGUN, Geometry},
+    names,
+    segment::{CARRIED, HEAD_WORDS, Head, Label},
+    words::Words,
+};
+use crate::{host::CellId, ports::Time};
+
+/// Reads a ring: all whole records with a number above `after` that are not overwritten. The writer
+/// may go on meanwhile.
+pub fn read<W: Words + ?Sized>(words: &W, after: u64) -> Result<Flight, FlightError> {
+    // First, so that what is being written right now is not taken for torn.
+    let begun = words.word(BEGUN);
+    let (birth, geometry) = front::read(words)?;
+    let mut reading = Reading {
+        words,
+        geometry,
+        names: names::read(words),
+        started: birth.started,
+        after,
+        cells: BTreeMap::new(),
+        events: Vec::new(),
+        oldest: None,
+        written: 0,
+        newest: 0,
+    };
+    reading.segments();
+    let oldest = reading.oldest.unwrap_or(begun + 1);
+    let life = Life {
+        number: birth.life,
+        pid: birth.pid,
+        version: birth.version,
+        boot_id: birth.boot_id,
+        started_unix_ns: birth.started_wall,
+        started_ns: birth.started.0,
+        previous: false,
+        torn: (begun.max(reading.newest) + 1).saturating_sub(oldest + reading.written),
+        overwritten: oldest - 1,
+        capacity: geometry.bytes(),
+    };
+    Ok(Flight { life, events: reading.finish() })
+}
+
+struct Reading<'a, W: ?Sized> {
+    words: &'a W,
+    geometry: Geometry,
+    names: Vec<Arc<str>>,
+    started: Time,
+    after: u64,
+    cells: BTreeMap<CellId, Arc<str>>,
+    events: Vec<Event>,
+    /// Number of the first record that was not overwritten.
+    oldest: Option<u64>,
+    /// Records found, carried ones not counted.
+    written: u64,
+    newest: u64,
+}
+
+impl<W: Words + ?Sized> Reading<'_, W> {
+    fn segments(&mut self) {
+        let places = (0..self.geometry.segments).map(|index| self.geometry.place(index));
+        let mut heads: Vec<_> =
+            places.filter_map(|at| Head::read(self.words, at).map(|head| (head, at))).collect();
+        heads.sort_unstable_by_key(|(head, _)| head.turn);
+        // Of a file that is damaged, only segments of one round can be meant.
+        let newest = heads.last().map_or(0, |(head, _)| head.turn);
+        heads.retain(|(head, at)| {
+            newest - head.turn < self.geometry.segments && self.geometry.place(head.turn) == *at
+        });
+        let full = heads.len() as u64 == self.geometry.segments;
+        for (index, (head, at)) in heads.iter().enumerate() {
+            self.oldest.get_or_insert(head.first.max(1));
+            let end = heads.get(index + 1).map(|(next, _)| next.first);
+            // Nothing new in it: its records are counted, not read.
+            match end.filter(|end| *end <= self.after.saturating_add(1) && self.after > 0) {
+                Some(end) => self.written += end.saturating_sub(head.first),
+                None => self.segment(*head, *at),
+            }
+            // The oldest may be overwritten while it is read; that is no damage.
+            if let Some(end) =
+                end.filter(|end| full && index == 0 && head.first + self.written < *end)
+            {
+                (self.oldest, self.written) = (Some(end), 0);
+            }
+        }
+    }
+
+    fn segment(&mut self, head: Head, place: usize) {
+        let mut next = HEAD_WORDS;
+        while next < self.geometry.segment_words {
+            let Some(label) = Label::read(self.words, head.turn, place + next) else { return };
+            let bytes = content(self.words, place + next, label);
+            next += 1 + usize::from(label.words);
+            let mut content = Content(&bytes);
+            let Some(seq) = content.difference(head.first) else { continue };
+            if label.flags & CARRIED == 0 {
+                self.written += 1;
+                self.newest = self.newest.max(seq);
+            }
+            self.event(seq, label.kind, content);
+        }
+    }
+
+    fn event(&mut self, seq: u64, kind: u8, content: Content<'_>) {
+        // A kind that a later version added is no error; its record is left out.
+        let Some(kind) = Kind::of(kind) else { return };
+        if seq <= self.after && kind != Kind::Spawned {
+            return;
+        }
+        let decoded = Decoder { names: &self.names, started: self.started, content }.read(kind);
+        let Some(what) = decoded else { return };
+        if let What::Spawned { cell, name, .. } = &what {
+            self.cells.insert(*cell, Arc::clone(name));
+        }
+        if seq > self.after {
+            self.events.push(Event { seq, what });
+        }
+    }
+
+    fn finish(mut self) -> Vec<Event> {
+        self.events.sort_by_key(|event| event.seq);
+        // What was carried over may be there as it was first written, too.
+        self.events.dedup_by_key(|event| event.seq);
+        name_cells(&mut self.events, &self.cells);
+        self.events
+    }
+}
+
+/// A record's content.
+pub(super) fn content<W: Words + ?Sized>(words: &W, at: usize, label: Label) -> Vec<u8> {
+    let end = at + usize::from(label.words);
+    (at + 1..=end).flat_map(|at| words.word(at).to_le_bytes()).collect()
+}
