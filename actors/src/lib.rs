@@ -14,12 +14,13 @@ pub mod invariants;
 pub mod ipam;
 pub mod ipcache;
 pub mod model;
+pub mod mutants;
 pub mod node;
 pub mod policy;
 pub mod ports;
 mod ranges;
 pub mod restore;
 pub mod state;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "simulation"))]
+pub mod testing;
 pub mod workloads;

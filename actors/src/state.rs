@@ -23,7 +23,7 @@ mod scan;
 mod seal;
 mod slots;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 pub use error::StateError;
 pub use identity_table::{IdentityTable, NumberedLabels};

@@ -1,27 +1,36 @@
-//! What the actors' tests share: ports that answer when they are told to, a whole node in memory,
-//! and a way to crash.
+//! What tests and the simulator share: ports that answer when they are told to, a whole node in
+//! memory, and a way to crash. Not in an agent: it is there for tests and with the feature
+//! `simulation` only.
 
+#![allow(clippy::unwrap_used, reason = "what surprises a test ends it")]
+
+#[cfg(test)]
 mod disk;
 mod fate;
+#[cfg(test)]
 mod kernel;
 mod kernel_state;
 mod memory_disk;
+mod memory_fs;
 mod memory_kernel;
 mod residue;
 mod world;
 
+#[cfg(test)]
 pub(crate) use disk::FakeDisk;
-pub(crate) use fate::{Fate, Turn};
+pub use fate::{Fate, Turn};
+#[cfg(test)]
 pub(crate) use kernel::FakeKernel;
-pub(crate) use kernel_state::{KernelState, name};
-pub(crate) use memory_disk::MemoryDisk;
-pub(crate) use memory_kernel::MemoryKernel;
-pub(crate) use residue::Residue;
-pub(crate) use world::{Created, World, allow_from, pod, spec};
+pub use kernel_state::{KernelState, name};
+pub use memory_disk::MemoryDisk;
+pub use memory_fs::MemoryFs;
+pub use memory_kernel::MemoryKernel;
+pub use residue::Residue;
+pub use world::{Created, World, allow_from, pod, spec};
 
 use crate::host::Reply;
 
 /// A reply that makes the handler that answers it panic; quietly, for it is meant.
-pub(crate) fn crash<T: 'static>() -> Reply<T> {
+pub fn crash<T: 'static>() -> Reply<T> {
     Reply::to(|_| std::panic::resume_unwind(Box::new("on purpose")))
 }

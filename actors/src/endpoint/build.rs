@@ -10,6 +10,7 @@ use crate::{
     endpoints::{Level, PatchError},
     host::{AskError, Cx},
     ipcache::IpcacheMsg,
+    mutants::{Mutant, mutated},
     policy::{EndpointPolicy, PolicyMsg},
     ports::{KernelError, KernelOp},
 };
@@ -48,7 +49,9 @@ impl Trigger {
 
     /// Makes one trigger of two: at the higher level, for everyone who waits.
     pub(super) fn merge(&mut self, other: Self) {
-        self.level = self.level.max(other.level);
+        if !mutated(Mutant::LevelNotRaised) {
+            self.level = self.level.max(other.level);
+        }
         self.class = self.class.min(other.class);
         self.waiting.extend(other.waiting);
     }
@@ -76,6 +79,7 @@ impl Endpoint {
             return self.build_from(cx, trigger);
         }
         match &mut self.stored {
+            _ if mutated(Mutant::CoalescedTriggerLost) => {}
             Some(stored) => stored.merge(trigger),
             None => self.stored = Some(trigger),
         }
@@ -234,6 +238,9 @@ impl Endpoint {
 
     /// A build failed: the old generation serves on, and it is tried again.
     pub(super) fn fail(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        if mutated(Mutant::FailureReportedReady) && self.state == State::Regenerating {
+            return self.finish(cx);
+        }
         let Some(build) = self.build.take() else { return };
         tracing::warn!(endpoint = %self.id, step = build.step, error, "endpoint was not built");
         self.failures += 1;

@@ -7,6 +7,7 @@ use crate::{
     host::{AskError, Cx},
     identity::IdentityMsg,
     model::{IdentityId, Labels},
+    mutants::{Mutant, mutated},
     policy::PolicyMsg,
 };
 
@@ -65,6 +66,12 @@ impl Endpoint {
         }
         // Whoever changes the policy from now on must find this endpoint by its new labels.
         self.publish(cx);
+        if mutated(Mutant::IdentityReleasedEarly) {
+            self.keep_only_identity();
+        }
+        if mutated(Mutant::IdentityBeforePolicies) {
+            return self.after_identity(cx);
+        }
         self.at_step("learn");
         let peers = Rc::clone(&self.peers);
         cx.ask(

@@ -6,6 +6,7 @@ use crate::{
     endpoints::{CreateError, Level, Patch, PatchError},
     host::{Absorbed, AskError, Lane, Message, Reply},
     model::Labels,
+    mutants::{Mutant, mutated},
     policy::EndpointPolicy,
     ports::{DiskError, KernelDone, KernelError, KernelSnapshot, Time},
 };
@@ -128,7 +129,9 @@ impl Message for EndpointMsg {
                 Self::Regenerate { level, waiting, .. },
                 Self::Regenerate { level: more, waiting: others, .. },
             ) => {
-                *level = (*level).max(more);
+                if !mutated(Mutant::LevelNotRaised) {
+                    *level = (*level).max(more);
+                }
                 waiting.extend(others);
                 Absorbed::Yes
             }

@@ -4,6 +4,7 @@ use super::known::Known;
 use crate::{
     endpoints::Level,
     model::{EndpointId, IdentityId, PolicyKey, PolicyRows},
+    mutants::{Mutant, mutated},
     ports::{ConfigRow, EndpointRow, KernelOp, LxcRow},
 };
 
@@ -50,6 +51,9 @@ pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
     if !known.recorded {
         plan.aside.push(KernelOp::PutEndpoint { endpoint, row: desired.record.clone() });
     }
+    if mutated(Mutant::UpBeforeAttached) && !known.up {
+        plan.aside.push(KernelOp::LinkUp { ifindex });
+    }
     if !known.attached() || level == Level::Rebuild {
         plan.aside.push(KernelOp::Attach { endpoint, ifindex });
     }
@@ -64,6 +68,11 @@ pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
         plan.flip.push(KernelOp::PinPolicy { endpoint, slot });
     }
     plan_reachability(desired, known, &mut plan);
+    if mutated(Mutant::ConfigBeforePolicy)
+        && matches!(plan.flip[..], [KernelOp::FlipPolicy { .. }, KernelOp::PutConfig(_), ..])
+    {
+        plan.flip.swap(0, 1);
+    }
     plan
 }
 
@@ -119,6 +128,7 @@ fn in_place(had: &PolicyRows, wanted: &PolicyRows, slot: u32) -> Option<Vec<Kern
     let any_in = |direction| touched.contains_key(&(direction, IdentityId::UNKNOWN));
     let alone = |direction| touched.keys().filter(|(way, _)| *way == direction).count() == 1;
     let safe = one_each && [0, 1].into_iter().all(|way| !any_in(way) || alone(way));
+    let safe = safe || mutated(Mutant::RowsAlwaysInPlace);
     (safe && ops.len() <= ROWS_MAX).then_some(ops)
 }
 
@@ -165,5 +175,10 @@ pub(super) fn teardown(
         KernelOp::ScrubConntrack { addresses },
         KernelOp::DeleteEndpoint { endpoint: id },
     ]);
+    ops.retain(|op| match op {
+        KernelOp::ScrubConntrack { .. } => !mutated(Mutant::ConntrackNotScrubbed),
+        KernelOp::ClearSlot { slot } => !mutated(Mutant::SlotLeft) || slot % 2 == 0,
+        _ => true,
+    });
     ops
 }

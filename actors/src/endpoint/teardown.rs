@@ -23,6 +23,7 @@ use crate::{
     host::{AskError, Cx, Reply},
     ipam::IpamMsg,
     ipcache::IpcacheMsg,
+    mutants::{Mutant, mutated},
     ports::{DiskError, KernelDone, KernelError, KernelJob, KernelOp, Refusal},
     state::remove_plan,
 };
@@ -82,7 +83,10 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn begin_teardown(&mut self, cx: &mut Cx<'_, Self>, replies: Vec<Reply<u32>>) {
+    pub(super) fn begin_teardown(&mut self, cx: &mut Cx<'_, Self>, mut replies: Vec<Reply<u32>>) {
+        if mutated(Mutant::DeleteAnsweredEarly) {
+            replies.drain(..).for_each(|reply| reply.send(0));
+        }
         let deleted = CreateError::Failed("it was deleted while it was being made".to_owned());
         self.teardown = Some(Teardown {
             replies,

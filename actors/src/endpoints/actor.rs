@@ -16,6 +16,7 @@ use crate::{
     endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
     host::{AskError, Behaviour, Cx, Full, Ref, Reply},
     model::{EndpointId, Labels},
+    mutants::{Mutant, mutated},
     ports::Time,
     workloads::WorkloadsMsg,
 };
@@ -259,7 +260,10 @@ fn refusal(gone: bool) -> PatchError {
 /// Hands the family on to the next life.
 impl Drop for Endpoints {
     fn drop(&mut self) {
-        self.heirloom.replace(std::mem::take(&mut self.family));
+        let family = std::mem::take(&mut self.family);
+        if !mutated(Mutant::FamilyForgotten) {
+            self.heirloom.replace(family);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     endpoint::{EndpointMsg, EndpointView, State},
     host::Ref,
     model::Labels,
+    mutants::{Mutant, mutated},
 };
 
 /// An endpoint as its supervisor knows it.
@@ -70,7 +71,9 @@ impl Child {
     pub(super) fn is_awaited(&self) -> bool {
         match self.view.state {
             State::Ready => self.view.realised.policy_revision > 0,
-            State::WaitingToRegenerate | State::Regenerating => true,
+            State::WaitingToRegenerate | State::Regenerating => {
+                !mutated(Mutant::BarrierForgetsBuilders)
+            }
             _ => false,
         }
     }

@@ -1,6 +1,9 @@
 use std::collections::BTreeSet;
 
-use crate::model::{EndpointId, POOL_MAX};
+use crate::{
+    model::{EndpointId, POOL_MAX},
+    mutants::{Mutant, mutated},
+};
 
 /// Numbers of endpoints: 1 to [`POOL_MAX`] for new ones, larger ones if they were restored.
 #[derive(Debug, Default)]
@@ -25,7 +28,8 @@ impl Numbers {
 
     /// Takes the next free number after the last one handed out: a freed one comes back last.
     pub(super) fn next(&mut self) -> Option<EndpointId> {
-        let after = (self.last + 1..=POOL_MAX).chain(1..=self.last);
+        let last = if mutated(Mutant::EndpointIdReusedAtOnce) { 0 } else { self.last };
+        let after = (last + 1..=POOL_MAX).chain(1..=last);
         let id = after.map(EndpointId).find(|id| !self.used.contains(id))?;
         self.used.insert(id);
         self.last = id.0;

@@ -1,7 +1,11 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use super::Target;
-use crate::{endpoint::EndpointView, model::EndpointId};
+use crate::{
+    endpoint::EndpointView,
+    model::EndpointId,
+    mutants::{Mutant, mutated},
+};
 
 /// A text that names no endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +75,10 @@ impl Target {
             Self::Id(id) => view.id == *id,
             Self::ContainerId(id) => spec.container_id == *id,
             Self::ContainerName(name) => spec.container_name == *name,
+            Self::AttachmentId(id) if mutated(Mutant::DeleteByShortId) => {
+                let short = |text: &str| text.chars().take(12).collect::<String>();
+                short(&spec.attachment_id()) == short(id)
+            }
             Self::AttachmentId(id) => spec.attachment_id() == *id,
             Self::Pod(pod) => spec.pod().as_ref() == Some(pod),
             Self::Address(address) => spec.addresses.iter().any(|own| own == *address),

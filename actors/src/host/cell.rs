@@ -16,7 +16,10 @@ use super::{
     reference::Inbox,
     system::Current,
 };
-use crate::ports::Time;
+use crate::{
+    mutants::{Mutant, mutated},
+    ports::Time,
+};
 
 /// How long a cell rests after a crash: nothing, then twice as long each time, while crashes
 /// follow each other within [`CRASH_MEMORY`].
@@ -67,6 +70,9 @@ pub(super) trait AnyCell {
     fn run_one(&self) -> bool;
     fn info(&self) -> CellInfo;
     fn observe(&self) -> Option<serde_json::Value>;
+    /// Has it panic behind the next message that it handles.
+    #[cfg(any(test, feature = "simulation"))]
+    fn poison(&self);
 }
 
 /// A behaviour with its mailbox, its crash policy and its trace.
@@ -80,6 +86,8 @@ pub(super) struct Cell<B: Behaviour> {
     behaviour: RefCell<Option<B>>,
     make: RefCell<Box<dyn FnMut() -> B>>,
     tally: RefCell<Tally>,
+    #[cfg(any(test, feature = "simulation"))]
+    poisoned: std::cell::Cell<bool>,
 }
 
 #[derive(Default)]
@@ -114,6 +122,8 @@ impl<B: Behaviour> Cell<B> {
             behaviour: RefCell::new(None),
             make: RefCell::new(make),
             tally: RefCell::default(),
+            #[cfg(any(test, feature = "simulation"))]
+            poisoned: std::cell::Cell::default(),
         })
     }
 
@@ -144,6 +154,10 @@ impl<B: Behaviour> Cell<B> {
                 }
             };
             act(behaviour, &mut cx);
+            #[cfg(any(test, feature = "simulation"))]
+            if self.poisoned.take() {
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
             stop
         }))
         .map_err(|panic| words(panic.as_ref()))
@@ -155,7 +169,11 @@ impl<B: Behaviour> Cell<B> {
         self.host.record(Record::Crash { cell: self.id, kind, cause: &cause, at: now });
         let broken = self.behaviour.borrow_mut().take();
         // Dropping it answers whom it owed an answer; its own drop must not take the host along.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+        if mutated(Mutant::PermitLeaked) && self.name.starts_with("endpoint ") {
+            std::mem::forget(broken);
+        } else {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+        }
         let rest = {
             let mut tally = self.tally.borrow_mut();
             let recent = now.since(tally.crashed_at) < CRASH_MEMORY;
@@ -267,6 +285,11 @@ impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
 }
 
 impl<B: Behaviour> AnyCell for Cell<B> {
+    #[cfg(any(test, feature = "simulation"))]
+    fn poison(&self) {
+        self.poisoned.set(true);
+    }
+
     fn run_one(&self) -> bool {
         if self.tally.borrow().resting {
             return false;

@@ -172,6 +172,14 @@ impl Host {
         self.cell(id)?.observe()
     }
 
+    /// Has a cell panic behind the next message that it handles; quietly, for it is meant.
+    #[cfg(any(test, feature = "simulation"))]
+    pub fn poison(&self, id: CellId) {
+        if let Some(cell) = self.cell(id) {
+            cell.poison();
+        }
+    }
+
     /// Every open wait.
     pub fn with_waits<T>(&self, look: impl FnOnce(&Waits) -> T) -> T {
         look(&self.0.waits.borrow())

@@ -10,22 +10,31 @@ use crate::ports::{Clock, Time};
 
 /// A clock that only its owner moves.
 #[derive(Debug, Default)]
-pub struct VirtualClock(Cell<u64>);
+pub struct VirtualClock {
+    monotonic: Cell<u64>,
+    /// How far the wall clock is ahead.
+    ahead: Cell<u64>,
+}
 
 impl VirtualClock {
     /// Moves it on.
     pub fn advance(&self, span: Duration) {
-        self.0.set((Time(self.0.get()) + span).0);
+        self.monotonic.set((Time(self.monotonic.get()) + span).0);
+    }
+
+    /// Sets the wall clock, and nothing else.
+    pub fn set_wall(&self, wall: u64) {
+        self.ahead.set(wall.wrapping_sub(self.monotonic.get()));
     }
 }
 
 impl Clock for VirtualClock {
     fn now(&self) -> Time {
-        Time(self.0.get())
+        Time(self.monotonic.get())
     }
 
     fn wall(&self) -> u64 {
-        self.0.get()
+        self.monotonic.get().wrapping_add(self.ahead.get())
     }
 }
 
@@ -90,6 +99,11 @@ impl Universe {
     /// Cells that have something to do, next first.
     pub fn runnable(&self) -> Vec<CellId> {
         self.steps.0.borrow().iter().copied().collect()
+    }
+
+    /// How many cells have something to do.
+    pub fn runnable_count(&self) -> usize {
+        self.steps.0.borrow().len()
     }
 
     /// Handles one message of the `nth` runnable cell; false if there is none.

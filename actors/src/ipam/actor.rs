@@ -6,7 +6,10 @@ use super::{
     Allocated, Family, IpamError, IpamMsg, Lease, Pools,
     ledger::{DEFAULT_POOL, Holder, Ledger},
 };
-use crate::host::{Behaviour, Cx, Reply, TimerId};
+use crate::{
+    host::{Behaviour, Cx, Reply, TimerId},
+    mutants::{Mutant, mutated},
+};
 
 /// How many questions wait for the end of restore; the next ones are told to come again.
 const WAITING_MAX: usize = 256;
@@ -138,7 +141,8 @@ impl Behaviour for Ipam {
             }
             IpamMsg::Allocate { family, owner, pool: _, expires, reply } => {
                 let question = Question { family, owner, expires, reply };
-                if !self.ledger.borrow().restoring() {
+                let open = !self.ledger.borrow().restoring();
+                if open || mutated(Mutant::AddressBeforeReserve) {
                     self.allocate(question, cx);
                 } else if self.waiting.len() < WAITING_MAX {
                     self.waiting.push(question);

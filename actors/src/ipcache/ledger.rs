@@ -7,7 +7,10 @@ use super::{
     batch::{Batch, Fate},
     claims::Claims,
 };
-use crate::ports::{IpcacheRow, KernelDone, KernelError};
+use crate::{
+    mutants::{Mutant, mutated},
+    ports::{IpcacheRow, KernelDone, KernelError},
+};
 
 /// Source that a row is shown with until somebody names it.
 const RESTORED: &str = "restored";
@@ -130,7 +133,7 @@ impl Ledger {
             Fate::Untouched(_) => {}
         }
         // What somebody asked for meanwhile is due already.
-        if !self.due.contains(&prefix) {
+        if !self.due.contains(&prefix) && !mutated(Mutant::IpcacheNotRetried) {
             self.put_off.insert(prefix);
         }
     }

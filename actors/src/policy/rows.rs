@@ -2,7 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Origin, cookie::cookie, ports::Cell};
-use crate::model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows, precedence};
+use crate::{
+    model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows, precedence},
+    mutants::{Mutant, mutated},
+};
 
 /// Place of a clause among those of a resolution; `None` is the agent's own word.
 type ClauseIndex = Option<u32>;
@@ -100,7 +103,8 @@ fn table_rows(
         .map(|said| {
             let Word { direction, peer, .. } = said.words[0];
             let Cell { bits, protocol, port } = said.cell;
-            let precedence = if said.deny { precedence::DENY } else { precedence::ALLOW };
+            let first = said.deny && !mutated(Mutant::DenyLost);
+            let precedence = if first { precedence::DENY } else { precedence::ALLOW };
             let cookie = cookies.cookie(said.words);
             (
                 PolicyKey { direction, identity: peer, protocol, port, bits },

@@ -12,6 +12,7 @@ use crate::{
     endpoint::EndpointSpec,
     endpoints::RestoredEndpoint,
     model::EndpointId,
+    mutants::{Mutant, mutated},
     ports::KernelSnapshot,
     state::{Form, Found, FoundRecord, IdentityTable},
 };
@@ -50,7 +51,9 @@ pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -
     for &id in orphans.difference(&known) {
         plan.consider(id, rebuild::from_kernel(id, kernel, identities), kernel);
     }
-    plan.settle_addresses(kernel);
+    if !mutated(Mutant::DuplicateAddressAdopted) {
+        plan.settle_addresses(kernel);
+    }
     plan
 }
 

@@ -50,7 +50,7 @@ impl IdentityTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::Label, state::tests::MemoryFs};
+    use crate::{model::Label, testing::MemoryFs};
 
     fn table(id: u32) -> IdentityTable {
         let labels = Labels::from_iter([Label::new("k8s", "app", "web")]);

@@ -26,7 +26,7 @@ impl NodeState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::MemoryFs;
+    use crate::testing::MemoryFs;
 
     #[test]
     fn comes_back_as_it_was() {

@@ -4,7 +4,11 @@ use super::{
     EndpointRecord, StateError,
     plans::{self, HEADER_FILE, JSON_FILE, OLD_HEADER_FILE, QUARANTINE},
 };
-use crate::{model::EndpointId, ports::FsOp};
+use crate::{
+    model::EndpointId,
+    mutants::{Mutant, mutated},
+    ports::FsOp,
+};
 
 /// Read access to the state directory, for the time before any actor lives.
 ///
@@ -123,6 +127,10 @@ impl<F: StateFiles> Scan<'_, F> {
     fn endpoint(&mut self, id: EndpointId, stages: BTreeSet<Stage>) -> Vec<FsOp> {
         let mut plan = Vec::new();
         let mut settled = false;
+        if mutated(Mutant::IncompleteNextTrusted) && stages.len() > 1 {
+            plan.push(FsOp::Remove(Stage::Done.dir(id).into()));
+            return plan;
+        }
         for stage in stages {
             let dir = stage.dir(id);
             if settled {
@@ -139,6 +147,10 @@ impl<F: StateFiles> Scan<'_, F> {
                 Err(StateError::NoRecord { .. }) if stage != Stage::Done => {
                     plan.push(FsOp::Remove(dir.clone().into()));
                     self.found.incomplete.push(dir);
+                }
+                Err(reason) if mutated(Mutant::QuarantinedRecordDeleted) => {
+                    plan.push(FsOp::Remove(dir.clone().into()));
+                    self.found.quarantined.push(Quarantined { dir, id, reason });
                 }
                 Err(reason) => {
                     plan.extend(self.put_aside(&dir, &reason));

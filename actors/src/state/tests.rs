@@ -1,16 +1,16 @@
 //! Tests that concern more than one file of the module, and what they share.
 
 mod crash;
-mod memory_fs;
 mod record;
 mod scan;
 
 use std::collections::BTreeMap;
 
-pub(crate) use memory_fs::MemoryFs;
-
 use super::{EndpointRecord, OperatorLabels, Options, SecurityLabels};
-use crate::model::{EndpointId, IdentityId, Label, Labels, Mac};
+use crate::{
+    model::{EndpointId, IdentityId, Label, Labels, Mac},
+    testing::MemoryFs,
+};
 
 /// A record with every kind of field in use.
 fn sample(id: u16, generation: u32) -> EndpointRecord {

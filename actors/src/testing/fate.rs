@@ -1,12 +1,18 @@
 use std::{cell::RefCell, rc::Rc};
 
+use crate::ports::Refusal;
+
 /// What becomes of one step of the kernel or of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// It works.
     Work,
     /// It is refused.
     Fail,
+    /// The kernel refuses it for this reason.
+    Refuse(Refusal),
+    /// Of a batch the first half is done, then the kernel refuses the rest.
+    Half,
     /// The agent dies before it; nothing is done any more.
     Die,
 }
@@ -15,7 +21,7 @@ type Decide = Box<dyn FnMut(&'static str) -> Turn>;
 
 /// Decides of each step, by its name, whether it works. Kernel and disk share one.
 #[derive(Clone, Default)]
-pub(crate) struct Fate(Rc<RefCell<Inner>>);
+pub struct Fate(Rc<RefCell<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -26,18 +32,18 @@ struct Inner {
 
 impl Fate {
     /// Everything works from now on.
-    pub(crate) fn is_kind(&self) {
+    pub fn is_kind(&self) {
         *self.0.borrow_mut() = Inner { steps: self.steps(), ..Inner::default() };
     }
 
     /// Each step goes as that says.
-    pub(crate) fn is(&self, decide: impl FnMut(&'static str) -> Turn + 'static) {
+    pub fn is(&self, decide: impl FnMut(&'static str) -> Turn + 'static) {
         self.is_kind();
         self.0.borrow_mut().decide = Some(Box::new(decide));
     }
 
     /// The `nth` step from now, counted from 0, has that turn; all others work.
-    pub(crate) fn at(&self, nth: usize, turn: Turn) {
+    pub fn at(&self, nth: usize, turn: Turn) {
         let mut left = nth;
         let mut met = false;
         self.is(move |_| {
@@ -49,17 +55,17 @@ impl Fate {
     }
 
     /// Every step of that name is refused.
-    pub(crate) fn refuses(&self, name: &'static str) {
+    pub fn refuses(&self, name: &'static str) {
         self.is(move |step| if step == name { Turn::Fail } else { Turn::Work });
     }
 
     /// Steps that were tried so far.
-    pub(crate) fn steps(&self) -> usize {
+    pub fn steps(&self) -> usize {
         self.0.borrow().steps
     }
 
     /// Whether the agent died.
-    pub(crate) fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         self.0.borrow().dead
     }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::{
     model::{EndpointId, PolicyRows},
@@ -9,35 +9,39 @@ use crate::{
 
 /// What a kernel holds, and how each step changes it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct KernelState {
+pub struct KernelState {
     /// Rows, interfaces, routes, programs.
-    pub(crate) rows: KernelSnapshot,
+    pub rows: KernelSnapshot,
     /// Policy maps in their slots.
-    pub(crate) slots: BTreeMap<u32, PolicyRows>,
+    pub slots: BTreeMap<u32, PolicyRows>,
     /// Policy maps that were built and not flipped.
-    pub(crate) aside: BTreeMap<u32, PolicyRows>,
+    pub aside: BTreeMap<u32, PolicyRows>,
     /// Policy maps that are pinned by name.
-    pub(crate) pins: BTreeMap<EndpointId, u32>,
+    pub pins: BTreeMap<EndpointId, u32>,
+    /// Addresses with connections, and whose they were: a number that the test gives its owner.
+    pub connections: BTreeMap<IpAddr, u64>,
+    /// How often programs were loaded.
+    pub loads: u64,
 }
 
 impl KernelState {
     /// What a restart would read.
-    pub(crate) fn snapshot(&self) -> KernelSnapshot {
+    pub fn snapshot(&self) -> KernelSnapshot {
         KernelSnapshot { policy_pins: self.pins.keys().copied().collect(), ..self.rows.clone() }
     }
 
     /// The policy that packets of that interface meet; `None` if they are all dropped.
-    pub(crate) fn policy_of(&self, ifindex: u32) -> Option<&PolicyRows> {
+    pub fn policy_of(&self, ifindex: u32) -> Option<&PolicyRows> {
         self.slots.get(&self.rows.config.get(&ifindex)?.policy_slot)
     }
 
     /// An interface appears.
-    pub(crate) fn plug(&mut self, link: Link) {
+    pub fn plug(&mut self, link: Link) {
         self.rows.links.insert(link.ifindex, link);
     }
 
     /// An interface goes, with its routes and programs; pins of links stay, with nothing behind.
-    pub(crate) fn unplug(&mut self, ifindex: u32) {
+    pub fn unplug(&mut self, ifindex: u32) {
         self.rows.links.remove(&ifindex);
         self.rows.routes.retain(|_, to| *to != ifindex);
         let of = |row: &crate::ports::ConfigRow| row.endpoint;
@@ -63,7 +67,6 @@ impl KernelState {
                 KernelOutcome::Attachment(found.unwrap_or_default())
             }
             KernelOp::CollectConntrack => KernelOutcome::Collected { seen: 0, deleted: 0 },
-            KernelOp::ScrubConntrack { .. } => KernelOutcome::Done,
             op => {
                 self.change(op)?;
                 KernelOutcome::Done
@@ -90,7 +93,14 @@ impl KernelState {
                     self.rows.routes.remove(address);
                 }
             }
-            KernelOp::LoadPrograms => self.rows.attachments.values_mut().for_each(outdate),
+            KernelOp::ScrubConntrack { addresses } => {
+                self.connections
+                    .retain(|address, _| !addresses.iter().any(|other| other == *address));
+            }
+            KernelOp::LoadPrograms => {
+                self.loads += 1;
+                self.rows.attachments.values_mut().for_each(outdate);
+            }
             KernelOp::Attach { endpoint, ifindex } => {
                 self.link(op, *ifindex)?;
                 let at = self.rows.attachments.entry(*endpoint).or_default();
@@ -217,7 +227,7 @@ pub(super) fn refused(op: &'static str, refusal: Refusal) -> KernelError {
 }
 
 /// The name of a step: that of its variant.
-pub(crate) fn name(op: &KernelOp) -> &'static str {
+pub fn name(op: &KernelOp) -> &'static str {
     match op {
         KernelOp::Snapshot => "Snapshot",
         KernelOp::ReadLinks => "ReadLinks",

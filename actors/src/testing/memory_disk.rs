@@ -1,49 +1,71 @@
-use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+};
 
-use super::fate::{Fate, Turn};
+use super::{
+    fate::{Fate, Turn},
+    memory_fs::MemoryFs,
+};
 use crate::{
     host::Reply,
     ports::{Disk, DiskError, FsOp},
-    state::tests::MemoryFs,
 };
 
 type Answer = Reply<Result<(), DiskError>>;
 
 /// A disk in memory that does one step at a time, in order.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryDisk(Rc<Inner>);
+pub struct MemoryDisk(Rc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     files: RefCell<MemoryFs>,
     jobs: RefCell<VecDeque<(VecDeque<FsOp>, Answer)>>,
     log: RefCell<Vec<FsOp>>,
+    unlogged: Cell<bool>,
     fate: Fate,
 }
 
 impl MemoryDisk {
     /// An empty one.
-    pub(crate) fn new(fate: &Fate) -> Self {
+    pub fn new(fate: &Fate) -> Self {
         Self(Rc::new(Inner { fate: fate.clone(), ..Inner::default() }))
     }
 
     /// What is on it.
-    pub(crate) fn files(&self) -> MemoryFs {
+    pub fn files(&self) -> MemoryFs {
         self.0.files.borrow().clone()
     }
 
     /// Changes what is on it behind everyone's back.
-    pub(crate) fn tamper(&self, change: impl FnOnce(&mut MemoryFs)) {
+    pub fn tamper(&self, change: impl FnOnce(&mut MemoryFs)) {
         change(&mut self.0.files.borrow_mut());
     }
 
     /// Every step that was done, in order.
-    pub(crate) fn log(&self) -> Vec<FsOp> {
+    pub fn log(&self) -> Vec<FsOp> {
         self.0.log.borrow().clone()
     }
 
+    /// Keeps no log from now on: long runs have no use for it.
+    pub fn forget_steps(&self) {
+        self.0.unlogged.set(true);
+    }
+
+    /// How many jobs are under way.
+    pub fn jobs(&self) -> usize {
+        self.0.jobs.borrow().len()
+    }
+
+    /// Looks at what is on it.
+    pub fn with<T>(&self, look: impl FnOnce(&MemoryFs) -> T) -> T {
+        look(&self.0.files.borrow())
+    }
+
     /// Does the next step; false if there is none.
-    pub(crate) fn step(&self) -> bool {
+    pub fn step(&self) -> bool {
         let Some((mut ops, reply)) = self.0.jobs.borrow_mut().pop_front() else { return false };
         let Some(op) = ops.pop_front() else {
             reply.send(Ok(()));
@@ -51,21 +73,25 @@ impl MemoryDisk {
         };
         match self.0.fate.turn(name(&op)) {
             Turn::Work => {
-                self.0.log.borrow_mut().push(op.clone());
+                if !self.0.unlogged.get() {
+                    self.0.log.borrow_mut().push(op.clone());
+                }
                 let done = self.0.files.borrow_mut().apply(&op);
                 match done {
                     Ok(()) => self.0.jobs.borrow_mut().push_front((ops, reply)),
                     Err(cause) => reply.send(Err(error(&op, cause))),
                 }
             }
-            Turn::Fail => reply.send(Err(error(&op, "it was asked to fail".to_owned()))),
+            Turn::Fail | Turn::Refuse(_) | Turn::Half => {
+                reply.send(Err(error(&op, "it was asked to fail".to_owned())))
+            }
             Turn::Die => self.0.jobs.borrow_mut().push_front((ops, reply)),
         }
         true
     }
 
     /// Forgets what was not done: the agent is dead.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         let jobs = self.0.jobs.take();
         drop(jobs);
     }

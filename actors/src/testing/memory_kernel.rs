@@ -18,13 +18,14 @@ type Watch = Box<dyn FnMut(&KernelState, &KernelOp)>;
 /// A kernel in memory. It does one step at a time when it is told to, so that steps of several
 /// jobs may come in any order, and fails as its [`Fate`] says.
 #[derive(Clone, Default)]
-pub(crate) struct MemoryKernel(Rc<Inner>);
+pub struct MemoryKernel(Rc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     state: RefCell<KernelState>,
     jobs: RefCell<VecDeque<Run>>,
     log: RefCell<Vec<KernelOp>>,
+    unlogged: Cell<bool>,
     watch: RefCell<Option<Watch>>,
     holds: Cell<bool>,
     fate: Fate,
@@ -39,42 +40,52 @@ struct Run {
 
 impl MemoryKernel {
     /// One without interfaces.
-    pub(crate) fn new(fate: &Fate) -> Self {
+    pub fn new(fate: &Fate) -> Self {
         Self(Rc::new(Inner { fate: fate.clone(), ..Inner::default() }))
     }
 
     /// What it holds.
-    pub(crate) fn state(&self) -> KernelState {
+    pub fn state(&self) -> KernelState {
         self.0.state.borrow().clone()
     }
 
     /// Changes what it holds behind everyone's back.
-    pub(crate) fn tamper(&self, change: impl FnOnce(&mut KernelState)) {
+    pub fn tamper(&self, change: impl FnOnce(&mut KernelState)) {
         change(&mut self.0.state.borrow_mut());
     }
 
     /// Every step that changed something, in order.
-    pub(crate) fn writes(&self) -> Vec<KernelOp> {
+    pub fn writes(&self) -> Vec<KernelOp> {
         self.0.log.borrow().clone()
     }
 
+    /// Keeps no log from now on: long runs have no use for it.
+    pub fn forget_steps(&self) {
+        self.0.unlogged.set(true);
+    }
+
+    /// Looks at what it holds.
+    pub fn with<T>(&self, look: impl FnOnce(&KernelState) -> T) -> T {
+        look(&self.0.state.borrow())
+    }
+
     /// Shows each step that was done, and what the kernel holds then.
-    pub(crate) fn watch(&self, watch: impl FnMut(&KernelState, &KernelOp) + 'static) {
+    pub fn watch(&self, watch: impl FnMut(&KernelState, &KernelOp) + 'static) {
         *self.0.watch.borrow_mut() = Some(Box::new(watch));
     }
 
     /// From now on nothing is done, or again.
-    pub(crate) fn hold(&self, holds: bool) {
+    pub fn hold(&self, holds: bool) {
         self.0.holds.set(holds);
     }
 
     /// How many jobs are under way.
-    pub(crate) fn jobs(&self) -> usize {
+    pub fn jobs(&self) -> usize {
         self.0.jobs.borrow().len()
     }
 
     /// Does the next step of the `nth` job; false if there is none.
-    pub(crate) fn step(&self, nth: usize) -> bool {
+    pub fn step(&self, nth: usize) -> bool {
         if self.0.holds.get() {
             return false;
         }
@@ -86,6 +97,17 @@ impl MemoryKernel {
         let done = match self.0.fate.turn(name(&op)) {
             Turn::Work => self.0.state.borrow_mut().step(&op),
             Turn::Fail => Err(refused(name(&op), Refusal::Other)),
+            Turn::Refuse(refusal) => Err(refused(name(&op), refusal)),
+            Turn::Half => {
+                let first = half(&op);
+                if let Some(first) = first {
+                    let done = self.0.state.borrow_mut().step(&first);
+                    if done.is_ok() {
+                        self.took_place(&first);
+                    }
+                }
+                Err(refused(name(&op), Refusal::NoMemory))
+            }
             Turn::Die => {
                 run.left.push_front(op);
                 self.0.jobs.borrow_mut().insert(nth, run);
@@ -110,20 +132,31 @@ impl MemoryKernel {
         if is_read(op) {
             return;
         }
-        self.0.log.borrow_mut().push(op.clone());
+        if !self.0.unlogged.get() {
+            self.0.log.borrow_mut().push(op.clone());
+        }
         if let Some(watch) = self.0.watch.borrow_mut().as_mut() {
             watch(&self.0.state.borrow(), op);
         }
     }
 
     /// Forgets what was not done: the agent is dead. What was built aside goes with it.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         let jobs = self.0.jobs.take();
         drop(jobs);
         self.0.holds.set(false);
         *self.0.watch.borrow_mut() = None;
         self.0.state.borrow_mut().aside = BTreeMap::new();
     }
+}
+
+/// The first half of a batch; `None` if the step is none.
+fn half(op: &KernelOp) -> Option<KernelOp> {
+    Some(match op {
+        KernelOp::PutIpcache(rows) => KernelOp::PutIpcache(rows[..rows.len() / 2].to_vec()),
+        KernelOp::DeleteIpcache(all) => KernelOp::DeleteIpcache(all[..all.len() / 2].to_vec()),
+        _ => return None,
+    })
 }
 
 impl Kernel for MemoryKernel {

@@ -5,11 +5,11 @@ use crate::{build_queue::BuildQueueMsg, identity::IdentityMsg, ipam::IpamMsg, st
 
 /// All that an endpoint could leave behind, a line for each thing.
 #[derive(Clone, Debug)]
-pub(crate) struct Residue(BTreeSet<String>);
+pub struct Residue(BTreeSet<String>);
 
 impl Residue {
     /// What there is now.
-    pub(crate) fn of(world: &World) -> Self {
+    pub fn of(world: &World) -> Self {
         let colony = world.colony();
         let state = world.kernel.state();
         let rows = state.rows;
@@ -24,6 +24,7 @@ impl Residue {
         lines.extend(state.slots.iter().map(|row| format!("slot {row:?}")));
         lines.extend(state.aside.keys().map(|slot| format!("built aside {slot}")));
         lines.extend(state.pins.iter().map(|row| format!("pin {row:?}")));
+        lines.extend(state.connections.keys().map(|address| format!("connections of {address}")));
         let directories = world.disk.files().directories("").unwrap();
         lines.extend(directories.iter().map(|name| format!("directory {name}")));
         lines.remove("directory lib");
@@ -41,7 +42,7 @@ impl Residue {
 
     /// Asserts that nothing came and nothing went, slots and generations apart: these depend on
     /// how often an endpoint was built.
-    pub(crate) fn assert_alike(world: &World, before: &Self, what: impl std::fmt::Display) {
+    pub fn assert_alike(world: &World, before: &Self, what: impl std::fmt::Display) {
         let alike = |lines: &BTreeSet<String>| -> BTreeSet<String> {
             let counts_builds = |line: &&String| {
                 ["volvox_config", "slot", "pin"].iter().any(|name| line.starts_with(name))
@@ -53,7 +54,7 @@ impl Residue {
     }
 
     /// Asserts that nothing came and nothing went since then.
-    pub(crate) fn assert_same(world: &World, before: &Self, what: impl std::fmt::Display) {
+    pub fn assert_same(world: &World, before: &Self, what: impl std::fmt::Display) {
         let now = Self::of(world);
         let came: Vec<_> = now.0.difference(&before.0).collect();
         let went: Vec<_> = before.0.difference(&now.0).collect();

@@ -2,19 +2,19 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Fate, MemoryDisk, MemoryKernel};
+use super::{Fate, KernelState, MemoryDisk, MemoryKernel};
 use crate::{
     colony::{Colony, ColonySettings, Inheritance, Ports},
     endpoint::{EndpointSpec, EndpointView, State},
     endpoints::{CreateError, EndpointsMsg, Schedule, Target},
-    host::{Answer, AskError, Message, Ref, Reply, Universe},
+    host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Universe},
     identity::LabelFilter,
     invariants::{self, EndpointFacts, Snapshot},
     ipam::{IpamMsg, Pools},
     model::{Addresses, EndpointId, Families, Labels, Mac},
     node::NodeSettings,
     policy::{PolicyMsg, PolicySettings, Subject},
-    ports::Link,
+    ports::{Link, Time},
     restore::{RestoreInput, RestoreMsg, RestoreReport},
     state::{IdentityTable, scan},
     workloads::{Manifest, WorkloadsMsg},
@@ -24,62 +24,100 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(7200);
 
 /// What a creation is answered.
-pub(crate) type Created = Result<Arc<EndpointView>, CreateError>;
+pub type Created = Result<Arc<EndpointView>, CreateError>;
 
 /// A whole node in memory: its kernel and its disk stay when the agent dies.
-pub(crate) struct World {
-    pub(crate) fate: Fate,
-    pub(crate) kernel: MemoryKernel,
-    pub(crate) disk: MemoryDisk,
-    pub(crate) manifests: BTreeMap<String, Vec<Value>>,
-    pub(crate) restores: bool,
+pub struct World {
+    /// Decides whether steps of kernel and disk work.
+    pub fate: Fate,
+    /// The kernel.
+    pub kernel: MemoryKernel,
+    /// The disk.
+    pub disk: MemoryDisk,
+    /// What each source of manifests holds.
+    pub manifests: BTreeMap<String, Vec<Value>>,
+    /// Whether the next agent restores endpoints.
+    pub restores: bool,
+    /// How the next agent is run.
+    pub settings: ColonySettings,
+    /// Makes the recorder of each life; without it nothing is kept.
+    pub recorder: Option<Box<dyn Fn() -> Box<dyn Recorder>>>,
     life: Option<Life>,
+    /// Monotonic time when the last agent died.
+    died: Duration,
 }
 
 /// One life of the agent.
-pub(crate) struct Life {
-    pub(crate) universe: Universe,
-    pub(crate) colony: Colony,
+pub struct Life {
+    /// The host and its clock.
+    pub universe: Universe,
+    /// The actors.
+    pub colony: Colony,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl World {
     /// A node with interfaces for pods 1 to 9 and an agent that has just started.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut world = Self::off();
         world.boot();
         world
     }
 
     /// The same without an agent.
-    pub(crate) fn off() -> Self {
+    pub fn off() -> Self {
         let fate = Fate::default();
         let kernel = MemoryKernel::new(&fate);
         kernel.tamper(|state| (1..=9).for_each(|number| state.plug(link(number))));
         let disk = MemoryDisk::new(&fate);
         let manifests = BTreeMap::new();
-        Self { fate, kernel, disk, manifests, restores: true, life: None }
+        Self {
+            fate,
+            kernel,
+            disk,
+            manifests,
+            restores: true,
+            settings: settings(),
+            recorder: None,
+            life: None,
+            died: Duration::ZERO,
+        }
     }
 
     /// Starts an agent and lets it do what it does by itself.
-    pub(crate) fn boot(&mut self) {
+    pub fn boot(&mut self) {
         self.start();
         self.settle();
     }
 
-    /// Starts an agent.
-    pub(crate) fn start(&mut self) {
-        let universe = Universe::default();
+    /// Starts an agent and tells it all manifests.
+    pub fn start(&mut self) {
+        self.wake();
+        let sources: Vec<String> = self.manifests.keys().cloned().collect();
+        self.tell_manifests(&sources);
+    }
+
+    /// Starts an agent that has not heard of any manifest.
+    pub fn wake(&mut self) {
+        let recorder = self.recorder.as_ref().map(|make| make());
+        let universe = Universe::new(recorder.unwrap_or_else(|| Box::new(NoRecorder)));
+        universe.clock().advance(self.died);
         let files = self.disk.files();
         let found = scan(&files).unwrap();
         let identities = IdentityTable::SLOTS.load(&files);
         let inheritance = Inheritance {
             identities: identities.value.unwrap_or_default(),
             identities_generation: identities.generation,
-            kernel: self.kernel.state().snapshot(),
+            kernel: self.kernel.with(KernelState::snapshot),
         };
         let ports =
             Ports { kernel: Rc::new(self.kernel.clone()), disk: Rc::new(self.disk.clone()) };
-        let colony = Colony::spawn(&universe.host, &ports, settings(), &inheritance);
+        let colony = Colony::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
         let input = RestoreInput {
             disk: found,
             kernel: inheritance.kernel,
@@ -96,34 +134,41 @@ impl World {
         });
         drop(opened);
         self.life = Some(Life { universe, colony });
-        let sources: Vec<String> = self.manifests.keys().cloned().collect();
-        self.tell_manifests(&sources);
     }
 
     /// The agent dies: what it had not done is not done.
-    pub(crate) fn crash(&mut self) {
-        self.life = None;
+    pub fn crash(&mut self) {
+        if let Some(life) = self.life.take() {
+            self.died = life.universe.host.now().since(Time::default());
+        }
         self.kernel.forget();
         self.disk.forget();
         self.fate.is_kind();
     }
 
     /// The agent dies and is started again.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.crash();
         self.boot();
     }
 
-    pub(crate) fn life(&self) -> &Life {
+    /// Whether an agent runs.
+    pub fn is_alive(&self) -> bool {
+        self.life.is_some()
+    }
+
+    /// The agent that runs.
+    pub fn life(&self) -> &Life {
         self.life.as_ref().expect("an agent runs")
     }
 
-    pub(crate) fn colony(&self) -> &Colony {
+    /// Its actors.
+    pub fn colony(&self) -> &Colony {
         &self.life().colony
     }
 
     /// Runs until nothing can go on, unless the agent dies. Time stands still.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         loop {
             self.life().universe.settle();
             let worked = !self.fate.is_dead() && (self.kernel.step(0) || self.disk.step());
@@ -134,7 +179,7 @@ impl World {
     }
 
     /// Lets time pass.
-    pub(crate) fn advance(&self, span: Duration) {
+    pub fn advance(&self, span: Duration) {
         let universe = &self.life().universe;
         let end = universe.host.now() + span;
         self.settle();
@@ -150,7 +195,7 @@ impl World {
     }
 
     /// A source of manifests holds these objects from now on.
-    pub(crate) fn apply(&mut self, source: &str, objects: impl IntoIterator<Item = Value>) {
+    pub fn apply(&mut self, source: &str, objects: impl IntoIterator<Item = Value>) {
         self.manifests.insert(source.to_owned(), objects.into_iter().collect());
         if self.life.is_some() {
             self.tell_manifests(&[source.to_owned()]);
@@ -158,10 +203,11 @@ impl World {
         }
     }
 
-    fn tell_manifests(&self, sources: &[String]) {
+    /// Tells the agent what these sources hold now.
+    pub fn tell_manifests(&self, sources: &[String]) {
         let manifest = |source: &String| Manifest {
             source: source.clone(),
-            objects: Ok(self.manifests[source].clone()),
+            objects: Ok(self.manifests.get(source).cloned().unwrap_or_default()),
         };
         let all: Vec<Manifest> = sources.iter().map(manifest).collect();
         let colony = self.colony();
@@ -170,7 +216,7 @@ impl World {
     }
 
     /// Asks, without waiting.
-    pub(crate) fn pose<M: Message, T: 'static>(
+    pub fn pose<M: Message, T: 'static>(
         &self,
         to: &Ref<M>,
         make: impl FnOnce(Reply<T>) -> M,
@@ -179,7 +225,7 @@ impl World {
     }
 
     /// Asks, and waits as long as no time passes.
-    pub(crate) fn try_ask<M: Message, T: 'static>(
+    pub fn try_ask<M: Message, T: 'static>(
         &self,
         to: &Ref<M>,
         make: impl FnOnce(Reply<T>) -> M,
@@ -190,15 +236,12 @@ impl World {
     }
 
     /// Asks; the answer must come without time passing.
-    pub(crate) fn ask<M: Message, T: 'static>(
-        &self,
-        to: &Ref<M>,
-        make: impl FnOnce(Reply<T>) -> M,
-    ) -> T {
+    pub fn ask<M: Message, T: 'static>(&self, to: &Ref<M>, make: impl FnOnce(Reply<T>) -> M) -> T {
         self.try_ask(to, make).expect("an answer").expect("an answer that is none")
     }
 
-    pub(crate) fn begin_create(&self, spec: EndpointSpec) -> Answer<Created> {
+    /// Begins to make an endpoint.
+    pub fn begin_create(&self, spec: EndpointSpec) -> Answer<Created> {
         let spec = Box::new(spec);
         self.pose(&self.colony().endpoints, |reply| EndpointsMsg::Create {
             spec,
@@ -207,39 +250,44 @@ impl World {
         })
     }
 
-    pub(crate) fn create(&self, spec: EndpointSpec) -> Created {
+    /// Makes an endpoint; time stands still.
+    pub fn create(&self, spec: EndpointSpec) -> Created {
         let mut answer = self.begin_create(spec);
         self.settle();
         answer.now().expect("an answer").expect("an answer that is none")
     }
 
-    pub(crate) fn delete(&self, target: Target) -> Option<u32> {
+    /// Deletes an endpoint; how many things could not be removed, `None` if there is none.
+    pub fn delete(&self, target: Target) -> Option<u32> {
         let deleted =
             self.ask(&self.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply });
         deleted.ok()
     }
 
-    pub(crate) fn list(&self) -> Vec<Arc<EndpointView>> {
+    /// Every endpoint.
+    pub fn list(&self) -> Vec<Arc<EndpointView>> {
         let labels = Labels::default();
         self.ask(&self.colony().endpoints, |reply| EndpointsMsg::List { labels, reply })
     }
 
-    pub(crate) fn get(&self, id: EndpointId) -> Arc<EndpointView> {
+    /// The endpoint of that number.
+    pub fn get(&self, id: EndpointId) -> Arc<EndpointView> {
         let found = self.list().into_iter().find(|view| view.id == id);
         found.expect("the endpoint is there")
     }
 
-    pub(crate) fn report(&self) -> Arc<RestoreReport> {
+    /// How restoring went.
+    pub fn report(&self) -> Arc<RestoreReport> {
         self.ask(&self.colony().restore, RestoreMsg::Report)
     }
 
     /// Whether every endpoint is as it should be.
-    pub(crate) fn all_ready(&self) -> bool {
+    pub fn all_ready(&self) -> bool {
         self.list().iter().all(|view| view.state == State::Ready && !view.failing)
     }
 
     /// Everything that the list of invariants looks at.
-    pub(crate) fn facts(&self) -> Snapshot {
+    pub fn facts(&self) -> Snapshot {
         let colony = self.colony();
         let endpoints = self.list();
         let wanted = |view: &Arc<EndpointView>| {
@@ -263,7 +311,7 @@ impl World {
     }
 
     /// Asserts that every invariant holds, also those of rest.
-    pub(crate) fn audit(&self) {
+    pub fn audit(&self) {
         let all = invariants::ALWAYS.iter().chain(invariants::AT_REST);
         let broken = invariants::check(all, &self.facts());
         assert!(broken.is_empty(), "{broken:#?}");
@@ -293,13 +341,13 @@ fn settings() -> ColonySettings {
 }
 
 /// The host-side interface of the pod of that number.
-pub(crate) fn link(number: u8) -> Link {
+pub(super) fn link(number: u8) -> Link {
     let spec = spec(number);
     Link { ifindex: spec.ifindex, name: spec.ifname, mac: spec.node_mac, ..Link::default() }
 }
 
 /// What CNI says of the pod of that number: `ns/pod-<number>` at 10.0.0.`<number>`.
-pub(crate) fn spec(number: u8) -> EndpointSpec {
+pub fn spec(number: u8) -> EndpointSpec {
     EndpointSpec {
         container_id: format!("{number:064x}"),
         container_ifname: "eth0".to_owned(),
@@ -319,7 +367,7 @@ pub(crate) fn spec(number: u8) -> EndpointSpec {
 }
 
 /// The manifest of the pod of that number, with the label `app`.
-pub(crate) fn pod(number: u8, app: &str) -> Value {
+pub fn pod(number: u8, app: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": format!("pod-{number}"), "namespace": "ns", "labels": { "app": app } },
@@ -327,7 +375,7 @@ pub(crate) fn pod(number: u8, app: &str) -> Value {
 }
 
 /// A policy: `app` gets packets from these peers, and from nobody else.
-pub(crate) fn allow_from(app: &str, ingress: Value) -> Value {
+pub fn allow_from(app: &str, ingress: Value) -> Value {
     json!({
         "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
         "metadata": { "name": format!("for-{app}"), "namespace": "ns" },

@@ -7,29 +7,33 @@ use crate::{ports::FsOp, state::StateFiles};
 
 /// A file system in memory, with the promises that [`FsOp`] makes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct MemoryFs {
+pub struct MemoryFs {
     /// Content by path; a directory is `None`.
     nodes: BTreeMap<PathBuf, Option<Vec<u8>>>,
 }
 
 impl MemoryFs {
-    pub(crate) fn write(&mut self, path: &str, bytes: &[u8]) {
+    /// Writes a file, with its directory.
+    pub fn write(&mut self, path: &str, bytes: &[u8]) {
         let path = PathBuf::from(path);
         self.make_dir(path.parent().unwrap());
         self.nodes.insert(path, Some(bytes.to_vec()));
     }
 
-    pub(crate) fn make_dir(&mut self, path: &Path) {
+    /// Makes a directory and its parents.
+    pub fn make_dir(&mut self, path: &Path) {
         for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
             self.nodes.entry(dir.to_owned()).or_insert(None);
         }
     }
 
-    pub(crate) fn has(&self, path: &str) -> bool {
+    /// Whether there is a file or directory of that name.
+    pub fn has(&self, path: &str) -> bool {
         self.nodes.contains_key(Path::new(path))
     }
 
-    pub(crate) fn apply(&mut self, op: &FsOp) -> Result<(), String> {
+    /// Does a step; the error is the reason.
+    pub fn apply(&mut self, op: &FsOp) -> Result<(), String> {
         match op {
             FsOp::MakeDir(path) => self.make_dir(path),
             FsOp::Write { path, bytes } => {

@@ -1,0 +1,71 @@
+//! Known bugs that the simulator switches in, one at a time, to show that it would find them.
+//!
+//! Each stands in the code that production runs, at the place where somebody could make the
+//! mistake: `if mutated(Mutant::X)`. Without the feature `simulation` that is `false` for the
+//! compiler, and nothing of it is in an agent.
+
+#[cfg(any(test, feature = "simulation"))]
+mod switch;
+
+#[cfg(any(test, feature = "simulation"))]
+pub use switch::{mutated, switch};
+
+/// Whether that bug is switched in: never.
+#[cfg(not(any(test, feature = "simulation")))]
+#[inline(always)]
+pub(crate) const fn mutated(_: Mutant) -> bool {
+    false
+}
+
+/// A bug that somebody could make.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mutant {
+    /// An address is handed out before those of restored endpoints are reserved.
+    AddressBeforeReserve,
+    /// An endpoint serves under a new identity before others' policies know it.
+    IdentityBeforePolicies,
+    /// A change of identity does not wait for endpoints that are being built.
+    BarrierForgetsBuilders,
+    /// A container is told from another one by the short form of its identifier.
+    DeleteByShortId,
+    /// A build of a state directory that never finished is taken for the finished one.
+    IncompleteNextTrusted,
+    /// A build permit stays out when its holder crashes.
+    PermitLeaked,
+    /// Rows of nobody are pruned before everybody has spoken.
+    PruneBeforeSync,
+    /// A trigger that meets a build under way is lost.
+    CoalescedTriggerLost,
+    /// A trigger that meets a waiting one does not raise its level.
+    LevelNotRaised,
+    /// The configuration names a policy map before the map is put there.
+    ConfigBeforePolicy,
+    /// Rows of a policy map are changed in place where that gives a third verdict on the way.
+    RowsAlwaysInPlace,
+    /// The number of an endpoint that went is the next to be handed out.
+    EndpointIdReusedAtOnce,
+    /// Connections of an endpoint that goes are left.
+    ConntrackNotScrubbed,
+    /// A policy map of an endpoint that goes is left.
+    SlotLeft,
+    /// An identity is given back while packets still carry it.
+    IdentityReleasedEarly,
+    /// A build that failed counts as done.
+    FailureReportedReady,
+    /// Who deletes an endpoint is answered before it is gone.
+    DeleteAnsweredEarly,
+    /// Of two endpoints with one address both come back, or the wrong one.
+    DuplicateAddressAdopted,
+    /// A record that cannot be read is removed rather than put aside.
+    QuarantinedRecordDeleted,
+    /// A supervisor forgets its endpoints when it crashes.
+    FamilyForgotten,
+    /// A denial counts no more than an allowance.
+    DenyLost,
+    /// A new pod starts although a restart would not find it.
+    StartedUnsaved,
+    /// A failed write of the ipcache is not taken up again.
+    IpcacheNotRetried,
+    /// An interface is brought up before its programs are attached.
+    UpBeforeAttached,
+}

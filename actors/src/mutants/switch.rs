@@ -1,0 +1,77 @@
+use std::cell::Cell;
+
+use super::Mutant;
+
+thread_local! {
+    static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Whether that bug is switched in, on this thread.
+pub fn mutated(mutant: Mutant) -> bool {
+    ON.get() == Some(mutant)
+}
+
+/// Switches a bug in on this thread, in place of another one, or none.
+pub fn switch(mutant: Option<Mutant>) {
+    ON.set(mutant);
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::AddressBeforeReserve,
+        Self::IdentityBeforePolicies,
+        Self::BarrierForgetsBuilders,
+        Self::DeleteByShortId,
+        Self::IncompleteNextTrusted,
+        Self::PermitLeaked,
+        Self::PruneBeforeSync,
+        Self::CoalescedTriggerLost,
+        Self::LevelNotRaised,
+        Self::ConfigBeforePolicy,
+        Self::RowsAlwaysInPlace,
+        Self::EndpointIdReusedAtOnce,
+        Self::ConntrackNotScrubbed,
+        Self::SlotLeft,
+        Self::IdentityReleasedEarly,
+        Self::FailureReportedReady,
+        Self::DeleteAnsweredEarly,
+        Self::DuplicateAddressAdopted,
+        Self::QuarantinedRecordDeleted,
+        Self::FamilyForgotten,
+        Self::DenyLost,
+        Self::StartedUnsaved,
+        Self::IpcacheNotRetried,
+        Self::UpBeforeAttached,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AddressBeforeReserve => "address-before-reserve",
+            Self::IdentityBeforePolicies => "identity-before-policies",
+            Self::BarrierForgetsBuilders => "barrier-forgets-builders",
+            Self::DeleteByShortId => "delete-by-short-id",
+            Self::IncompleteNextTrusted => "incomplete-next-trusted",
+            Self::PermitLeaked => "permit-leaked",
+            Self::PruneBeforeSync => "prune-before-sync",
+            Self::CoalescedTriggerLost => "coalesced-trigger-lost",
+            Self::LevelNotRaised => "level-not-raised",
+            Self::ConfigBeforePolicy => "config-before-policy",
+            Self::RowsAlwaysInPlace => "rows-always-in-place",
+            Self::EndpointIdReusedAtOnce => "endpoint-id-reused-at-once",
+            Self::ConntrackNotScrubbed => "conntrack-not-scrubbed",
+            Self::SlotLeft => "slot-left",
+            Self::IdentityReleasedEarly => "identity-released-early",
+            Self::FailureReportedReady => "failure-reported-ready",
+            Self::DeleteAnsweredEarly => "delete-answered-early",
+            Self::DuplicateAddressAdopted => "duplicate-address-adopted",
+            Self::QuarantinedRecordDeleted => "quarantined-record-deleted",
+            Self::FamilyForgotten => "family-forgotten",
+            Self::DenyLost => "deny-lost",
+            Self::StartedUnsaved => "started-unsaved",
+            Self::IpcacheNotRetried => "ipcache-not-retried",
+            Self::UpBeforeAttached => "up-before-attached",
+        }
+    }
+}
