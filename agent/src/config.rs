@@ -18,7 +18,10 @@ mod values;
 
 use std::ffi::OsString;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{
+    ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum,
+    parser::ValueSource,
+};
 
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::ConfigError;
@@ -30,6 +33,11 @@ pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use values::{
     AllowLocalhost, EnablePolicy, LogFormat, LogLevel, MonitorAggregation, RoutingMode,
 };
+
+const LABELS: &str = "labels";
+const API_RATE_LIMIT: &str = "api_rate_limit";
+/// Flags that hold lists.
+const LISTS: [&str; 2] = [LABELS, API_RATE_LIMIT];
 
 /// A node agent whose restart nobody notices.
 #[derive(Debug, Parser)]
@@ -71,7 +79,7 @@ pub fn load(
 ) -> Result<Loaded, ConfigError> {
     let command = command();
     let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-    let own = command.clone().try_get_matches_from(&arguments)?;
+    let own = strict(&command).try_get_matches_from(&arguments)?;
     let from_environment = layers::environment(&command, environment)?;
     let config_dir = layers::config_dir(&own, &from_environment);
     let (mut lower, warnings) = layers::directory(&command, config_dir.as_deref())?;
@@ -86,6 +94,7 @@ pub fn load(
     let line = CommandLine::from_arg_matches(&matches)?;
     let origins = layers::Origins::new(&own, &lower);
     let mut loaded = Loaded { verb: line.verb, config: line.config, warnings };
+    loaded.config.gather(&own);
     loaded.warnings.extend(check::check(&loaded.config, &origins)?);
     Ok(loaded)
 }
@@ -105,7 +114,30 @@ fn command() -> clap::Command {
     })
 }
 
+/// The same for the command line alone: there nothing is overridden, so a flag that is given twice
+/// contradicts itself. Lists may be given in pieces.
+fn strict(command: &clap::Command) -> clap::Command {
+    let command = command.clone().args_override_self(false);
+    command.mut_args(|arg| match LISTS.contains(&arg.get_id().as_str()) {
+        true => arg.action(ArgAction::Append),
+        false => arg,
+    })
+}
+
 impl Config {
+    /// Puts the pieces of lists together that the command line gave.
+    fn gather(&mut self, own: &ArgMatches) {
+        let is_told = |id: &str| own.value_source(id) == Some(ValueSource::CommandLine);
+        if is_told(LABELS) {
+            let pieces = own.get_many::<List>(LABELS).into_iter().flatten();
+            self.labels = pieces.flatten().cloned().collect();
+        }
+        if is_told(API_RATE_LIMIT) {
+            let pieces = own.get_many::<RateLimits>(API_RATE_LIMIT).into_iter().flatten();
+            self.api_rate_limit = RateLimits(pieces.flat_map(|piece| piece.0.clone()).collect());
+        }
+    }
+
     /// The settings that nothing was told about.
     pub fn defaults() -> Self {
         let command = Self::augment_args(clap::Command::new("volvox-agent"));

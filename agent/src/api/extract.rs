@@ -42,14 +42,25 @@ pub(super) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError>
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let at = error.path().to_string();
-        let at = if at == "." { "body".to_owned() } else { at };
-        ApiError::bad_request(format!("{at}: {}", error.into_inner()))
+        let (at, error) = (place(error.path()), error.into_inner());
+        let what = if error.is_data() { "" } else { "this is no JSON: " };
+        ApiError::bad_request(format!("{at}: {what}{error}"))
     })?;
     reader
         .end()
         .map_err(|error| ApiError::bad_request(format!("after the body's JSON: {error}")))?;
     Ok(value)
+}
+
+/// Where in a body something is wrong: a member, as far as the way to it is known, or the body.
+fn place(path: &serde_path_to_error::Path) -> String {
+    let mut text = path.to_string();
+    // Something is wrong with a member's name, or between two members.
+    if matches!(path.iter().last(), Some(serde_path_to_error::Segment::Unknown)) {
+        text.truncate(text.len() - "?".len());
+        text.truncate(text.trim_end_matches('.').len());
+    }
+    if text.is_empty() || text == "." { "body".to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -63,6 +74,32 @@ mod tests {
         for body in ["", "{", "nope", "{} {}", "\u{0}", "[1,]"] {
             let error = read_json::<Value>(body.as_bytes()).unwrap_err();
             assert_eq!(error.status.as_u16(), 400, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_member_or_the_body() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Inner {
+            #[serde(rename = "number")]
+            _number: Option<u8>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Outer {
+            #[serde(rename = "inner")]
+            _inner: Option<Vec<Inner>>,
+        }
+        for (body, begins) in [
+            ("{", "body: this is no JSON: EOF"),
+            ("{7}", "body: this is no JSON: key must be a string"),
+            ("rubbish", "body: this is no JSON: expected value"),
+            ("7", "body: invalid type: integer `7`"),
+            (r#"{"inner":[{"number":1},{"#, "inner[1]: this is no JSON: EOF"),
+            (r#"{"inner":[{"number":"one"}]}"#, "inner[0].number: invalid type: string"),
+            (r#"{"inner":[7]}"#, "inner[0]: invalid type: integer"),
+        ] {
+            let text = read_json::<Outer>(body.as_bytes()).unwrap_err().text;
+            assert!(text.starts_with(begins), "{body}: {text}");
         }
     }
 

@@ -89,9 +89,39 @@ fn switches_and_values_are_read_as_go_programs_do() {
     assert_eq!(config.effective_log_level(), LogLevel::Debug);
     assert_eq!(config.endpoint_gc_interval, Duration::from_secs(90));
     assert_eq!(settings(&["--labels", "k8s:app !k8s:b,c"]).labels, ["k8s:app", "!k8s:b", "c"]);
-    assert_eq!(settings(&["--mtu=1400", "--mtu=1500"]).mtu, 1500);
     let address = settings(&["--prometheus-serve-addr=:9962"]).prometheus_serve_addr;
     assert_eq!(address.unwrap().to_string(), "127.0.0.1:9962");
+}
+
+#[test]
+fn a_flag_that_is_given_twice_is_refused_by_name() {
+    for (arguments, flag) in [
+        (["--mtu=1400", "--mtu=1500"], "'--mtu <BYTES>'"),
+        (["--debug", "--debug=false"], "'--debug[=<BOOL>]'"),
+        (["--state-dir=/a", "--state-dir=/b"], "'--state-dir <DIR>'"),
+    ] {
+        let text = refusal(&arguments);
+        assert!(text.contains(flag) && text.contains("multiple times"), "{text}");
+    }
+    // What is said elsewhere is no contradiction: the command line counts more.
+    let config = load_with(&["--mtu=1400"], &[("VOLVOX_MTU", "1500")]).unwrap().config;
+    assert_eq!(config.mtu, 1400);
+}
+
+#[test]
+fn lists_may_be_given_in_pieces() {
+    let environment: Environment<'_> = &[("VOLVOX_LABELS", "k8s:other")];
+    let arguments = [
+        "--labels=k8s:app,!k8s:b",
+        "--labels=c",
+        "--api-rate-limit=endpoint-create=rate-burst:4",
+        "--api-rate-limit=endpoint-list=rate-burst:5",
+    ];
+    let config = load_with(&arguments, environment).unwrap().config;
+    assert_eq!(config.labels, ["k8s:app", "!k8s:b", "c"]);
+    let limits: Vec<_> =
+        config.api_rate_limit.0.iter().map(|(call, limit)| (call.as_str(), limit.burst)).collect();
+    assert_eq!(limits, [("endpoint-create", Some(4)), ("endpoint-list", Some(5))]);
 }
 
 #[test]

@@ -94,6 +94,22 @@ pub(super) fn refused(
     KernelError { op, about: about.into(), cause: error.to_string(), remedy, refusal }
 }
 
+/// A map that the kernel does not make: what tells of a full one means another thing here.
+pub(super) fn not_made(name: &str, error: &io::Error) -> KernelError {
+    let refused = refused("create", format!("map {name}"), error);
+    let remedy = match error.raw_os_error() {
+        Some(libc::E2BIG) => {
+            "the kernel cannot make one of that size: ask for fewer entries by its bpf-*-max flag"
+        }
+        Some(libc::EINVAL) => {
+            "this kernel cannot make one of that kind and size: run Linux 6.6 or newer, or ask for \
+             another size by its bpf-*-max flag"
+        }
+        _ => return refused,
+    };
+    KernelError { remedy, refusal: Refusal::Other, ..refused }
+}
+
 /// The kind of an error number, and what usually helps.
 fn judge(errno: i32) -> (Refusal, &'static str) {
     match errno {
@@ -132,5 +148,23 @@ pub(super) fn netlink(error: NetlinkError) -> KernelError {
             let remedy = "report it with the kernel's version";
             KernelError { op, about, cause, remedy, refusal }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_rows_are_told_from_too_large_a_map() {
+        let error = io::Error::from_raw_os_error(libc::E2BIG);
+        let full = refused("write", "map cilium_lxc", &error);
+        assert_eq!(full.refusal, Refusal::MapFull);
+        assert!(full.remedy.contains("the map is full"), "{full}");
+        let large = not_made("cilium_lxc", &error);
+        assert_eq!(large.refusal, Refusal::Other);
+        let text = large.to_string();
+        assert!(text.starts_with("create map cilium_lxc: "), "{text}");
+        assert!(text.contains("fewer entries") && !text.contains("full"), "{text}");
     }
 }

@@ -14,7 +14,7 @@ use super::{
     crash,
     error::{netlink, refused},
     generation::{Generation, Program, is_ours},
-    pins::{HOOKS, Pins, make_dir, program_name, remove_dir, rename, unpin},
+    pins::{HOOKS, Pins, make_dir, program_name, refused_pin, remove_dir, rename, unpin},
     sys::{self, LinkInfo, TCX_EGRESS, TCX_INGRESS},
     writes::{Writes, count},
 };
@@ -89,7 +89,7 @@ fn pinned(path: &Path) -> Result<Option<Link>, KernelError> {
     match open() {
         Ok(link) => Ok(Some(link)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(refused("open", path.to_string_lossy(), &error)),
+        Err(error) => Err(refused_pin("open", path, &error)),
     }
 }
 
@@ -254,23 +254,22 @@ impl<'a> Hooks<'a> {
         let name = program_name(hook);
         crash::step();
         self.netlink.filter_del(place.ifindex, direction(hook), name).map_err(netlink)?;
-        rename(&unsettled, &settled)
-            .map_err(|error| refused("rename to", settled.to_string_lossy(), &error))
+        rename(&unsettled, &settled).map_err(|error| refused_pin("rename to", &settled, &error))
     }
 
     /// Creates a link and pins it. Without the pin it would go with its descriptor, and the filter
     /// would run again.
     fn link(&self, place: Place, hook: Hook, path: &Path) -> Result<(), KernelError> {
-        let about = || path.to_string_lossy().into_owned();
-        make_dir(&self.pins.links(place.endpoint)).map_err(|e| refused("make", about(), &e))?;
-        unpin(path).map_err(|e| refused("remove", about(), &e))?;
+        let directory = self.pins.links(place.endpoint);
+        make_dir(&directory).map_err(|e| refused_pin("make", &directory, &e))?;
+        unpin(path).map_err(|e| refused_pin("remove", path, &e))?;
         let link = sys::link_create(self.program(hook), place.ifindex, attach_type(hook)).map_err(
             |e| {
                 let about = format!("{} to interface {}", program_name(hook), place.ifindex);
                 refused("link", about, &e)
             },
         )?;
-        sys::pin(&link, path).map_err(|e| refused("pin a link at", about(), &e))?;
+        sys::pin(&link, path).map_err(|e| refused_pin("pin a link at", path, &e))?;
         count(&self.writes.links);
         Ok(())
     }
@@ -282,7 +281,7 @@ impl<'a> Hooks<'a> {
             for path in self.link_paths(place.endpoint, hook) {
                 let Some(link) = pinned(&path)? else { continue };
                 if [0, place.ifindex].contains(&link.info.ifindex) {
-                    unpin(&path).map_err(|e| refused("remove", path.to_string_lossy(), &e))?;
+                    unpin(&path).map_err(|e| refused_pin("remove", &path, &e))?;
                     count(&self.writes.links);
                 }
             }
@@ -293,6 +292,12 @@ impl<'a> Hooks<'a> {
                 Err(error) if error.is_absent() => {}
                 Err(error) => return Err(netlink(error)),
             }
+        }
+        match self.netlink.clsact_del_unused(place.ifindex) {
+            Ok(true) => count(&self.writes.links),
+            Ok(false) => {}
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(netlink(error)),
         }
         // Directories that still hold something stay; so may ones that are gone already.
         let links = self.pins.links(place.endpoint);

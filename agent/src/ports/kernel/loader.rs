@@ -1,6 +1,6 @@
 //! Loading programs with aya. Nothing here runs when the pinned programs are the ones wanted.
 
-use std::{os::fd::AsFd, path::Path};
+use std::{io, os::fd::AsFd, path::Path};
 
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel, programs::SchedClassifier};
 use volvox_actors::ports::Hook;
@@ -12,6 +12,9 @@ use super::{
     pins::{HOOKS, Pins, bpffs, program_name},
     sys,
 };
+
+/// How often loading is tried while signals interrupt it.
+const ATTEMPTS_MAX: u32 = 5;
 
 /// Loads both programs over the pinned maps and pins them in a directory.
 ///
@@ -37,11 +40,32 @@ pub(super) fn load(
         }
         Ok(object)
     };
-    let mut object = attempt(VerifierLogLevel::DISABLE)
-        .or_else(|_| attempt(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS))
+    let mut object = persist(|| attempt(VerifierLogLevel::DISABLE))
+        .or_else(|_| persist(|| attempt(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)))
         .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })?;
     let [from, to] = HOOKS.map(|hook| pin(&mut object, hook, directory));
     Ok([from?, to?])
+}
+
+/// Tries again what a signal interrupted: the kernel gives up verifying when one is pending.
+fn persist<T>(
+    mut attempt: impl FnMut() -> Result<T, Box<dyn std::error::Error>>,
+) -> Result<T, Box<dyn std::error::Error>> {
+    for _ in 1..ATTEMPTS_MAX {
+        match attempt() {
+            Err(error) if is_interrupted(&*error) => {}
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+fn is_interrupted(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.and_then(io::Error::raw_os_error) == Some(libc::EAGAIN)
+    })
 }
 
 fn classifier(
@@ -67,4 +91,34 @@ fn pin(object: &mut Ebpf, hook: Hook, directory: &Path) -> Result<Program, Datap
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("load")]
+    struct Refused(#[source] io::Error);
+
+    /// Fails with that error number so often, as the cause of another error; how often it was
+    /// tried and whether it succeeded.
+    fn tried(errno: i32, failures: u32) -> (u32, bool) {
+        let mut calls = 0;
+        let done = persist(|| {
+            calls += 1;
+            match calls > failures {
+                true => Ok(()),
+                false => Err(Box::new(Refused(io::Error::from_raw_os_error(errno))) as _),
+            }
+        });
+        (calls, done.is_ok())
+    }
+
+    #[test]
+    fn what_a_signal_interrupted_is_tried_again_so_often_and_nothing_else_is() {
+        assert_eq!(tried(libc::EAGAIN, 3), (4, true));
+        assert_eq!(tried(libc::EAGAIN, u32::MAX), (ATTEMPTS_MAX, false));
+        assert_eq!(tried(libc::EINVAL, 1), (1, false));
+    }
 }

@@ -10,7 +10,7 @@ use volvox_bpf_progs::{
 
 use super::{
     cpus,
-    error::{DatapathError, refused},
+    error::{DatapathError, not_made, refused},
     pins::{Pins, bpffs, rename, unpin},
     sys::{Existing, Map, MapInfo, NewMap},
     table::{Table, scan},
@@ -180,7 +180,7 @@ fn open_pinned(pins: &Pins, name: &str) -> Result<Option<Map>, DatapathError> {
 }
 
 fn create_pinned(pins: &Pins, name: &str, new: &NewMap<'_>) -> Result<Map, DatapathError> {
-    let map = Map::create(new).map_err(|e| refused("create", format!("map {name}"), &e))?;
+    let map = Map::create(new).map_err(|e| not_made(name, &e))?;
     pin(&map, pins.map(name))?;
     Ok(map)
 }
@@ -263,7 +263,7 @@ fn describe(map: &NewMap<'_>) -> String {
 /// Makes a map of the size wanted, copies the rows and puts it in the pinned one's place. Programs
 /// that are loaded go on with the old one until the next generation replaces them.
 fn resize(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> Result<Map, DatapathError> {
-    let new = Map::create(wanted).map_err(|e| refused("create", format!("map {name}"), &e))?;
+    let new = Map::create(wanted).map_err(|e| not_made(name, &e))?;
     if wanted.map_type != MapType::PerfEventArray as u32 {
         copy(found, &new).map_err(|cause| DatapathError::TooSmall {
             name: name.to_owned(),

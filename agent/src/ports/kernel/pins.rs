@@ -6,10 +6,16 @@ use std::{
 };
 
 use rustix::fs::{CWD, RenameFlags, renameat_with, statfs};
-use volvox_actors::{model::EndpointId, ports::Hook};
+use volvox_actors::{
+    model::EndpointId,
+    ports::{Hook, KernelError, Refusal},
+};
 use volvox_bpf_progs::maps;
 
-use super::{crash, error::DatapathError};
+use super::{
+    crash,
+    error::{DatapathError, refused},
+};
 
 /// `BPF_FS_MAGIC`.
 const BPF_FS: u64 = 0xcafe_4a11;
@@ -174,10 +180,29 @@ pub(super) fn names(path: &Path) -> io::Result<Vec<String>> {
 /// An error about a file or directory of the BPF file system.
 pub(super) fn bpffs(op: &'static str, path: PathBuf, cause: io::Error) -> DatapathError {
     let remedy = match cause.raw_os_error() {
+        _ if is_blocked(op, &path) => BLOCKED,
         Some(libc::EROFS) => "mount the BPF file system writable (`mount -o remount,rw`)",
         Some(libc::EPERM | libc::EACCES) => "run with CAP_BPF and CAP_SYS_ADMIN",
         Some(libc::ENOMEM) => "free memory or raise the agent's memory limit",
         _ => "see what is at that path and whether --bpf-root is right",
     };
     DatapathError::Bpffs { op, path, cause, remedy }
+}
+
+/// An error about an endpoint's pin, as the actors understand it.
+pub(super) fn refused_pin(op: &'static str, path: &Path, cause: &io::Error) -> KernelError {
+    let error = refused(op, path.to_string_lossy(), cause);
+    match is_blocked(op, path) {
+        true => KernelError { remedy: BLOCKED, refusal: Refusal::Other, ..error },
+        false => error,
+    }
+}
+
+/// Which the kernel reports as if rights were missing.
+const BLOCKED: &str =
+    "a directory stands in the place of a pin: see what made it, then remove it with rmdir";
+
+/// Whether a directory stands where a pin is meant to be.
+fn is_blocked(op: &str, path: &Path) -> bool {
+    !["make", "list"].contains(&op) && path.is_dir()
 }

@@ -13,9 +13,9 @@ use volvox_bpf_progs::layouts as raw;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
-    error::refused,
+    error::{not_made, refused},
     maps::Maps,
-    pins::{Pins, rename, unpin},
+    pins::{Pins, refused_pin, rename, unpin},
     rows::{policy_entry_from_raw, policy_entry_to_raw, policy_key_from_raw, policy_key_to_raw},
     sys::{self, Existing, Map, NewMap},
     table::scan,
@@ -54,8 +54,7 @@ fn slot_name(slot: u32) -> String {
 impl Policies<'_> {
     /// Makes a map of these rows, to be flipped into the slot. It goes with its last reference.
     pub(super) fn build(&self, slot: u32, rows: &PolicyRows) -> Result<(), KernelError> {
-        let map = Map::create(&self.spec)
-            .map_err(|e| refused("create", format!("map {}", self.spec.name), &e))?;
+        let map = Map::create(&self.spec).map_err(|e| not_made(self.spec.name, &e))?;
         let keys: Vec<_> = rows.keys().map(policy_key_to_raw).collect();
         let values: Vec<_> = keys
             .iter()
@@ -198,7 +197,7 @@ impl Policies<'_> {
         unpin(&incoming)
             .and_then(|_| sys::pin(&map, &incoming))
             .and_then(|()| rename(&incoming, &place))
-            .map_err(|error| refused("pin", place.to_string_lossy(), &error))?;
+            .map_err(|error| refused_pin("pin", &place, &error))?;
         count(&self.writes.endpoint_maps);
         Ok(())
     }
@@ -206,8 +205,7 @@ impl Policies<'_> {
     /// Removes the pin of an endpoint's policy map.
     pub(super) fn unpin(&self, endpoint: EndpointId) -> Result<(), KernelError> {
         let place = self.pins.policy(endpoint);
-        let removed =
-            unpin(&place).map_err(|error| refused("remove", place.to_string_lossy(), &error))?;
+        let removed = unpin(&place).map_err(|error| refused_pin("remove", &place, &error))?;
         if removed {
             count(&self.writes.endpoint_maps);
         }

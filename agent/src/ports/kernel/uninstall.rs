@@ -1,4 +1,4 @@
-use std::{os::fd::AsFd, path::Path};
+use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 
 use volvox_bpf_progs::maps::{MAPS, POLICY};
 
@@ -24,10 +24,19 @@ pub fn uninstall(bpf_root: &Path) -> Result<Vec<String>, DatapathError> {
             removed.push(format!("route to {address} by interface {ifindex}"));
         }
     }
+    let mut interfaces = BTreeSet::new();
     for ifindex in netlink.links()?.into_keys() {
-        remove_filters(&mut netlink, ifindex, &mut removed)?;
+        if remove_filters(&mut netlink, ifindex, &mut removed)? {
+            interfaces.insert(ifindex);
+        }
     }
-    remove_links(&pins, &mut removed)?;
+    interfaces.extend(remove_links(&pins, &mut removed)?);
+    for ifindex in interfaces {
+        crash::step();
+        if netlink.clsact_del_unused(ifindex)? {
+            removed.push(format!("queueing discipline clsact at interface {ifindex}"));
+        }
+    }
     let generations = pins.programs();
     for name in list(&generations)? {
         remove(&generations.join(&name))?;
@@ -56,8 +65,9 @@ fn remove_pin(path: &Path) -> Result<bool, DatapathError> {
     unpin(path).map_err(|error| bpffs("remove", path.to_owned(), error))
 }
 
-/// Removes links that run programs of ours.
-fn remove_links(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathError> {
+/// Removes links that run programs of ours; at which interfaces they did.
+fn remove_links(pins: &Pins, removed: &mut Vec<String>) -> Result<Vec<u32>, DatapathError> {
+    let mut interfaces = Vec::new();
     for endpoint in list(&pins.endpoints())? {
         let directory = pins.endpoints().join(&endpoint);
         let links = directory.join("links");
@@ -65,16 +75,19 @@ fn remove_links(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathEr
             let path = links.join(&name);
             let ours = sys::get(&path).and_then(|link| {
                 let info = sys::link_info(link)?;
-                is_ours(sys::program_by_id(info.prog_id)?.as_fd())
+                Ok((info.ifindex, is_ours(sys::program_by_id(info.prog_id)?.as_fd())?))
             });
-            if ours.map_err(|error| bpffs("read", path.clone(), error))? && remove_pin(&path)? {
+            let (ifindex, ours) = ours.map_err(|error| bpffs("read", path.clone(), error))?;
+            if ours && remove_pin(&path)? {
                 removed.push(format!("link {name} of endpoint {endpoint}"));
+                // A link whose interface is gone has none.
+                interfaces.extend((ifindex != 0).then_some(ifindex));
             }
         }
         let _ = remove_dir(&links);
         let _ = remove_dir(&directory);
     }
-    Ok(())
+    Ok(interfaces)
 }
 
 /// Removes the maps, if they are ours: a running Cilium's have the same names.
@@ -101,11 +114,13 @@ fn remove_maps(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathErr
     Ok(())
 }
 
+/// Removes our filters of an interface; whether there were any.
 fn remove_filters(
     netlink: &mut Socket,
     ifindex: u32,
     removed: &mut Vec<String>,
-) -> Result<(), NetlinkError> {
+) -> Result<bool, NetlinkError> {
+    let before = removed.len();
     for (hook, direction) in HOOKS.into_iter().zip([Direction::Ingress, Direction::Egress]) {
         let name = program_name(hook);
         crash::step();
@@ -116,5 +131,5 @@ fn remove_filters(
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(removed.len() > before)
 }

@@ -5,6 +5,7 @@ use netlink_packet_route::{
     RouteNetlinkMessage,
     tc::{TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcMessage, TcOption},
 };
+use rustix::io::Errno;
 
 use super::{
     NetlinkError, Socket,
@@ -70,6 +71,32 @@ impl Socket {
         match self.change(&call, message, NLM_F_CREATE | NLM_F_EXCL) {
             Err(error) if error.is_taken() => Ok(()),
             result => self.with_name(result, ifindex),
+        }
+    }
+
+    /// Removes the clsact queueing discipline of an interface, unless somebody's filter hangs on
+    /// it. False if there was nothing to remove.
+    pub fn clsact_del_unused(&mut self, ifindex: u32) -> Result<bool, NetlinkError> {
+        for direction in [Direction::Ingress, Direction::Egress] {
+            let mut request = message(ifindex);
+            request.header.parent = direction.parent();
+            let call = Call::new("list filters of", format!("interface {ifindex}"));
+            let request = RouteNetlinkMessage::GetTrafficFilter(request);
+            // Of whatever kind, understood here or not.
+            let any = |kind, _: &[u8]| (kind == libc::RTM_NEWTFILTER).then_some(());
+            if !self.dump(&call, &request, any)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        let mut request = message(ifindex);
+        request.header.handle = TcHandle { major: TcHandle::CLSACT.major, minor: 0 };
+        request.header.parent = TcHandle::CLSACT;
+        let call = Call::new("remove clsact from", format!("interface {ifindex}"));
+        match self.change(&call, RouteNetlinkMessage::DelQueueDiscipline(request), 0) {
+            Ok(()) => Ok(true),
+            // The latter is what the kernel says of an interface that never had one.
+            Err(error) if error.is_absent() || error.errno() == Some(Errno::INVAL) => Ok(false),
+            Err(error) => self.with_name(Err(error), ifindex),
         }
     }
 

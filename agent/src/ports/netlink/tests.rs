@@ -158,6 +158,8 @@ fn an_interface_without_clsact_has_no_filters() {
         socket.clsact_add(host).unwrap();
         socket.clsact_add(host).unwrap();
         assert_eq!(socket.filter_show(host, Direction::Ingress).unwrap(), []);
+        assert!(socket.clsact_del_unused(host).unwrap());
+        assert!(!socket.clsact_del_unused(host).unwrap());
     });
 }
 

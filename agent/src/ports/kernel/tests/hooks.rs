@@ -77,6 +77,8 @@ fn a_hook_goes_from_filter_to_link_to_nothing() {
         hooks(&datapath, |hooks| hooks.detach(place)).unwrap();
         assert_eq!(read(), Attachment::default());
         assert!(!datapath.pins.links(place.endpoint).exists());
+        let mut netlink = Socket::open().unwrap();
+        assert!(!netlink.clsact_del_unused(place.ifindex).unwrap(), "it is gone already");
     });
 }
 
@@ -161,6 +163,7 @@ fn another_agents_program_is_not_replaced() {
         assert_eq!(refused.refusal, Refusal::Denied);
         let shown = netlink.filter_show(place.ifindex, Direction::Ingress).unwrap();
         assert_eq!(shown[0].prog_id, sys::program_info(&foreign).unwrap().id);
+        assert!(!netlink.clsact_del_unused(place.ifindex).unwrap(), "it is in use");
     });
 }
 
@@ -175,12 +178,18 @@ fn uninstalling_leaves_nothing() {
         hooks(&datapath, |hooks| hooks.attach(filtered)).unwrap();
         let mut netlink = Socket::open().unwrap();
         netlink.put_route([10, 9, 0, 1].into(), linked.ifindex).unwrap();
+        let others = sandbox.veth(3);
+        netlink.clsact_add(others).unwrap();
         drop(datapath);
         let removed = uninstall(sandbox.root()).unwrap();
         for what in ["route to 10.9.0.1", "filter cil_to_container", "link cil_", "map cilium_lxc"]
         {
             assert!(removed.iter().any(|line| line.starts_with(what)), "{what} in {removed:?}");
         }
+        for ours in [linked.ifindex, filtered.ifindex] {
+            assert!(!netlink.clsact_del_unused(ours).unwrap(), "it is gone already");
+        }
+        assert!(netlink.clsact_del_unused(others).unwrap(), "another's stays");
         assert_eq!(names(sandbox.root()).unwrap(), before);
         assert!(netlink.routes().unwrap().is_empty());
         assert_eq!(uninstall(sandbox.root()).unwrap(), Vec::<String>::new());

@@ -73,6 +73,26 @@ fn a_map_of_another_layout_is_refused_and_kept() {
 }
 
 #[test]
+fn a_directory_in_the_place_of_a_pin_is_named_and_not_taken_for_missing_rights() {
+    Sandbox::run(|sandbox| {
+        let path = sandbox.root().join("tc/globals/cilium_lxc");
+        fs::create_dir_all(&path).unwrap();
+        let refused = Datapath::open(&sandbox.config()).err().unwrap().to_string();
+        let name = path.to_str().unwrap();
+        assert!(refused.contains(name) && refused.contains("rmdir"), "{refused}");
+        assert!(!refused.contains("CAP_BPF"), "{refused}");
+        assert!(path.is_dir());
+        fs::remove_dir(&path).unwrap();
+        let datapath = sandbox.open();
+        let link = datapath.pins.link(EndpointId(7), volvox_actors::ports::Hook::FromContainer);
+        fs::create_dir_all(&link).unwrap();
+        let refused = datapath.snapshot().unwrap_err().to_string();
+        assert!(refused.contains(link.to_str().unwrap()), "{refused}");
+        assert!(refused.contains("rmdir") && !refused.contains("CAP_BPF"), "{refused}");
+    });
+}
+
+#[test]
 fn a_map_of_another_size_keeps_its_rows() {
     Sandbox::run(|sandbox| {
         let small = sandbox.open();
