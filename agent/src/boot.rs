@@ -1,9 +1,10 @@
 //! Everything that is read before an actor lives: the disk on one thread, the kernel on another.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::Path,
     sync::Arc,
     thread,
     time::Instant,
@@ -12,7 +13,7 @@ use std::{
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
-    model::Addresses,
+    model::{Addresses, EndpointId},
     ports::KernelSnapshot,
     state::{Found, IdentityTable, NodeState, Stored, scan},
     workloads::Manifest,
@@ -21,6 +22,7 @@ use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 
 use crate::{
     config::Config,
+    netns,
     ports::{
         Directories, DiskFiles, hold_bpf,
         kernel::{Datapath, DatapathConfig, MapSizes},
@@ -73,6 +75,7 @@ struct Disk {
     identities: Stored<IdentityTable>,
     node: Stored<NodeState>,
     manifests: Option<(Manifests, Vec<Manifest>)>,
+    netns_cookies: BTreeMap<EndpointId, u64>,
     problems: Vec<String>,
     seconds: f64,
 }
@@ -91,7 +94,8 @@ impl Boot {
             let disk = disk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (disk, kernel)
         });
-        let (datapath, kernel) = kernel?;
+        let (datapath, mut kernel) = kernel?;
+        kernel.netns_cookies = disk.netns_cookies;
         let mut phases = vec![("read state directory".to_owned(), disk.seconds)];
         phases.push(("open maps, read kernel".to_owned(), began.elapsed().as_secs_f64()));
         let mut problems = disk.problems;
@@ -130,8 +134,20 @@ fn read_disk(config: &Config, directories: Directories) -> Disk {
         let first = manifests.look(&Look::All);
         (manifests, first)
     });
+    let netns_cookies = netns_cookies(&found);
     let seconds = began.elapsed().as_secs_f64();
-    Disk { directories, found, identities, node, manifests, problems, seconds }
+    Disk { directories, found, identities, node, manifests, netns_cookies, problems, seconds }
+}
+
+/// Cookies of the network namespaces of those whose record has one to compare with.
+fn netns_cookies(found: &Found) -> BTreeMap<EndpointId, u64> {
+    let records = found.records.iter().map(|found| &found.record);
+    netns::cookies(records.filter(|record| record.netns_cookie != 0).filter_map(|record| {
+        let path = Path::new(&record.container_netns_path);
+        // The number of a process may be another one's by now.
+        let lasts = path.is_absolute() && !path.starts_with("/proc");
+        lasts.then_some((record.id, path))
+    }))
 }
 
 fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {

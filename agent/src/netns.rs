@@ -1,6 +1,7 @@
 //! Network namespaces: opening, making and working inside them.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io,
     mem::size_of,
@@ -81,6 +82,19 @@ impl Netns {
     }
 }
 
+/// Cookies of the namespaces that these files name, read on one thread of its own; a file that
+/// names none any more is left out.
+pub fn cookies<'a, K: Ord + Send>(
+    files: impl Iterator<Item = (K, &'a Path)> + Send,
+) -> BTreeMap<K, u64> {
+    let cookie = |path| {
+        let netns = Netns::open(path).ok()?;
+        move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network)).ok()?;
+        netns_cookie().ok()
+    };
+    on_thread(|| files.filter_map(|(key, path)| Some((key, cookie(path)?))).collect())
+}
+
 impl AsFd for Netns {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -136,6 +150,31 @@ mod tests {
         assert_eq!(netns.cookie().unwrap(), netns.cookie().unwrap());
         let seen = netns.run(|| std::fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
         assert_eq!(seen.unwrap().lines().skip(2).count(), 1);
+    }
+
+    #[test]
+    fn cookies_are_read_in_one_go_and_what_is_gone_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        own_mounts_on_thread(|| {
+            let netns = Netns::create().unwrap();
+            let named = dir.path().join("named");
+            File::create(&named).unwrap();
+            let held = format!("/proc/self/fd/{}", netns.as_fd().as_raw_fd());
+            rustix::mount::mount_bind(held.as_str(), &named).unwrap();
+            let (gone, text) = (dir.path().join("gone"), dir.path().join("text"));
+            File::create(&text).unwrap();
+            let files = [(1, &gone), (2, &named), (3, &text), (4, &named)];
+            let files = files.map(|(key, path)| (key, path.as_path()));
+            let cookie = netns.cookie().unwrap();
+            assert_eq!(cookies(files.into_iter()), BTreeMap::from([(2, cookie), (4, cookie)]));
+        });
+    }
+
+    fn own_mounts_on_thread(work: impl FnOnce() + Send) {
+        on_thread(|| {
+            own_mounts().unwrap();
+            work();
+        });
     }
 
     #[test]

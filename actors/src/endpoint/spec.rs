@@ -57,6 +57,16 @@ impl EndpointSpec {
         (!self.pod_name.is_empty()).then(|| format!("{}/{}", self.namespace, self.pod_name))
     }
 
+    /// Its host-side interface in words, as far as it is known.
+    pub fn interface(&self) -> String {
+        match (self.ifname.as_str(), self.ifindex) {
+            ("", 0) => "an interface that nothing names".to_owned(),
+            ("", number) => format!("interface number {number}"),
+            (name, 0) => format!("interface {name}"),
+            (name, number) => format!("interface {name} (number {number})"),
+        }
+    }
+
     /// Container and interface: what CNI calls an attachment.
     pub fn attachment_id(&self) -> String {
         format!("{}:{}", self.container_id, self.container_ifname)

@@ -130,8 +130,9 @@ impl Endpoints {
         let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
         if moves(child, &patch) {
             return reply.send(Err(PatchError::Invalid(format!(
-                "endpoint {} stays at its interface {} (number {}): delete it and make another",
-                child.view.id, child.view.spec.ifname, child.view.spec.ifindex
+                "endpoint {} stays at its {}: delete it and make another",
+                child.view.id,
+                child.view.spec.interface()
             ))));
         }
         let refused = child.address.tell(EndpointMsg::Patch { patch, reply: Some(reply) });

@@ -40,8 +40,8 @@ impl Endpoints {
         }
         if let Some(other) = self.at_interface(spec.ifindex) {
             return Err(CreateError::InUse(format!(
-                "interface {} (number {}) is already in use by endpoint {other}",
-                spec.ifname, spec.ifindex
+                "{} is already in use by endpoint {other}",
+                spec.interface()
             )));
         }
         match spec.id {
@@ -92,21 +92,20 @@ pub(super) fn inspect(
     if let Some((_, error)) = &done.failed {
         return Err(failed(error));
     }
-    let (name, number) = (&spec.ifname, spec.ifindex);
     let link = match done.outcomes.first() {
-        Some(KernelOutcome::Links(links)) => links.get(&number),
+        Some(KernelOutcome::Links(links)) => links.get(&spec.ifindex),
         other => return Err(failed(&format!("it answered {other:?}"))),
     };
     let difference = match link {
         None => Some("there is none".to_owned()),
         Some(link) if link.name == LOOPBACK => Some("it is the node's own".to_owned()),
-        Some(link) => link.differs(name, spec.node_mac),
+        Some(link) => link.differs(&spec.ifname, spec.node_mac),
     };
     match difference {
         None => Ok(()),
         Some(difference) => Err(CreateError::Invalid(format!(
-            "interface {name} (number {number}): {difference}; name the host side of the pod's \
-             veth pair, as it is now"
+            "{}: {difference}; name the host side of the pod's veth pair, as it is now",
+            spec.interface()
         ))),
     }
 }

@@ -284,6 +284,8 @@ pub struct KernelSnapshot {
     pub ipcache: BTreeMap<IpNet, IpcacheRow>,
     /// Interfaces by number.
     pub links: BTreeMap<u32, Link>,
+    /// Cookies of the network namespaces that endpoints' records name by a file, where there is one.
+    pub netns_cookies: BTreeMap<EndpointId, u64>,
     /// Endpoint routes: address to interface.
     pub routes: BTreeMap<IpAddr, u32>,
     /// What runs at each endpoint interface that has link pins or filters of ours.

@@ -89,7 +89,7 @@ pub(super) struct Kept {
     pub(super) enabled: bool,
     pub(super) plan: RestorePlan,
     pub(super) kernel: KernelSnapshot,
-    disk: Found,
+    pub(super) disk: Found,
     pub(super) report: RestoreReport,
     opened: Option<Reply<()>>,
     router: Addresses,

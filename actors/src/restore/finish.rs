@@ -12,6 +12,7 @@ use super::{
     actor::{PATIENCE, Phase},
     messages::{RestoreMsg, Source},
     prune::prune,
+    rebuild,
     report::Fate,
 };
 use crate::{
@@ -79,7 +80,7 @@ impl Restore {
         let Some(report) = self.kept.report.endpoints.get_mut(&id) else { return };
         report.fate = match &outcome {
             Err(_) => Fate::Degraded,
-            Ok(()) if report.source == "kernel" => Fate::Rebuilt,
+            Ok(()) if report.source == rebuild::SOURCE => Fate::Rebuilt,
             Ok(()) => Fate::Restored,
         };
         report.error = outcome.err().map(|error| error.to_string());
@@ -163,7 +164,18 @@ impl Restore {
     /// Removes the state directories of endpoints that could not be brought back.
     pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Forgetting;
-        let plans = self.kept.plan.failed.keys().map(|&id| remove_plan(id)).collect();
+        // What is put aside is so before a second try removes what is left.
+        let disputed = std::mem::take(&mut self.kept.plan.disputed);
+        let mut plans = Vec::new();
+        for (id, failed) in &self.kept.plan.failed {
+            let mut plan = Vec::new();
+            if let Some(reason) = failed.error.as_ref().filter(|_| disputed.contains(id)) {
+                plan = self.kept.disk.put_aside(&id.to_string(), reason);
+                self.kept.report.quarantined.push(format!("{id}: {reason}"));
+            }
+            plan.extend(remove_plan(*id));
+            plans.push(plan);
+        }
         self.write(cx, plans);
         if self.kept.tidying == 0 {
             self.finish(cx);

@@ -1,5 +1,7 @@
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    fmt,
     net::IpAddr,
 };
 
@@ -23,6 +25,8 @@ pub struct RestorePlan {
     pub(super) candidates: BTreeMap<EndpointId, Candidate>,
     /// Endpoints whose interface is gone: what is left of them is to be removed.
     pub(super) failed: BTreeMap<EndpointId, EndpointReport>,
+    /// Those of them whose record claims what is another's: it is put aside as evidence.
+    pub(super) disputed: BTreeSet<EndpointId>,
 }
 
 impl RestorePlan {
@@ -51,6 +55,7 @@ pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -
     for &id in orphans.difference(&known) {
         plan.consider(id, rebuild::from_kernel(id, kernel, identities), kernel);
     }
+    plan.settle_interfaces(kernel);
     if !mutated(Mutant::DuplicateAddressAdopted) {
         plan.settle_addresses(kernel);
     }
@@ -86,6 +91,36 @@ impl RestorePlan {
         }
     }
 
+    /// Two that claim one interface cannot both be behind it: what proves most decides, else the
+    /// lower number.
+    fn settle_interfaces(&mut self, kernel: &KernelSnapshot) {
+        let mut owners: BTreeMap<u32, Vec<EndpointId>> = BTreeMap::new();
+        for (&id, candidate) in &self.candidates {
+            owners.entry(candidate.endpoint.spec.ifindex).or_default().push(id);
+        }
+        for (ifindex, claimants) in owners.into_iter().filter(|(_, ids)| ids.len() > 1) {
+            let proof = |id: &EndpointId| Proof::of(&self.candidates[id].endpoint, kernel);
+            let winner = claimants.iter().copied().max_by_key(|id| (proof(id), Reverse(*id)));
+            let Some(winner) = winner else { continue };
+            let why = proof(&winner);
+            for id in claimants.into_iter().filter(|id| *id != winner) {
+                let error = format!(
+                    "its interface number {ifindex} belongs to endpoint {winner}, for which {why}"
+                );
+                self.dispute(id, error);
+            }
+        }
+    }
+
+    /// Its record claims what is another's.
+    fn dispute(&mut self, id: EndpointId, error: String) {
+        let Some(candidate) = self.candidates.remove(&id) else { return };
+        if candidate.source != rebuild::SOURCE {
+            self.disputed.insert(id);
+        }
+        self.failed.insert(id, failed(&candidate, error));
+    }
+
     /// Two that claim one address cannot both have it: the kernel's row decides, else the lower
     /// number.
     fn settle_addresses(&mut self, kernel: &KernelSnapshot) {
@@ -100,12 +135,52 @@ impl RestorePlan {
             let winner =
                 proven.filter(|id| claimants.contains(id)).or_else(|| claimants.first().copied());
             for id in claimants.into_iter().filter(|id| Some(*id) != winner) {
-                if let Some(candidate) = self.candidates.remove(&id) {
-                    let winner = winner.map_or_else(String::new, |winner| winner.to_string());
-                    let error = format!("its address {address} belongs to endpoint {winner}");
-                    self.failed.insert(id, failed(&candidate, error));
-                }
+                let winner = winner.map_or_else(String::new, |winner| winner.to_string());
+                self.dispute(id, format!("its address {address} belongs to endpoint {winner}"));
             }
+        }
+    }
+}
+
+/// What speaks for an endpoint's claim of its interface; the first that differs decides.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Proof {
+    configured: bool,
+    same_netns: bool,
+    same_mac: bool,
+    recorded: bool,
+    addressed: bool,
+}
+
+impl Proof {
+    fn of(endpoint: &RestoredEndpoint, kernel: &KernelSnapshot) -> Self {
+        let spec = &endpoint.spec;
+        let link = kernel.links.get(&spec.ifindex);
+        Self {
+            configured: endpoint.config.is_some(),
+            same_netns: kernel.netns_cookies.get(&endpoint.id) == Some(&spec.netns_cookie),
+            same_mac: !spec.node_mac.is_zero()
+                && link.is_some_and(|link| link.mac == spec.node_mac),
+            recorded: endpoint.recorded,
+            addressed: endpoint.lxc.values().any(|row| row.ifindex == spec.ifindex),
+        }
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [
+            (self.configured, "volvox_config"),
+            (self.same_netns, "the network namespace"),
+            (self.same_mac, "the Ethernet address"),
+            (self.recorded, "volvox_endpoint"),
+            (self.addressed, "cilium_lxc"),
+        ];
+        let proofs: Vec<_> =
+            all.iter().filter(|(holds, _)| *holds).map(|(_, what)| *what).collect();
+        match proofs.is_empty() {
+            true => f.write_str("only its lower number speaks"),
+            false => write!(f, "{} speaks", proofs.join(", ")),
         }
     }
 }
@@ -175,11 +250,27 @@ fn validate(
 ) -> Result<Candidate, EndpointReport> {
     let spec = &candidate.endpoint.spec;
     let Some(link) = kernel.links.get(&spec.ifindex) else {
-        let error = format!("interface {} (number {}) is gone", spec.ifname, spec.ifindex);
+        let error = match spec.ifindex {
+            0 => "its record does not say which interface is its own".to_owned(),
+            _ => format!("{} is gone", spec.interface()),
+        };
         return Err(failed(&candidate, error));
     };
     if let Some(difference) = link.differs(&spec.ifname, spec.node_mac) {
         let error = format!("interface number {} is another one now: {difference}", spec.ifindex);
+        return Err(failed(&candidate, error));
+    }
+    if let Some(&now) = kernel.netns_cookies.get(&candidate.endpoint.id)
+        && spec.netns_cookie != 0
+        && now != spec.netns_cookie
+    {
+        let error = format!(
+            "{} is another one now: network namespace {} was made anew (its cookie is {now}, not \
+             {})",
+            spec.interface(),
+            spec.container_netns_path,
+            spec.netns_cookie
+        );
         return Err(failed(&candidate, error));
     }
     if spec.addresses.iter().next().is_none() {

@@ -10,6 +10,9 @@ use crate::{
     state::IdentityTable,
 };
 
+/// Where such an endpoint comes from, in the report.
+pub(super) const SOURCE: &str = "kernel";
+
 /// Makes an endpoint from what the kernel holds: its own record there, its configuration row, its
 /// local addresses, its interface. The notes say what sufficed and what did not.
 pub(super) fn from_kernel(
@@ -35,7 +38,7 @@ pub(super) fn from_kernel(
         (None, None) => {
             return Err(EndpointReport {
                 fate: Fate::Failed,
-                source: "kernel".to_owned(),
+                source: SOURCE.to_owned(),
                 notes,
                 error: Some(
                     "its record in volvox_endpoint is torn, and volvox_config has no row \
@@ -61,7 +64,7 @@ pub(super) fn from_kernel(
     }
     endpoint.identity = identity;
     endpoint.identity_labels = labels;
-    Ok(Candidate { endpoint, source: "kernel".to_owned(), notes })
+    Ok(Candidate { endpoint, source: SOURCE.to_owned(), notes })
 }
 
 fn of_row(row: &EndpointRow) -> EndpointSpec {

@@ -47,6 +47,8 @@ pub struct Found {
     pub health: Vec<String>,
     /// Directories of the host endpoint, which are left as they are.
     pub host: Vec<String>,
+    /// Names in quarantine, those that the steps put there among them.
+    pub in_quarantine: BTreeSet<String>,
     /// Steps that bring the directory in order, one list for each endpoint. Nothing waits for
     /// them: a crash before or among them leads to the same finding.
     pub tidying: Vec<Vec<FsOp>>,
@@ -81,7 +83,8 @@ pub struct Quarantined {
 /// A directory counts if it is named `<id>`, `<id>_next` or `<id>_next_fail`. The first of these
 /// that holds a usable record is the endpoint's.
 pub fn scan(files: &impl StateFiles) -> Result<Found, StateError> {
-    let mut scan = Scan { files, taken: list(files, QUARANTINE)?, found: Found::default() };
+    let in_quarantine = list(files, QUARANTINE)?;
+    let mut scan = Scan { files, found: Found { in_quarantine, ..Found::default() } };
     let mut groups: BTreeMap<EndpointId, BTreeSet<Stage>> = BTreeMap::new();
     for name in list(files, "")? {
         if let Some((id, stage)) = parse_name(&name) {
@@ -117,8 +120,6 @@ impl Stage {
 
 struct Scan<'a, F> {
     files: &'a F,
-    /// Names in quarantine.
-    taken: BTreeSet<String>,
     found: Found,
 }
 
@@ -153,7 +154,7 @@ impl<F: StateFiles> Scan<'_, F> {
                     self.found.quarantined.push(Quarantined { dir, id, reason });
                 }
                 Err(reason) => {
-                    plan.extend(self.put_aside(&dir, &reason));
+                    plan.extend(self.found.put_aside(&dir, &reason.to_string()));
                     self.found.quarantined.push(Quarantined { dir, id, reason });
                 }
             }
@@ -176,12 +177,15 @@ impl<F: StateFiles> Scan<'_, F> {
             self.found.records.push(found);
         }
     }
+}
 
-    fn put_aside(&mut self, dir: &str, reason: &StateError) -> Vec<FsOp> {
+impl Found {
+    /// Steps that put a directory aside.
+    pub(crate) fn put_aside(&mut self, dir: &str, reason: &str) -> Vec<FsOp> {
         let number = (1..)
-            .find(|number| self.taken.insert(format!("{dir}.{number}")))
+            .find(|number| self.in_quarantine.insert(format!("{dir}.{number}")))
             .expect("there are more numbers than names in a directory");
-        plans::quarantine_plan(dir, number, &reason.to_string())
+        plans::quarantine_plan(dir, number, reason)
     }
 }
 

@@ -146,21 +146,98 @@ fn back_later(world: &World) {
 fn an_address_that_two_records_claim_is_the_one_s_that_the_kernel_names() {
     let mut world = node();
     world.crash();
-    world.disk.tamper(|files| {
-        use crate::state::scan;
-        let mut record = scan(files).unwrap().records[0].record.clone();
+    copy_record(&world, |record| {
         record.id = EndpointId(9);
         record.ifindex = 109;
         record.ifname = spec(9).ifname;
         record.node_mac = spec(9).node_mac;
-        for op in crate::state::commit_plan(&record) {
-            files.apply(&op).unwrap();
-        }
     });
     back(&mut world);
     let report = world.report();
     assert_eq!(report.endpoints[&EndpointId(9)].fate, Fate::Failed);
     assert_eq!(report.endpoints[&ID].fate, Fate::Restored);
+}
+
+/// Puts a copy of the record of endpoint 1 beside it, changed.
+fn copy_record(world: &World, change: impl FnOnce(&mut crate::state::EndpointRecord)) {
+    world.disk.tamper(|files| {
+        let mut record = crate::state::scan(files).unwrap().records[0].record.clone();
+        change(&mut record);
+        for op in crate::state::commit_plan(&record) {
+            files.apply(&op).unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_two_records_claim_is_the_one_s_for_which_more_speaks() {
+    for lost in [false, true] {
+        let mut world = node();
+        world.crash();
+        // A lower number decides only if nothing else does.
+        copy_record(&world, |record| {
+            record.id = EndpointId(9);
+            record.ipv4 = "10.0.0.9".parse().ok();
+            record.ipv6 = None;
+        });
+        if lost {
+            world.kernel.tamper(|state| {
+                let row = state.rows.config.get_mut(&101).unwrap();
+                let before = row.policy_slot;
+                (row.endpoint, row.policy_slot) = (EndpointId(9), EndpointId(9).slot(0));
+                let rows = state.slots[&before].clone();
+                state.slots.insert(EndpointId(9).slot(0), rows);
+            });
+        }
+        back(&mut world);
+        let report = world.report();
+        let (winner, loser) = if lost { (EndpointId(9), ID) } else { (ID, EndpointId(9)) };
+        assert_eq!(report.endpoints[&winner].fate, Fate::Restored, "{report:?}");
+        assert_eq!(report.endpoints[&loser].fate, Fate::Failed);
+        let error = report.endpoints[&loser].error.clone().unwrap();
+        let wanted = format!("its interface number 101 belongs to endpoint {winner}, for which");
+        assert!(error.starts_with(&wanted) && error.contains("volvox_config"), "{error}");
+        // The loser's record is evidence.
+        assert_eq!(report.quarantined, [format!("{loser}: {error}")]);
+        assert!(world.disk.files().has(&format!("quarantine/{loser}.1")));
+        assert!(!world.disk.files().has(&loser.to_string()));
+    }
+}
+
+#[test]
+fn an_interface_of_the_same_name_in_another_network_namespace_is_not_taken() {
+    let mut world = World::new();
+    let spec = crate::endpoint::EndpointSpec { netns_cookie: 5, ..spec(1) };
+    world.create(spec).unwrap();
+    world.advance(Duration::from_secs(1));
+    for (cookie, fate) in
+        [(None, Fate::Restored), (Some(5), Fate::Restored), (Some(7), Fate::Failed)]
+    {
+        world.crash();
+        world.kernel.tamper(|state| {
+            state.rows.netns_cookies = cookie.map(|cookie| (ID, cookie)).into_iter().collect();
+        });
+        back(&mut world);
+        assert_eq!(world.report().endpoints[&ID].fate, fate, "{cookie:?}");
+    }
+    let error = world.report().endpoints[&ID].error.clone().unwrap();
+    assert!(error.contains("interface lxc0001") && error.contains("cookie is 7, not 5"), "{error}");
+}
+
+#[test]
+fn a_record_that_names_no_interface_says_so() {
+    let mut world = node();
+    world.crash();
+    copy_record(&world, |record| {
+        (record.ifindex, record.ifname) = (0, String::new());
+    });
+    world.kernel.tamper(|state| {
+        state.rows.config.remove(&101);
+        state.rows.endpoints.remove(&ID);
+    });
+    back(&mut world);
+    let error = world.report().endpoints[&ID].error.clone().unwrap();
+    assert_eq!(error, "its record does not say which interface is its own");
 }
 
 #[test]

@@ -274,17 +274,10 @@ impl<'a> Hooks<'a> {
         Ok(())
     }
 
-    /// Removes what is ours at both hooks. Links of the same endpoint that run at another
-    /// interface are another one's, and stay.
+    /// Removes what is ours at both hooks.
     pub(super) fn detach(&mut self, place: Place) -> Result<(), KernelError> {
+        self.unlink(place)?;
         for hook in HOOKS {
-            for path in self.link_paths(place.endpoint, hook) {
-                let Some(link) = pinned(&path)? else { continue };
-                if [0, place.ifindex].contains(&link.info.ifindex) {
-                    unpin(&path).map_err(|e| refused_pin("remove", &path, &e))?;
-                    count(&self.writes.links);
-                }
-            }
             crash::step();
             match self.netlink.filter_del(place.ifindex, direction(hook), program_name(hook)) {
                 Ok(true) => count(&self.writes.links),
@@ -298,6 +291,21 @@ impl<'a> Hooks<'a> {
             Ok(false) => {}
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(netlink(error)),
+        }
+        Ok(())
+    }
+
+    /// Removes the endpoint's links. Those that run at another interface are another one's, and
+    /// stay.
+    pub(super) fn unlink(&mut self, place: Place) -> Result<(), KernelError> {
+        for hook in HOOKS {
+            for path in self.link_paths(place.endpoint, hook) {
+                let Some(link) = pinned(&path)? else { continue };
+                if [0, place.ifindex].contains(&link.info.ifindex) {
+                    unpin(&path).map_err(|e| refused_pin("remove", &path, &e))?;
+                    count(&self.writes.links);
+                }
+            }
         }
         // Directories that still hold something stay; so may ones that are gone already.
         let links = self.pins.links(place.endpoint);

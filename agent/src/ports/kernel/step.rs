@@ -69,7 +69,13 @@ impl Stepper {
                 self.hooks(|hooks| hooks.attach(Place { endpoint, ifindex }))
             }
             KernelOp::Detach { endpoint, ifindex } => {
-                self.hooks(|hooks| hooks.detach(Place { endpoint, ifindex }))
+                let place = Place { endpoint, ifindex };
+                // Filters do not say whose they are; the interface's configuration does.
+                let row = self.datapath.maps.config.get(&ifindex)?;
+                match row.is_some_and(|row| config_from_raw(&row).endpoint != endpoint) {
+                    true => self.hooks(|hooks| hooks.unlink(place)),
+                    false => self.hooks(|hooks| hooks.detach(place)),
+                }
             }
             KernelOp::LinkUp { .. }
             | KernelOp::LinkDown { .. }

@@ -149,6 +149,34 @@ fn the_first_step_that_fails_ends_its_job() {
 }
 
 #[test]
+fn filters_of_an_interface_stay_with_the_endpoint_that_it_is_configured_for() {
+    Sandbox::run(|sandbox| {
+        let ifindex = sandbox.veth(1);
+        let (owner, other) = (EndpointId(1), EndpointId(2));
+        let ops = vec![
+            KernelOp::PutConfig(config_row(1, ifindex)),
+            KernelOp::Attach { endpoint: owner, ifindex },
+            KernelOp::Detach { endpoint: other, ifindex },
+            KernelOp::ReadAttachment { endpoint: owner, ifindex },
+            KernelOp::Settle { endpoint: other, ifindex },
+            KernelOp::Detach { endpoint: other, ifindex },
+            KernelOp::Attach { endpoint: owner, ifindex },
+            KernelOp::ReadAttachment { endpoint: owner, ifindex },
+            KernelOp::Detach { endpoint: owner, ifindex },
+            KernelOp::ReadAttachment { endpoint: owner, ifindex },
+        ];
+        let [done] = run(sandbox, vec![ops]).try_into().unwrap();
+        assert_eq!(done.failed, None);
+        let filter = HookState::Filter;
+        let both = Attachment { from_container: filter, to_container: filter };
+        assert_eq!(done.outcomes[3], KernelOutcome::Attachment(both));
+        assert_eq!(done.outcomes[7], KernelOutcome::Attachment(both));
+        assert_eq!(done.outcomes[9], KernelOutcome::Attachment(Attachment::default()));
+        assert!(!sandbox.open().snapshot().unwrap().attachments.contains_key(&other));
+    });
+}
+
+#[test]
 fn a_row_of_another_endpoint_is_not_deleted() {
     Sandbox::run(|sandbox| {
         let address: IpAddr = [10, 9, 0, 1].into();
