@@ -56,7 +56,7 @@ pub(super) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError>
 fn place(path: &serde_path_to_error::Path) -> String {
     let mut text = path.to_string();
     // Something is wrong with a member's name, or between two members.
-    if matches!(path.iter().last(), Some(serde_path_to_error::Segment::Unknown)) {
+    if matches!(path.iter().next_back(), Some(serde_path_to_error::Segment::Unknown)) {
         text.truncate(text.len() - "?".len());
         text.truncate(text.trim_end_matches('.').len());
     }
