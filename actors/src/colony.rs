@@ -195,6 +195,7 @@ impl Colony {
             ipam: ipam.clone(),
             ipcache: ipcache.clone(),
             policy: policy.clone(),
+            workloads: workloads.clone(),
             node: node.clone(),
             conntrack: conntrack.clone(),
         };

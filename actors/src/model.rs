@@ -5,6 +5,7 @@ mod endpoint_id;
 mod families;
 mod identity;
 mod labels;
+mod named_ports;
 mod policy_rows;
 
 pub use address::{Addresses, Mac, MacError};
@@ -12,4 +13,5 @@ pub use endpoint_id::{EndpointId, POOL_MAX};
 pub use families::Families;
 pub use identity::{IdentityId, Scope};
 pub use labels::{Label, LabelError, Labels, Source};
+pub use named_ports::NamedPorts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};

@@ -8,6 +8,7 @@
 //! rule with default deny selects the endpoint; otherwise it passes.
 
 mod actor;
+mod bearers;
 mod change;
 mod cookie;
 mod derived;
@@ -15,6 +16,7 @@ mod error;
 mod identities;
 mod lookup;
 mod messages;
+mod named;
 mod parse;
 mod ports;
 mod repository;
@@ -31,15 +33,17 @@ mod show;
 mod tests;
 
 pub use actor::{Observed, Policies, PolicyPeers};
+pub use bearers::Bearer;
 pub use derived::DerivedFilter;
 pub use error::{Effect, PolicyError, Unsupported};
-pub use identities::{IdentityView, NamedPorts, PeerFacts};
+pub use identities::{IdentityView, PeerFacts};
 pub use lookup::{Verdict, lookup};
 pub use messages::{EndpointPolicy, PolicyMsg, PolicyView};
+pub use named::UnresolvedPort;
 pub use parse::{Refused, parse};
 pub use ports::{Cell, PortRange, protocol};
 pub use repository::{ApplyReport, PolicyStatus, Repository};
-pub use resolved::{Resolved, Subject, UnresolvedPort};
+pub use resolved::{Resolved, Subject};
 pub use resolver::Resolver;
 pub use rule::{
     CidrMatch, Clause, Origin, Peer, Peers, Policy, PolicyKind, PolicyName, PortMatch, Ports, Rule,

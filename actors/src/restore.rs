@@ -7,6 +7,7 @@
 
 mod actor;
 mod finish;
+mod learn;
 mod messages;
 mod plan;
 mod prune;

@@ -1,12 +1,14 @@
-//! Pods and namespaces as the cluster describes them: CNI carries only names, labels come from here.
+//! Pods and namespaces as the cluster describes them: CNI carries only names, labels
+//! and names of ports come from here.
 
 mod actor;
 mod book;
 mod messages;
 mod object;
+mod ports;
 #[cfg(test)]
 mod tests;
 
 pub use actor::{Workloads, WorkloadsView};
-pub use messages::{Manifest, WorkloadsMsg};
+pub use messages::{Manifest, PodFacts, WorkloadsMsg};
 pub use object::ObjectError;

@@ -5,6 +5,7 @@
 //! that one.
 
 mod history;
+mod named_ports;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     endpoints::{CreateError, Level, PatchError, RestoredEndpoint},
     host::{Behaviour, Cx, Reply, TimerId},
-    model::{EndpointId, IdentityId, Labels},
+    model::{EndpointId, IdentityId, Labels, NamedPorts},
     ports::Time,
 };
 
@@ -54,6 +54,8 @@ pub struct Endpoint {
     /// References to its identity and to those before it that packets may still carry. They
     /// outlive a crash, as the kernel's rows do.
     pub(super) references: Rc<RefCell<Vec<Held>>>,
+    /// Names of its ports as everyone's policy knows them.
+    pub(super) ports_known: Option<NamedPorts>,
     pub(super) options: Arc<BTreeMap<String, i64>>,
     /// Its state file says what is true.
     pub(super) on_disk: bool,
@@ -144,6 +146,9 @@ impl Endpoint {
     ) -> impl FnMut() -> Self {
         let seed = Rc::new(RefCell::new(seed));
         let references = Rc::default();
+        // Whoever restores has told of all.
+        let restored = state == State::Restoring;
+        let mut ports_known = restored.then(|| seed.borrow().spec.named_ports.clone());
         let mut state = Some(state);
         move || {
             let first = state.take();
@@ -161,6 +166,7 @@ impl Endpoint {
                 user_labels: of.user_labels,
                 identity_stale: true,
                 references: Rc::clone(&references),
+                ports_known: ports_known.take(),
                 options: of.options,
                 on_disk: of.on_disk,
                 edition: 0,
@@ -219,7 +225,7 @@ impl Behaviour for Endpoint {
                 self.trigger(cx, Trigger::new(level, reason, waiting));
             }
             EndpointMsg::Patch { patch, reply } => self.patch(cx, *patch, reply),
-            EndpointMsg::Labels(labels) => self.relabel(cx, labels),
+            EndpointMsg::Pod(facts) => self.describe(cx, facts),
             EndpointMsg::Delete { reply } => self.delete(cx, reply),
             EndpointMsg::Audit { snapshot, asked } => self.audit(cx, &snapshot, asked),
             EndpointMsg::Identified(edition, answer) => self.identified(cx, edition, answer),

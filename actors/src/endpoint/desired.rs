@@ -94,7 +94,7 @@ impl Endpoint {
     pub(super) fn subject(&self) -> Subject {
         Subject {
             labels: std::sync::Arc::clone(&self.identity_labels),
-            named_ports: BTreeMap::new(),
+            named_ports: self.spec.named_ports.clone(),
         }
     }
 

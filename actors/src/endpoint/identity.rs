@@ -8,7 +8,7 @@ use crate::{
     identity::IdentityMsg,
     model::{IdentityId, Labels},
     mutants::{Mutant, mutated},
-    policy::PolicyMsg,
+    policy::{Bearer, PolicyMsg},
 };
 
 /// How long an identity may take: it is stored before it is used.
@@ -55,15 +55,21 @@ impl Endpoint {
         self.identity_stale = edition != self.edition;
         let identity = held.identity().clone();
         self.references.borrow_mut().push(held);
-        if identity.id == self.identity && identity.labels == self.identity_labels {
+        let same = identity.id == self.identity && identity.labels == self.identity_labels;
+        if same && self.ports_known.as_ref() == Some(&self.spec.named_ports) {
             return self.after_identity(cx);
         }
-        self.identity = identity.id;
-        self.identity_labels = Arc::clone(&identity.labels);
-        self.on_disk = false;
-        if let Some(known) = &mut self.known {
-            known.recorded = false;
+        if !same {
+            self.identity = identity.id;
+            self.identity_labels = Arc::clone(&identity.labels);
+            self.on_disk = false;
+            if let Some(known) = &mut self.known {
+                known.recorded = false;
+            }
         }
+        let named_ports = self.spec.named_ports.clone();
+        self.ports_known = Some(named_ports.clone());
+        let bearers = vec![Bearer { endpoint: self.id, identity: identity.id, named_ports }];
         // Whoever changes the policy from now on must find this endpoint by its new labels.
         self.publish(cx);
         if mutated(Mutant::IdentityReleasedEarly) {
@@ -78,7 +84,7 @@ impl Endpoint {
             &peers.policy,
             LEARN_PATIENCE,
             format!("everyone's policy to know identity {}", identity.id),
-            |reply| PolicyMsg::Learn { identities: vec![identity], reply },
+            |reply| PolicyMsg::Learn { identities: vec![identity], bearers, reply },
             EndpointMsg::Learned,
         );
     }
@@ -103,6 +109,12 @@ impl Endpoint {
         let current = current.map(|place| references.swap_remove(place));
         let given_back = std::mem::replace(&mut *references, current.into_iter().collect());
         drop(references);
+        if given_back.iter().any(|held| held.identity().id != self.identity) {
+            let only = PolicyMsg::BearsOnly { endpoint: self.id, identity: Some(self.identity) };
+            if let Err(refused) = self.peers.policy.tell(only) {
+                tracing::warn!(endpoint = %self.id, %refused, "names of its ports stay known twice");
+            }
+        }
         drop(given_back);
     }
 }

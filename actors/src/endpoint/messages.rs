@@ -5,10 +5,10 @@ use crate::{
     build_queue::Permit,
     endpoints::{CreateError, Level, Patch, PatchError},
     host::{Absorbed, AskError, Lane, Message, Reply},
-    model::Labels,
     mutants::{Mutant, mutated},
     policy::EndpointPolicy,
     ports::{DiskError, KernelDone, KernelError, KernelSnapshot, Time},
+    workloads::PodFacts,
 };
 
 /// Who is told when an endpoint is built, or why it is not.
@@ -39,8 +39,8 @@ pub enum EndpointMsg {
         /// Told once the change is in force.
         reply: Option<Waiting>,
     },
-    /// Its orchestrator's labels changed.
-    Labels(Labels),
+    /// What its orchestrator says of its pod changed.
+    Pod(PodFacts),
     /// Go; told how many things could not be cleaned up.
     Delete {
         /// Where the answer goes.
@@ -91,7 +91,7 @@ impl Message for EndpointMsg {
             Self::RegenerateAfterRestore => "RegenerateAfterRestore",
             Self::Regenerate { .. } => "Regenerate",
             Self::Patch { .. } => "Patch",
-            Self::Labels(_) => "Labels",
+            Self::Pod(_) => "Pod",
             Self::Delete { .. } => "Delete",
             Self::Audit { .. } => "Audit",
             Self::Identified(..) => "Identified",
@@ -113,7 +113,7 @@ impl Message for EndpointMsg {
 
     fn lane(&self) -> Lane {
         match self {
-            Self::Begin { .. } | Self::Patch { .. } | Self::Labels(_) => Lane::Request,
+            Self::Begin { .. } | Self::Patch { .. } | Self::Pod(_) => Lane::Request,
             Self::Regenerate { .. } | Self::RegenerateAfterRestore | Self::Audit { .. } => {
                 Lane::Regeneration
             }
@@ -122,7 +122,7 @@ impl Message for EndpointMsg {
     }
 
     /// A trigger that finds one waiting raises its level instead of queueing again; of looks at the
-    /// kernel and of labels the latest counts.
+    /// kernel and of its pod the latest counts.
     fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
         match (self, incoming) {
             (
@@ -136,7 +136,7 @@ impl Message for EndpointMsg {
                 Absorbed::Yes
             }
             (waiting @ Self::Audit { .. }, incoming @ Self::Audit { .. })
-            | (waiting @ Self::Labels(_), incoming @ Self::Labels(_)) => {
+            | (waiting @ Self::Pod(_), incoming @ Self::Pod(_)) => {
                 *waiting = incoming;
                 Absorbed::Yes
             }

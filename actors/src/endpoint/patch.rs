@@ -6,20 +6,22 @@ use super::{Endpoint, EndpointSpec, build::Trigger, messages::Waiting};
 use crate::{
     endpoints::{Level, Patch, PatchError},
     host::Cx,
-    model::Labels,
+    workloads::PodFacts,
 };
 
 /// Source of an orchestrator's labels.
 const ORCHESTRATOR: &str = "k8s";
 
 impl Endpoint {
-    /// Its orchestrator's labels are these now; those of other sources stay.
-    pub(super) fn relabel(&mut self, cx: &mut Cx<'_, Self>, mut labels: Labels) {
+    /// Its orchestrator says this of its pod now; labels of other sources stay.
+    pub(super) fn describe(&mut self, cx: &mut Cx<'_, Self>, facts: PodFacts) {
+        let PodFacts { mut labels, named_ports } = facts;
         for label in self.spec.labels.iter().filter(|label| label.source != ORCHESTRATOR) {
             labels.insert(label.clone());
         }
-        if self.spec.labels != labels {
-            let patch = Patch { labels: Some(labels), ..Patch::default() };
+        if self.spec.labels != labels || self.spec.named_ports != named_ports {
+            let (labels, named_ports) = (Some(labels), Some(named_ports));
+            let patch = Patch { labels, named_ports, ..Patch::default() };
             self.patch(cx, patch, None);
         }
     }
@@ -34,6 +36,9 @@ impl Endpoint {
         let mut spec = EndpointSpec::clone(&self.spec);
         if let Some(labels) = patch.labels {
             spec.labels = labels;
+        }
+        if let Some(named_ports) = patch.named_ports {
+            spec.named_ports = named_ports;
         }
         if let Some(interface) = patch.interface {
             spec.merge(interface);

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    model::{Addresses, EndpointId, Labels, Mac},
+    model::{Addresses, EndpointId, Labels, Mac, NamedPorts},
     state::EndpointRecord,
 };
 
@@ -37,6 +37,8 @@ pub struct EndpointSpec {
     pub ipv6_pool: String,
     /// Labels it came with, all of them; which count for the identity is decided by a filter.
     pub labels: Labels,
+    /// Names of its pod's ports.
+    pub named_ports: NamedPorts,
     /// Kubernetes namespace.
     pub namespace: String,
     /// Kubernetes pod name.
@@ -119,6 +121,7 @@ impl From<&EndpointRecord> for EndpointSpec {
             ipv4_pool: record.ipv4_pool.clone(),
             ipv6_pool: record.ipv6_pool.clone(),
             labels: all.cloned().collect(),
+            named_ports: record.named_ports.clone(),
             namespace: record.namespace.clone(),
             pod_name: record.pod_name.clone(),
             pod_uid: record.pod_uid.clone(),
@@ -150,6 +153,7 @@ impl From<&EndpointSpec> for EndpointRecord {
             pod_name: spec.pod_name.clone(),
             namespace: spec.namespace.clone(),
             pod_uid: spec.pod_uid.clone(),
+            named_ports: spec.named_ports.clone(),
             datapath_configuration: object(&spec.datapath_configuration),
             netns_cookie: spec.netns_cookie,
             properties: object(&spec.properties),

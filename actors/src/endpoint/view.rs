@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{EndpointSpec, State};
 use crate::{
     model::{EndpointId, IdentityId, Labels, PolicyRows},
+    policy::Subject,
     ports::{Attachment, Time},
 };
 
@@ -103,6 +104,12 @@ pub struct EndpointView {
 }
 
 impl EndpointView {
+    /// Whom its policy is for.
+    pub fn subject(&self) -> Subject {
+        let labels = Arc::clone(&self.identity_labels);
+        Subject { labels, named_ports: self.spec.named_ports.clone() }
+    }
+
     /// Its health.
     pub fn health(&self) -> Health {
         use HealthState::{Bootstrap, Disabled, OK, Pending, Warning};

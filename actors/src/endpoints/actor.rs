@@ -17,8 +17,9 @@ use crate::{
     host::{AskError, Behaviour, Cx, Full, Ref, Reply},
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
+    policy::PolicyMsg,
     ports::Time,
-    workloads::WorkloadsMsg,
+    workloads::{PodFacts, WorkloadsMsg},
 };
 
 /// Questions that are kept until restored endpoints are known.
@@ -192,13 +193,13 @@ impl Endpoints {
         self.family.barriers.add(revision, missing, all_known, reply);
     }
 
-    /// Whoever has that pod's labels, or is about to, hears of it.
-    fn pod_labels(&mut self, pod: &str, labels: &Labels) {
-        let is_meant = |spec: &EndpointSpec| spec.pod().as_deref() == Some(pod);
+    /// Whoever is that pod's endpoint, or is about to be, hears of it.
+    fn pod(&mut self, name: &str, facts: &PodFacts) {
+        let is_meant = |spec: &EndpointSpec| spec.pod().as_deref() == Some(name);
         for child in self.family.children.values_mut().filter(|child| is_meant(&child.view.spec)) {
-            child.relabel(labels);
+            child.describe(facts);
         }
-        self.relabel_creations(is_meant, labels);
+        self.describe_creations(is_meant, facts);
     }
 
     fn changed(&mut self, view: Arc<EndpointView>) {
@@ -215,6 +216,10 @@ impl Endpoints {
         self.vanished.remove(&id);
         self.family.barriers.gone(id);
         self.family.restoring.gone(id);
+        let gone = PolicyMsg::BearsOnly { endpoint: id, identity: None };
+        if let Err(refused) = self.peers.policy.tell(gone) {
+            tracing::warn!(endpoint = %id, %refused, "names of its ports stay known");
+        }
     }
 
     /// Keeps what must wait for restored endpoints.
@@ -292,7 +297,7 @@ impl Behaviour for Endpoints {
         match msg {
             EndpointsMsg::Create { spec, sync, reply } => self.create(cx, *spec, sync, reply),
             EndpointsMsg::Inspected(creation, answer) => self.inspected(cx, creation, answer),
-            EndpointsMsg::Labelled(creation, answer) => self.labelled(cx, creation, answer),
+            EndpointsMsg::Described(creation, answer) => self.described(cx, creation, answer),
             EndpointsMsg::Claimed(creation, answer) => self.claimed(cx, creation, answer),
             EndpointsMsg::Patch { target, patch, reply } => self.patch(&target, patch, reply),
             EndpointsMsg::Delete { target, reply } => self.delete(cx, &target, reply),
@@ -308,7 +313,7 @@ impl Behaviour for Endpoints {
                 self.restore(cx, endpoints, &withheld, reply);
             }
             EndpointsMsg::RegenerateRestored { reply } => self.regenerate_restored(reply),
-            EndpointsMsg::PodLabels { pod, labels } => self.pod_labels(&pod, &labels),
+            EndpointsMsg::Pod { name, facts } => self.pod(&name, &facts),
             EndpointsMsg::Changed(view) => self.changed(view),
             EndpointsMsg::Gone(id) => self.gone(id),
             EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),

@@ -4,8 +4,8 @@ use super::Level;
 use crate::{
     endpoint::{EndpointMsg, EndpointView, State},
     host::Ref,
-    model::Labels,
     mutants::{Mutant, mutated},
+    workloads::PodFacts,
 };
 
 /// An endpoint as its supervisor knows it.
@@ -20,7 +20,7 @@ pub(super) struct Child {
 struct Owed {
     restore: bool,
     trigger: Option<(Level, Arc<str>)>,
-    labels: Option<Labels>,
+    pod: Option<PodFacts>,
 }
 
 impl Child {
@@ -40,10 +40,10 @@ impl Child {
         }
     }
 
-    /// Tells it its labels.
-    pub(super) fn relabel(&mut self, labels: &Labels) {
-        let told = self.address.tell(EndpointMsg::Labels(labels.clone()));
-        self.owed.labels = told.is_err().then(|| labels.clone());
+    /// Tells it what the cluster says of its pod.
+    pub(super) fn describe(&mut self, pod: &PodFacts) {
+        let told = self.address.tell(EndpointMsg::Pod(pod.clone()));
+        self.owed.pod = told.is_err().then(|| pod.clone());
     }
 
     /// Tells it to come back from an earlier life.
@@ -53,12 +53,12 @@ impl Child {
 
     /// Tells it what it is owed.
     pub(super) fn pay(&mut self) {
-        let Owed { restore, trigger, labels } = std::mem::take(&mut self.owed);
+        let Owed { restore, trigger, pod } = std::mem::take(&mut self.owed);
         if restore {
             self.restore();
         }
-        if let Some(labels) = labels {
-            self.relabel(&labels);
+        if let Some(pod) = pod {
+            self.describe(&pod);
         }
         if let Some((level, reason)) = trigger {
             self.trigger(level, &reason);

@@ -9,7 +9,7 @@ use crate::{
     ipam::{IpamError, IpamMsg},
     model::{EndpointId, Labels},
     ports::{KernelDone, KernelJob, KernelOp},
-    workloads::WorkloadsMsg,
+    workloads::{PodFacts, WorkloadsMsg},
 };
 
 /// How long another supervisor may take.
@@ -25,8 +25,8 @@ pub(super) struct Creating {
     reply: Answer,
     /// Labels that the caller said.
     own_labels: Labels,
-    /// Its pod's labels are known.
-    labelled: bool,
+    /// What the cluster says of its pod is known.
+    described: bool,
     unclaimed: VecDeque<IpAddr>,
     claimed: Vec<IpAddr>,
     /// How often the supervisor crashed meanwhile.
@@ -38,12 +38,13 @@ const CRASHES_MAX: u32 = 2;
 
 impl Creating {
     /// What the caller said itself goes before what the cluster says.
-    fn label(&mut self, mut labels: Labels) {
+    fn describe(&mut self, PodFacts { mut labels, named_ports }: PodFacts) {
         for label in self.own_labels.iter() {
             labels.insert(label.clone());
         }
         self.spec.labels = labels;
-        self.labelled = true;
+        self.spec.named_ports = named_ports;
+        self.described = true;
     }
 }
 
@@ -65,7 +66,7 @@ impl Endpoints {
         let creating = Creating {
             id,
             own_labels: spec.labels.clone(),
-            labelled: spec.pod_name.is_empty(),
+            described: spec.pod_name.is_empty(),
             spec,
             sync,
             reply,
@@ -97,7 +98,7 @@ impl Endpoints {
     ) {
         let Some(creating) = self.family.creating.get(&creation) else { return };
         match inspect(&creating.spec, answer) {
-            Ok(()) => self.ask_labels(cx, creation),
+            Ok(()) => self.ask_pod(cx, creation),
             Err(error) => self.abandon(creation, Some(error)),
         }
     }
@@ -117,9 +118,9 @@ impl Endpoints {
         }
     }
 
-    fn ask_labels(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
+    fn ask_pod(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
         let Some(creating) = self.family.creating.get(&creation) else { return };
-        if creating.labelled {
+        if creating.described {
             return self.claim(cx, creation);
         }
         let (namespace, pod) = (creating.spec.namespace.clone(), creating.spec.pod_name.clone());
@@ -127,40 +128,40 @@ impl Endpoints {
         cx.ask(
             &workloads,
             PATIENCE,
-            format!("labels of pod {namespace}/{pod}"),
-            |reply| WorkloadsMsg::LabelsOf { namespace, pod, reply },
-            move |answer| EndpointsMsg::Labelled(creation, answer),
+            format!("what the cluster says of pod {namespace}/{pod}"),
+            |reply| WorkloadsMsg::Describe { namespace, pod, reply },
+            move |answer| EndpointsMsg::Described(creation, answer),
         );
     }
 
-    pub(super) fn labelled(
+    pub(super) fn described(
         &mut self,
         cx: &mut Cx<'_, Self>,
         creation: u64,
-        answer: Result<Labels, AskError>,
+        answer: Result<PodFacts, AskError>,
     ) {
-        let labels = match answer {
-            Ok(labels) => labels,
+        let facts = match answer {
+            Ok(facts) => facts,
             Err(error) => {
                 let error = format!("the labels of its pod are not known yet ({error}); try again");
                 return self.abandon(creation, Some(CreateError::NotReady(error)));
             }
         };
         if let Some(creating) = self.family.creating.get_mut(&creation) {
-            creating.label(labels);
+            creating.describe(facts);
         }
         self.claim(cx, creation);
     }
 
-    /// The labels of a pod changed while its endpoint is being made.
-    pub(super) fn relabel_creations(
+    /// What the cluster says of a pod changed while its endpoint is being made.
+    pub(super) fn describe_creations(
         &mut self,
         is_meant: impl Fn(&EndpointSpec) -> bool,
-        labels: &Labels,
+        facts: &PodFacts,
     ) {
-        let meant = |creating: &&mut Creating| creating.labelled && is_meant(&creating.spec);
+        let meant = |creating: &&mut Creating| creating.described && is_meant(&creating.spec);
         for creating in self.family.creating.values_mut().filter(meant) {
-            creating.label(labels.clone());
+            creating.describe(facts.clone());
         }
     }
 

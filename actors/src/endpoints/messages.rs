@@ -10,8 +10,9 @@ use crate::{
     endpoint::{EndpointSpec, EndpointView},
     host::{AskError, Lane, Message, Reply},
     ipam::IpamError,
-    model::{EndpointId, IdentityId, Labels},
+    model::{EndpointId, IdentityId, Labels, NamedPorts},
     ports::{Attachment, ConfigRow, KernelDone, LxcRow},
+    workloads::PodFacts,
 };
 
 /// How much of an endpoint is built again. A higher level includes the lower ones.
@@ -90,6 +91,8 @@ pub struct Patch {
     pub disabled: Option<Labels>,
     /// Options by Cilium's names.
     pub options: Option<BTreeMap<String, i64>>,
+    /// Names of its ports.
+    pub named_ports: Option<NamedPorts>,
     /// New facts of the interface: name, number, addresses of it.
     pub interface: Option<EndpointSpec>,
 }
@@ -207,17 +210,17 @@ pub enum EndpointsMsg {
         /// Where the answer goes.
         reply: Reply<BTreeMap<EndpointId, Result<(), Arc<str>>>>,
     },
-    /// From the workloads: a pod's labels changed.
-    PodLabels {
+    /// From the workloads: what the cluster says of a pod changed.
+    Pod {
         /// `namespace/pod`
-        pod: String,
-        /// Its labels now.
-        labels: Labels,
+        name: String,
+        /// What it says now.
+        facts: PodFacts,
     },
     /// From the kernel: the interface of a creation under way.
     Inspected(u64, Result<KernelDone, AskError>),
-    /// From the workloads: the labels of the pod of a creation under way.
-    Labelled(u64, Result<Labels, AskError>),
+    /// From the workloads: what the cluster says of the pod of a creation under way.
+    Described(u64, Result<PodFacts, AskError>),
     /// From IPAM: whether the addresses of a creation under way may be had.
     Claimed(u64, Result<Result<(), IpamError>, AskError>),
     /// From an endpoint: this is how it looks now.
@@ -263,9 +266,9 @@ impl Message for EndpointsMsg {
             Self::PolicyChanged { .. } => "PolicyChanged",
             Self::Restore { .. } => "Restore",
             Self::RegenerateRestored { .. } => "RegenerateRestored",
-            Self::PodLabels { .. } => "PodLabels",
+            Self::Pod { .. } => "Pod",
             Self::Inspected(..) => "Inspected",
-            Self::Labelled(..) => "Labelled",
+            Self::Described(..) => "Described",
             Self::Claimed(..) => "Claimed",
             Self::Changed(_) => "Changed",
             Self::Gone(_) => "Gone",
@@ -279,7 +282,7 @@ impl Message for EndpointsMsg {
         match self {
             Self::Create { .. } | Self::Patch { .. } | Self::Delete { .. } => Lane::Request,
             Self::Get { .. } | Self::List { .. } | Self::Regenerate { .. } => Lane::Request,
-            Self::PolicyChanged { .. } | Self::PodLabels { .. } => Lane::Regeneration,
+            Self::PolicyChanged { .. } | Self::Pod { .. } => Lane::Regeneration,
             _ => Lane::Control,
         }
     }

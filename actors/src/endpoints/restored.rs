@@ -97,7 +97,7 @@ impl Endpoints {
             self.sweep_later(cx);
             // Not before there is somebody to hear what changed while no agent lived.
             if let Err(refused) = self.workloads.tell(WorkloadsMsg::Subscribe(cx.me().clone())) {
-                tracing::error!(%refused, "changes of pods' labels are not heard of");
+                tracing::error!(%refused, "changes of pods are not heard of");
             }
         }
         reply.send(());

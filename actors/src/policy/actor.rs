@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    EndpointPolicy, IdentityView, Origin, PeerFacts, PolicyMsg, PolicyView, Repository, Resolved,
-    Resolver, Subject, messages::PrefixChange,
+    Bearer, EndpointPolicy, IdentityView, Origin, PeerFacts, PolicyMsg, PolicyView, Repository,
+    Resolved, Resolver, Subject, bearers::Bearers, messages::PrefixChange,
 };
 use crate::{
     endpoints::EndpointsMsg,
@@ -92,6 +92,7 @@ struct Learning {
 pub(super) struct Knowledge {
     pub(super) repository: Repository,
     pub(super) view: IdentityView,
+    pub(super) bearers: Bearers,
     pub(super) revision: u64,
     /// By subject, computed when it was first asked for and again after every change.
     pub(super) computed: BTreeMap<Subject, Computed>,
@@ -131,6 +132,7 @@ impl Policies {
         let first = Knowledge {
             repository,
             view,
+            bearers: Bearers::default(),
             revision: 1,
             computed: BTreeMap::new(),
             changes: VecDeque::new(),
@@ -190,14 +192,20 @@ impl Policies {
         touched
     }
 
-    fn learn(&mut self, cx: &mut Cx<'_, Self>, identities: Vec<Identity>, reply: Reply<u64>) {
-        let mut new = Vec::new();
+    fn learn(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        identities: Vec<Identity>,
+        bearers: Vec<Bearer>,
+        reply: Reply<u64>,
+    ) {
         let ids: BTreeSet<IdentityId> = identities.iter().map(|identity| identity.id).collect();
+        let mut new = self.bear(bearers);
         for identity in identities {
             let facts = PeerFacts {
                 labels: identity.labels,
                 prefix: identity.prefix,
-                ..PeerFacts::default()
+                named_ports: self.known.bearers.named_ports(identity.id),
             };
             if self.known.view.insert(identity.id, facts.clone()) {
                 new.push(facts);
@@ -240,6 +248,7 @@ impl Policies {
     }
 
     fn forget(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
+        self.known.bearers.forget(id);
         let Some(facts) = self.known.view.remove(id) else { return };
         self.known.computed.retain(|subject, _| subject.labels != facts.labels);
         let touched =
@@ -271,8 +280,8 @@ impl Policies {
         }
     }
 
-    fn show(&self, endpoints: &[Arc<Labels>], reply: Reply<PolicyView>) {
-        let policies = self.known.repository.status(endpoints.iter().map(Arc::as_ref));
+    fn show(&self, endpoints: &[Subject], reply: Reply<PolicyView>) {
+        let policies = self.known.repository.status(endpoints, &self.known.view);
         reply.send(PolicyView { revision: self.known.revision, policies });
     }
 
@@ -312,7 +321,12 @@ impl Behaviour for Policies {
     fn handle(&mut self, msg: PolicyMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             PolicyMsg::Manifests(manifests) => self.manifests(cx, manifests),
-            PolicyMsg::Learn { identities, reply } => self.learn(cx, identities, reply),
+            PolicyMsg::Learn { identities, bearers, reply } => {
+                self.learn(cx, identities, bearers, reply);
+            }
+            PolicyMsg::BearsOnly { endpoint, identity } => {
+                self.bears_only(cx, endpoint, identity);
+            }
             PolicyMsg::Forget(id) => self.forget(cx, id),
             PolicyMsg::Resolve { subject, reply } => self.resolve(subject, reply),
             PolicyMsg::Show { endpoints, reply } => self.show(&endpoints, reply),

@@ -10,10 +10,7 @@ use super::{
     rule::{CidrMatch, Peer},
     selector::{SelectorKey, Test},
 };
-use crate::model::{Families, IdentityId, Labels};
-
-/// Names that a pod gives to its ports: name, lower case, to protocol and number.
-pub type NamedPorts = BTreeMap<String, BTreeSet<(u8, u16)>>;
+use crate::model::{Families, IdentityId, Labels, NamedPorts};
 
 /// What is known of an identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

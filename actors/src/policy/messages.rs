@@ -7,12 +7,13 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DerivedFilter, Origin, PolicySelector, PolicyStatus, Repository, Subject, WrittenPolicies,
+    Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, Repository, Subject,
+    WrittenPolicies,
 };
 use crate::{
     host::{AskError, Lane, Message, Reply},
     identity::{Identity, IdentityError},
-    model::{IdentityId, Labels, PolicyRows},
+    model::{EndpointId, IdentityId, PolicyRows},
     ports::KernelError,
     workloads::Manifest,
 };
@@ -49,8 +50,18 @@ pub enum PolicyMsg {
     Learn {
         /// The identities.
         identities: Vec<Identity>,
+        /// Endpoints that have one of these, with the names of their ports.
+        bearers: Vec<Bearer>,
         /// Where the answer goes.
         reply: Reply<u64>,
+    },
+    /// An endpoint has only that identity, or none because it is gone: names of its ports count
+    /// for no other any more.
+    BearsOnly {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// Its identity.
+        identity: Option<IdentityId>,
     },
     /// No address has that identity any more.
     Forget(IdentityId),
@@ -63,8 +74,8 @@ pub enum PolicyMsg {
     },
     /// Show the repository.
     Show {
-        /// Labels of every endpoint, to count what is selected.
-        endpoints: Vec<Arc<Labels>>,
+        /// Every endpoint, to count what is selected.
+        endpoints: Vec<Subject>,
         /// Where the answer goes.
         reply: Reply<PolicyView>,
     },
@@ -118,6 +129,7 @@ impl Message for PolicyMsg {
         match self {
             Self::Manifests(_) => "Manifests",
             Self::Learn { .. } => "Learn",
+            Self::BearsOnly { .. } => "BearsOnly",
             Self::Forget(_) => "Forget",
             Self::Resolve { .. } => "Resolve",
             Self::Show { .. } => "Show",

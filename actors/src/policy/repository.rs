@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Peer, Peers, Policy, PolicyError, PolicyName, PolicySettings, Refused, Selector, Unsupported,
-    parse, rule::Rule,
+    IdentityView, Peer, Peers, Policy, PolicyError, PolicyName, PolicySettings, Refused, Selector,
+    Subject, UnresolvedPort, Unsupported, parse, rule::Rule,
 };
 use crate::model::{Families, Labels};
 
@@ -64,6 +64,8 @@ pub struct PolicyStatus {
     pub selects: usize,
     /// What of it is not supported yet.
     pub unsupported: Vec<Unsupported>,
+    /// Names of ports in it that nobody concerned has.
+    pub unresolved_ports: Vec<UnresolvedPort>,
     /// Why its newest version was refused; if it selects anything, an older one is in force.
     pub error: Option<PolicyError>,
 }
@@ -136,23 +138,21 @@ impl Repository {
         })
     }
 
-    /// How each policy stands, given the labels of every endpoint.
-    pub fn status<'a>(
-        &self,
-        endpoints: impl IntoIterator<Item = &'a Labels> + Clone,
-    ) -> Vec<PolicyStatus> {
+    /// How each policy stands, given every endpoint and every identity that a peer may have.
+    pub fn status(&self, endpoints: &[Subject], view: &IdentityView) -> Vec<PolicyStatus> {
         let mut all = Vec::new();
         for (source, held) in &self.sources {
             let mut errors = held.rejected.clone();
             for policy in held.policies.values() {
                 let object = Some(policy.name.to_string());
                 let error = errors.iter().position(|error| error.object == object);
-                let selects = endpoints.clone().into_iter().filter(|it| policy.selects(it)).count();
+                let selects = endpoints.iter().filter(|it| policy.selects(&it.labels)).count();
                 all.push(PolicyStatus {
                     source: source.clone(),
                     policy: Some(policy.name.clone()),
                     selects,
                     unsupported: policy.unsupported.clone(),
+                    unresolved_ports: self.unresolved_ports(policy, endpoints, view),
                     error: error.map(|index| errors.remove(index)),
                 });
             }
@@ -161,6 +161,7 @@ impl Repository {
                 policy: None,
                 selects: 0,
                 unsupported: Vec::new(),
+                unresolved_ports: Vec::new(),
                 error: Some(error),
             }));
         }

@@ -5,8 +5,8 @@ use std::{
 };
 
 use super::{
-    Enforcement, IdentityView, NamedPorts, Origin, Peers, PolicySettings, Ports, Resolved, Subject,
-    UnresolvedPort,
+    Enforcement, IdentityView, Origin, Peers, PolicySettings, Ports, Resolved, Subject,
+    named::numbers,
     ports::{Cell, PortRange},
     rows::{Word, build},
     rule::{Clause, PortMatch, Rule},
@@ -21,19 +21,13 @@ pub(super) fn resolve<'a>(
     selections: &mut Selections<'a>,
 ) -> Resolved {
     let rules = if settings.enforcement == Enforcement::Never { &[] } else { rules };
-    let mut resolution = Resolution {
-        settings,
-        subject,
-        selections,
-        words: Vec::new(),
-        origins: Vec::new(),
-        unresolved: BTreeSet::new(),
-    };
+    let mut resolution =
+        Resolution { settings, subject, selections, words: Vec::new(), origins: Vec::new() };
     let ingress_enforced = resolution.direction(Direction::Ingress, rules);
     let egress_enforced = resolution.direction(Direction::Egress, rules);
     let (rows, origins) = build(resolution.words, &resolution.origins);
-    let (rows, unresolved) = (Arc::new(rows), resolution.unresolved);
-    Resolved { rows, ingress_enforced, egress_enforced, origins, unresolved, revision: 0 }
+    let rows = Arc::new(rows);
+    Resolved { rows, ingress_enforced, egress_enforced, origins, revision: 0 }
 }
 
 /// The identities that clauses select, each looked up once.
@@ -66,7 +60,6 @@ struct Resolution<'s, 'a> {
     selections: &'s mut Selections<'a>,
     words: Vec<Word>,
     origins: Vec<Arc<Origin>>,
-    unresolved: BTreeSet<UnresolvedPort>,
 }
 
 impl<'a> Resolution<'_, 'a> {
@@ -116,14 +109,12 @@ impl<'a> Resolution<'_, 'a> {
         }
     }
 
-    /// A name is looked up at the side that receives.
+    /// A name is looked up at the side that receives; one that it does not have selects nothing.
     fn named(&mut self, clause: &Clause, peers: &[IdentityId], name: &str, protocol: u8) {
-        let mut found = false;
         let one = |port| PortRange::one(protocol, port).cells();
         match clause.direction {
             Direction::Ingress => {
                 for port in numbers(&self.subject.named_ports, name, protocol) {
-                    found = true;
                     self.add(clause, peers, one(port));
                 }
             }
@@ -133,20 +124,10 @@ impl<'a> Resolution<'_, 'a> {
                 let wanted = |id: &IdentityId| every || peers.binary_search(id).is_ok();
                 for (id, facts) in view.iter().filter(|(id, _)| wanted(id)) {
                     for port in numbers(&facts.named_ports, name, protocol) {
-                        found = true;
                         self.add(clause, &[id], one(port));
                     }
                 }
             }
         }
-        if !found {
-            let (name, origin) = (name.to_owned(), clause.origin.clone());
-            self.unresolved.insert(UnresolvedPort { name, origin });
-        }
     }
-}
-
-fn numbers(ports: &NamedPorts, name: &str, protocol: u8) -> impl Iterator<Item = u16> {
-    let all = ports.get(name).into_iter().flatten();
-    all.filter(move |(of, _)| *of == protocol).map(|(_, port)| *port)
 }

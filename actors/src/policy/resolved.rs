@@ -1,10 +1,7 @@
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::{NamedPorts, Origin};
-use crate::model::{Labels, PolicyRows};
+use super::Origin;
+use crate::model::{Labels, NamedPorts, PolicyRows};
 
 /// The endpoint that a policy is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,17 +23,6 @@ pub struct Resolved {
     pub egress_enforced: bool,
     /// The clauses that each cookie names.
     pub origins: BTreeMap<u32, Vec<Origin>>,
-    /// Port names that nobody concerned has; these clauses are about nothing there.
-    pub unresolved: BTreeSet<UnresolvedPort>,
     /// Revision of the repository.
     pub revision: u64,
-}
-
-/// A port's name that nobody concerned has.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UnresolvedPort {
-    /// The name.
-    pub name: String,
-    /// The clause.
-    pub origin: Arc<Origin>,
 }

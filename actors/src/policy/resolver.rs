@@ -1,11 +1,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    IdentityView, NamedPorts, PeerFacts, Peers, Repository, Resolved, Subject,
+    IdentityView, PeerFacts, Peers, Repository, Resolved, Subject,
     resolve::{Selections, resolve},
     rule::{Peer, PortMatch, Ports, Rule},
 };
-use crate::model::Labels;
+use crate::model::{Labels, NamedPorts};
 
 /// What a policy depends on: addresses of the rules, names of ports, whether labels are known.
 type Cause = (Vec<usize>, NamedPorts, bool);

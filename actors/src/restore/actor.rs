@@ -17,7 +17,6 @@ use crate::{
     conntrack::ConntrackMsg,
     endpoints::EndpointsMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply},
-    identity::Identity,
     ipam::{IpamError, IpamMsg},
     ipcache::IpcacheMsg,
     model::{Addresses, EndpointId},
@@ -25,6 +24,7 @@ use crate::{
     policy::PolicyMsg,
     ports::{Disk, FsOp, Kernel, KernelOp, KernelSnapshot, Time},
     state::Found,
+    workloads::WorkloadsMsg,
 };
 
 /// How long another supervisor or a port may take.
@@ -45,6 +45,8 @@ pub struct RestorePeers {
     pub ipcache: Ref<IpcacheMsg>,
     /// Who has the policy.
     pub policy: Ref<PolicyMsg>,
+    /// Who knows the pods.
+    pub workloads: Ref<WorkloadsMsg>,
     /// The node's own addresses.
     pub node: Ref<NodeMsg>,
     /// Who collects connections.
@@ -61,6 +63,8 @@ pub(super) enum Phase {
     Tidying,
     /// Addresses are reserved.
     Reserving,
+    /// What no record says of pods is asked for.
+    Describing,
     /// The policy hears of identities.
     Learning,
     /// Actors are spawned.
@@ -258,29 +262,7 @@ impl Restore {
         if let Err(refused) = self.peers.ipam.tell(IpamMsg::RestoreFinished) {
             tracing::error!(%refused, "IPAM did not hear that restored addresses are reserved");
         }
-        self.learn(cx);
-    }
-
-    /// The policy must know every identity that an address may already have.
-    fn learn(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Learning;
-        let mut identities = BTreeMap::new();
-        for endpoint in self.kept.plan.endpoints() {
-            identities.entry(endpoint.identity).or_insert_with(|| Identity {
-                id: endpoint.identity,
-                labels: Arc::new(endpoint.identity_labels.clone()),
-                prefix: None,
-                references: 0,
-            });
-        }
-        let policy = self.peers.policy.clone();
-        cx.ask(
-            &policy,
-            PATIENCE,
-            "the policy to know restored identities",
-            |reply| PolicyMsg::Learn { identities: identities.into_values().collect(), reply },
-            RestoreMsg::Learned,
-        );
+        self.describe(cx);
     }
 
     fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
@@ -346,6 +328,7 @@ impl Behaviour for Restore {
         match self.kept.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Tidying | Phase::Reserving => self.reserve(cx),
+            Phase::Describing => self.describe(cx),
             Phase::Learning => self.learn(cx),
             Phase::Spawning => self.spawn(cx),
             Phase::Settling => self.regenerate(cx),
@@ -361,6 +344,7 @@ impl Behaviour for Restore {
             RestoreMsg::Reserved { id, address, owner, answer } => {
                 self.reserved(cx, id, address, owner, answer);
             }
+            RestoreMsg::Described(answer) => self.described(cx, answer),
             RestoreMsg::Learned(answer) => {
                 if let Err(error) = answer {
                     self.kept.report.problems.push(format!("policy: {error}"));

@@ -5,7 +5,7 @@ use crate::{
     endpoints::RestoredEndpoint,
     host::{AskError, Lane, Message, Reply},
     ipam::IpamError,
-    model::{Addresses, EndpointId},
+    model::{Addresses, EndpointId, NamedPorts},
     ports::{DiskError, KernelDone, KernelSnapshot},
     state::{Found, IdentityTable},
 };
@@ -70,6 +70,8 @@ pub enum RestoreMsg {
         /// IPAM's answer.
         answer: Result<Result<(), IpamError>, AskError>,
     },
+    /// What manifests say of ports that no record names.
+    Described(Result<BTreeMap<EndpointId, NamedPorts>, AskError>),
     /// The policy knows the identities of the life before.
     Learned(Result<u64, AskError>),
     /// The endpoints' actors live.
@@ -90,6 +92,7 @@ impl Message for RestoreMsg {
             Self::Begin { .. } => "Begin",
             Self::Report(_) => "Report",
             Self::Reserved { .. } => "Reserved",
+            Self::Described(_) => "Described",
             Self::Learned(_) => "Learned",
             Self::Spawned(_) => "Spawned",
             Self::Synced(..) => "Synced",

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
 use super::{StateError, header, seal};
-use crate::model::{EndpointId, IdentityId, Labels, Mac};
+use crate::model::{EndpointId, IdentityId, Labels, Mac, NamedPorts};
 
 /// What is kept on disk of an endpoint; the fields and their names in the file are Cilium 1.19's.
 ///
@@ -98,6 +98,9 @@ pub struct EndpointRecord {
     pub properties: Map<String, Value>,
     /// Cookie of its network namespace, 0 if not known.
     pub netns_cookie: u64,
+    /// Names of its pod's ports, each with protocol and number; a field of ours.
+    #[serde(skip_serializing_if = "NamedPorts::is_empty")]
+    pub named_ports: NamedPorts,
     /// Which of our writings it is, from 1; 0 is another agent's record, which has no checksum.
     #[serde(skip)]
     pub generation: u32,

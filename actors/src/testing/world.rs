@@ -13,7 +13,7 @@ use crate::{
     ipam::{IpamMsg, Pools},
     model::{Addresses, EndpointId, Families, Labels, Mac},
     node::NodeSettings,
-    policy::{PolicyMsg, PolicySettings, Subject},
+    policy::{PolicyMsg, PolicySettings},
     ports::{Link, Time},
     restore::{RestoreInput, RestoreMsg, RestoreReport},
     state::{IdentityTable, scan},
@@ -291,8 +291,7 @@ impl World {
         let colony = self.colony();
         let endpoints = self.list();
         let wanted = |view: &Arc<EndpointView>| {
-            let labels = Arc::clone(&view.identity_labels);
-            let subject = Subject { labels, named_ports: BTreeMap::new() };
+            let subject = view.subject();
             let policy = self.ask(&colony.policy, |reply| PolicyMsg::Resolve { subject, reply });
             EndpointFacts::new(view, Arc::clone(&policy.rows))
         };
@@ -372,6 +371,14 @@ pub fn pod(number: u8, app: &str) -> Value {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": format!("pod-{number}"), "namespace": "ns", "labels": { "app": app } },
     })
+}
+
+/// The same of a pod that calls that port of its own `http`.
+pub fn with_http(number: u8, app: &str, port: u16) -> Value {
+    let mut pod = pod(number, app);
+    let ports = json!([{ "name": "http", "containerPort": port }]);
+    pod["spec"] = json!({ "containers": [{ "name": "main", "ports": ports }] });
+    pod
 }
 
 /// A policy: `app` gets packets from these peers, and from nobody else.

@@ -2,11 +2,11 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use serde::Serialize;
 
-use super::{WorkloadsMsg, book::Book, object::PodName};
+use super::{PodFacts, WorkloadsMsg, book::Book, object::PodName};
 use crate::{
     endpoints::EndpointsMsg,
     host::{Behaviour, Cx, Ref, Reply},
-    model::Labels,
+    model::{EndpointId, NamedPorts},
 };
 
 /// How many questions wait for the first manifests; the next ones are let go.
@@ -18,15 +18,21 @@ const RETRY: Duration = Duration::from_millis(100);
 pub struct Workloads {
     /// Outlives a crash: a manifest is read when it changes, not again.
     kept: Rc<RefCell<Kept>>,
-    waiting: Vec<(PodName, Reply<Labels>)>,
+    waiting: Vec<Question>,
     retrying: bool,
+}
+
+/// What waits for the first manifests.
+enum Question {
+    Facts(PodName, Reply<PodFacts>),
+    Ports(BTreeMap<EndpointId, PodName>, Reply<BTreeMap<EndpointId, NamedPorts>>),
 }
 
 struct Kept {
     book: Book,
     listener: Option<Ref<EndpointsMsg>>,
     /// Changes that the listener has not taken yet.
-    untold: BTreeMap<PodName, Labels>,
+    untold: BTreeMap<PodName, PodFacts>,
 }
 
 /// What the keeper shows of itself.
@@ -53,20 +59,34 @@ impl Workloads {
         move || Self { kept: Rc::clone(&kept), waiting: Vec::new(), retrying: false }
     }
 
-    fn answer(&self, pod: PodName, reply: Reply<Labels>) {
-        let labels = self.kept.borrow_mut().book.labels_of(pod);
-        reply.send(labels);
+    fn ask(&mut self, question: Question) {
+        if self.kept.borrow().book.complete {
+            self.answer(question);
+        } else if self.waiting.len() < WAITING_MAX {
+            self.waiting.push(question);
+        }
+    }
+
+    fn answer(&self, question: Question) {
+        let book = &mut self.kept.borrow_mut().book;
+        match question {
+            Question::Facts(pod, reply) => reply.send(book.facts_of(pod)),
+            Question::Ports(pods, reply) => {
+                let ports = |(id, pod)| Some((id, book.ports_of(&pod)?));
+                reply.send(pods.into_iter().filter_map(ports).collect());
+            }
+        }
     }
 
     /// Tells what changed; what is not taken is told a little later.
     fn tell(&mut self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
         let Some(listener) = kept.listener.clone() else { return };
-        while let Some((pod, labels)) = kept.untold.pop_first() {
+        while let Some((pod, facts)) = kept.untold.pop_first() {
             let name = format!("{}/{}", pod.0, pod.1);
-            let told = listener.tell(EndpointsMsg::PodLabels { pod: name, labels: labels.clone() });
+            let told = listener.tell(EndpointsMsg::Pod { name, facts: facts.clone() });
             if let Err(full) = told {
-                kept.untold.insert(pod, labels);
+                kept.untold.insert(pod, facts);
                 if !full.gone && !std::mem::replace(&mut self.retrying, true) {
                     cx.after(RETRY, WorkloadsMsg::Retell);
                 }
@@ -91,18 +111,14 @@ impl Behaviour for Workloads {
                 let changed = kept.book.apply(manifests);
                 kept.untold.extend(changed);
                 drop(kept);
-                for (pod, reply) in std::mem::take(&mut self.waiting) {
-                    self.answer(pod, reply);
+                for question in std::mem::take(&mut self.waiting) {
+                    self.answer(question);
                 }
             }
-            WorkloadsMsg::LabelsOf { namespace, pod, reply } => {
-                let pod = (namespace, pod);
-                if self.kept.borrow().book.complete {
-                    self.answer(pod, reply);
-                } else if self.waiting.len() < WAITING_MAX {
-                    self.waiting.push((pod, reply));
-                }
+            WorkloadsMsg::Describe { namespace, pod, reply } => {
+                self.ask(Question::Facts((namespace, pod), reply));
             }
+            WorkloadsMsg::PortsOf { pods, reply } => self.ask(Question::Ports(pods, reply)),
             WorkloadsMsg::Subscribe(listener) => self.kept.borrow_mut().listener = Some(listener),
             WorkloadsMsg::Retell => self.retrying = false,
         }

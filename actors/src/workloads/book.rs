@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    Manifest,
+    Manifest, PodFacts,
     object::{Objects, Pod, PodName},
 };
-use crate::model::{Label, Labels};
+use crate::model::{Label, Labels, NamedPorts};
 
 const NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const NAMESPACE_LABELS: &str = "io.cilium.k8s.namespace.labels.";
@@ -21,8 +21,8 @@ const ASKED_MAX: usize = 8_192;
 pub(super) struct Book {
     cluster: String,
     sources: BTreeMap<String, Objects>,
-    /// Each pod's labels as they were last computed.
-    labels: BTreeMap<PodName, Labels>,
+    /// What each pod was last found to be.
+    facts: BTreeMap<PodName, PodFacts>,
     /// Pods that were asked for and that no manifest described, oldest first.
     asked: VecDeque<PodName>,
     /// Whether the first manifests were taken in.
@@ -34,14 +34,14 @@ impl Book {
         Self {
             cluster,
             sources: BTreeMap::new(),
-            labels: BTreeMap::new(),
+            facts: BTreeMap::new(),
             asked: VecDeque::new(),
             complete: false,
         }
     }
 
-    /// Takes in what changed; the pods whose labels did.
-    pub(super) fn apply(&mut self, manifests: Vec<Manifest>) -> Vec<(PodName, Labels)> {
+    /// Takes in what changed; the pods that are different by it.
+    pub(super) fn apply(&mut self, manifests: Vec<Manifest>) -> Vec<(PodName, PodFacts)> {
         for Manifest { source, objects } in manifests {
             match objects {
                 Ok(values) if values.is_empty() => {
@@ -56,32 +56,37 @@ impl Book {
         self.complete = true;
         let known = self.sources.values().flat_map(|objects| objects.pods.keys());
         let pods: BTreeSet<_> = known.chain(&self.asked).cloned().collect();
-        self.labels.retain(|pod, _| pods.contains(pod));
+        self.facts.retain(|pod, _| pods.contains(pod));
         let mut changed = Vec::new();
         for pod in pods {
-            let labels = self.compute(&pod);
-            if self.labels.get(&pod) != Some(&labels) {
-                self.labels.insert(pod.clone(), labels.clone());
-                changed.push((pod, labels));
+            let facts = self.compute(&pod);
+            if self.facts.get(&pod) != Some(&facts) {
+                self.facts.insert(pod.clone(), facts.clone());
+                changed.push((pod, facts));
             }
         }
         changed
     }
 
-    /// A pod's labels. One that nobody described is remembered: its namespace may change.
-    pub(super) fn labels_of(&mut self, pod: PodName) -> Labels {
-        let labels = self.compute(&pod);
-        if self.pod(&pod).is_none() && !self.labels.contains_key(&pod) {
+    /// What is known of a pod. One that nobody described is remembered: its namespace may change.
+    pub(super) fn facts_of(&mut self, pod: PodName) -> PodFacts {
+        let facts = self.compute(&pod);
+        if self.pod(&pod).is_none() && !self.facts.contains_key(&pod) {
             if self.asked.len() >= ASKED_MAX
                 && let Some(oldest) = self.asked.pop_front()
                 && self.pod(&oldest).is_none()
             {
-                self.labels.remove(&oldest);
+                self.facts.remove(&oldest);
             }
             self.asked.push_back(pod.clone());
         }
-        self.labels.insert(pod, labels.clone());
-        labels
+        self.facts.insert(pod, facts.clone());
+        facts
+    }
+
+    /// Names of a pod's ports; `None` if nobody described it.
+    pub(super) fn ports_of(&self, pod: &PodName) -> Option<NamedPorts> {
+        self.pod(pod).map(|pod| pod.named_ports.clone())
     }
 
     /// Sources, pods and namespaces that are known.
@@ -106,7 +111,12 @@ impl Book {
         self.sources.values().find_map(|objects| objects.pods.get(pod))
     }
 
-    fn compute(&self, pod: &PodName) -> Labels {
+    fn compute(&self, pod: &PodName) -> PodFacts {
+        let named_ports = self.ports_of(pod).unwrap_or_default();
+        PodFacts { labels: self.labels(pod), named_ports }
+    }
+
+    fn labels(&self, pod: &PodName) -> Labels {
         let described = self.pod(pod);
         let own = described.into_iter().flat_map(|pod| &pod.labels);
         let mut labels: Labels = own

@@ -1,9 +1,11 @@
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::{
     endpoints::EndpointsMsg,
     host::{Message, Ref, Reply},
-    model::Labels,
+    model::{EndpointId, Labels, NamedPorts},
 };
 
 /// The objects of one source, a file for instance; none means that it is gone.
@@ -15,21 +17,37 @@ pub struct Manifest {
     pub objects: Result<Vec<Value>, String>,
 }
 
+/// What the cluster says of a pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodFacts {
+    /// All its labels: its own, its namespace's, its cluster's and its service account's.
+    pub labels: Labels,
+    /// Names of its containers' ports.
+    pub named_ports: NamedPorts,
+}
+
 /// What the keeper of pods and namespaces can be told.
 pub enum WorkloadsMsg {
     /// These sources changed; only pods and namespaces are looked at. The first of these messages
     /// holds all that is known at start: questions wait for it.
     Manifests(Vec<Manifest>),
-    /// All labels of a pod: its own, its namespace's, its cluster's and its service account's.
-    LabelsOf {
+    /// What is known of a pod.
+    Describe {
         /// Kubernetes namespace.
         namespace: String,
         /// Kubernetes pod name.
         pod: String,
         /// Where the answer goes.
-        reply: Reply<Labels>,
+        reply: Reply<PodFacts>,
     },
-    /// Tell there when a pod's labels change.
+    /// Names of the ports of these endpoints' pods, as far as a manifest describes them.
+    PortsOf {
+        /// Kubernetes namespace and name of each one's pod.
+        pods: BTreeMap<EndpointId, (String, String)>,
+        /// Where the answer goes.
+        reply: Reply<BTreeMap<EndpointId, NamedPorts>>,
+    },
+    /// Tell there when what is known of a pod changes.
     Subscribe(Ref<EndpointsMsg>),
     /// Time to tell again what a full mailbox did not take.
     Retell,
@@ -39,7 +57,8 @@ impl Message for WorkloadsMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Manifests(_) => "Manifests",
-            Self::LabelsOf { .. } => "LabelsOf",
+            Self::Describe { .. } => "Describe",
+            Self::PortsOf { .. } => "PortsOf",
             Self::Subscribe(_) => "Subscribe",
             Self::Retell => "Retell",
         }

@@ -2,6 +2,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::ports::ports;
+use crate::model::NamedPorts;
+
 /// Longest key and value of a label that Kubernetes allows, in bytes.
 const KEY_BYTES_MAX: usize = 317;
 const VALUE_BYTES_MAX: usize = 63;
@@ -35,6 +38,7 @@ pub(super) type PodName = (String, String);
 pub(super) struct Pod {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) account: String,
+    pub(super) named_ports: NamedPorts,
 }
 
 /// The objects of one source.
@@ -111,7 +115,7 @@ fn namespace(value: &Value) -> Result<String, ObjectError> {
 fn pod(object: &str, value: &Value) -> Result<Pod, ObjectError> {
     let account = text(value, "/spec/serviceAccountName", || object.to_owned())?;
     let account = account.unwrap_or("default").to_owned();
-    Ok(Pod { labels: labels(object, value)?, account })
+    Ok(Pod { labels: labels(object, value)?, account, named_ports: ports(object, value)? })
 }
 
 /// A text that may be absent; an empty one is.

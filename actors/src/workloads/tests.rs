@@ -6,13 +6,13 @@ use super::*;
 use crate::{
     endpoints::EndpointsMsg,
     host::{Answer, Behaviour, Cx, Ref, Universe},
-    model::Labels,
+    model::{EndpointId, NamedPorts},
     testing::crash,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Heard = Rc<RefCell<Vec<(String, Vec<String>)>>>;
+type Heard = Rc<RefCell<Vec<(String, PodFacts)>>>;
 
 /// Stands for the supervisor of endpoints: notes what it is told.
 struct Listener(Heard);
@@ -22,8 +22,8 @@ impl Behaviour for Listener {
     type Observed = ();
 
     fn handle(&mut self, msg: EndpointsMsg, _: &mut Cx<'_, Self>) {
-        if let EndpointsMsg::PodLabels { pod, labels } = msg {
-            self.0.borrow_mut().push((pod, labels.to_texts()));
+        if let EndpointsMsg::Pod { name, facts } = msg {
+            self.0.borrow_mut().push((name, facts));
         }
     }
 
@@ -57,17 +57,21 @@ impl Bench {
         self.universe.settle();
     }
 
-    fn ask(&self, namespace: &str, pod: &str) -> Answer<Labels> {
+    fn ask(&self, namespace: &str, pod: &str) -> Answer<PodFacts> {
         let (namespace, pod) = (namespace.to_owned(), pod.to_owned());
         let answer = self.universe.host.ask(&self.workloads, PATIENCE, "labels", |reply| {
-            WorkloadsMsg::LabelsOf { namespace, pod, reply }
+            WorkloadsMsg::Describe { namespace, pod, reply }
         });
         self.universe.settle();
         answer
     }
 
     fn labels(&self, namespace: &str, pod: &str) -> Vec<String> {
-        self.ask(namespace, pod).now().unwrap().unwrap().to_texts()
+        self.facts(namespace, pod).labels.to_texts()
+    }
+
+    fn facts(&self, namespace: &str, pod: &str) -> PodFacts {
+        self.ask(namespace, pod).now().unwrap().unwrap()
     }
 
     /// The pods that were told about since the last look.
@@ -139,7 +143,7 @@ fn questions_wait_for_the_first_manifests() {
     let mut early = bench.ask("shop", "web");
     assert_eq!(early.now(), None);
     bench.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
-    assert_eq!(early.now().unwrap().unwrap().to_texts()[0], "k8s:app=web");
+    assert_eq!(early.now().unwrap().unwrap().labels.to_texts()[0], "k8s:app=web");
 }
 
 #[test]
@@ -206,6 +210,81 @@ fn errors_name_the_object_and_the_field() {
     );
 }
 
+fn with_ports(ports: Value) -> Value {
+    let mut pod = pod("shop", "web", json!({}));
+    pod["spec"]["containers"] = json!([{ "name": "main", "ports": ports }]);
+    pod
+}
+
+#[test]
+fn ports_are_called_by_the_names_that_their_containers_give_them() {
+    let bench = Bench::new();
+    let mut web = with_ports(json!([
+        { "name": "Http", "containerPort": 8080 },
+        { "name": "dns", "containerPort": 53, "protocol": "UDP" },
+        { "name": "dns", "containerPort": 53, "protocol": "TCP" },
+        { "containerPort": 9 },
+    ]));
+    web["spec"]["initContainers"] = json!([
+        { "ports": [{ "name": "early", "containerPort": 1 }] },
+        { "restartPolicy": "Always", "ports": [{ "name": "mesh", "containerPort": 15001 }] },
+    ]);
+    bench.apply("a.yaml", &[web]);
+    let wanted =
+        [("dns", vec![(6, 53), (17, 53)]), ("http", vec![(6, 8080)]), ("mesh", vec![(6, 15001)])];
+    let wanted: NamedPorts = wanted
+        .into_iter()
+        .map(|(name, ports)| (name.to_owned(), ports.into_iter().collect()))
+        .collect();
+    assert_eq!(bench.facts("shop", "web").named_ports, wanted);
+    let heard = bench.heard.take();
+    assert_eq!(heard[0].1.named_ports, wanted);
+    // A change of ports alone is told of too.
+    bench.apply("a.yaml", &[with_ports(json!([{ "name": "http", "containerPort": 80 }]))]);
+    assert_eq!(bench.heard(), ["shop/web"]);
+    let (web, other) = (("shop".into(), "web".into()), ("shop".into(), "other".into()));
+    let pods = [(EndpointId(1), web), (EndpointId(2), other)].into();
+    let mut ports = bench
+        .universe
+        .host
+        .ask(&bench.workloads, PATIENCE, "ports", |reply| WorkloadsMsg::PortsOf { pods, reply });
+    bench.universe.settle();
+    let ports = ports.now().unwrap().unwrap();
+    let http = NamedPorts::from([("http".to_owned(), [(6, 80)].into())]);
+    assert_eq!(ports, [(EndpointId(1), http)].into());
+}
+
+#[test]
+fn a_port_that_cannot_be_is_refused_and_the_pod_stays_as_it_was() {
+    let bench = Bench::new();
+    bench.apply("a.yaml", &[with_ports(json!([{ "name": "http", "containerPort": 80 }]))]);
+    let before = bench.facts("shop", "web");
+    for (wrong, field) in [
+        (
+            json!([{ "name": "http", "containerPort": 65536 }]),
+            "ports[0].containerPort is not a number",
+        ),
+        (json!([{ "name": "http", "containerPort": 0 }]), "ports[0].containerPort is not a number"),
+        (
+            json!([{ "name": "x".repeat(16), "containerPort": 1 }]),
+            "ports[0].name is not a text of at",
+        ),
+        (
+            json!([{ "name": "http", "containerPort": 1, "protocol": "ICMP" }]),
+            "ports[0].protocol is",
+        ),
+        (json!({}), "spec.containers[0].ports is not a list"),
+        (Value::from(vec![json!({}); 5000]), "is not a list of at most 4096 ports in all"),
+    ] {
+        let mut errors = Vec::new();
+        let pod = with_ports(wrong);
+        object::Objects::default().take(&pod, &Default::default(), &mut errors);
+        assert!(errors[0].to_string().contains(field), "{errors:?}");
+        bench.apply("a.yaml", &[pod]);
+        assert_eq!(bench.facts("shop", "web"), before);
+    }
+}
+
 #[test]
 fn the_first_source_by_name_describes_a_pod_that_two_describe() {
     let bench = Bench::new();
@@ -228,7 +307,7 @@ fn a_crash_forgets_no_manifest() {
     let bench = Bench::new();
     bench.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
     let (namespace, pod) = ("shop".to_owned(), "web".to_owned());
-    bench.workloads.tell(WorkloadsMsg::LabelsOf { namespace, pod, reply: crash() }).unwrap();
+    bench.workloads.tell(WorkloadsMsg::Describe { namespace, pod, reply: crash() }).unwrap();
     bench.universe.settle();
     assert_eq!(bench.labels("shop", "web")[0], "k8s:app=web");
 }

@@ -52,7 +52,7 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     node::write_addresses(&mut sheet, &leases, &api.facts);
     let identities = api.gateway.ask(what, |colony| &colony.identities, IdentityMsg::List).await?;
     node::write_identities(&mut sheet, &identities);
-    let endpoints = views.iter().map(|view| view.identity_labels.clone()).collect();
+    let endpoints = views.iter().map(|view| view.subject()).collect();
     let policy = api
         .gateway
         .ask(what, |colony| &colony.policy, |reply| PolicyMsg::Show { endpoints, reply })

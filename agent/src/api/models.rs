@@ -19,7 +19,8 @@ pub use config::{Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreC
 pub use debug_info::DebugInfo;
 pub use endpoint::{
     ConfigurationAnswer, Endpoint, EndpointConfiguration, EndpointStatus, ExternalIdentifiers,
-    LabelConfiguration, LabelStatus, LabelsAnswer, Networking, StatusChange, endpoint_health,
+    LabelConfiguration, LabelStatus, LabelsAnswer, NamedPort, Networking, StatusChange,
+    endpoint_health,
 };
 pub use endpoint_policy::{
     EndpointPolicy, L4Policy, PolicyRule, RealizedPolicy, enabled, last_port, protocol_name,

@@ -52,6 +52,10 @@ fn remarks(status: &PolicyStatus) -> String {
     for part in &status.unsupported {
         remarks.push(format!("{}: not supported yet: {}", part.path, part.effect));
     }
+    for port in &status.unresolved_ports {
+        remarks
+            .push(format!("{}: nobody has a port named {}: none is meant", port.path, port.name));
+    }
     if remarks.is_empty() && status.selects == 0 {
         remarks.push("selects no endpoint".to_owned());
     }

@@ -13,7 +13,7 @@ use crate::{
     model::EndpointId,
     policy::PolicyMsg,
     restore::RestoreMsg,
-    testing::{Created, Residue, Turn, World, allow_from, crash, pod, spec},
+    testing::{Created, Residue, Turn, World, allow_from, crash, spec, with_http},
 };
 
 const ACTIONS: u64 = 40;
@@ -43,6 +43,8 @@ pub(super) struct History {
     pub(super) world: World,
     dice: Dice,
     apps: BTreeMap<u8, &'static str>,
+    /// The port that a pod calls `http`.
+    ports: BTreeMap<u8, u16>,
     creations: Vec<Answer<Created>>,
     empty: Residue,
     told: Vec<String>,
@@ -53,8 +55,9 @@ impl History {
         let world = World::new();
         world.advance(Duration::from_secs(1));
         let empty = Residue::of(&world);
-        let (apps, creations, told) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { world, dice: Dice(seed), apps, creations, empty, told }
+        let (apps, ports) = Default::default();
+        let (creations, told) = (Vec::new(), Vec::new());
+        Self { world, dice: Dice(seed), apps, ports, creations, empty, told }
     }
 
     /// Runs it to its end.
@@ -94,9 +97,12 @@ impl History {
             }
             6 | 7 => {
                 let app = self.dice.one_of(&APPS);
-                self.say(format!("pod {number} is {app}"));
+                let port = self.dice.one_of(&[80, 81]);
+                self.say(format!("pod {number} is {app} at {port}"));
                 self.apps.insert(number, app);
-                let pods: Vec<Value> = self.apps.iter().map(|(&n, app)| pod(n, app)).collect();
+                self.ports.insert(number, port);
+                let pods: Vec<Value> =
+                    self.apps.iter().map(|(&n, app)| with_http(n, app, self.ports[&n])).collect();
                 self.world.apply("pods", pods);
             }
             8 | 9 => {
@@ -154,10 +160,12 @@ impl History {
     fn policy(&mut self) -> Vec<Value> {
         let from = json!([{ "matchLabels": { "app": self.dice.one_of(&APPS) } }]);
         let ports = json!([{ "ports": [{ "port": "80", "protocol": "TCP" }] }]);
+        let http = json!([{ "ports": [{ "port": "http", "protocol": "TCP" }] }]);
         let net = self.dice.one_of(&["192.0.2.0/24", "198.51.100.0/24", "2001:db8::/32"]);
         let rule = self.dice.one_of(&[
             json!({ "fromEndpoints": from }),
             json!({ "fromEndpoints": from, "toPorts": ports }),
+            json!({ "fromEndpoints": from, "toPorts": http }),
             json!({ "fromCIDR": [net] }),
             json!({ "fromEntities": ["world"], "toPorts": ports }),
         ]);

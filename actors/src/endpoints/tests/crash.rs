@@ -89,7 +89,7 @@ fn endpoints_stay_manageable_when_supervisors_crash() {
             _ => {
                 let (namespace, pod) = ("ns".to_owned(), "pod-1".to_owned());
                 let reply = crash();
-                let msg = crate::workloads::WorkloadsMsg::LabelsOf { namespace, pod, reply };
+                let msg = crate::workloads::WorkloadsMsg::Describe { namespace, pod, reply };
                 colony.workloads.tell(msg).unwrap();
             }
         }

@@ -1,9 +1,11 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::world::{Other, World, address, pod, pod_of};
 use crate::{
     model::{Families, IdentityId, Labels},
-    policy::{Effect, Enforcement, PolicySettings, Verdict},
+    policy::{Effect, Enforcement, IdentityView, PolicySettings, Subject, Verdict},
 };
 
 const TCP: u8 = 6;
@@ -220,26 +222,36 @@ fn ranges_and_protocols_are_exact() {
 
 #[test]
 fn names_of_ports_are_the_receivers() {
-    let port = json!([{ "ports": [{ "port": "HTTP", "protocol": "TCP" }] }]);
+    let port = json!([{ "ports": [{ "port": "Web-UI", "protocol": "TCP" }] }]);
     let mut world = World::with([for_web(json!({
         "ingress": [{ "toPorts": port }],
         "egress": [{ "toEndpoints": [{ "matchLabels": { "app": "db" } }], "toPorts": port }],
     }))]);
+    let unresolved = |world: &World, view: &IdentityView| -> Vec<(String, String)> {
+        let labels = Arc::new(pod("web", "default"));
+        let subject = Subject { labels, named_ports: world.named_ports.clone() };
+        let status = world.repository.status(&[subject], view).remove(0);
+        status.unresolved_ports.into_iter().map(|it| (it.name, it.path)).collect()
+    };
+    let path = |path: &str| ("web-ui".to_owned(), path.to_owned());
     let db = pod_of("db", "default");
     assert!(!world.ingress(db, TCP, 8080).passes());
-    assert_eq!(world.resolve("web").unresolved.len(), 2);
+    let both = [path("spec.egress[0]"), path("spec.ingress[0]")];
+    assert_eq!(unresolved(&world, &world.view()), both);
+    // Of a policy that is for nobody nothing is said.
+    assert_eq!(world.repository.status(&[], &world.view())[0].unresolved_ports, []);
 
-    world.named_ports.insert("http".to_owned(), [(TCP, 8080)].into());
+    world.named_ports.insert("web-ui".to_owned(), [(TCP, 8080)].into());
     assert!(world.ingress(db, TCP, 8080).passes() && !world.ingress(db, UDP, 8080).passes());
-    assert_eq!(world.resolve("web").unresolved.len(), 1);
+    assert_eq!(unresolved(&world, &world.view()), [path("spec.egress[0]")]);
 
     let mut view = world.view();
     let mut facts = view.get(IdentityId(1001)).unwrap().clone();
-    facts.named_ports.insert("http".to_owned(), [(TCP, 9090)].into());
+    facts.named_ports.insert("web-ui".to_owned(), [(TCP, 9090)].into());
     assert!(world.repository.concerns(&pod("web", "default"), &facts));
     view.insert(IdentityId(1001), facts);
+    assert_eq!(unresolved(&world, &view), []);
     let resolved = world.resolve_in("web", "default", &view);
-    assert!(resolved.unresolved.is_empty());
     assert!(resolved.rows.keys().any(|key| (key.identity.0, key.port) == (1001, 9090)));
 }
 
@@ -305,10 +317,7 @@ fn enforcement_can_be_always_or_never() {
 #[test]
 fn an_endpoint_without_labels_yet_is_enforced() {
     let world = World::with([]);
-    let subject = crate::policy::Subject {
-        labels: Labels::reserved("init").into(),
-        ..crate::policy::Subject::default()
-    };
+    let subject = Subject { labels: Labels::reserved("init").into(), ..Subject::default() };
     let resolved = world.repository.resolve(&subject, &world.view());
     assert!(resolved.ingress_enforced && resolved.egress_enforced);
 }
@@ -356,11 +365,11 @@ fn endpoints_with_the_same_rules_share_one_result() {
     let mut resolver = world.repository.resolver(&view);
     let mut resolve = |app, namespace| {
         let labels = pod(app, namespace).into();
-        resolver.resolve(&crate::policy::Subject { labels, ..Default::default() })
+        resolver.resolve(&Subject { labels, ..Default::default() })
     };
     let web = resolve("web", "default");
-    assert!(std::sync::Arc::ptr_eq(&web, &resolve("web", "other")));
+    assert!(Arc::ptr_eq(&web, &resolve("web", "other")));
     let db = resolve("db", "default");
     assert!(web.ingress_enforced && !db.ingress_enforced);
-    assert!(std::sync::Arc::ptr_eq(&db, &resolve("mail", "other")));
+    assert!(Arc::ptr_eq(&db, &resolve("mail", "other")));
 }

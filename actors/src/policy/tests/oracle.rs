@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
-use super::world::{Other, PODS};
+use super::world::{NAMED, Other, PODS};
 use crate::model::Direction;
 
 /// A policy as it is drawn at random.
@@ -46,6 +46,8 @@ pub(super) enum DrawnPorts {
     Missing,
     /// `toPorts`: protocol, port, `endPort`.
     Ports(Vec<(&'static str, u16, u16)>),
+    /// `toPorts`: protocol and name.
+    Named(Vec<(&'static str, &'static str)>),
     /// `icmps`, types of IPv4.
     Icmp(Vec<u8>),
 }
@@ -91,9 +93,7 @@ impl DrawnClause {
         if let (DrawnPeers::Missing, DrawnPorts::Missing) = (&self.peers, &self.ports) {
             return false;
         }
-        self.egress == packet.egress
-            && self.peers.meet(packet.other)
-            && self.ports.meet(packet.protocol, packet.port)
+        self.egress == packet.egress && self.peers.meet(packet.other) && self.ports.meet(packet)
     }
 
     pub(super) fn direction(&self) -> Direction {
@@ -130,20 +130,34 @@ impl DrawnPeers {
 }
 
 impl DrawnPorts {
-    fn meet(&self, protocol: u8, port: u16) -> bool {
+    fn meet(&self, packet: Packet) -> bool {
+        let Packet { protocol, port, .. } = packet;
         match self {
             Self::Missing => true,
             Self::Icmp(types) => protocol == 1 && types.iter().any(|it| u16::from(*it) == port),
             Self::Ports(ports) => ports.iter().any(|(name, first, end)| {
-                let protocol = match *name {
-                    "TCP" => protocol == 6,
-                    "UDP" => protocol == 17,
-                    _ => [6, 17, 132].contains(&protocol),
-                };
                 let whole = (*first, *end) == (0, 0);
-                protocol && (whole || (*first..=*first.max(end)).contains(&port))
+                is_called(protocol, name) && (whole || (*first..=*first.max(end)).contains(&port))
             }),
+            Self::Named(ports) => {
+                let receiver = if packet.egress { packet.other } else { Other::Identity(1000) };
+                ports.iter().any(|(called, name)| {
+                    is_called(protocol, called)
+                        && NAMED.iter().any(|&(id, its, of, number)| {
+                            (Other::Identity(id), its, of, number)
+                                == (receiver, *name, protocol, port)
+                        })
+                })
+            }
         }
+    }
+}
+
+fn is_called(protocol: u8, name: &str) -> bool {
+    match name {
+        "TCP" => protocol == 6,
+        "UDP" => protocol == 17,
+        _ => [6, 17, 132].contains(&protocol),
     }
 }
 
@@ -210,6 +224,12 @@ impl DrawnClause {
                 let ports = ports.iter().map(|(protocol, port, end)| {
                     json!({ "port": port.to_string(), "endPort": end, "protocol": protocol })
                 });
+                value["toPorts"] = json!([{ "ports": ports.collect::<Vec<_>>() }]);
+            }
+            DrawnPorts::Named(ports) => {
+                let ports = ports.iter();
+                let ports =
+                    ports.map(|(protocol, name)| json!({ "port": name, "protocol": protocol }));
                 value["toPorts"] = json!([{ "ports": ports.collect::<Vec<_>>() }]);
             }
             DrawnPorts::Icmp(types) => {

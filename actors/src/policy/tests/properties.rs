@@ -5,7 +5,7 @@ use super::{
     oracle::{
         Drawn, DrawnClause, DrawnPeers, DrawnPorts, Expected, Packet, drawn_address, expected,
     },
-    world::{Other, World},
+    world::{Other, World, named_ports},
 };
 use crate::{
     model::Direction,
@@ -52,9 +52,11 @@ fn ports() -> impl Strategy<Value = DrawnPorts> {
             if one { (protocol, a, 0) } else { (protocol, a.min(b), a.max(b)) }
         },
     );
+    let named = (select(&["TCP", "UDP", "ANY"]), select(&["http", "dns", "nobodys"]));
     prop_oneof![
         Just(DrawnPorts::Missing),
         vec(range, 1..4).prop_map(DrawnPorts::Ports),
+        vec(named, 1..3).prop_map(DrawnPorts::Named),
         vec(select(&[0, 3, 8]), 1..3).prop_map(DrawnPorts::Icmp),
     ]
 }
@@ -82,6 +84,7 @@ fn packet() -> impl Strategy<Value = Packet> {
 
 fn world(policies: &[Drawn]) -> World {
     let mut world = World::new(PolicySettings::default());
+    world.named_ports = named_ports(1000);
     let report = world.apply(policies.iter().enumerate().map(|(n, policy)| policy.document(n)));
     assert_eq!(report.rejected, []);
     assert_eq!(report.unsupported, []);

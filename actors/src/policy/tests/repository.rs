@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::world::{World, pod};
-use crate::policy::{PolicySettings, Repository};
+use crate::policy::{IdentityView, PolicySettings, Repository, Subject};
 
 fn policy(name: &str, app: &str) -> Value {
     json!({
@@ -101,7 +101,8 @@ fn status_tells_what_is_selected_and_what_is_wrong() {
     let mut repository = repository();
     repository.apply("a.yaml", &Ok(vec![broken("one"), policy("two", "nobody"), json!(7)]));
     let endpoints = [pod("web", "default"), pod("web", "default"), pod("db", "default")];
-    let status = repository.status(&endpoints);
+    let endpoints = endpoints.map(|labels| Subject { labels: labels.into(), ..Subject::default() });
+    let status = repository.status(&endpoints, &IdentityView::default());
     let lines: Vec<_> = status
         .iter()
         .map(|it| {

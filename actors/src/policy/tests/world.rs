@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{
     identity::reserved,
-    model::{Direction, IdentityId, Labels},
+    model::{Direction, IdentityId, Labels, NamedPorts},
     policy::{
-        ApplyReport, IdentityView, NamedPorts, PeerFacts, PolicySettings, Repository, Resolved,
-        Subject, Verdict, lookup,
+        ApplyReport, IdentityView, PeerFacts, PolicySettings, Repository, Resolved, Subject,
+        Verdict, lookup,
     },
 };
 
@@ -23,6 +23,16 @@ pub(super) const PODS: [(u32, &str, &str); 5] = [
     (1002, "mail", "default"),
     (1003, "web", "other"),
     (1004, "db", "other"),
+];
+
+/// Names of the pods' ports: identity, name, protocol, number. Those of one identity may differ.
+pub(super) const NAMED: [(u32, &str, u8, u16); 6] = [
+    (1000, "http", 6, 80),
+    (1000, "dns", 17, 8),
+    (1001, "http", 6, 81),
+    (1001, "http", 6, 8),
+    (1002, "dns", 6, 79),
+    (1003, "http", 17, 80),
 ];
 
 /// A repository, and the identities that are known to it.
@@ -62,7 +72,8 @@ impl World {
             view.insert(id, facts(labels));
         }
         for (id, app, namespace) in PODS {
-            view.insert(IdentityId(id), facts(pod(app, namespace)));
+            let named_ports = named_ports(id);
+            view.insert(IdentityId(id), PeerFacts { named_ports, ..facts(pod(app, namespace)) });
         }
         for (id, net) in (LOCAL..).map(IdentityId).zip(self.repository.cidrs()) {
             let labels = reserved::prefix_labels(&net, self.repository.settings().families);
@@ -118,6 +129,15 @@ pub(super) fn pod(app: &str, namespace: &str) -> Labels {
         "k8s:io.cilium.k8s.policy.cluster=default".to_owned(),
     ];
     Labels::parse(texts.iter().map(String::as_str)).unwrap()
+}
+
+/// Names of the ports of those who have that identity.
+pub(super) fn named_ports(identity: u32) -> NamedPorts {
+    let mut named = NamedPorts::new();
+    for (_, name, protocol, port) in NAMED.into_iter().filter(|(id, ..)| *id == identity) {
+        named.entry(name.to_owned()).or_default().insert((protocol, port));
+    }
+    named
 }
 
 pub(super) fn facts(labels: Labels) -> PeerFacts {

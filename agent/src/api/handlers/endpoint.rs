@@ -11,7 +11,7 @@ use volvox_actors::{
         CreateError, DeleteError, EndpointsMsg, NotFound, Patch, PatchError, Target, TargetError,
     },
     model::EndpointId,
-    policy::{DerivedFilter, NamedPorts, PolicyMsg, Subject},
+    policy::{DerivedFilter, PolicyMsg},
 };
 
 use super::{Answer, ok};
@@ -163,8 +163,7 @@ pub(super) async fn view(api: &Api, id: &str) -> Result<Arc<EndpointView>, ApiEr
 
 /// The rules behind an endpoint's policy.
 async fn derived(api: &Api, view: &EndpointView) -> Result<Vec<DerivedFilter>, ApiError> {
-    let labels = Arc::clone(&view.identity_labels);
-    let subject = Subject { labels, named_ports: NamedPorts::default() };
+    let subject = view.subject();
     let what = format!("GET /endpoint/{}", view.id);
     Ok(api
         .gateway

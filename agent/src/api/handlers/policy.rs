@@ -48,7 +48,7 @@ async fn list(
 pub(crate) async fn status(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/policy";
     let views = views(&api, what, Labels::default()).await?;
-    let endpoints = views.iter().map(|view| view.identity_labels.clone()).collect();
+    let endpoints = views.iter().map(|view| view.subject()).collect();
     let status = api
         .gateway
         .ask(what, |colony| &colony.policy, move |reply| PolicyMsg::Show { endpoints, reply })

@@ -3,6 +3,7 @@ use serde_json::Value;
 use volvox_actors::{
     endpoint::{EndpointView, LogEntry},
     model::Mac,
+    policy::protocol,
 };
 
 use super::{EndpointPolicy, Identity, OptionTexts, Timestamp, option_texts};
@@ -55,10 +56,24 @@ pub struct EndpointStatus {
     pub labels: LabelStatus,
     /// The newest entry.
     pub log: Vec<StatusChange>,
+    #[serde(rename = "namedPorts", skip_serializing_if = "Vec::is_empty")]
+    pub named_ports: Vec<NamedPort>,
     pub networking: Networking,
     pub policy: EndpointPolicy,
     pub realized: EndpointConfiguration,
     pub state: String,
+}
+
+/// A port that its pod gave a name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamedPort {
+    /// The name, lower case.
+    pub name: String,
+    /// The number.
+    pub port: u16,
+    /// `TCP`, `UDP`, `SCTP`.
+    pub protocol: String,
 }
 
 /// Names that others have for an endpoint.
@@ -154,6 +169,7 @@ impl Endpoint {
                 identity: Identity::of(view),
                 labels: LabelStatus::new(view),
                 log: view.log.first().map(StatusChange::new).into_iter().collect(),
+                named_ports: named_ports(view),
                 networking: Networking::new(view),
                 policy: EndpointPolicy::new(view),
                 realized: configuration,
@@ -161,6 +177,18 @@ impl Endpoint {
             },
         }
     }
+}
+
+fn named_ports(view: &EndpointView) -> Vec<NamedPort> {
+    let all = view.spec.named_ports.iter();
+    let ports = all.flat_map(|(name, ports)| ports.iter().map(move |port| (name, port)));
+    ports
+        .map(|(name, &(number, port))| NamedPort {
+            name: name.clone(),
+            port,
+            protocol: protocol::name(number),
+        })
+        .collect()
 }
 
 impl EndpointConfiguration {

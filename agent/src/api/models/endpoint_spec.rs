@@ -1,6 +1,6 @@
 use volvox_actors::{
     endpoint::EndpointSpec,
-    model::{EndpointId, Labels, Mac},
+    model::{EndpointId, Labels, Mac, NamedPorts},
 };
 
 use crate::{api::ApiError, rest_model::EndpointChangeRequest};
@@ -42,6 +42,8 @@ pub fn endpoint_spec(request: EndpointChangeRequest) -> Result<EndpointSpec, Api
         pod_uid: request.k8s_uid,
         datapath_configuration: request.datapath_configuration,
         properties: request.properties,
+        // Its pod's manifest tells.
+        named_ports: NamedPorts::new(),
     })
 }
 

@@ -433,6 +433,7 @@ fn fake_policy(msg: PolicyMsg) {
                 policy: Some(origin.policy),
                 selects: endpoints.len(),
                 unsupported: Vec::new(),
+                unresolved_ports: Vec::new(),
                 error: None,
             }],
         }),

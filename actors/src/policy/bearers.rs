@@ -1,0 +1,131 @@
+//! Which endpoint has which identity, with the names of its ports: what an identity is known by
+//! beside its labels.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{PeerFacts, Policies};
+use crate::{
+    host::Cx,
+    model::{EndpointId, IdentityId, NamedPorts},
+};
+
+/// An endpoint that has an identity, and the names of its ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bearer {
+    /// The endpoint.
+    pub endpoint: EndpointId,
+    /// The identity.
+    pub identity: IdentityId,
+    /// Names of the endpoint's ports.
+    pub named_ports: NamedPorts,
+}
+
+/// Every endpoint whose ports have names, by its identity. While an endpoint changes its identity
+/// it has both: packets may still carry the one before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bearers(BTreeMap<IdentityId, BTreeMap<EndpointId, NamedPorts>>);
+
+impl Bearers {
+    /// Takes in what is said of an endpoint; whether that is new.
+    fn insert(&mut self, bearer: Bearer) -> bool {
+        let Bearer { endpoint, identity, named_ports } = bearer;
+        if named_ports.is_empty() {
+            return self.remove(endpoint, identity);
+        }
+        let all = self.0.entry(identity).or_default();
+        all.insert(endpoint, named_ports.clone()) != Some(named_ports)
+    }
+
+    fn remove(&mut self, endpoint: EndpointId, identity: IdentityId) -> bool {
+        let Some(all) = self.0.get_mut(&identity) else { return false };
+        let removed = all.remove(&endpoint).is_some();
+        if all.is_empty() {
+            self.0.remove(&identity);
+        }
+        removed
+    }
+
+    /// The endpoint has no identity but that one; which others it had.
+    fn keep_only(
+        &mut self,
+        endpoint: EndpointId,
+        identity: Option<IdentityId>,
+    ) -> BTreeSet<IdentityId> {
+        let others: Vec<IdentityId> =
+            self.0.keys().copied().filter(|&id| Some(id) != identity).collect();
+        others.into_iter().filter(|&id| self.remove(endpoint, id)).collect()
+    }
+
+    /// The identity is nobody's.
+    pub(super) fn forget(&mut self, identity: IdentityId) {
+        self.0.remove(&identity);
+    }
+
+    /// All names of ports of those who have that identity.
+    pub(super) fn named_ports(&self, identity: IdentityId) -> NamedPorts {
+        let mut all = NamedPorts::new();
+        for (name, ports) in self.of(identity).flatten() {
+            all.entry(name.clone()).or_default().extend(ports);
+        }
+        all
+    }
+
+    fn of(&self, identity: IdentityId) -> impl Iterator<Item = &NamedPorts> {
+        self.0.get(&identity).into_iter().flat_map(BTreeMap::values)
+    }
+}
+
+impl Policies {
+    /// Takes in who has which ports: what was known and what is known now of each identity for
+    /// which that is new.
+    pub(super) fn bear(&mut self, bearers: Vec<Bearer>) -> Vec<PeerFacts> {
+        let mut changed = BTreeSet::new();
+        for bearer in bearers {
+            let identity = bearer.identity;
+            if self.known.bearers.insert(bearer) {
+                changed.insert(identity);
+            }
+        }
+        self.look_again(changed)
+    }
+
+    /// An endpoint has only that identity now, or is gone.
+    pub(super) fn bears_only(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        endpoint: EndpointId,
+        identity: Option<IdentityId>,
+    ) {
+        let lost = self.known.bearers.keep_only(endpoint, identity);
+        let changed = self.look_again(lost);
+        if changed.is_empty() {
+            return;
+        }
+        let touched = self.recompute(|repository, subject| {
+            changed.iter().any(|facts| repository.concerns(&subject.labels, facts))
+        });
+        self.announce(cx, touched);
+    }
+
+    /// Ports of those who have these identities changed.
+    fn look_again(&mut self, identities: BTreeSet<IdentityId>) -> Vec<PeerFacts> {
+        let mut changed = Vec::new();
+        for id in identities {
+            let Some(before) = self.known.view.get(id).cloned() else { continue };
+            let bearers = &self.known.bearers;
+            let named_ports = bearers.named_ports(id);
+            // Nobody asks any more for the policy of an endpoint with the ports of before.
+            self.known.computed.retain(|subject, _| {
+                let has = |ports: &NamedPorts| *ports == subject.named_ports;
+                subject.labels != before.labels
+                    || subject.named_ports.is_empty()
+                    || bearers.of(id).any(has)
+            });
+            let after = PeerFacts { named_ports, ..before.clone() };
+            if self.known.view.insert(id, after.clone()) {
+                changed.extend([before, after]);
+            }
+        }
+        changed
+    }
+}
