@@ -26,7 +26,7 @@ pub use memory_disk::MemoryDisk;
 pub use memory_fs::MemoryFs;
 pub use memory_kernel::MemoryKernel;
 pub use residue::Residue;
-pub use world::{Created, World, allow_from, pod, spec, with_http};
+pub use world::{Created, World, allow_from, link, pod, spec, with_http};
 
 use crate::host::Reply;
 

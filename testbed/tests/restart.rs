@@ -58,8 +58,8 @@ fn no_packet_is_lost_whenever_the_agent_is_killed() {
 }
 
 #[test]
-fn an_unchanged_restart_writes_nothing() {
-    lab::test("an_unchanged_restart_writes_nothing", || {
+fn c_29795_an_unchanged_restart_writes_nothing() {
+    lab::test("c_29795_an_unchanged_restart_writes_nothing", || {
         let mut fleet = fleet(Through::Rest)?;
         let calls = fleet.node.trace_calls("calls");
         restart(&mut fleet.node)?;
@@ -95,8 +95,8 @@ fn a_lost_state_directory_is_rebuilt_from_the_kernel() {
 }
 
 #[test]
-fn a_torn_record_costs_no_endpoint() {
-    lab::test("a_torn_record_costs_no_endpoint", || {
+fn c_12367_a_torn_record_costs_no_endpoint() {
+    lab::test("c_12367_a_torn_record_costs_no_endpoint", || {
         let mut fleet = fleet(Through::Rest)?;
         let before = Inventory::read(&fleet.node)?;
         fleet.node.kill_agent()?;

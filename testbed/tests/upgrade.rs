@@ -28,8 +28,8 @@ fn attached(node: &Node) -> Result<BTreeMap<String, u32>> {
 }
 
 #[test]
-fn every_endpoint_gets_the_new_programs_and_nothing_is_lost() {
-    let name = "every_endpoint_gets_the_new_programs_and_nothing_is_lost";
+fn c_13015_every_endpoint_gets_the_new_programs_and_nothing_is_lost() {
+    let name = "c_13015_every_endpoint_gets_the_new_programs_and_nothing_is_lost";
     if build::other_agent().is_err() && env::var_os("CI").is_none() {
         eprintln!("SKIPPED: run `cargo run -p volvox-testbed -- other-agent` first");
         return;

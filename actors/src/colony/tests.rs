@@ -4,6 +4,7 @@
 //! A history follows from its seed: `VOLVOX_SEED=n cargo test -p volvox-actors histories` runs
 //! that one.
 
+mod cases;
 mod history;
 mod named_ports;
 

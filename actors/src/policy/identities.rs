@@ -28,7 +28,7 @@ pub struct PeerFacts {
 pub struct IdentityView {
     known: BTreeMap<IdentityId, PeerFacts>,
     by_label: BTreeMap<String, BTreeMap<String, BTreeSet<IdentityId>>>,
-    prefixes: BTreeMap<IdentityId, IpNet>,
+    prefixes: BTreeMap<IpNet, IdentityId>,
 }
 
 impl IdentityView {
@@ -43,7 +43,7 @@ impl IdentityView {
             values.entry(label.value.clone()).or_default().insert(id);
         }
         if let Some(prefix) = facts.prefix {
-            self.prefixes.insert(id, prefix);
+            self.prefixes.insert(prefix, id);
         }
         self.known.insert(id, facts);
         true
@@ -52,7 +52,9 @@ impl IdentityView {
     /// Forgets an identity. Answers what was known of it.
     pub fn remove(&mut self, id: IdentityId) -> Option<PeerFacts> {
         let facts = self.known.remove(&id)?;
-        self.prefixes.remove(&id);
+        if let Some(prefix) = &facts.prefix {
+            self.prefixes.remove(prefix);
+        }
         for label in facts.labels.iter() {
             let Some(values) = self.by_label.get_mut(&label.key) else { continue };
             if let Some(ids) = values.get_mut(&label.value) {
@@ -116,11 +118,14 @@ impl IdentityView {
     }
 
     fn select_cidr(&self, cidr: &CidrMatch, families: Families) -> BTreeSet<IdentityId> {
-        let local = self.prefixes.iter().filter(|(_, prefix)| cidr.selects(prefix));
+        // Sorted by address, then by length: the parts of a prefix lie between its ends.
+        let (first, last) = (cidr.net.trunc(), IpNet::from(cidr.net.broadcast()));
+        let local = self.prefixes.range(first..=last);
+        let local = local.filter(|(prefix, _)| cidr.selects(prefix));
         let whole = cidr.net.prefix_len() == 0;
         let world = whole.then(|| families.world(cidr.net.addr().is_ipv4())).flatten();
         let world = world.filter(|id| self.known.contains_key(id));
-        local.map(|(id, _)| *id).chain(world).collect()
+        local.map(|(_, id)| *id).chain(world).collect()
     }
 }
 

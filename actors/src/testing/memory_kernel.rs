@@ -14,6 +14,7 @@ use crate::{
 };
 
 type Watch = Box<dyn FnMut(&KernelState, &KernelOp)>;
+type Stalled = Box<dyn Fn(&KernelOp) -> bool>;
 
 /// A kernel in memory. It does one step at a time when it is told to, so that steps of several
 /// jobs may come in any order, and fails as its [`Fate`] says.
@@ -28,6 +29,7 @@ struct Inner {
     unlogged: Cell<bool>,
     watch: RefCell<Option<Watch>>,
     holds: Cell<bool>,
+    stalled: RefCell<Option<Stalled>>,
     fate: Fate,
 }
 
@@ -79,6 +81,11 @@ impl MemoryKernel {
         self.0.holds.set(holds);
     }
 
+    /// From now on jobs stop at steps of which that is true, and others go on.
+    pub fn stall(&self, stalled: impl Fn(&KernelOp) -> bool + 'static) {
+        *self.0.stalled.borrow_mut() = Some(Box::new(stalled));
+    }
+
     /// How many jobs are under way.
     pub fn jobs(&self) -> usize {
         self.0.jobs.borrow().len()
@@ -89,6 +96,7 @@ impl MemoryKernel {
         if self.0.holds.get() {
             return false;
         }
+        let Some(nth) = self.going_on(nth) else { return false };
         let Some(mut run) = self.0.jobs.borrow_mut().remove(nth) else { return false };
         let Some(op) = run.left.pop_front() else {
             run.reply.send(KernelDone { outcomes: run.outcomes, failed: None });
@@ -128,6 +136,14 @@ impl MemoryKernel {
         true
     }
 
+    /// Place of the `nth` job that is not stopped.
+    fn going_on(&self, nth: usize) -> Option<usize> {
+        let (jobs, stalled) = (self.0.jobs.borrow(), self.0.stalled.borrow());
+        let stops =
+            |run: &Run| run.left.front().zip(stalled.as_ref()).is_some_and(|(op, is)| is(op));
+        jobs.iter().enumerate().filter(|(_, run)| !stops(run)).map(|(at, _)| at).nth(nth)
+    }
+
     fn took_place(&self, op: &KernelOp) {
         if is_read(op) {
             return;
@@ -146,6 +162,7 @@ impl MemoryKernel {
         drop(jobs);
         self.0.holds.set(false);
         *self.0.watch.borrow_mut() = None;
+        *self.0.stalled.borrow_mut() = None;
         self.0.state.borrow_mut().aside = BTreeMap::new();
     }
 }

@@ -340,7 +340,7 @@ fn settings() -> ColonySettings {
 }
 
 /// The host-side interface of the pod of that number.
-pub(super) fn link(number: u8) -> Link {
+pub fn link(number: u8) -> Link {
     let spec = spec(number);
     Link { ifindex: spec.ifindex, name: spec.ifname, mac: spec.node_mac, ..Link::default() }
 }

@@ -125,8 +125,8 @@ fn a_killed_agent_is_not_noticed() {
 }
 
 #[test]
-fn a_pod_goes_while_the_agent_is_dead() {
-    lab::test("a_pod_goes_while_the_agent_is_dead", || {
+fn c_22067_a_pod_goes_while_the_agent_is_dead() {
+    lab::test("c_22067_a_pod_goes_while_the_agent_is_dead", || {
         let mut node = node()?;
         let runtime = Containerd::start(&node)?;
         let web = Pod::run(&runtime, "shop", "web")?;

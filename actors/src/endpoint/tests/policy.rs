@@ -69,7 +69,7 @@ fn no_packet_meets_a_third_verdict_while_policy_changes() {
 }
 
 #[test]
-fn a_policy_change_that_fails_at_any_step_is_made_all_the_same() {
+fn c_38998_a_policy_change_that_fails_at_any_step_is_made_all_the_same() {
     use crate::testing::Turn;
     let old = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
     let new = json!({ "fromCIDR": ["192.0.2.0/24"] });

@@ -57,7 +57,7 @@ fn dies(what: impl Fn(&mut World), check: impl Fn(&World, usize)) {
 }
 
 #[test]
-fn the_agent_may_die_at_any_step_of_a_creation() {
+fn c_15446_the_agent_may_die_at_any_step_of_a_creation() {
     dies(
         |world| {
             drop(world.begin_create(spec(3)));

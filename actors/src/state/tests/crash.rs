@@ -35,7 +35,7 @@ fn committed(record: &EndpointRecord) -> MemoryFs {
 }
 
 #[test]
-fn a_crash_amid_a_commit_leaves_the_old_or_the_new_record() {
+fn c_15446_a_crash_amid_a_commit_leaves_the_old_or_the_new_record() {
     let (old, new) = (sample(7, 1), sample(7, 2));
     let start = committed(&old);
     let plan = commit_plan(&new);

@@ -37,7 +37,7 @@ fn a_namespace_that_is_gone_does_not_matter() {
 }
 
 #[test]
-fn with_the_agent_dead_the_interface_goes_and_the_deletion_is_queued() {
+fn c_22067_with_the_agent_dead_the_interface_goes_and_the_deletion_is_queued() {
     play(async |scene| {
         let agent = scene.start_agent();
         scene.call("ADD").await.unwrap();

@@ -49,7 +49,7 @@ pub(super) fn generations(sandbox: &Sandbox) -> usize {
 }
 
 #[test]
-fn an_upgrade_and_the_way_back_switch_every_hook() {
+fn c_28088_an_upgrade_and_the_way_back_switch_every_hook() {
     Sandbox::run(|sandbox| {
         let old = sandbox.open();
         let (settled, attached) = (endpoint(sandbox, &old, 1), endpoint(sandbox, &old, 2));

@@ -1,0 +1,74 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::{
+    endpoint::State,
+    host::Whom,
+    model::EndpointId,
+    ports::KernelOp,
+    testing::{World, allow_from, pod, spec},
+};
+
+/// The endpoint that never answers.
+const STUCK: EndpointId = EndpointId(1);
+
+/// deckhouse 21647: one endpoint that never took up a policy held every other one for hours, and
+/// the agent called itself alive.
+#[test]
+fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web"), pod(2, "web"), pod(3, "db"), pod(4, "web")]);
+    for number in [1, 2, 3] {
+        world.create(spec(number)).unwrap();
+    }
+    world.advance(Duration::from_secs(1));
+    let old = world.kernel.state().policy_of(101).unwrap().clone();
+    let slots = [0, 1].map(|parity| STUCK.slot(parity));
+    world.kernel.stall(move |op| match op {
+        KernelOp::BuildPolicy { slot, .. }
+        | KernelOp::FlipPolicy { slot }
+        | KernelOp::PutPolicyRow { slot, .. }
+        | KernelOp::DeletePolicyRow { slot, .. } => slots.contains(slot),
+        _ => false,
+    });
+    let prefix = "192.0.2.0/24";
+    world.apply("policy", [allow_from("web", json!({ "fromCIDR": [prefix] }))]);
+
+    // The other one of that policy enforces it at once; a new one comes to be.
+    let state = world.kernel.state();
+    assert_eq!(state.policy_of(101), Some(&old));
+    assert_ne!(state.policy_of(102), Some(&old));
+    let states = |world: &World| {
+        let views = world.list();
+        views.into_iter().map(|view| (view.id.0, view.state)).collect::<Vec<_>>()
+    };
+    let ready = State::Ready;
+    assert_eq!(states(&world), [(1, State::Regenerating), (2, ready), (3, ready)]);
+    assert!(world.create(spec(4)).is_ok());
+
+    // Who waits, for whom and until when can be seen.
+    let host = &world.colony().host;
+    let cells = host.cells();
+    let stuck = cells.iter().find(|cell| *cell.name == *"endpoint 1").unwrap();
+    let waits = host.with_waits(|waits| waits.of(stuck.id).cloned().collect::<Vec<_>>());
+    assert!(waits.iter().any(|wait| wait.whom == Whom::Port("kernel")), "{waits:?}");
+    assert!(waits.iter().all(|wait| wait.until.since(host.now()) <= Duration::from_secs(30)));
+
+    // The change goes on without it: the prefix is mapped, and the next change is taken up.
+    let prefix = prefix.parse().unwrap();
+    assert!(!world.kernel.state().rows.ipcache.contains_key(&prefix));
+    world.advance(Duration::from_secs(31));
+    assert!(world.kernel.state().rows.ipcache.contains_key(&prefix));
+    world.apply("policy", [allow_from("web", json!({ "fromEntities": ["world"] }))]);
+    world.advance(Duration::from_secs(60));
+    assert!(!world.kernel.state().rows.ipcache.contains_key(&prefix));
+    let others: Vec<_> = states(&world).into_iter().filter(|(id, _)| *id != STUCK.0).collect();
+    assert_eq!(others, [(2, ready), (3, ready), (4, ready)]);
+    assert!(!world.all_ready());
+
+    world.kernel.stall(|_| false);
+    world.advance(Duration::from_secs(120));
+    assert!(world.all_ready(), "{:?}", states(&world));
+    world.audit();
+}
