@@ -38,7 +38,7 @@ pub use envelope::{EnvelopeId, Header, Outcome};
 pub use recorder::{NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
 pub use reply::{Answer, AskError, Reply};
-pub use system::Host;
+pub use system::{Current, Host};
 pub use timers::TimerId;
 pub use universe::{Universe, VirtualClock};
 pub use waits::{Wait, WaitCycle, WaitId, Waits, Whom};

@@ -10,7 +10,7 @@ mod kernel;
 pub use clock::{Clock, Time};
 pub use disk::{Disk, DiskError, FsOp};
 pub use kernel::{
-    Attachment, ConfigRow, EndpointRow, Hook, HookState, IpcacheRow, Kernel, KernelDone,
+    About, Attachment, ConfigRow, EndpointRow, Hook, HookState, IpcacheRow, Kernel, KernelDone,
     KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow, Refusal,
     config_flags, lxc_flags,
 };

@@ -7,14 +7,13 @@ use std::{
     path::Path,
     sync::Arc,
     thread,
-    time::Instant,
 };
 
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
     model::{Addresses, EndpointId},
-    ports::KernelSnapshot,
+    ports::{Clock, KernelSnapshot, Time},
     state::{Found, IdentityTable, NodeState, Stored, scan},
     workloads::Manifest,
 };
@@ -24,7 +23,9 @@ use crate::{
     config::Config,
     netns,
     ports::{
-        Directories, DiskFiles, hold_bpf,
+        Directories, DiskFiles, SystemClock,
+        flight::Recording,
+        hold_bpf,
         kernel::{Datapath, DatapathConfig, MapSizes},
         manifests::{Look, Manifests},
         sysctl::Sysctl,
@@ -52,10 +53,30 @@ pub struct Boot {
     pub node: NodeNumbers,
     /// The directory of manifests, if there is one, and what it says.
     pub manifests: Option<(Manifests, Vec<Manifest>)>,
-    /// Phases that have ended: name and length in seconds.
-    pub phases: Vec<(String, f64)>,
+    /// Phases that have ended.
+    pub phases: Vec<Phase>,
+    /// The flight recorder's ring.
+    pub recording: Recording,
     /// What went wrong and did not stop the start.
     pub problems: Vec<String>,
+}
+
+/// A part of the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What was done.
+    pub name: &'static str,
+    /// From then.
+    pub started: Time,
+    /// Till then.
+    pub ended: Time,
+}
+
+impl Phase {
+    /// One that began then and ends now.
+    fn since(name: &'static str, started: Time) -> Self {
+        Self { name, started, ended: SystemClock.now() }
+    }
 }
 
 /// Addresses of this node and of its pods.
@@ -77,27 +98,29 @@ struct Disk {
     manifests: Option<(Manifests, Vec<Manifest>)>,
     netns_cookies: BTreeMap<EndpointId, u64>,
     problems: Vec<String>,
-    seconds: f64,
+    recording: Recording,
+    phase: Phase,
 }
 
 impl Boot {
     /// Reads everything. Fails only where nothing can be served at all.
     pub fn read(config: &Config) -> anyhow::Result<Self> {
+        let started = SystemClock.now();
         let directories = Directories::hold(&config.run_dir, &config.lib_dir)?;
         let bpf_root = hold_bpf(&config.bpf_root)?;
         Sysctl::at(config.procfs.join("sys/net"))
             .enable_forwarding(config.enable_ipv4, config.enable_ipv6)?;
-        let began = Instant::now();
+        let claimed = Phase::since("claim directories", started);
         let (disk, kernel) = thread::scope(|scope| {
-            let disk = scope.spawn(|| read_disk(config, directories));
+            let disk = scope.spawn(|| read_disk(config, directories, started));
             let kernel = read_kernel(config);
             let disk = disk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (disk, kernel)
         });
         let (datapath, mut kernel) = kernel?;
         kernel.netns_cookies = disk.netns_cookies;
-        let mut phases = vec![("read state directory".to_owned(), disk.seconds)];
-        phases.push(("open maps, read kernel".to_owned(), began.elapsed().as_secs_f64()));
+        let read = Phase::since("open maps, read kernel", claimed.ended);
+        let phases = vec![claimed, disk.phase, read];
         let mut problems = disk.problems;
         let node = number(config, &disk.found, &kernel, &disk.node);
         save_node(&disk.directories, &disk.node, &node, &mut problems);
@@ -112,13 +135,15 @@ impl Boot {
             node,
             manifests: disk.manifests,
             phases,
+            recording: disk.recording,
             problems,
         })
     }
 }
 
-fn read_disk(config: &Config, directories: Directories) -> Disk {
-    let began = Instant::now();
+fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
+    let began = SystemClock.now();
+    let recording = recording(config, started);
     let files = DiskFiles::new(&directories.steps);
     let mut problems: Vec<String> = directories.trouble.iter().map(ToString::to_string).collect();
     let found = scan(&files).unwrap_or_else(|error| {
@@ -135,8 +160,18 @@ fn read_disk(config: &Config, directories: Directories) -> Disk {
         (manifests, first)
     });
     let netns_cookies = netns_cookies(&found);
-    let seconds = began.elapsed().as_secs_f64();
-    Disk { directories, found, identities, node, manifests, netns_cookies, problems, seconds }
+    let phase = Phase::since("read state directory", began);
+    Disk {
+        directories,
+        found,
+        identities,
+        node,
+        manifests,
+        netns_cookies,
+        problems,
+        recording,
+        phase,
+    }
 }
 
 /// Cookies of the network namespaces of those whose record has one to compare with.
@@ -148,6 +183,14 @@ fn netns_cookies(found: &Found) -> BTreeMap<EndpointId, u64> {
         let lasts = path.is_absolute() && !path.starts_with("/proc");
         lasts.then_some((record.id, path))
     }))
+}
+
+/// The flight recorder's ring, and the one of the life before put aside.
+fn recording(config: &Config, started: Time) -> Recording {
+    match config.flight_recorder {
+        true => Recording::begin(&config.run_dir, config.flight_recorder_size, started),
+        false => Recording::off(&config.run_dir),
+    }
 }
 
 fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {

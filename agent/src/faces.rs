@@ -15,10 +15,9 @@ use crate::{
         Api, Facts, Limiter, RuntimeOptions, Server, Socket, bind, health_router, inode,
         metrics_router, router, unbind,
     },
-    boot::NodeNumbers,
+    boot::{Boot, NodeNumbers},
     config::{Config, EnablePolicy},
     gateway::Gateway,
-    ports::kernel::Datapath,
     settings,
 };
 
@@ -34,19 +33,15 @@ pub struct Faces {
 
 impl Faces {
     /// Begins to serve, on threads of their own.
-    pub fn show(
-        config: &Config,
-        node: &NodeNumbers,
-        datapath: &Datapath,
-        gateway: Gateway,
-    ) -> anyhow::Result<Self> {
-        let facts = facts(config, node)?;
+    pub fn show(config: &Config, boot: &Boot, gateway: Gateway) -> anyhow::Result<Self> {
+        let facts = facts(config, &boot.node)?;
         let api = Api {
             gateway,
             options: Arc::new(RuntimeOptions::new(facts.options.clone())),
             facts: Arc::new(facts),
             limiter: Arc::new(Limiter::new(&config.api_rate_limit)),
-            writes: datapath.writes().clone(),
+            writes: boot.datapath.writes().clone(),
+            flight: boot.recording.view(),
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);

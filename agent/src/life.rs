@@ -1,20 +1,20 @@
 //! A life of the agent: the actors' thread, from the first message to the signal that ends it.
 
-use std::{future::pending, rc::Rc, thread, time::Duration};
+use std::{future::pending, mem, rc::Rc, thread, time::Duration};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
     endpoints::{EndpointsMsg, Target},
-    host::{ActixDriver, Host, NoRecorder},
+    host::{ActixDriver, Host, Record},
     policy::PolicyMsg,
     restore::{RestoreInput, RestoreMsg},
     workloads::{Manifest, WorkloadsMsg},
 };
 
 use crate::{
-    boot::Boot,
+    boot::{Boot, Phase},
     cni::Conflist,
     config::Config,
     delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
@@ -35,6 +35,9 @@ const DELETE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long what is being written may take once a signal ended this life.
 const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Changed manifests that are named in the trace; of more only their number is.
+const NAMED_MAX: usize = 8;
+
 /// Lives until SIGTERM or SIGINT. The datapath goes on without the agent.
 pub fn live(config: Config, boot: Boot) -> anyhow::Result<()> {
     // Before anybody is answered: a plugin that finds nobody must not write to a queue that is
@@ -53,21 +56,24 @@ pub fn live(config: Config, boot: Boot) -> anyhow::Result<()> {
 
 async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyhow::Result<()> {
     let disk = Rc::new(DiskPort::start(&boot.directories.steps)?);
-    let kernel = Rc::new(KernelPort::start(&boot.datapath)?);
-    let ports = Ports { kernel, disk: Rc::clone(&disk) as _ };
     let driver = Rc::new(ActixDriver::default());
-    let host = Host::new(Rc::new(SystemClock), driver, Box::new(NoRecorder));
+    let host = Host::new(Rc::new(SystemClock), driver, boot.recording.recorder());
+    for Phase { name, started, ended } in boot.phases.iter().copied() {
+        host.record(Record::Phase { name, started, ended });
+    }
+    let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
+    let ports = Ports { kernel, disk: Rc::clone(&disk) as _ };
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {
         identities: boot.identities.value.take().unwrap_or_default(),
         identities_generation: boot.identities.generation,
-        kernel: boot.kernel,
+        kernel: mem::take(&mut boot.kernel),
     };
     let colony = Colony::spawn(&host, &ports, settings::colony(&config, &boot.node)?, &inheritance);
 
     let (gateway, errands) = gateway();
     actix::spawn(errands.run(colony.clone()));
-    let faces = Faces::show(&config, &boot.node, &boot.datapath, gateway)?;
+    let faces = Faces::show(&config, &boot, gateway)?;
 
     let (manifests, first) =
         boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));
@@ -83,7 +89,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         options: settings::options(&config),
         keep_options: config.keep_config,
         enabled: config.restore,
-        phases: boot.phases,
+        phases: boot.phases.iter().map(in_seconds).collect(),
         problems: boot.problems,
     };
     actix::spawn(open(colony.clone(), input, queue, config));
@@ -173,7 +179,11 @@ fn install_cni(config: &Config, path: &std::path::Path) {
 
 /// Tells who keeps policies and pods what the directory of manifests says.
 fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
-    colony.host.outside("manifests", || {
+    let mut names: Vec<_> = manifests.iter().map(|it| it.source.as_str()).collect();
+    let more = names.split_off(names.len().min(NAMED_MAX)).len();
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let what = format!("manifests: {}{and_more}", names.join(" "));
+    colony.host.outside(&what, || {
         let pods = manifests.clone();
         if let Err(refused) = colony.workloads.tell(WorkloadsMsg::Manifests(pods)) {
             tracing::error!(%refused, "pods of changed manifests are not known");
@@ -194,6 +204,10 @@ async fn follow(colony: Colony, manifests: Manifests) {
         Err(error) => tracing::error!(%error, "manifests are read once and not again"),
     }
     pending().await
+}
+
+fn in_seconds(phase: &Phase) -> (String, f64) {
+    (phase.name.to_owned(), phase.ended.since(phase.started).as_secs_f64())
 }
 
 async fn wait_for_signal() -> anyhow::Result<&'static str> {

@@ -2,6 +2,7 @@
 
 mod clock;
 mod disk;
+pub mod flight;
 pub mod kernel;
 pub mod manifests;
 pub mod netlink;

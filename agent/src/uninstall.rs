@@ -7,11 +7,12 @@ use anyhow::Context;
 use crate::{
     cni::Conflist,
     config::Config,
-    ports::{Directories, hold_bpf, kernel},
+    ports::{Directories, flight, hold_bpf, kernel},
 };
 
 /// Files and directories of ours in the run directory, and what they are.
-const RUN_ENTRIES: [&str; 3] = ["state", "deleteQueue", "volvox-agent.pid"];
+const RUN_ENTRIES: [&str; 5] =
+    ["state", "deleteQueue", "volvox-agent.pid", flight::CURRENT, flight::PREVIOUS];
 
 /// Removes programs, maps, routes, state and the CNI configuration. Interfaces of pods stay: they
 /// are the pods'. Refused while an agent runs.

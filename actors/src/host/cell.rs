@@ -135,8 +135,13 @@ impl<B: Behaviour> Cell<B> {
         &self.name
     }
 
-    fn trace(&self, header: Header, started: Time, outcome: Outcome) {
-        self.host.record(Record::Message { header, started, ended: self.host.now(), outcome });
+    fn trace(&self, header: Header, started: Time, ended: Time, outcome: Outcome) {
+        self.host.record(Record::Message { header, started, ended, outcome });
+    }
+
+    /// Traces a message that was not handled.
+    fn unhandled(&self, header: Header, at: Time, outcome: Outcome) {
+        self.trace(header, at, at, outcome);
     }
 
     /// Calls into the behaviour, made first if there is none; whether it wants to stop.
@@ -196,7 +201,7 @@ impl<B: Behaviour> Cell<B> {
 
     fn discard_all(&self) {
         while let Some(envelope) = self.take() {
-            self.trace(envelope.header, self.host.now(), Outcome::Discarded);
+            self.unhandled(envelope.header, self.host.now(), Outcome::Discarded);
         }
     }
 
@@ -225,12 +230,13 @@ impl<B: Behaviour> Cell<B> {
         self.host.handled();
         let outcome = if called.is_ok() { Outcome::Handled } else { Outcome::Crashed };
         if let Some(header) = header {
+            let ended = self.host.now();
             let mut tally = self.tally.borrow_mut();
             tally.handled += 1;
             tally.waited += started.since(header.enqueued);
-            tally.busy += self.host.now().since(started);
+            tally.busy += ended.since(started);
             drop(tally);
-            self.trace(header, started, outcome);
+            self.trace(header, started, ended, outcome);
         }
         match called {
             Ok(false) => {}
@@ -262,12 +268,12 @@ impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
                 Ok(())
             }
             Put::Absorbed => {
-                self.trace(header, header.enqueued, Outcome::Absorbed);
+                self.unhandled(header, header.enqueued, Outcome::Absorbed);
                 Ok(())
             }
             Put::Full(envelope) => {
                 self.tally.borrow_mut().refused += 1;
-                self.trace(header, header.enqueued, Outcome::Refused);
+                self.unhandled(header, header.enqueued, Outcome::Refused);
                 Err(envelope.msg)
             }
         }

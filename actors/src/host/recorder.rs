@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CellId, EnvelopeId, Header, Outcome, Wait};
-use crate::ports::Time;
+use crate::ports::{About, Time};
 
 /// Number of an outside event: a REST call, a file that changed, a timer, the start itself.
 #[derive(
@@ -38,7 +38,7 @@ pub enum Record<'a> {
         /// The outside event behind it.
         root: RootId,
         op: &'static str,
-        about: &'a str,
+        about: About,
         /// Whether it changes something.
         write: bool,
         submitted: Time,

@@ -12,12 +12,15 @@ use crate::ports::{Clock, Time};
 /// How many messages a cell handles before others get their turn.
 const TURN_MESSAGES_MAX: usize = 16;
 
-/// What is being handled right now: the cause of whatever is sent meanwhile.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Current {
-    pub(super) cell: Option<CellId>,
-    pub(super) envelope: EnvelopeId,
-    pub(super) root: RootId,
+/// What is being handled right now: the cause of whatever is sent or done meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Current {
+    /// The actor that handles it; `None` outside.
+    pub cell: Option<CellId>,
+    /// The message.
+    pub envelope: EnvelopeId,
+    /// The outside event behind it.
+    pub root: RootId,
 }
 
 struct Shared {
@@ -241,7 +244,8 @@ impl Host {
         result
     }
 
-    pub(super) fn current(&self) -> Current {
+    /// What is being handled right now.
+    pub fn current(&self) -> Current {
         self.0.current.get()
     }
 

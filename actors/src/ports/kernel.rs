@@ -1,5 +1,8 @@
+mod about;
+
 use std::{collections::BTreeMap, net::IpAddr};
 
+pub use about::About;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -345,7 +348,7 @@ pub struct KernelDone {
 
 /// BPF maps, programs, interfaces and routes.
 pub trait Kernel {
-    /// Does the job, then answers. Jobs of different endpoints may run at the same time; those
+    /// Does the job, then answers. Each step is told to the host's recorder as it ends. Jobs of different endpoints may run at the same time; those
     /// that one actor submits one after the other's answer do not.
     fn submit(&self, job: KernelJob, reply: Reply<KernelDone>);
 }

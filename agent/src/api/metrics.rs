@@ -62,6 +62,7 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     node::write_conntrack(&mut sheet, &conntrack);
 
     datapath::write(&mut sheet, &api.writes, &api.facts.bpf_root);
+    process::write_recorder(&mut sheet, &api.flight);
     process::write(&mut sheet, &api.facts);
     sheet.text().map_err(ApiError::failed)
 }

@@ -37,4 +37,4 @@ pub use status::{
     RoutingStatus, StatusAnswer, StatusDetails,
 };
 pub use timestamp::Timestamp;
-pub use volvox::{Actor, Collecting, IpamLease, WaitEntry, WaitList, Why};
+pub use volvox::{Actor, Collecting, IpamLease, Recorder, WaitEntry, WaitList, Why};

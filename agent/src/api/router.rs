@@ -19,7 +19,10 @@ use super::{
     },
     metrics,
 };
-use crate::{gateway::Gateway, ports::kernel::Writes};
+use crate::{
+    gateway::Gateway,
+    ports::{flight::FlightView, kernel::Writes},
+};
 
 /// What the handlers have.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct Api {
     pub options: Arc<RuntimeOptions>,
     /// What was written to the kernel.
     pub writes: Writes,
+    /// What was recorded.
+    pub flight: FlightView,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.
@@ -123,6 +128,7 @@ fn own() -> Router<Api> {
         .route("/build-queue", only(&[Method::GET], get(volvox::build_queue)))
         .route("/conntrack", only(&[Method::GET], get(volvox::conntrack)))
         .route("/ipam", only(&[Method::GET], get(volvox::ipam)))
+        .route("/flight", only(&[Method::GET], get(volvox::flight)))
         .route("/endpoint-states", only(&[Method::GET], get(volvox::endpoint_states)))
         .merge(metrics())
         .route("/endpoint/{id}/why", only(&[Method::GET], get(volvox::why)))

@@ -10,7 +10,7 @@ use super::{
     restore::summary,
 };
 use crate::{
-    api::models::{Endpoint, StatusAnswer, WaitList},
+    api::models::{Endpoint, Recorder, StatusAnswer, WaitList},
     rest_client::RestClient,
 };
 
@@ -30,6 +30,7 @@ pub(super) async fn show(
     let restore: RestoreReport = client.get("/volvox/restore").await?;
     let policy: PolicyView = client.get("/volvox/policy").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
+    let recorder: Recorder = client.get("/volvox/flight").await?;
     if out.is_json() {
         return out.json(&json!({
             "health": health,
@@ -37,6 +38,7 @@ pub(super) async fn show(
             "restore-finished": restore.finished,
             "policy-revision": policy.revision,
             "waits": waits.waits.len(),
+            "recorder": recorder,
         }));
     }
     let details = health.details.unwrap_or_default();
@@ -56,6 +58,7 @@ pub(super) async fn show(
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
         ("Waits", wait_line(&waits)),
+        ("Recorder", recorder_line(&recorder)),
     ])
 }
 
@@ -74,6 +77,12 @@ fn endpoint_line(endpoints: &[Endpoint]) -> String {
         true => "none".to_owned(),
         false => format!("{} ({})", endpoints.len(), states.join(", ")),
     }
+}
+
+fn recorder_line(recorder: &Recorder) -> String {
+    let troubles = recorder.troubles.iter().cloned();
+    let file = recorder.file.iter().map(|file| format!("{} records in {file}", recorder.records));
+    file.chain(troubles).collect::<Vec<_>>().join("\n")
 }
 
 fn wait_line(waits: &WaitList) -> String {

@@ -136,7 +136,8 @@ fn the_agent_is_summed_up() {
          Restore:    finished: there was nothing to restore\n\
          Policy:     revision 3, 1 document, 0 refused\n\
          Addresses:  IPv4: 1/65534 allocated from 10.1.0.0/16\n\
-         Waits:      none\n"
+         Waits:      none\n\
+         Recorder:   switched off by --flight-recorder=false\n"
     );
     assert_eq!(agent.json("status")["endpoints"], json!({"ready": 1}));
     assert_eq!(agent.text("status --brief"), "Ok\n");

@@ -198,6 +198,14 @@ pub struct Config {
     #[arg(long, value_name = "PORT", default_value_t = 9879)]
     pub agent_health_port: u16,
 
+    /// Whether what the actors do is recorded, to be read by `volvox trace`
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    pub flight_recorder: bool,
+
+    /// Size of that record's file in the state directory, bytes; the oldest goes
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = clap::value_parser!(u32).range(1 << 18..=1 << 30))]
+    pub flight_recorder_size: u32,
+
     /// Where the CNI configuration is written once the agent is ready; nowhere if not given
     #[arg(long, value_name = "FILE")]
     #[serde(rename = "WriteCNIConfigurationWhenReady")]

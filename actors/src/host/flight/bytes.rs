@@ -1,7 +1,11 @@
+use std::fmt::{self, Write as _};
+
 /// Longest text in a record, bytes; more is cut off.
 pub(super) const TEXT_MAX: usize = 512;
 /// A record's content: two texts and a dozen numbers at most.
 pub(super) const BODY_MAX: usize = 2 * (TEXT_MAX + 2) + 16 * VARINT_MAX;
+/// Longest text of a value, bytes.
+const SHORT_MAX: usize = 64;
 /// Bytes of the longest number.
 pub(super) const VARINT_MAX: usize = 10;
 
@@ -61,10 +65,33 @@ impl Bytes {
         self.raw(&text.as_bytes()[..end]);
     }
 
+    /// The text of a value, which has a short one.
+    pub(super) fn shown(&mut self, value: &dyn fmt::Display) {
+        let mut short = Short { bytes: [0; SHORT_MAX], len: 0 };
+        // What does not fit is cut off.
+        let _ = write!(short, "{value}");
+        self.number(short.len as u64);
+        self.raw(&short.bytes[..short.len]);
+    }
+
     pub(super) fn raw(&mut self, bytes: &[u8]) {
         let len = bytes.len().min(BODY_MAX - self.len);
         self.buffer[self.len..self.len + len].copy_from_slice(&bytes[..len]);
         self.len += len;
+    }
+}
+
+struct Short {
+    bytes: [u8; SHORT_MAX],
+    len: usize,
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let place = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
     }
 }
 

@@ -4,6 +4,8 @@ use super::{
     What,
     bytes::Content,
     encode::{Kind, OUTCOMES},
+    names::Known,
+    words::Words,
 };
 use crate::{
     host::{CellId, EnvelopeId, RootId, WaitId},
@@ -11,13 +13,13 @@ use crate::{
 };
 
 /// Reads what an [`Encoder`](super::encode::Encoder) wrote; `None` where it did not write that.
-pub(super) struct Decoder<'a> {
-    pub(super) names: &'a [Arc<str>],
+pub(super) struct Decoder<'a, 'w, W: ?Sized> {
+    pub(super) names: &'a mut Known<'w, W>,
     pub(super) started: Time,
     pub(super) content: Content<'a>,
 }
 
-impl Decoder<'_> {
+impl<W: Words + ?Sized> Decoder<'_, '_, W> {
     pub(super) fn read(&mut self, kind: Kind) -> Option<What> {
         Some(match kind {
             Kind::Root => What::Root { root: self.root()?, what: self.text()?, at: self.time()? },
@@ -107,9 +109,8 @@ impl Decoder<'_> {
     }
 
     fn name(&mut self) -> Option<Arc<str>> {
-        let number = usize::try_from(self.content.number()?).ok()?;
-        // A name that is not known yet: the reader came between record and table.
-        self.names.get(number).or(self.names.first()).cloned()
+        let number = self.content.number()?;
+        Some(self.names.get(number))
     }
 
     fn text(&mut self) -> Option<Arc<str>> {

@@ -124,7 +124,7 @@ impl Encoder<'_> {
                 self.out.number(cause.0);
                 self.out.number(root.0);
                 self.name(op);
-                self.out.text(about);
+                self.out.shown(&about);
                 self.out.byte(u8::from(write) | u8::from(failed.is_some()) << 1);
                 self.time(submitted);
                 self.span(submitted, started);

@@ -22,7 +22,7 @@ const VERSION_TEXT: (usize, usize) = (8, 4);
 const BOOT_ID: (usize, usize) = (12, 5);
 
 /// Which life a ring is of; written at its front.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Birth {
     /// Lives are counted in each state directory, from 1.
     pub life: u64,

@@ -68,7 +68,27 @@ impl Names {
 }
 
 /// The names of a ring, by their numbers.
-pub(super) fn read<W: Words + ?Sized>(words: &W) -> Vec<Arc<str>> {
+pub(super) struct Known<'a, W: ?Sized> {
+    words: &'a W,
+    names: Vec<Arc<str>>,
+}
+
+impl<'a, W: Words + ?Sized> Known<'a, W> {
+    pub(super) fn read(words: &'a W) -> Self {
+        Self { words, names: read(words) }
+    }
+
+    pub(super) fn get(&mut self, number: u64) -> Arc<str> {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if number >= self.names.len() {
+            // Added since they were read.
+            self.names = read(self.words);
+        }
+        Arc::clone(self.names.get(number).unwrap_or(&self.names[0]))
+    }
+}
+
+fn read<W: Words + ?Sized>(words: &W) -> Vec<Arc<str>> {
     let used = usize::try_from(words.word(NAMES_USED)).map_or(0, |used| used.min(NAMES_BYTES));
     let bytes: Vec<u8> = NAMES.flat_map(|at| words.word(at).to_le_bytes()).take(used).collect();
     let mut names = vec![UNKNOWN.into()];

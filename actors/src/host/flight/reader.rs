@@ -1,12 +1,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Event, Flight, FlightError, Life, What,
+    Birth, Event, Flight, FlightError, Life, What,
     bytes::Content,
     decode::{Decoder, name_cells},
     encode::Kind,
     front::{self, BEGUN, Geometry},
-    names,
+    names::Known,
     segment::{CARRIED, HEAD_WORDS, Head, Label},
     words::Words,
 };
@@ -21,7 +21,7 @@ pub fn read<W: Words + ?Sized>(words: &W, after: u64) -> Result<Flight, FlightEr
     let mut reading = Reading {
         words,
         geometry,
-        names: names::read(words),
+        names: Known::read(words),
         started: birth.started,
         after,
         cells: BTreeMap::new(),
@@ -47,10 +47,20 @@ pub fn read<W: Words + ?Sized>(words: &W, after: u64) -> Result<Flight, FlightEr
     Ok(Flight { life, events: reading.finish() })
 }
 
+/// Whose ring it is.
+pub fn birth<W: Words + ?Sized>(words: &W) -> Result<Birth, FlightError> {
+    front::read(words).map(|(birth, _)| birth)
+}
+
+/// How many records were begun in it.
+pub fn records<W: Words + ?Sized>(words: &W) -> u64 {
+    words.word(BEGUN)
+}
+
 struct Reading<'a, W: ?Sized> {
     words: &'a W,
     geometry: Geometry,
-    names: Vec<Arc<str>>,
+    names: Known<'a, W>,
     started: Time,
     after: u64,
     cells: BTreeMap<CellId, Arc<str>>,
@@ -113,7 +123,7 @@ impl<W: Words + ?Sized> Reading<'_, W> {
         if seq <= self.after && kind != Kind::Spawned {
             return;
         }
-        let decoded = Decoder { names: &self.names, started: self.started, content }.read(kind);
+        let decoded = Decoder { names: &mut self.names, started: self.started, content }.read(kind);
         let Some(what) = decoded else { return };
         if let What::Spawned { cell, name, .. } = &what {
             self.cells.insert(*cell, Arc::clone(name));

@@ -6,7 +6,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 use super::*;
 use crate::{
     host::{CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Wait, WaitId, Whom},
-    ports::Time,
+    ports::{About, Time},
 };
 
 type Ring = Arc<[AtomicU64]>;
@@ -70,7 +70,7 @@ fn every_record_comes_back_as_it_was() {
         cause: EnvelopeId(7),
         root: RootId(1),
         op: "FlipPolicy",
-        about: "slot 24",
+        about: About::Slot(24),
         write: true,
         submitted: Time(5),
         started: Time(6),

@@ -56,11 +56,10 @@ impl<M: Memory> Writer<M> {
         &self.memory
     }
 
-    /// Counts how often a segment was begun; and the bytes of the one before it, which is not
-    /// written again for a long time.
-    pub fn turn(&self) -> (u64, std::ops::Range<usize>) {
-        let before = self.geometry.place(self.head.turn - 1) * 8;
-        (self.head.turn, before..before + self.geometry.segment_words * 8)
+    /// Counts the segments that were begun: when it changes, what was written before is left alone
+    /// for a long time.
+    pub fn turn(&self) -> u64 {
+        self.head.turn
     }
 
     /// Puts the content, with its number, behind the last record.

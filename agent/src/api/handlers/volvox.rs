@@ -21,7 +21,7 @@ use super::{
 use crate::api::{
     Api, ApiError,
     extract::Segment,
-    models::{Actor, Collecting, Endpoint, IpamLease, WaitEntry, WaitList, Why},
+    models::{Actor, Collecting, Endpoint, IpamLease, Recorder, WaitEntry, WaitList, Why},
 };
 
 /// Every actor.
@@ -99,6 +99,11 @@ pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/conntrack";
     let status = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
     ok(&Collecting::from(status))
+}
+
+/// Where what the actors do is recorded.
+pub(crate) async fn flight(State(api): State<Api>) -> Answer {
+    ok(&Recorder::new(&api.flight))
 }
 
 /// Addresses that are handed out, and to whom.

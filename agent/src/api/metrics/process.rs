@@ -3,7 +3,7 @@ use std::fs;
 use rustix::param::{clock_ticks_per_second, page_size};
 
 use super::sheet::{Sheet, bare, row};
-use crate::api::Facts;
+use crate::{api::Facts, ports::flight::FlightView};
 
 pub(super) fn write(sheet: &mut Sheet, facts: &Facts) {
     let rows = [row([("version", facts.version.as_str())], 1.0)];
@@ -16,6 +16,14 @@ pub(super) fn write(sheet: &mut Sheet, facts: &Facts) {
     sheet.gauge("process_resident_memory_bytes", "Memory of the agent", bare(bytes));
     let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     sheet.gauge("process_open_fds", "Files that the agent has open", bare(open as f64));
+}
+
+pub(super) fn write_recorder(sheet: &mut Sheet, flight: &FlightView) {
+    let help = "Records that the flight recorder began";
+    sheet.counter("volvox_flight_records", help, bare(flight.records() as f64));
+    let help = "Whether the flight recorder has a file, which outlives the agent";
+    let in_file = flight.path().is_some();
+    sheet.gauge("volvox_flight_in_file", help, bare(f64::from(u8::from(in_file))));
 }
 
 #[derive(Debug, PartialEq, Eq)]

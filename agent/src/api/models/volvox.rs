@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use crate::ports::flight::FlightView;
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
     conntrack::ConntrackStatus,
@@ -114,6 +115,29 @@ pub struct IpamLease {
     pub pool: String,
     /// Given back in so many seconds unless an endpoint claims it.
     pub expires_seconds: Option<f64>,
+}
+
+/// Where what the actors do is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Recorder {
+    /// The file; without one it is in memory only, or switched off.
+    pub file: Option<String>,
+    /// Records of this life.
+    pub records: u64,
+    /// Why there is no file, or not the one of the life before.
+    pub troubles: Vec<String>,
+}
+
+impl Recorder {
+    /// How the recorder does.
+    pub fn new(flight: &FlightView) -> Self {
+        Self {
+            file: flight.path().map(|path| path.display().to_string()),
+            records: flight.records(),
+            troubles: flight.troubles().to_vec(),
+        }
+    }
 }
 
 impl From<&CellInfo> for Actor {

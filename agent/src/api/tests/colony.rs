@@ -44,7 +44,7 @@ use volvox_actors::{
 use crate::{
     api::{Api, Facts, Limiter, RuntimeOptions, router},
     gateway::{Errands, Gateway, gateway},
-    ports::kernel::Writes,
+    ports::{flight::Recording, kernel::Writes},
 };
 
 /// The actor that handles one kind of message with a closure.
@@ -175,6 +175,7 @@ fn api(gateway: Gateway, limits: &str) -> Api {
         limiter: Arc::new(Limiter::new(&limits.parse().unwrap())),
         options: Arc::new(RuntimeOptions::new(facts().options)),
         writes: Writes::default(),
+        flight: Recording::off(std::path::Path::new("/nonexistent")).view(),
     }
 }
 

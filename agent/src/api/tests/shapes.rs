@@ -285,6 +285,7 @@ fn what_the_agent_shows_of_itself() {
         ("build-queue", json!({"permits": 0, "building": [0], "waiting": []})),
         ("conntrack", json!({"interval-seconds": 0.5, "rounds": 0, "deleted-total": 0})),
         ("ipam", json!([])),
+        ("flight", json!({"file": null, "records": 0, "troubles": ["text"]})),
         ("endpoint-states", json!({})),
     ] {
         assert_shape(&api, &format!("/v1/volvox/{path}"), &shape);

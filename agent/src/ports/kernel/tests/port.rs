@@ -1,8 +1,8 @@
-use std::net::IpAddr;
+use std::{net::IpAddr, rc::Rc};
 
 use tokio::sync::oneshot;
 use volvox_actors::{
-    host::Reply,
+    host::{ActixDriver, Host, NoRecorder, Reply},
     model::{EndpointId, IdentityId},
     ports::{
         Attachment, HookState, IpcacheRow, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
@@ -11,13 +11,15 @@ use volvox_actors::{
 };
 
 use super::sandbox::{Sandbox, addresses, config_row, policy};
-use crate::ports::kernel::KernelPort;
+use crate::ports::{SystemClock, kernel::KernelPort};
 
 /// Submits all jobs at once and waits for their ends.
 fn run(sandbox: &Sandbox, jobs: Vec<Vec<KernelOp>>) -> Vec<KernelDone> {
     let datapath = sandbox.open();
     actix::System::new().block_on(async move {
-        let port = KernelPort::start(&datapath).unwrap();
+        let driver = Rc::new(ActixDriver::default());
+        let host = Host::new(Rc::new(SystemClock), driver, Box::new(NoRecorder));
+        let port = KernelPort::start(&datapath, &host).unwrap();
         let submit = |ops| {
             let (tell, done) = oneshot::channel();
             port.submit(KernelJob { ops }, Reply::to(|answer| tell.send(answer).unwrap()));

@@ -1,0 +1,125 @@
+use std::{fmt, net::IpAddr};
+
+use serde::Serialize;
+
+use super::KernelOp;
+use crate::model::EndpointId;
+
+/// What a step in the kernel is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum About {
+    /// All there is.
+    All,
+    /// An endpoint.
+    Endpoint(EndpointId),
+    /// An interface, by number.
+    Interface(u32),
+    /// A slot of the policy map of maps.
+    Slot(u32),
+    /// An address.
+    Address(IpAddr),
+    /// So many rows.
+    Rows(usize),
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Endpoint(endpoint) => write!(f, "endpoint {endpoint}"),
+            Self::Interface(ifindex) => write!(f, "interface {ifindex}"),
+            Self::Slot(slot) => write!(f, "slot {slot}"),
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Rows(1) => f.write_str("1 row"),
+            Self::Rows(rows) => write!(f, "{rows} rows"),
+        }
+    }
+}
+
+impl KernelOp {
+    /// Its name, for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Snapshot => "Snapshot",
+            Self::ReadLinks => "ReadLinks",
+            Self::ReadLink { .. } => "ReadLink",
+            Self::ReadPolicy { .. } => "ReadPolicy",
+            Self::ReadAttachment { .. } => "ReadAttachment",
+            Self::BuildPolicy { .. } => "BuildPolicy",
+            Self::FlipPolicy { .. } => "FlipPolicy",
+            Self::PutPolicyRow { .. } => "PutPolicyRow",
+            Self::DeletePolicyRow { .. } => "DeletePolicyRow",
+            Self::ClearSlot { .. } => "ClearSlot",
+            Self::PinPolicy { .. } => "PinPolicy",
+            Self::UnpinPolicy { .. } => "UnpinPolicy",
+            Self::PutConfig(_) => "PutConfig",
+            Self::DeleteConfig { .. } => "DeleteConfig",
+            Self::PutLxc { .. } => "PutLxc",
+            Self::DeleteLxc { .. } => "DeleteLxc",
+            Self::PutEndpoint { .. } => "PutEndpoint",
+            Self::DeleteEndpoint { .. } => "DeleteEndpoint",
+            Self::PutIpcache(_) => "PutIpcache",
+            Self::DeleteIpcache(_) => "DeleteIpcache",
+            Self::Attach { .. } => "Attach",
+            Self::Settle { .. } => "Settle",
+            Self::Detach { .. } => "Detach",
+            Self::LinkUp { .. } => "LinkUp",
+            Self::LinkDown { .. } => "LinkDown",
+            Self::PutRoute { .. } => "PutRoute",
+            Self::DeleteRoute { .. } => "DeleteRoute",
+            Self::ScrubConntrack { .. } => "ScrubConntrack",
+            Self::CollectConntrack => "CollectConntrack",
+            Self::LoadPrograms => "LoadPrograms",
+        }
+    }
+
+    /// What it is about, for traces.
+    pub fn about(&self) -> About {
+        match self {
+            Self::Snapshot | Self::ReadLinks | Self::CollectConntrack | Self::LoadPrograms => {
+                About::All
+            }
+            Self::ReadPolicy { slot }
+            | Self::BuildPolicy { slot, .. }
+            | Self::FlipPolicy { slot }
+            | Self::PutPolicyRow { slot, .. }
+            | Self::DeletePolicyRow { slot, .. }
+            | Self::ClearSlot { slot } => About::Slot(*slot),
+            Self::PutConfig(row) => About::Endpoint(row.endpoint),
+            Self::ReadAttachment { endpoint, .. }
+            | Self::PinPolicy { endpoint, .. }
+            | Self::UnpinPolicy { endpoint }
+            | Self::DeleteConfig { endpoint, .. }
+            | Self::PutEndpoint { endpoint, .. }
+            | Self::DeleteEndpoint { endpoint }
+            | Self::Attach { endpoint, .. }
+            | Self::Settle { endpoint, .. }
+            | Self::Detach { endpoint, .. } => About::Endpoint(*endpoint),
+            Self::PutLxc { address, .. }
+            | Self::DeleteLxc { address, .. }
+            | Self::PutRoute { address, .. }
+            | Self::DeleteRoute { address, .. } => About::Address(*address),
+            Self::PutIpcache(rows) => About::Rows(rows.len()),
+            Self::DeleteIpcache(rows) => About::Rows(rows.len()),
+            Self::ReadLink { ifindex } | Self::LinkUp { ifindex } | Self::LinkDown { ifindex } => {
+                About::Interface(*ifindex)
+            }
+            Self::ScrubConntrack { addresses } => {
+                addresses.iter().next().map_or(About::All, About::Address)
+            }
+        }
+    }
+
+    /// Whether it changes something.
+    pub fn writes(&self) -> bool {
+        !matches!(
+            self,
+            Self::Snapshot
+                | Self::ReadLinks
+                | Self::ReadLink { .. }
+                | Self::ReadPolicy { .. }
+                | Self::ReadAttachment { .. }
+        )
+    }
+}

@@ -1,0 +1,235 @@
+//! The flight recorder's files: `flight.ring` of the life that runs and `flight.previous.ring` of
+//! the one before, in the run directory.
+//!
+//! The file is mapped: what was stored in it outlives the process, however it ends. A mapped page
+//! for which there is no room is a signal that kills, so the whole file is allocated when it is
+//! made, and only where that is a promise; otherwise the records live in memory, and the agent says
+//! so. Nothing here keeps the agent from starting.
+
+mod file;
+mod mapping;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    process,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use volvox_actors::{
+    host::{
+        Record, Recorder,
+        flight::{self, Birth, Flight, FlightError, Memory, Writer},
+    },
+    ports::{Clock, Time},
+};
+
+use self::mapping::Mapping;
+use super::SystemClock;
+
+/// The ring of the life that runs, or ran last.
+pub const CURRENT: &str = "flight.ring";
+/// The ring of the life before.
+pub const PREVIOUS: &str = "flight.previous.ring";
+
+/// Bytes of a ring that has no file.
+const MEMORY_BYTES: usize = 1 << 20;
+
+/// Why a ring cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FlightFileError {
+    /// The file cannot be opened.
+    #[error("open {}: {cause}; {remedy}", .path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        cause: std::io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// It holds something else.
+    #[error("{}: {cause}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: FlightError,
+    },
+}
+
+/// Reads a ring, whoever wrote it and whether or not he still does.
+pub fn open(path: &Path) -> Result<Flight, FlightFileError> {
+    let content = |cause| FlightFileError::Content { path: path.to_owned(), cause };
+    let mapping = file::map_existing(path)?.ok_or_else(|| content(FlightError::NotARing))?;
+    let mut flight = flight::read(mapping.words(), 0).map_err(content)?;
+    flight.life.previous = path.file_name().is_some_and(|name| name == PREVIOUS);
+    Ok(flight)
+}
+
+/// A ring for this life, made before there is a host.
+pub struct Recording {
+    birth: Birth,
+    view: FlightView,
+}
+
+impl Recording {
+    /// Keeps the ring of the life before, and makes one for this life.
+    pub fn begin(dir: &Path, bytes: u32, started: Time) -> Self {
+        let mut troubles = Vec::new();
+        let before = file::life(&dir.join(CURRENT)).or_else(|| file::life(&dir.join(PREVIOUS)));
+        keep_previous(dir, &mut troubles);
+        let (mapping, path) = match file::create(&dir.join(CURRENT), bytes) {
+            Ok(mapping) => (Some(mapping), Some(dir.join(CURRENT))),
+            Err(trouble) => {
+                troubles.push(trouble.to_string());
+                (Mapping::anonymous(MEMORY_BYTES).ok(), None)
+            }
+        };
+        for trouble in &troubles {
+            tracing::warn!("{trouble}");
+        }
+        let age = SystemClock.now().since(started).as_nanos();
+        let birth = Birth {
+            life: before.unwrap_or(0) + 1,
+            pid: process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            boot_id: boot_id(),
+            started,
+            started_wall: SystemClock.wall().saturating_sub(u64::try_from(age).unwrap_or(0)),
+        };
+        let ring = mapping.map(|mapping| Ring(Arc::new(mapping)));
+        let view = FlightView(Arc::new(View { ring, dir: dir.to_owned(), path, troubles }));
+        Self { birth, view }
+    }
+
+    /// None: what an earlier life recorded must not pass for this one's.
+    pub fn off(dir: &Path) -> Self {
+        let mut troubles = vec!["switched off by --flight-recorder=false".to_owned()];
+        keep_previous(dir, &mut troubles);
+        let view = View { ring: None, dir: dir.to_owned(), path: None, troubles };
+        Self { birth: Birth::default(), view: FlightView(Arc::new(view)) }
+    }
+
+    /// What writes into it; nothing is kept where there is not even memory.
+    pub fn recorder(&self) -> Box<dyn Recorder> {
+        let ring = self.view.0.ring.clone();
+        match ring.and_then(|ring| Writer::new(ring, &self.birth).ok()) {
+            Some(writer) => {
+                let turn = writer.turn();
+                let in_file = self.view.0.path.is_some();
+                Box::new(FlightRecorder { writer, turn, in_file })
+            }
+            None => Box::new(volvox_actors::host::NoRecorder),
+        }
+    }
+
+    /// What others see of it.
+    pub fn view(&self) -> FlightView {
+        self.view.clone()
+    }
+}
+
+/// Gives the ring of the life before the name under which it is kept.
+fn keep_previous(dir: &Path, troubles: &mut Vec<String>) {
+    let (current, previous) = (dir.join(CURRENT), dir.join(PREVIOUS));
+    match fs::rename(&current, &previous) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => troubles.push(format!(
+            "the flight recorder of the life before is not kept: rename {} to {}: {error}",
+            current.display(),
+            previous.display()
+        )),
+    }
+}
+
+/// The ring of the life that runs, to be looked at from any thread.
+#[derive(Clone)]
+pub struct FlightView(Arc<View>);
+
+struct View {
+    ring: Option<Ring>,
+    dir: PathBuf,
+    path: Option<PathBuf>,
+    troubles: Vec<String>,
+}
+
+impl FlightView {
+    /// What was recorded in this life, above that number.
+    pub fn current(&self, after: u64) -> Result<Flight, FlightFileError> {
+        let path = || self.0.path.clone().unwrap_or_else(|| self.0.dir.join(CURRENT));
+        let content = |cause| FlightFileError::Content { path: path(), cause };
+        let ring = self.0.ring.as_ref().ok_or_else(|| content(FlightError::NotARing))?;
+        let flight = flight::read(ring.words(), after).map_err(content);
+        self.release(ring);
+        flight
+    }
+
+    /// What was recorded in the life before.
+    pub fn previous(&self) -> Result<Flight, FlightFileError> {
+        open(&self.0.dir.join(PREVIOUS))
+    }
+
+    /// The ring's file; `None` if it is in memory only, or is not.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// Why there is no file, or not the one of the life before.
+    pub fn troubles(&self) -> &[String] {
+        &self.0.troubles
+    }
+
+    /// How many records were begun in this life.
+    pub fn records(&self) -> u64 {
+        self.0.ring.as_ref().map_or(0, |ring| flight::records(ring.words()))
+    }
+
+    /// Takes what was looked at out of this process again; the file keeps it.
+    fn release(&self, ring: &Ring) {
+        if self.0.path.is_some() {
+            ring.0.release();
+        }
+    }
+}
+
+impl fmt::Debug for FlightView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FlightView").field(&self.0.path).finish()
+    }
+}
+
+#[derive(Clone)]
+struct Ring(Arc<Mapping>);
+
+impl Memory for Ring {
+    fn words(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}
+
+/// Writes into the ring, and keeps no more of its file in this process than it works at.
+struct FlightRecorder {
+    writer: Writer<Ring>,
+    turn: u64,
+    in_file: bool,
+}
+
+impl Recorder for FlightRecorder {
+    fn record(&mut self, record: Record<'_>) {
+        self.writer.record(record);
+        if self.in_file && self.writer.turn() != self.turn {
+            self.turn = self.writer.turn();
+            self.writer.memory().0.release();
+        }
+    }
+}
+
+/// The machine's boot.
+fn boot_id() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
