@@ -13,6 +13,7 @@ mod tests;
 use std::{cell::OnceCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use crate::{
+    auditor::{Auditor, AuditorMsg, AuditorPeers},
     build_queue::{BuildQueue, BuildQueueMsg},
     conntrack::{Conntrack, ConntrackMsg},
     endpoint::{Peers, Settings},
@@ -99,6 +100,8 @@ pub struct Colony {
     pub conntrack: Ref<ConntrackMsg>,
     /// The node itself.
     pub node: Ref<NodeMsg>,
+    /// Who says what should never be.
+    pub auditor: Ref<AuditorMsg>,
     /// The supervisor of restoring.
     pub restore: Ref<RestoreMsg>,
 }
@@ -183,7 +186,20 @@ impl Colony {
                 settings: Rc::clone(&endpoint_settings),
             }
         };
-        let endpoints = Endpoints::factory(peers, workloads.clone(), settings.schedule);
+        let auditor_peers = {
+            let (late, kernel) = (late.clone(), Rc::clone(kernel));
+            let (ipam, identities) = (ipam.clone(), identities.clone());
+            move || AuditorPeers {
+                kernel: Rc::clone(&kernel),
+                endpoints: late.get(),
+                ipam: ipam.clone(),
+                identities: identities.clone(),
+            }
+        };
+        let auditor = Auditor::factory(auditor_peers);
+        let auditor = host.spawn(name("auditor"), SUPERVISOR_CAPACITY, auditor);
+        let endpoints =
+            Endpoints::factory(peers, workloads.clone(), auditor.clone(), settings.schedule);
         let endpoints = host.spawn(name("endpoints"), SUPERVISOR_CAPACITY, endpoints);
         late.set(endpoints.clone());
         let _ = ipcache.tell(IpcacheMsg::Restore(inheritance.kernel.ipcache.clone()));
@@ -198,6 +214,7 @@ impl Colony {
             workloads: workloads.clone(),
             node: node.clone(),
             conntrack: conntrack.clone(),
+            auditor: auditor.clone(),
         };
         let restore = Restore::factory(restore_peers);
         let restore = host.spawn(name("restore"), SUPERVISOR_CAPACITY, restore);
@@ -213,6 +230,7 @@ impl Colony {
             workloads,
             conntrack,
             node,
+            auditor,
             restore,
         }
     }

@@ -25,12 +25,12 @@ pub struct Invariant {
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[error("invariant {invariant:?} does not hold: {what}")]
+#[error("invariant {invariant:?} does not hold: {}", .found.join("; "))]
 pub struct Violation {
     /// Its name.
     pub invariant: &'static str,
-    /// What breaks it.
-    pub what: String,
+    /// All that breaks it.
+    pub found: Vec<String>,
 }
 
 /// What holds at every moment.
@@ -59,16 +59,12 @@ pub fn check<'a>(
     invariants.into_iter().filter_map(|invariant| (invariant.check)(snapshot).err()).collect()
 }
 
-/// Checks, and writes what does not hold to the log.
-pub fn report<'a>(
-    invariants: impl IntoIterator<Item = &'a Invariant>,
-    snapshot: &Snapshot,
-) -> Vec<Violation> {
-    let violations = check(invariants, snapshot);
-    for Violation { invariant, what } in &violations {
+/// Writes what does not hold to the log.
+pub fn report(violations: &[Violation]) {
+    for Violation { invariant, found } in violations {
+        let what = found.join("; ");
         tracing::error!(invariant, what, "an invariant does not hold; please report it");
     }
-    violations
 }
 
 /// What the findings of a check make of it.
@@ -76,6 +72,6 @@ fn verdict(
     invariant: &'static str,
     found: impl IntoIterator<Item = String>,
 ) -> Result<(), Violation> {
-    let what = found.into_iter().collect::<Vec<_>>().join("; ");
-    if what.is_empty() { Ok(()) } else { Err(Violation { invariant, what }) }
+    let found: Vec<String> = found.into_iter().collect();
+    if found.is_empty() { Ok(()) } else { Err(Violation { invariant, found }) }
 }

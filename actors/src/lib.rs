@@ -3,6 +3,7 @@
 //! Nothing here does I/O, starts a thread or reads a wall clock. What the actors ask of the world
 //! goes through [`ports`]; the agent implements them for real, the testbed simulates them.
 
+pub mod auditor;
 pub mod build_queue;
 pub mod colony;
 pub mod conntrack;

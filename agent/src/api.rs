@@ -20,6 +20,7 @@ mod server;
 mod socket;
 #[cfg(test)]
 pub(crate) mod tests;
+mod troubles;
 
 pub use error::ApiError;
 pub use facts::Facts;

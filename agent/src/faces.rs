@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context;
 use rustix::system::uname;
 use serde_json::Value;
+use volvox_actors::host::Beat;
 
 use crate::{
     api::{
@@ -33,7 +34,12 @@ pub struct Faces {
 
 impl Faces {
     /// Begins to serve, on threads of their own.
-    pub fn show(config: &Config, boot: &Boot, gateway: Gateway) -> anyhow::Result<Self> {
+    pub fn show(
+        config: &Config,
+        boot: &Boot,
+        gateway: Gateway,
+        beat: Arc<Beat>,
+    ) -> anyhow::Result<Self> {
         let facts = facts(config, &boot.node)?;
         let api = Api {
             gateway,
@@ -42,6 +48,8 @@ impl Faces {
             limiter: Arc::new(Limiter::new(&config.api_rate_limit)),
             writes: boot.datapath.writes().clone(),
             flight: boot.recording.view(),
+            beat,
+            disk: boot.directories.steps.trouble().clone(),
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);

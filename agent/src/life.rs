@@ -73,7 +73,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
 
     let (gateway, errands) = gateway();
     actix::spawn(errands.run(colony.clone()));
-    let faces = Faces::show(&config, &boot, gateway)?;
+    let faces = Faces::show(&config, &boot, gateway, host.beat())?;
 
     let (manifests, first) =
         boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));

@@ -10,5 +10,5 @@ pub mod sysctl;
 mod workers;
 
 pub use clock::SystemClock;
-pub use disk::{Directories, DirectoriesError, DiskFiles, DiskPort, Steps, hold_bpf};
+pub use disk::{Directories, DirectoriesError, DiskFiles, DiskPort, DiskTrouble, Steps, hold_bpf};
 pub use workers::{Workers, WorkersError};

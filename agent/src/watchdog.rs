@@ -26,12 +26,17 @@ pub fn watch(beat: &Arc<Beat>) -> io::Result<()> {
     thread::Builder::new().name("watchdog".to_owned()).spawn(move || look_on(&beat)).map(drop)
 }
 
+/// The handler that has not returned for too long, and for how long.
+pub fn stuck(beat: &Beat) -> Option<(Handling, Duration)> {
+    let handling = beat.handling()?;
+    let since = SystemClock.now().since(handling.since);
+    (since > HANDLER_MAX).then_some((handling, since))
+}
+
 fn look_on(beat: &Weak<Beat>) {
     let mut named: Option<Handling> = None;
     while let Some(beat) = beat.upgrade() {
-        let stuck = beat
-            .handling()
-            .filter(|handling| SystemClock.now().since(handling.since) > HANDLER_MAX);
+        let stuck = stuck(&beat).map(|(handling, _)| handling);
         drop(beat);
         if let Some(handling) = stuck.as_ref().filter(|stuck| Some(*stuck) != named.as_ref()) {
             tracing::error!(

@@ -56,6 +56,7 @@ impl Endpoint {
             log: self.log.iter().cloned().collect(),
             builds: self.builds,
             failures: self.failures,
+            failures_in_a_row: self.failures_in_a_row,
             last_error: self.last_error.clone(),
             since: self.since,
         })

@@ -97,6 +97,8 @@ pub struct EndpointView {
     pub builds: u64,
     /// Builds that failed since the agent's start.
     pub failures: u64,
+    /// How many of the last ones did, one after the other.
+    pub failures_in_a_row: u32,
     /// The error of the last build, if it failed.
     pub last_error: Option<Arc<str>>,
     /// When it last changed its state.

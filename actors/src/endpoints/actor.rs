@@ -9,10 +9,15 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target, barrier::Barriers,
-    child::Child, create::Creating, numbers::Numbers, restored::Restoring,
+    DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
+    barrier::{Barriers, Goal},
+    child::Child,
+    create::Creating,
+    numbers::Numbers,
+    restored::Restoring,
 };
 use crate::{
+    auditor::AuditorMsg,
     endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
     host::{AskError, Behaviour, Cx, Full, Ref, Reply},
     model::{EndpointId, Labels},
@@ -64,6 +69,9 @@ pub struct Endpoints {
     pub(super) sweeping: bool,
     /// When the kernel was last asked what it shows.
     pub(super) looked: Time,
+    /// How the endpoints were then.
+    pub(super) seen: Vec<Arc<EndpointView>>,
+    pub(super) auditor: Ref<AuditorMsg>,
 }
 
 /// What the supervisor shows of itself.
@@ -81,6 +89,7 @@ impl Endpoints {
     pub fn factory(
         peers: impl Fn() -> Peers + 'static,
         workloads: Ref<WorkloadsMsg>,
+        auditor: Ref<AuditorMsg>,
         schedule: Schedule,
     ) -> impl FnMut() -> Self + 'static {
         let heirloom = Rc::<RefCell<Family>>::default();
@@ -95,6 +104,8 @@ impl Endpoints {
             collected: Time::default(),
             sweeping: false,
             looked: Time::default(),
+            seen: Vec::new(),
+            auditor: auditor.clone(),
         }
     }
 
@@ -190,7 +201,14 @@ impl Endpoints {
             missing.extend(self.family.restoring.pending());
         }
         let all_known = !restored || self.family.restoring.known;
-        self.family.barriers.add(revision, missing, all_known, reply);
+        self.family.barriers.add(Goal::Revision(revision), missing, all_known, reply);
+    }
+
+    /// Those of them that are gone, or built by now, are not waited for.
+    fn await_built(&mut self, mut missing: BTreeSet<EndpointId>, reply: Reply<()>) {
+        let children = &self.family.children;
+        missing.retain(|id| children.get(id).is_some_and(|child| !Goal::Built.is_met(&child.view)));
+        self.family.barriers.add(Goal::Built, missing, true, reply);
     }
 
     /// Whoever is that pod's endpoint, or is about to be, hears of it.
@@ -313,11 +331,13 @@ impl Behaviour for Endpoints {
                 self.restore(cx, endpoints, &withheld, reply);
             }
             EndpointsMsg::RegenerateRestored { reply } => self.regenerate_restored(reply),
+            EndpointsMsg::AwaitBuilt { endpoints, reply } => self.await_built(endpoints, reply),
             EndpointsMsg::Pod { name, facts } => self.pod(&name, &facts),
             EndpointsMsg::Changed(view) => self.changed(view),
             EndpointsMsg::Gone(id) => self.gone(id),
             EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),
             EndpointsMsg::Sweep => self.sweep(cx),
+            EndpointsMsg::Look => self.look(cx),
             EndpointsMsg::Swept(answer) => self.swept(cx, answer),
         }
     }

@@ -1,10 +1,32 @@
 use std::collections::BTreeSet;
 
-use crate::{endpoint::EndpointView, host::Reply, model::EndpointId};
+use crate::{
+    endpoint::{EndpointView, State},
+    host::Reply,
+    model::EndpointId,
+};
 
-/// Somebody who waits until every programmed endpoint shows a policy revision.
+/// What endpoints are waited for to do.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    /// To show that revision of the policy.
+    Revision(u64),
+    /// To be built, and well.
+    Built,
+}
+
+impl Goal {
+    pub(super) fn is_met(self, view: &EndpointView) -> bool {
+        match self {
+            Self::Revision(wanted) => view.realised.policy_revision >= wanted,
+            Self::Built => view.state == State::Ready && !view.failing,
+        }
+    }
+}
+
+/// Somebody who waits for endpoints.
 pub(super) struct Barrier {
-    revision: u64,
+    goal: Goal,
     missing: BTreeSet<EndpointId>,
     /// Whether those that are waited for are all known.
     all_known: bool,
@@ -19,12 +41,12 @@ impl Barriers {
     /// Waits for those. If restored endpoints are yet to be known, it waits for these too.
     pub(super) fn add(
         &mut self,
-        revision: u64,
+        goal: Goal,
         missing: BTreeSet<EndpointId>,
         all_known: bool,
         reply: Reply<()>,
     ) {
-        self.0.push(Barrier { revision, missing, all_known, reply });
+        self.0.push(Barrier { goal, missing, all_known, reply });
         self.answer();
     }
 
@@ -39,7 +61,7 @@ impl Barriers {
 
     /// An endpoint changed: those whom it was the last to satisfy are answered.
     pub(super) fn seen(&mut self, view: &EndpointView) {
-        self.strike(view.id, |barrier| view.realised.policy_revision >= barrier.revision);
+        self.strike(view.id, |barrier| barrier.goal.is_met(view));
     }
 
     /// An endpoint is gone: nobody waits for it any more.

@@ -251,6 +251,7 @@ pub(super) fn seed_view(id: EndpointId, spec: &EndpointSpec, state: State) -> Ar
         log: Vec::new(),
         builds: 0,
         failures: 0,
+        failures_in_a_row: 0,
         last_error: None,
         since: crate::ports::Time::default(),
     })

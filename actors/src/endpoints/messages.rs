@@ -210,6 +210,14 @@ pub enum EndpointsMsg {
         /// Where the answer goes.
         reply: Reply<BTreeMap<EndpointId, Result<(), Arc<str>>>>,
     },
+    /// From the restore supervisor: answered once each of these is built without a failure, or
+    /// gone.
+    AwaitBuilt {
+        /// The endpoints.
+        endpoints: BTreeSet<EndpointId>,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
     /// From the workloads: what the cluster says of a pod changed.
     Pod {
         /// `namespace/pod`
@@ -229,6 +237,8 @@ pub enum EndpointsMsg {
     Gone(EndpointId),
     /// Time to compare the kernel with what was written, and to look for vanished interfaces.
     Sweep,
+    /// The same now, out of turn.
+    Look,
     /// How the deletion of an endpoint went, for who asked.
     Deleted {
         /// Who asked.
@@ -266,6 +276,7 @@ impl Message for EndpointsMsg {
             Self::PolicyChanged { .. } => "PolicyChanged",
             Self::Restore { .. } => "Restore",
             Self::RegenerateRestored { .. } => "RegenerateRestored",
+            Self::AwaitBuilt { .. } => "AwaitBuilt",
             Self::Pod { .. } => "Pod",
             Self::Inspected(..) => "Inspected",
             Self::Described(..) => "Described",
@@ -273,6 +284,7 @@ impl Message for EndpointsMsg {
             Self::Changed(_) => "Changed",
             Self::Gone(_) => "Gone",
             Self::Sweep => "Sweep",
+            Self::Look => "Look",
             Self::Deleted { .. } => "Deleted",
             Self::Swept(_) => "Swept",
         }

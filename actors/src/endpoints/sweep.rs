@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{Endpoints, EndpointsMsg, Schedule, child::Child};
 use crate::{
+    auditor::AuditorMsg,
     endpoint::{EndpointMsg, State},
     host::{AskError, Cx, Reply},
     model::EndpointId,
@@ -26,17 +27,23 @@ impl Endpoints {
         for child in self.family.children.values_mut() {
             child.pay();
         }
-        if self.sweeping || self.family.children.is_empty() {
+        self.look(cx);
+    }
+
+    /// Asks the kernel what it shows, unless that is under way.
+    pub(super) fn look(&mut self, cx: &mut Cx<'_, Self>) {
+        if std::mem::replace(&mut self.sweeping, true) {
             return;
         }
-        self.sweeping = true;
         self.looked = cx.now();
+        self.seen = self.family.children.values().map(|child| Arc::clone(&child.view)).collect();
         let reply = cx.expect("kernel", PATIENCE, "a look at the kernel", EndpointsMsg::Swept);
         self.peers.kernel.submit(KernelJob { ops: vec![KernelOp::Snapshot] }, reply);
     }
 
     pub(super) fn swept(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
         self.sweeping = false;
+        let before = std::mem::take(&mut self.seen);
         let snapshot = match answer {
             Ok(KernelDone { outcomes, failed: None }) => outcomes.into_iter().next(),
             Ok(KernelDone { failed: Some((_, error)), .. }) => {
@@ -55,6 +62,10 @@ impl Endpoints {
             // One that is busy is compared the next time.
             let snapshot = Arc::clone(&snapshot);
             let _ = child.address.tell(EndpointMsg::Audit { snapshot, asked: self.looked });
+        }
+        let looked = AuditorMsg::Look { before, kernel: Arc::clone(&snapshot) };
+        if let Err(refused) = self.auditor.tell(looked) {
+            tracing::warn!(%refused, "what the kernel shows is not audited");
         }
         let Schedule { collect, .. } = self.schedule;
         if !collect.is_zero() && cx.now().since(self.collected) >= collect {

@@ -54,6 +54,8 @@ pub struct CellInfo {
     pub handled: u64,
     /// Messages its mailbox refused.
     pub refused: u64,
+    /// When it last refused one.
+    pub last_refused: Option<Time>,
     /// Time that messages spent in its mailbox, all together.
     pub waited: Duration,
     /// Time it spent in handlers, all together.
@@ -62,6 +64,8 @@ pub struct CellInfo {
     pub crashes: u32,
     /// What the last crash said.
     pub last_crash: Option<String>,
+    /// Whether it crashes again and again, and rests in between.
+    pub crash_looping: bool,
 }
 
 /// A cell without its type.
@@ -94,6 +98,7 @@ pub(super) struct Cell<B: Behaviour> {
 struct Tally {
     handled: u64,
     refused: u64,
+    last_refused: Option<Time>,
     waited: Duration,
     busy: Duration,
     crashes: u32,
@@ -272,7 +277,10 @@ impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
                 Ok(())
             }
             Put::Full(envelope) => {
-                self.tally.borrow_mut().refused += 1;
+                let mut tally = self.tally.borrow_mut();
+                tally.refused += 1;
+                tally.last_refused = Some(header.enqueued);
+                drop(tally);
                 self.unhandled(header, header.enqueued, Outcome::Refused);
                 Err(envelope.msg)
             }
@@ -316,10 +324,13 @@ impl<B: Behaviour> AnyCell for Cell<B> {
             waiting: self.mailbox.borrow().len(),
             handled: tally.handled,
             refused: tally.refused,
+            last_refused: tally.last_refused,
             waited: tally.waited,
             busy: tally.busy,
             crashes: tally.crashes,
             last_crash: tally.last_crash.clone(),
+            crash_looping: tally.crashes_in_a_row > CRASHES_WITHOUT_REST
+                && self.host.now().since(tally.crashed_at) < CRASH_MEMORY,
         }
     }
 

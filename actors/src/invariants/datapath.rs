@@ -45,7 +45,7 @@ pub(super) const READY_IS_ENFORCED: Invariant =
 fn ready_is_enforced(snapshot: &Snapshot) -> Result<(), Violation> {
     let differs = |endpoint: &EndpointFacts| {
         let slot = snapshot.kernel.config.get(&endpoint.ifindex)?.policy_slot;
-        match snapshot.policies.get(&slot) {
+        match snapshot.policies.get(&slot)? {
             None => Some(format!("endpoint {} has no policy in slot {slot}", endpoint.id)),
             Some(rows) if *rows != *endpoint.policy => Some(format!(
                 "endpoint {} enforces {} rows that are not the {} wanted",
@@ -81,7 +81,8 @@ pub(super) const NOTHING_LEFT_BEHIND: Invariant =
     Invariant { name: "nothing-is-left-behind", check: nothing_left_behind };
 
 fn nothing_left_behind(snapshot: &Snapshot) -> Result<(), Violation> {
-    let known: BTreeSet<_> = snapshot.endpoints.iter().map(|endpoint| endpoint.id).collect();
+    let known = snapshot.endpoints.iter().map(|endpoint| endpoint.id);
+    let known: BTreeSet<_> = known.chain(snapshot.changed.iter().copied()).collect();
     let kernel = &snapshot.kernel;
     let local = kernel.lxc.iter().filter(|(_, row)| row.flags & lxc_flags::HOST == 0);
     let local =

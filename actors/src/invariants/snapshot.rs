@@ -1,4 +1,8 @@
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use crate::{
     endpoint::{EndpointView, State},
@@ -11,14 +15,17 @@ use crate::{
 pub struct Snapshot {
     /// The endpoints.
     pub endpoints: Vec<EndpointFacts>,
+    /// Endpoints that changed while one looked: of them it is only known that they are.
+    pub changed: BTreeSet<EndpointId>,
     /// Addresses that are handed out, and to whom.
     pub leases: Vec<(IpAddr, String)>,
     /// Identities in use.
     pub identities: Vec<(IdentityId, Arc<Labels>)>,
     /// What the kernel has.
-    pub kernel: KernelSnapshot,
-    /// Rows of the policy maps, by slot.
-    pub policies: BTreeMap<u32, PolicyRows>,
+    pub kernel: Arc<KernelSnapshot>,
+    /// Rows of the policy maps, by slot; `None` if it is empty. Slots that were not read are not
+    /// among them.
+    pub policies: BTreeMap<u32, Option<PolicyRows>>,
     /// Endpoints whose programs were attached at the last moment that was looked at.
     pub attached_before: Vec<EndpointId>,
 }

@@ -14,6 +14,7 @@ use super::{
     report::{EndpointReport, Fate, PhaseReport, RestoreReport},
 };
 use crate::{
+    auditor::AuditorMsg,
     conntrack::ConntrackMsg,
     endpoints::EndpointsMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply},
@@ -51,6 +52,8 @@ pub struct RestorePeers {
     pub node: Ref<NodeMsg>,
     /// Who collects connections.
     pub conntrack: Ref<ConntrackMsg>,
+    /// Who says what should never be.
+    pub auditor: Ref<AuditorMsg>,
 }
 
 /// How far restoring is. After a crash it goes on at the beginning of that phase.
@@ -325,6 +328,9 @@ impl Behaviour for Restore {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.kept.report.ipcache_waits_for.is_empty() {
+            self.prune_ipcache(cx);
+        }
         match self.kept.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Tidying | Phase::Reserving => self.reserve(cx),
@@ -359,6 +365,7 @@ impl Behaviour for Restore {
             }
             RestoreMsg::Synced(source, answer) => self.synced(cx, source, answer),
             RestoreMsg::Settled(answer) => self.settled(cx, answer),
+            RestoreMsg::Built(answer) => self.built(cx, answer),
             RestoreMsg::Pruned(answer) => self.pruned(cx, answer),
             RestoreMsg::Tidied(answer) => {
                 let more = self.tidied(answer);

@@ -16,6 +16,7 @@ use super::{
     report::Fate,
 };
 use crate::{
+    auditor::AuditorMsg,
     conntrack::ConntrackMsg,
     endpoints::EndpointsMsg,
     host::{AskError, Cx, Reply},
@@ -111,18 +112,40 @@ impl Restore {
         if !self.kept.enabled {
             return self.finish(cx);
         }
-        if self.kept.report.count(Fate::Degraded) == 0 {
-            if let Err(refused) = self.peers.ipcache.tell(IpcacheMsg::Prune) {
-                tracing::warn!(%refused, "ipcache was not pruned");
-            }
-        } else {
-            let problem = "ipcache was not pruned: not every endpoint could be built".to_owned();
-            self.kept.report.problems.push(problem);
-        }
+        let endpoints = self.kept.report.endpoints.iter();
+        let unbuilt = endpoints.filter(|(_, report)| report.fate == Fate::Degraded);
+        self.kept.report.ipcache_waits_for = unbuilt.map(|(&id, _)| id).collect();
+        self.prune_ipcache(cx);
         self.kept.prune = prune(&self.kept.kernel, &self.kept.alive).into();
         let unseen: Vec<_> = self.kept.remains.iter().flat_map(unseen).collect();
         self.kept.prune.extend(unseen);
         self.prune_next(cx);
+    }
+
+    /// Has the ipcache drop what nobody claims, once everyone who may claim it has spoken.
+    pub(super) fn prune_ipcache(&mut self, cx: &mut Cx<'_, Self>) {
+        let waited_for = self.kept.report.ipcache_waits_for.clone();
+        if waited_for.is_empty() {
+            if let Err(refused) = self.peers.ipcache.tell(IpcacheMsg::Prune) {
+                tracing::warn!(%refused, "ipcache was not pruned");
+            }
+            return;
+        }
+        let peer = self.peers.endpoints.clone();
+        cx.ask(
+            &peer,
+            SETTLE_PATIENCE,
+            format!("{} endpoints to be built or deleted", waited_for.len()),
+            |reply| EndpointsMsg::AwaitBuilt { endpoints: waited_for, reply },
+            RestoreMsg::Built,
+        );
+    }
+
+    pub(super) fn built(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
+        if answer.is_ok() {
+            self.kept.report.ipcache_waits_for.clear();
+        }
+        self.prune_ipcache(cx);
     }
 
     pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {
@@ -214,6 +237,13 @@ impl Restore {
         self.kept.phase = Phase::Done;
         if self.kept.enabled {
             self.free_remains();
+            // What is left behind from now on should not be.
+            if let Err(refused) = self.peers.auditor.tell(AuditorMsg::Restored) {
+                tracing::warn!(%refused, "what is left behind is not looked for");
+            }
+        }
+        if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Look) {
+            tracing::warn!(%refused, "the outcome of restoring is looked at later");
         }
         self.end_phase(cx, "prune");
         self.kept.report.finished = true;

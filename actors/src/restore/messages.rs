@@ -80,6 +80,8 @@ pub enum RestoreMsg {
     Synced(Source, Result<(), AskError>),
     /// Every restored endpoint has settled.
     Settled(Result<BTreeMap<EndpointId, Result<(), Arc<str>>>, AskError>),
+    /// Every endpoint that could not be built at first is by now, or is gone.
+    Built(Result<(), AskError>),
     /// What nobody claims is gone from the kernel.
     Pruned(Result<KernelDone, AskError>),
     /// The state directory is in order.
@@ -97,6 +99,7 @@ impl Message for RestoreMsg {
             Self::Spawned(_) => "Spawned",
             Self::Synced(..) => "Synced",
             Self::Settled(_) => "Settled",
+            Self::Built(_) => "Built",
             Self::Pruned(_) => "Pruned",
             Self::Tidied(_) => "Tidied",
         }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,10 @@ pub struct RestoreReport {
     pub quarantined: Vec<String>,
     /// What nobody claimed any more and was removed.
     pub pruned: Vec<String>,
+    /// Endpoints that could not be built yet: until each is, or is gone, rows of the ipcache that
+    /// nobody claims may be theirs and stay.
+    #[serde(default)]
+    pub ipcache_waits_for: BTreeSet<EndpointId>,
     /// What could not be done, with the remedy.
     pub problems: Vec<String>,
     /// Whether everything above is final.

@@ -11,7 +11,7 @@ use crate::{
     identity::LabelFilter,
     invariants::{self, EndpointFacts, Snapshot},
     ipam::{IpamMsg, Pools},
-    model::{Addresses, EndpointId, Families, Labels, Mac},
+    model::{Addresses, EndpointId, Families, Labels, Mac, PolicyRows},
     node::NodeSettings,
     policy::{PolicyMsg, PolicySettings},
     ports::{Link, Time},
@@ -303,9 +303,9 @@ impl World {
             endpoints: endpoints.iter().map(wanted).collect(),
             leases: leases.map(|(address, lease)| (address, lease.owner)).collect(),
             identities: used.map(|identity| (identity.id, identity.labels)).collect(),
-            kernel: state.snapshot(),
-            policies: state.slots,
-            attached_before: Vec::new(),
+            policies: policies(&state),
+            kernel: Arc::new(state.snapshot()),
+            ..Snapshot::default()
         }
     }
 
@@ -315,6 +315,12 @@ impl World {
         let broken = invariants::check(all, &self.facts());
         assert!(broken.is_empty(), "{broken:#?}");
     }
+}
+
+/// What is in the slot of each configuration row.
+fn policies(state: &KernelState) -> BTreeMap<u32, Option<PolicyRows>> {
+    let slots = state.rows.config.values().map(|row| row.policy_slot);
+    slots.map(|slot| (slot, state.slots.get(&slot).cloned())).collect()
 }
 
 fn settings() -> ColonySettings {

@@ -33,8 +33,8 @@ pub use node::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress};
 pub use options::{OptionTexts, option_texts, parse_options};
 pub use policy::{Policy, SelectorEntry};
 pub use status::{
-    BpfMapSize, BpfMapStatus, ClusterStatus, IdentityRange, IpamStatus, KubernetesStatus, Mode,
-    RoutingStatus, StatusAnswer, StatusDetails,
+    BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
+    IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
 };
 pub use timestamp::Timestamp;
 pub use volvox::{Actor, Collecting, IpamLease, Recorder, WaitEntry, WaitList, Why};

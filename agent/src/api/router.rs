@@ -9,6 +9,8 @@ use axum::{
     routing::{MethodRouter, get, post},
 };
 
+use volvox_actors::host::Beat;
+
 use super::{
     Facts, Limiter, RuntimeOptions,
     bounds::bound_body,
@@ -21,7 +23,7 @@ use super::{
 };
 use crate::{
     gateway::Gateway,
-    ports::{flight::FlightView, kernel::Writes},
+    ports::{DiskTrouble, flight::FlightView, kernel::Writes},
 };
 
 /// What the handlers have.
@@ -39,6 +41,10 @@ pub struct Api {
     pub writes: Writes,
     /// What was recorded.
     pub flight: FlightView,
+    /// What the actors' thread is at.
+    pub beat: Arc<Beat>,
+    /// What keeps the state directory from being written.
+    pub disk: DiskTrouble,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.

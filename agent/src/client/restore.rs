@@ -35,6 +35,14 @@ fn report(out: &mut Output<'_>, report: &RestoreReport) -> Result<(), ClientErro
         });
         out.table(["ENDPOINT", "FATE", "FROM", "REMARKS"], rows)?;
     }
+    if !report.ipcache_waits_for.is_empty() {
+        let ids: Vec<_> = report.ipcache_waits_for.iter().map(ToString::to_string).collect();
+        out.line(format!(
+            "\nRows of the ipcache that nobody claims stay until these endpoints are built or \
+             deleted: {}",
+            ids.join(", ")
+        ))?;
+    }
     for (title, lines) in [
         ("Put aside", &report.quarantined),
         ("Removed, as nobody claimed it", &report.pruned),

@@ -41,10 +41,15 @@ pub(super) async fn show(
             "recorder": recorder,
         }));
     }
+    let (version, said) =
+        health.cilium.msg.split_once("; ").unwrap_or((health.cilium.msg.as_str(), ""));
     let details = health.details.unwrap_or_default();
+    let each = details.controllers.iter().map(|it| it.status.last_failure_msg.as_str());
+    let troubles = if details.controllers.is_empty() { said.to_owned() } else { lines(each) };
     let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
     out.members(&[
-        ("Agent", format!("{} {}", health.cilium.state, health.cilium.msg)),
+        ("Agent", format!("{} {version}", health.cilium.state)),
+        ("Troubles", troubles),
         ("Node", health.cluster.own),
         ("Endpoints", endpoint_line(&endpoints)),
         ("Restore", summary(&restore)),
@@ -60,6 +65,10 @@ pub(super) async fn show(
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])
+}
+
+fn lines<'a>(each: impl Iterator<Item = &'a str>) -> String {
+    each.collect::<Vec<_>>().join("\n")
 }
 
 fn states(endpoints: &[Endpoint]) -> BTreeMap<&str, usize> {

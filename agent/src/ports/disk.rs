@@ -11,6 +11,7 @@ mod trouble;
 pub use directories::{Directories, DirectoriesError, hold_bpf};
 pub use files::DiskFiles;
 pub use steps::Steps;
+pub use trouble::DiskTrouble;
 use volvox_actors::{
     host::Reply,
     ports::{Disk, DiskError, FsOp},

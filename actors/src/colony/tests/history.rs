@@ -3,6 +3,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
+    auditor::AuditorMsg,
     build_queue::BuildQueueMsg,
     endpoints::{EndpointsMsg, Target},
     host::{Answer, Waits},
@@ -176,13 +177,14 @@ impl History {
     fn crash_one(&mut self) {
         let colony = self.world.colony().clone();
         let labels = Default::default();
-        let told = match self.dice.roll(7) {
+        let told = match self.dice.roll(8) {
             0 => colony.endpoints.tell(EndpointsMsg::List { labels, reply: crash() }).is_ok(),
             1 => colony.ipam.tell(IpamMsg::Dump(crash())).is_ok(),
             2 => colony.identities.tell(IdentityMsg::List(crash())).is_ok(),
             3 => colony.ipcache.tell(IpcacheMsg::List(crash())).is_ok(),
             4 => colony.policy.tell(PolicyMsg::Written(crash())).is_ok(),
-            5 => colony.build_queue.tell(BuildQueueMsg::Show(crash())).is_ok(),
+            5 => colony.auditor.tell(AuditorMsg::Show(crash())).is_ok(),
+            6 => colony.build_queue.tell(BuildQueueMsg::Show(crash())).is_ok(),
             _ => colony.restore.tell(RestoreMsg::Report(crash())).is_ok(),
         };
         assert!(told);
@@ -198,6 +200,9 @@ impl History {
         assert!(world.report().finished, "{:?} after {told:#?}", world.report());
         let broken = invariants::check(ALWAYS.iter().chain(AT_REST), &world.facts());
         assert!(broken.is_empty(), "{broken:#?} after {told:#?}");
+        // The node's own auditor agrees, and never cried wolf.
+        let audit = world.ask(&world.colony().auditor, AuditorMsg::Show);
+        assert!(audit.looks > 0 && audit.found.is_empty(), "{audit:#?} after {told:#?}");
         let waits = |waits: &Waits| waits.iter().cloned().collect::<Vec<_>>();
         let waits = world.colony().host.with_waits(waits);
         assert!(waits.is_empty(), "{waits:#?} after {told:#?}");

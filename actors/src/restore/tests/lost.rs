@@ -4,8 +4,8 @@ use crate::{
     endpoints::Target,
     model::{EndpointId, IdentityId},
     ports::{FsOp, KernelOp, LxcRow},
-    restore::Fate,
-    testing::{World, pod, spec},
+    restore::{Fate, RestoreMsg},
+    testing::{World, crash, pod, spec},
 };
 
 const ID: EndpointId = EndpointId(1);
@@ -240,6 +240,47 @@ fn a_record_that_names_no_interface_says_so() {
     back(&mut world);
     let error = world.report().endpoints[&ID].error.clone().unwrap();
     assert_eq!(error, "its record does not say which interface is its own");
+}
+
+#[test]
+fn the_ipcache_is_pruned_once_those_that_could_not_be_built_are_built_or_gone() {
+    let orphan = "10.0.0.77/32".parse().unwrap();
+    let mapped = |world: &World| world.kernel.state().rows.ipcache.contains_key(&orphan);
+    for deleted in [false, true] {
+        let mut world = node();
+        world.crash();
+        world.kernel.tamper(|state| {
+            state.rows.ipcache.insert(orphan, Default::default());
+            // Something must be written, or nothing can fail.
+            state.rows.config.clear();
+        });
+        world.fate.refuses("PutConfig");
+        world.boot();
+        world.advance(Duration::from_secs(600));
+        let report = world.report();
+        assert!(report.finished, "{report:?}");
+        assert_eq!(report.ipcache_waits_for, [ID, EndpointId(2)].into());
+        // It is not forgotten over a crash either.
+        let crashed = world.colony().restore.tell(RestoreMsg::Report(crash()));
+        assert!(crashed.is_ok());
+        world.advance(Duration::from_secs(60));
+        assert!(mapped(&world));
+        if deleted {
+            for number in [1, 2] {
+                let target = Target::ContainerId(spec(number).container_id);
+                assert_eq!(world.delete(target), Some(0));
+            }
+        } else {
+            world.fate.is_kind();
+            world.advance(Duration::from_secs(120));
+            assert!(world.all_ready());
+        }
+        world.settle();
+        assert!(world.report().ipcache_waits_for.is_empty());
+        assert!(!mapped(&world));
+        world.fate.is_kind();
+        world.audit();
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use axum::{extract::State, http::HeaderMap};
 use serde_json::json;
+use tokio::time::timeout;
 use volvox_actors::{ipam::IpamMsg, model::IdentityId};
 use volvox_bpf_progs::maps::{MAPS, POLICY};
 
@@ -10,12 +11,20 @@ use crate::{
     api::{
         Api, ApiError,
         models::{
-            BpfMapSize, BpfMapStatus, ClusterStatus, IdentityRange, IpamStatus, KubernetesStatus,
-            Mode, RoutingStatus, StatusAnswer, StatusDetails,
+            BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
+            IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
         },
+        troubles::{self, Trouble},
     },
     rest_model::Status,
 };
+
+/// The state of an agent that serves nobody.
+pub(crate) const FAILURE: &str = "Failure";
+/// How long the actors may take to answer, shorter than a kubelet waits for its probes.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How much of what is wrong is named in one line.
+const NAMED_MAX: usize = 5;
 
 /// How the agent is: 200, whatever it says of its parts.
 pub(crate) async fn get(State(api): State<Api>, headers: HeaderMap) -> Answer {
@@ -25,20 +34,45 @@ pub(crate) async fn get(State(api): State<Api>, headers: HeaderMap) -> Answer {
 
 /// How the agent is, with or without its parts.
 pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiError> {
-    // Also when brief, an actor is asked: an agent whose actors hang is not well.
-    let ipam = ipam(api).await?;
-    let cilium = Status { state: "Ok".to_owned(), msg: api.facts.version.clone() };
+    let failure = |text: &str| StatusAnswer {
+        cilium: Status { state: FAILURE.to_owned(), msg: text.to_owned() },
+        ..StatusAnswer::default()
+    };
+    if let Some(stuck) = troubles::stuck(api) {
+        return Ok(failure(&stuck.text));
+    }
+    // Also when brief, actors are asked: an agent whose actors hang is not well.
+    let Ok(troubles) = timeout(PATIENCE, troubles::gather(api)).await else {
+        let text = troubles::stuck(api).map(|stuck| stuck.text);
+        return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
+    };
+    let troubles = troubles?;
+    let cilium = Status {
+        state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
+        msg: message(&api.facts.version, &troubles),
+    };
     if brief {
         return Ok(StatusAnswer { cilium, ..StatusAnswer::default() });
     }
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(details(ipam)),
+        details: Some(details(ipam(api).await?, troubles)),
     })
 }
 
-fn details(ipam: IpamStatus) -> StatusDetails {
+/// The version, and what is wrong, as far as it fits a line.
+fn message(version: &str, troubles: &[Trouble]) -> String {
+    let named = troubles.iter().take(NAMED_MAX).map(|trouble| trouble.text.as_str());
+    let mut parts: Vec<&str> = [version].into_iter().chain(named).collect();
+    let rest = format!("and {} more", troubles.len().saturating_sub(NAMED_MAX));
+    if troubles.len() > NAMED_MAX {
+        parts.push(&rest);
+    }
+    parts.join("; ")
+}
+
+fn details(ipam: IpamStatus, troubles: Vec<Trouble>) -> StatusDetails {
     let disabled = |msg: &str| Status { state: "Disabled".to_owned(), msg: msg.to_owned() };
     StatusDetails {
         attach_mode: "tcx".to_owned(),
@@ -46,7 +80,7 @@ fn details(ipam: IpamStatus) -> StatusDetails {
         clock_source: Mode::new("ktime"),
         cni_chaining: Mode::new("none"),
         cni_file: disabled(""),
-        controllers: Vec::new(),
+        controllers: troubles.into_iter().map(controller).collect(),
         datapath_mode: "veth".to_owned(),
         encryption: Mode::new("Disabled"),
         host_firewall: Mode::new("Disabled"),
@@ -65,6 +99,12 @@ fn details(ipam: IpamStatus) -> StatusDetails {
             intra_host_routing_mode: "BPF".to_owned(),
         },
     }
+}
+
+fn controller(trouble: Trouble) -> Controller {
+    let Trouble { name, failures, text } = trouble;
+    let status = ControllerStatus { consecutive_failure_count: failures, last_failure_msg: text };
+    Controller { name, status }
 }
 
 async fn ipam(api: &Api) -> Result<IpamStatus, ApiError> {

@@ -26,8 +26,8 @@ pub struct StatusDetails {
     pub clock_source: Mode,
     pub cni_chaining: Mode,
     pub cni_file: Status,
-    /// Always empty: actors do what controllers did.
-    pub controllers: Vec<Value>,
+    /// Actors do what controllers did; those that something is wrong with are shown as such.
+    pub controllers: Vec<Controller>,
     pub datapath_mode: String,
     pub encryption: Mode,
     pub host_firewall: Mode,
@@ -39,6 +39,26 @@ pub struct StatusDetails {
     pub kvstore: Status,
     pub masquerading: Map<String, Value>,
     pub routing: RoutingStatus,
+}
+
+/// Something that failed, and is tried or looked at again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Controller {
+    /// What it is.
+    pub name: String,
+    /// How it fares.
+    pub status: ControllerStatus,
+}
+
+/// How that fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct ControllerStatus {
+    /// How often it failed in a row.
+    pub consecutive_failure_count: u64,
+    /// What is wrong, and what to do.
+    pub last_failure_msg: String,
 }
 
 /// One part that has only a mode.

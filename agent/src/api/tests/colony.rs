@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
     sync::{Arc, mpsc},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use axum::{
@@ -19,12 +19,13 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use volvox_actors::{
+    auditor::{AuditView, AuditorMsg},
     build_queue::{BuildQueueMsg, Queued},
     colony::Colony,
     conntrack::{ConntrackMsg, ConntrackStatus},
     endpoint::{EndpointSpec, EndpointView, LogEntry, Realised, State},
     endpoints::{CreateError, DeleteError, EndpointsMsg, NotFound, PatchError, Target},
-    host::{ActixDriver, Behaviour, Cx, Host, Message, NoRecorder, Ref},
+    host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoRecorder, Ref},
     identity::{Identity, IdentityMsg},
     ipam::{Allocated, IpamError, IpamMsg, Lease},
     ipcache::{IpcacheEntry, IpcacheMsg},
@@ -36,7 +37,7 @@ use volvox_actors::{
         DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
         PolicyView, WrittenPolicies, WrittenRule,
     },
-    ports::{Clock, Time},
+    ports::Time,
     restore::{PhaseReport, RestoreMsg, RestoreReport},
     workloads::WorkloadsMsg,
 };
@@ -44,7 +45,7 @@ use volvox_actors::{
 use crate::{
     api::{Api, Facts, Limiter, RuntimeOptions, router},
     gateway::{Errands, Gateway, gateway},
-    ports::{flight::Recording, kernel::Writes},
+    ports::{DiskTrouble, SystemClock, flight::Recording, kernel::Writes},
 };
 
 /// The actor that handles one kind of message with a closure.
@@ -60,18 +61,6 @@ impl<M: Message> Behaviour for Fake<M> {
 
     fn observe(&self) -> &'static str {
         "fake"
-    }
-}
-
-struct Elapsed(Instant);
-
-impl Clock for Elapsed {
-    fn now(&self) -> Time {
-        Time::default() + self.0.elapsed()
-    }
-
-    fn wall(&self) -> u64 {
-        0
     }
 }
 
@@ -106,15 +95,15 @@ impl Fixture {
         let (gateway, errands) = gateway();
         let (ready, is_ready) = mpsc::channel();
         thread::spawn(move || live(errands, &ready));
-        is_ready.recv().unwrap();
-        Self::over(router(api(gateway, limits)))
+        let beat = is_ready.recv().unwrap();
+        Self::over(router(api(gateway, limits, beat)))
     }
 
     /// A router in front of actors that have ended.
     pub(crate) fn over_dead_actors(router: fn(Api) -> Router) -> Self {
         let (gateway, errands) = gateway();
         drop(errands);
-        Self::over(router(api(gateway, "")))
+        Self::over(router(api(gateway, "", Arc::default())))
     }
 
     fn over(router: Router) -> Self {
@@ -168,7 +157,7 @@ impl Fixture {
     }
 }
 
-fn api(gateway: Gateway, limits: &str) -> Api {
+fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
     Api {
         gateway,
         facts: Arc::new(facts()),
@@ -176,6 +165,8 @@ fn api(gateway: Gateway, limits: &str) -> Api {
         options: Arc::new(RuntimeOptions::new(facts().options)),
         writes: Writes::default(),
         flight: Recording::off(std::path::Path::new("/nonexistent")).view(),
+        beat,
+        disk: DiskTrouble::default(),
     }
 }
 
@@ -195,13 +186,10 @@ fn facts() -> Facts {
     }
 }
 
-fn live(errands: Errands, ready: &mpsc::Sender<()>) {
+fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
     actix::System::new().block_on(async {
-        let host = Host::new(
-            Rc::new(Elapsed(Instant::now())),
-            Rc::new(ActixDriver::default()),
-            Box::new(NoRecorder),
-        );
+        let host =
+            Host::new(Rc::new(SystemClock), Rc::new(ActixDriver::default()), Box::new(NoRecorder));
         let colony = Colony {
             endpoints: spawn(&host, "endpoints", fake_endpoints),
             ipam: spawn(&host, "ipam", fake_ipam),
@@ -213,9 +201,10 @@ fn live(errands: Errands, ready: &mpsc::Sender<()>) {
             workloads: spawn(&host, "workloads", || |msg: WorkloadsMsg| drop(msg)),
             conntrack: spawn(&host, "conntrack", || fake_conntrack),
             node: spawn(&host, "node", || fake_node),
+            auditor: spawn(&host, "auditor", || fake_auditor),
             host,
         };
-        ready.send(()).unwrap();
+        ready.send(colony.host.beat()).unwrap();
         errands.run(colony).await;
     });
 }
@@ -263,6 +252,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
         }],
         builds: 1,
         failures: 0,
+        failures_in_a_row: 0,
         last_error: None,
         since: Time::default(),
     }
@@ -314,6 +304,11 @@ fn fake_endpoints() -> impl FnMut(EndpointsMsg) {
         EndpointsMsg::Regenerate { target, reply, .. } => match find(&all, &target) {
             None => reply.send(Err(PatchError::NotFound)),
             Some(view) if view.id.0 == 98 => panic!("number 98 crashes its builder"),
+            Some(view) if view.id.0 == 97 => {
+                // As long as somebody reads the other end of the pipe that its container names.
+                let _ = std::fs::read(&view.spec.container_name);
+                reply.send(Ok(Arc::clone(view)));
+            }
             Some(view) => reply.send(Ok(Arc::clone(view))),
         },
         _ => {}
@@ -468,6 +463,12 @@ fn fake_conntrack(msg: ConntrackMsg) {
             deleted_total: 3,
             last_error: None,
         });
+    }
+}
+
+fn fake_auditor(msg: AuditorMsg) {
+    if let AuditorMsg::Show(reply) = msg {
+        reply.send(Arc::new(AuditView { looks: 4, ..AuditView::default() }));
     }
 }
 

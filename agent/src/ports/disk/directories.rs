@@ -69,7 +69,9 @@ impl Directories {
         }
         let lock = lock(run)?;
         let steps = Steps::new(state, absolute(lib)?);
-        let trouble = Self::claim(run, &steps).err();
+        let claimed = Self::claim(run, &steps);
+        steps.trouble().note(&claimed);
+        let trouble = claimed.err();
         Ok(Self { steps, trouble, _lock: lock })
     }
 

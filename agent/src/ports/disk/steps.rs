@@ -12,7 +12,7 @@ use rustix::{
 };
 use volvox_actors::ports::{DiskError, FsOp};
 
-use super::trouble::trouble;
+use super::trouble::{DiskTrouble, trouble};
 
 /// A directory on its way out.
 const REMOVED: &str = ".removed-";
@@ -24,12 +24,13 @@ const SWAPPED: &str = ".swapped-";
 pub struct Steps {
     state: PathBuf,
     lib: PathBuf,
+    trouble: DiskTrouble,
 }
 
 impl Steps {
     /// Works in these two directories, which exist.
     pub fn new(state: PathBuf, lib: PathBuf) -> Self {
-        Self { state, lib }
+        Self { state, lib, trouble: DiskTrouble::default() }
     }
 
     /// Does the steps in order; stops at the first that fails.
@@ -39,7 +40,14 @@ impl Steps {
     pub fn run(&self, ops: &[FsOp]) -> Result<(), DiskError> {
         let mut dirty = Dirty::default();
         let done = ops.iter().try_for_each(|op| self.step(op, &mut dirty));
-        done.and(dirty.sync())
+        let done = done.and(dirty.sync());
+        self.trouble.note(&done);
+        done
+    }
+
+    /// What keeps these directories from being written.
+    pub fn trouble(&self) -> &DiskTrouble {
+        &self.trouble
     }
 
     /// Removes what a crash left of steps that were under way.

@@ -1,7 +1,27 @@
-use std::{io, path::Path};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rustix::io::Errno;
 use volvox_actors::ports::DiskError;
+
+/// Why the last attempt to write failed, if it did; for whoever asks, on any thread.
+#[derive(Clone, Debug, Default)]
+pub struct DiskTrouble(Arc<Mutex<Option<DiskError>>>);
+
+impl DiskTrouble {
+    pub(super) fn note(&self, outcome: &Result<(), DiskError>) {
+        let now = outcome.as_ref().err().cloned();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// What is wrong.
+    pub fn now(&self) -> Option<DiskError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// Names the step, the path, the system's words and what an operator can do.
 pub(super) fn trouble(op: &'static str, path: &Path, error: &io::Error) -> DiskError {

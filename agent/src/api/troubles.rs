@@ -1,0 +1,222 @@
+//! What is not as it should be, gathered from wherever it is known.
+
+use std::{fmt::Write, time::Duration};
+
+use volvox_actors::{
+    auditor::{AuditView, AuditorMsg},
+    colony::Colony,
+    endpoint::EndpointView,
+    endpoints::EndpointsMsg,
+    host::{CellInfo, Host, WaitCycle, Whom},
+    model::Labels,
+    ports::Time,
+    restore::{RestoreMsg, RestoreReport},
+};
+
+use super::Api;
+use crate::{gateway::GatewayError, watchdog};
+
+/// How long a refused message is held against a mailbox.
+const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
+/// Actors may ask each other for a moment; who does so longer waits in a ring.
+const CYCLE_AGE: Duration = Duration::from_secs(1);
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    /// Its name, as one of Cilium's controllers where it has one.
+    pub(super) name: String,
+    /// How often in a row.
+    pub(super) failures: u64,
+    /// What it is, and what to do.
+    pub(super) text: String,
+}
+
+impl Trouble {
+    fn new(name: impl Into<String>, failures: u64, text: impl Into<String>) -> Self {
+        Self { name: name.into(), failures, text: text.into() }
+    }
+}
+
+/// A handler that does not return. Whoever asks an actor meanwhile waits too.
+pub(super) fn stuck(api: &Api) -> Option<Trouble> {
+    let (handling, since) = watchdog::stuck(&api.beat)?;
+    let text = format!(
+        "actor {} has handled message {:?} for {} s and every actor waits for it: if that stays \
+         so, restart the agent and report its log",
+        handling.actor,
+        handling.message,
+        since.as_secs()
+    );
+    Some(Trouble::new("actors", 1, text))
+}
+
+/// All else that is known.
+pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
+    let what = "GET /healthz";
+    let mut troubles: Vec<Trouble> = api.disk.now().map(disk).into_iter().collect();
+    troubles.extend(api.gateway.look(|colony: &Colony| of_host(&colony.host)).await?);
+    let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
+    let views = api.gateway.ask(what, |colony| &colony.endpoints, list).await?;
+    troubles.extend(views.iter().filter(|view| view.failing).map(|view| endpoint(view)));
+    let report = api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report).await?;
+    troubles.extend(ipcache(&report));
+    let audit = api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show).await?;
+    troubles.extend(invariants(&audit));
+    Ok(troubles)
+}
+
+fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
+    Trouble::new("state-directory", 1, format!("the last write failed: {error}"))
+}
+
+fn of_host(host: &Host) -> Vec<Trouble> {
+    let (cells, now) = (host.cells(), host.now());
+    let cycle = host.with_waits(|waits| waits.cycle());
+    let cycle = cycle.and_then(|cycle| ring(&cycle, &cells, now));
+    cells.iter().flat_map(|cell| of_cell(cell, now)).chain(cycle).collect()
+}
+
+fn of_cell(cell: &CellInfo, now: Time) -> impl Iterator<Item = Trouble> {
+    let refused = cell.last_refused.filter(|at| now.since(*at) < REFUSAL_MEMORY).map(|at| {
+        let text = format!(
+            "the mailbox of actor {} was full {} s ago ({} messages wait, {} were refused so far): \
+             `volvox why` says what it waits for",
+            cell.name,
+            now.since(at).as_secs(),
+            cell.waiting,
+            cell.refused
+        );
+        Trouble::new(format!("mailbox {}", cell.name), cell.refused, text)
+    });
+    let crashing = cell.crash_looping.then(|| {
+        let text = format!(
+            "actor {} crashed {} times and rests: {}; report it with the agent's log",
+            cell.name,
+            cell.crashes,
+            cell.last_crash.as_deref().unwrap_or_default()
+        );
+        Trouble::new(format!("actor {}", cell.name), cell.crashes.into(), text)
+    });
+    refused.into_iter().chain(crashing)
+}
+
+/// Actors that have waited for each other for a while.
+fn ring(cycle: &WaitCycle, cells: &[CellInfo], now: Time) -> Option<Trouble> {
+    let young = cycle.0.iter().any(|wait| now.since(wait.since) < CYCLE_AGE);
+    if young {
+        return None;
+    }
+    let name = |id| {
+        let cell = cells.iter().find(|cell| cell.id == id);
+        cell.map_or_else(|| id.to_string(), |cell| cell.name.clone())
+    };
+    let mut text = "actors wait for each other in a ring:".to_owned();
+    for wait in &cycle.0 {
+        let who = wait.who.map_or_else(|| "somebody outside".to_owned(), name);
+        let whom = match wait.whom {
+            Whom::Cell(id) => name(id),
+            Whom::Port(port) => port.to_owned(),
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(text, " {who} for {whom} ({}),", wait.why);
+    }
+    let left = cycle.0.iter().map(|wait| wait.until.since(now)).min().unwrap_or_default();
+    let _ = write!(text, " until one gives up in {} s; report it", left.as_secs());
+    Some(Trouble::new("waits", 1, text))
+}
+
+fn endpoint(view: &EndpointView) -> Trouble {
+    let error = view.last_error.as_deref().unwrap_or("its last build failed");
+    let text = format!("endpoint {}: {error}; what it had before serves on", view.id);
+    let name = format!("endpoint-{}-regeneration-recovery", view.id);
+    Trouble::new(name, view.failures_in_a_row.into(), text)
+}
+
+fn ipcache(report: &RestoreReport) -> Option<Trouble> {
+    if report.ipcache_waits_for.is_empty() {
+        return None;
+    }
+    let ids: Vec<String> = report.ipcache_waits_for.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "rows of the ipcache that nobody claims stay until these endpoints are built or deleted: {}",
+        ids.join(", ")
+    );
+    Some(Trouble::new("ipcache-prune", 1, text))
+}
+
+fn invariants(audit: &AuditView) -> impl Iterator<Item = Trouble> {
+    audit.broken.iter().map(|(invariant, found)| {
+        let text = format!(
+            "invariant {invariant} does not hold: {}; report it with the agent's log",
+            found.join("; ")
+        );
+        Trouble::new(format!("invariant {invariant}"), found.len() as u64, text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use volvox_actors::host::{CellId, Wait, WaitId};
+
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::default() + Duration::from_secs(seconds)
+    }
+
+    fn cell(id: u32, name: &str) -> CellInfo {
+        CellInfo {
+            id: CellId(id),
+            name: name.to_owned(),
+            parent: None,
+            waiting: 25,
+            handled: 0,
+            refused: 3,
+            last_refused: None,
+            waited: Duration::ZERO,
+            busy: Duration::ZERO,
+            crashes: 5,
+            last_crash: Some("broken".to_owned()),
+            crash_looping: false,
+        }
+    }
+
+    fn texts(cell: &CellInfo, now: Time) -> Vec<String> {
+        of_cell(cell, now).map(|trouble| trouble.text).collect()
+    }
+
+    #[test]
+    fn a_mailbox_that_refuses_and_an_actor_that_crashes_again_and_again_are_named() {
+        let refusing = CellInfo { last_refused: Some(at(100)), ..cell(1, "endpoint 7") };
+        let said = texts(&refusing, at(130));
+        assert!(
+            said[0].starts_with("the mailbox of actor endpoint 7 was full 30 s ago"),
+            "{said:?}"
+        );
+        assert_eq!(texts(&refusing, at(161)), [""; 0], "long ago");
+        let crashing = CellInfo { crash_looping: true, ..cell(1, "ipam") };
+        let said = texts(&crashing, at(1));
+        assert!(said[0].starts_with("actor ipam crashed 5 times and rests: broken"), "{said:?}");
+        assert_eq!(texts(&cell(1, "ipam"), at(1)), [""; 0]);
+    }
+
+    #[test]
+    fn a_ring_of_waits_is_named_once_it_is_older_than_a_moment() {
+        let wait = |who, whom, why: &str| Wait {
+            id: WaitId(1),
+            who: Some(CellId(who)),
+            whom: Whom::Cell(CellId(whom)),
+            why: why.to_owned(),
+            since: at(10),
+            until: at(70),
+        };
+        let cycle = WaitCycle(vec![wait(1, 2, "an address"), wait(2, 1, "an endpoint")]);
+        let cells = [cell(1, "endpoints"), cell(2, "ipam")];
+        assert_eq!(ring(&cycle, &cells, at(10)), None);
+        let text = ring(&cycle, &cells, at(12)).unwrap().text;
+        let wanted = "actors wait for each other in a ring: endpoints for ipam (an address), ipam \
+                      for endpoints (an endpoint), until one gives up in 58 s; report it";
+        assert_eq!(text, wanted);
+    }
+}
