@@ -1,5 +1,6 @@
 mod bodies;
 pub(crate) mod colony;
+mod health;
 mod metrics;
 mod routes;
 mod shapes;

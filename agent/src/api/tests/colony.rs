@@ -75,6 +75,7 @@ fn spawn<M: Message, F: FnMut(M) + 'static>(
 /// The API in front of fake actors; the actors' thread ends with it.
 pub(crate) struct Fixture {
     pub(crate) router: Router,
+    api: Api,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -96,19 +97,24 @@ impl Fixture {
         let (ready, is_ready) = mpsc::channel();
         thread::spawn(move || live(errands, &ready));
         let beat = is_ready.recv().unwrap();
-        Self::over(router(api(gateway, limits, beat)))
+        Self::over(router, api(gateway, limits, beat))
     }
 
     /// A router in front of actors that have ended.
     pub(crate) fn over_dead_actors(router: fn(Api) -> Router) -> Self {
         let (gateway, errands) = gateway();
         drop(errands);
-        Self::over(router(api(gateway, "", Arc::default())))
+        Self::over(router, api(gateway, "", Arc::default()))
     }
 
-    fn over(router: Router) -> Self {
+    /// Another router in front of the same actors.
+    pub(crate) fn behind(&self, router: fn(Api) -> Router) -> Self {
+        Self::over(router, self.api.clone())
+    }
+
+    fn over(router: fn(Api) -> Router, api: Api) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { router, runtime }
+        Self { router: router(api.clone()), api, runtime }
     }
 
     pub(crate) fn call(&self, method: Method, uri: &str, body: impl Into<Body>) -> Answered {
@@ -269,7 +275,12 @@ fn fake_endpoints() -> impl FnMut(EndpointsMsg) {
                 let text = format!("endpoint id {id} is already in use");
                 return reply.send(Err(CreateError::InUse(text)));
             }
-            let made = Arc::new(view(id, *spec));
+            let mut made = view(id, *spec);
+            if id == 96 {
+                (made.failing, made.failures_in_a_row) = (true, 3);
+                made.last_error = Some("no room".into());
+            }
+            let made = Arc::new(made);
             all.insert(id, Arc::clone(&made));
             reply.send(Ok(made));
         }

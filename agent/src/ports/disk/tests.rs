@@ -57,6 +57,19 @@ fn record(generation: u32) -> EndpointRecord {
 }
 
 #[test]
+fn what_keeps_it_from_being_written_is_known_until_something_is() {
+    let scratch = Scratch::new();
+    let trouble = || scratch.held.steps.trouble().now().map(|error| error.to_string());
+    assert_eq!(trouble(), None);
+    let write = |path: &str| [FsOp::Write { path: path.into(), bytes: vec![1] }];
+    scratch.run(&write("file")).unwrap();
+    let refused = scratch.run(&write("file/below")).unwrap_err();
+    assert_eq!(trouble(), Some(refused.to_string()));
+    scratch.run(&write("file")).unwrap();
+    assert_eq!(trouble(), None);
+}
+
+#[test]
 fn commits_replaces_and_removes_a_record() {
     let scratch = Scratch::new();
     scratch.run(&commit_plan(&record(1))).unwrap();

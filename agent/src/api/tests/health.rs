@@ -1,0 +1,72 @@
+use std::{
+    fs::OpenOptions,
+    thread,
+    time::{Duration, Instant},
+};
+
+use axum::{body::Body, http::Method};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+
+use super::colony::Fixture;
+use crate::api::{health_router, router};
+
+fn create(api: &Fixture, id: u16, container_name: &str) {
+    let body = json!({
+        "container-id": "ab01", "container-name": container_name,
+        "addressing": {"ipv4": "10.1.0.9"},
+    });
+    let made = api.call(Method::PUT, &format!("/v1/endpoint/{id}"), body.to_string());
+    assert_eq!(made.status, 201, "{made:?}");
+}
+
+fn brief(api: &Fixture) -> Value {
+    let answer = api.call_with(Method::GET, "/v1/healthz", &[("brief", "true")], Body::empty());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.body["cilium"].clone()
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_built_is_a_warning_and_no_reason_to_restart_the_agent() {
+    let api = Fixture::new();
+    assert_eq!(brief(&api), json!({"state": "Ok", "msg": "0.1.0"}));
+    // Number 96 is never built.
+    create(&api, 96, "");
+    let text = "endpoint 96: no room; what it had before serves on";
+    assert_eq!(brief(&api), json!({"state": "Warning", "msg": format!("0.1.0; {text}")}));
+    let whole = api.get("/v1/healthz").body;
+    let controller = json!({
+        "name": "endpoint-96-regeneration-recovery",
+        "status": {"consecutive-failure-count": 3, "last-failure-msg": text},
+    });
+    assert_eq!(whole["controllers"], json!([controller]));
+    assert_eq!(api.behind(health_router).get("/healthz").status, 200);
+}
+
+#[test]
+fn a_handler_that_hangs_is_named_while_it_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let api = Fixture::new();
+    let probe = api.behind(health_router);
+    // Number 97 is built as long as nobody writes there.
+    create(&api, 97, fifo.to_str().unwrap());
+    let regenerate = "/v1/volvox/endpoint/97/regenerate";
+    thread::scope(|scope| {
+        let built =
+            scope.spawn(|| api.behind(router).call(Method::POST, regenerate, Body::empty()));
+        let since = Instant::now();
+        while brief(&api)["state"] != "Failure" {
+            assert!(since.elapsed() < Duration::from_secs(60), "{}", brief(&api));
+        }
+        let named = probe.get("/healthz");
+        assert_eq!(named.status, 503, "{named:?}");
+        let text = named.body.as_str().unwrap();
+        assert!(text.starts_with("actor endpoints has handled message \"Regenerate\""), "{text}");
+        drop(OpenOptions::new().write(true).open(&fifo).unwrap());
+        assert_eq!(built.join().unwrap().status, 200);
+    });
+    assert_eq!(brief(&api)["state"], "Ok");
+    assert_eq!(probe.get("/healthz").status, 200);
+}
