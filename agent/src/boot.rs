@@ -208,6 +208,9 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             ipv6: config.enable_ipv6,
             notify: u8::try_from(notify).context("notify flags fit a byte")?,
             policy_stats: false,
+            report_interval: u16::try_from(config.monitor_aggregation_interval.as_secs())
+                .context("--monitor-aggregation-interval")?,
+            report_flags: config.monitor_aggregation_flags.0,
         },
         sizes: MapSizes { ct_tcp: sizes.tcp, ct_any: sizes.any, policy: config.bpf_policy_map_max },
     })?;

@@ -4,6 +4,7 @@
 //! over `--config-dir` (one file a flag, as a mounted ConfigMap has them), that over the default.
 //! Names and defaults are Cilium 1.19's where the thing exists there.
 
+mod aggregation;
 mod check;
 mod duration;
 mod error;
@@ -23,6 +24,7 @@ use clap::{
     parser::ValueSource,
 };
 
+pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::ConfigError;
 pub use layers::Origin;
@@ -30,9 +32,7 @@ pub use map_sizes::ConntrackSizes;
 pub use options::{Config, List};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
-pub use values::{
-    AllowLocalhost, EnablePolicy, LogFormat, LogLevel, MonitorAggregation, RoutingMode,
-};
+pub use values::{AllowLocalhost, EnablePolicy, LogFormat, LogLevel, RoutingMode};
 
 const LABELS: &str = "labels";
 const API_RATE_LIMIT: &str = "api_rate_limit";

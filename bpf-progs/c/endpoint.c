@@ -58,7 +58,7 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 		return TC_ACT_OK;
 	if (self.flags & CONFIG_SOURCE_CHECK && !source_is_own(&packet, &self, flow->family))
 		return ENDPOINT_DROP(DROP_INVALID_SOURCE_IP);
-	trace(skb, flow, TRACE_FROM_LXC, TRACE_REASON_UNKNOWN, skb->ifindex);
+	trace_arrival(skb, flow, TRACE_FROM_LXC);
 	lxc = lxc_find(&packet.daddr, flow->family);
 	flow->dst_identity = identity_of_receiver(lxc, &packet.daddr, flow->family);
 	code = admit(skb, flow, &packet, self.policy_slot);

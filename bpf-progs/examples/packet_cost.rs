@@ -1,56 +1,111 @@
 //! Nanoseconds a packet, pod to local pod: established, both policies and connection tracking
-//! included. `cargo run --release -p volvox-bpf-progs --example packet_cost`, as root.
+//! included. `cargo run -p volvox-bpf-progs --example packet_cost`, as root.
+//!
+//! All variants are loaded at once and take turns, so that what else the machine does hits each
+//! alike.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{ACK, Endpoint, Node, tcp, udp};
+use common::{ACK, Endpoint, Node, stay_here, tcp, udp};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{JoinHandle, spawn};
 use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::{ConfigFlags, ConfigRow, Direction, PolicyKey, PolicyRow};
 use volvox_bpf_progs::measure::{RUNS_PER_BATCH, packet_cost};
 use volvox_bpf_progs::object::FROM_CONTAINER;
 
-const BATCHES: usize = 2000;
+const TURNS: usize = 200;
+const BATCHES_PER_TURN: usize = 10;
 /// Rows of each policy beside those that match.
 const OTHER_ROWS: u16 = 30;
 
+const DROPS: u16 = ConfigFlags::DROP_NOTIFY;
+const ALL: u16 = DROPS | ConfigFlags::VERDICT_NOTIFY | ConfigFlags::TRACE_NOTIFY;
+const ARRIVALS: u16 = ALL | ConfigFlags::AGGREGATE_ARRIVALS;
+const CONNECTIONS: u16 = ARRIVALS | ConfigFlags::AGGREGATE_CONNECTIONS;
+
+/// What is compared; nobody listens to any of it.
+const VARIANTS: [(&str, u16, bool); 5] = [
+    ("drop records only", DROPS, false),
+    ("records, connections aggregated", CONNECTIONS, false),
+    ("the same, and policy statistics", CONNECTIONS, true),
+    ("records, arrivals left out", ARRIVALS, false),
+    ("every record", ALL, false),
+];
+
 fn main() {
-    measure("no records but drops", Features::default(), ConfigFlags::DROP_NOTIFY);
-    let all = ConfigFlags::DROP_NOTIFY | ConfigFlags::VERDICT_NOTIFY | ConfigFlags::TRACE_NOTIFY;
-    measure("every record, no listener", Features::default(), all);
-    let stats = Features { policy_stats: true, ..Features::default() };
-    measure("policy statistics", stats, ConfigFlags::DROP_NOTIFY);
+    stay_here();
+    let variants = VARIANTS.map(|(name, notify, policy_stats)| {
+        let features = Features { policy_stats, ..Features::default() };
+        (name, Variant::start(features, notify))
+    });
+    for (kind, name) in FRAMES.into_iter().enumerate() {
+        let mut costs = VARIANTS.map(|_| Vec::new());
+        for _ in 0..TURNS {
+            for ((_, variant), costs) in variants.iter().zip(&mut costs) {
+                costs.extend(variant.take_turn(kind));
+            }
+        }
+        println!("{name} ({} x {RUNS_PER_BATCH} packets):", TURNS * BATCHES_PER_TURN);
+        for ((name, _), costs) in variants.iter().zip(&mut costs) {
+            costs.sort_unstable();
+            println!("  {name:32} min {}, median {} ns", costs[0], costs[costs.len() / 2]);
+        }
+    }
+    variants.into_iter().for_each(|(_, variant)| variant.end());
 }
 
-fn measure(what: &str, features: Features, notify: u16) {
+const FRAMES: [&str; 3] = ["UDP over IPv4", "TCP over IPv4", "UDP over IPv6"];
+
+/// Programs with maps of their own, on a thread in a network namespace of its own.
+struct Variant {
+    ask: Sender<usize>,
+    answers: Receiver<Vec<u64>>,
+    thread: JoinHandle<()>,
+}
+
+impl Variant {
+    fn start(features: Features, notify: u16) -> Self {
+        let (ask, asked) = channel();
+        let (answer, answers) = channel();
+        let thread = spawn(move || serve(features, notify, &asked, &answer));
+        Self { ask, answers, thread }
+    }
+
+    fn take_turn(&self, kind: usize) -> Vec<u64> {
+        self.ask.send(kind).expect("the variant's thread lives");
+        self.answers.recv().expect("the variant's thread answers")
+    }
+
+    fn end(self) {
+        drop(self.ask);
+        self.thread.join().expect("the variant's thread ends well");
+    }
+}
+
+fn serve(features: Features, notify: u16, asked: &Receiver<usize>, answer: &Sender<Vec<u64>>) {
     let mut node = Node::with(features);
     let (a, b) = (node.endpoint(1), node.endpoint(2));
     for endpoint in [&a, &b] {
-        node.configure(ConfigRow {
-            flags: ConfigFlags::SOURCE_CHECK | notify,
-            ..endpoint.config()
-        });
+        let flags = ConfigFlags::SOURCE_CHECK | notify;
+        node.configure(ConfigRow { flags, ..endpoint.config() });
     }
     node.rules(&a, &policy(Direction::Egress, &b));
     node.rules(&b, &policy(Direction::Ingress, &a));
-    let frames = [
-        ("UDP over IPv4", 22, udp(a.v4(), b.v4(), 1000, 80)),
-        ("TCP over IPv4", 22, tcp(a.v4(), b.v4(), 1000, 80, ACK)),
-        ("UDP over IPv6", 21, udp(a.v6(), b.v6(), 1000, 80)),
+    let mut frames = [
+        udp(a.v4(), b.v4(), 1000, 80),
+        tcp(a.v4(), b.v4(), 1000, 80, ACK),
+        udp(a.v6(), b.v6(), 1000, 80),
     ];
-    println!("{what}:");
-    for (kind, hop_limit, mut frame) in frames {
+    for (frame, hop_limit) in frames.iter_mut().zip([22, 22, 21]) {
         frame[hop_limit] = 255;
+    }
+    for kind in asked {
         let program = node.ebpf.program(FROM_CONTAINER).expect("it is in the object");
         let program = program.try_into().expect("it is a classifier");
-        let mut costs =
-            packet_cost(program, a.ifindex, &frame, BATCHES).expect("the interface exists");
-        costs.sort_unstable();
-        let (least, most) = (costs[0], costs[BATCHES - 1]);
-        println!(
-            "  {kind}: median {} ns, min {least}, max {most} ({BATCHES} x {RUNS_PER_BATCH})",
-            costs[BATCHES / 2]
-        );
+        let costs = packet_cost(program, a.ifindex, &frames[kind], BATCHES_PER_TURN);
+        answer.send(costs.expect("the interface exists")).expect("somebody asked");
     }
     assert_eq!(node.drops().values().sum::<u64>(), 0, "a drop was measured");
 }

@@ -92,7 +92,6 @@ pub const MAPS: &[MapSpec] = &[
         65536,
         NO_COMMON_LRU,
     ),
-    spec::<u32, u64>("cilium_runtime_config", MapType::Array, 256, 0),
     spec::<u32, ConfigRow>("volvox_config", MapType::Hash, 65535, NO_PREALLOC),
     spec::<u32, u32>("volvox_policy", MapType::ArrayOfMaps, 131_072, 0),
     spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),

@@ -21,6 +21,10 @@ pub mod config_flags {
     pub const POLICY_VERDICT: u16 = 4;
     /// Emit drop records.
     pub const DROP: u16 = 8;
+    /// Emit no trace records of packets that come in, only of those that go on.
+    pub const AGGREGATE_ARRIVALS: u16 = 16;
+    /// Emit trace records of a connection now and then, not of every packet.
+    pub const AGGREGATE_CONNECTIONS: u16 = 32;
 }
 
 /// Flags of a [`LxcRow`].

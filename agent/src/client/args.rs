@@ -75,6 +75,9 @@ pub(super) enum Command {
         id: Option<String>,
     },
     /// What the datapath does with packets, as it happens; works without the agent
+    ///
+    /// Connections are shown as they open, close and every few seconds; the endpoint's option
+    /// `MonitorAggregationLevel=None` has every packet shown.
     Monitor(MonitorFilter),
     /// Metrics, as Prometheus reads them
     Metrics,

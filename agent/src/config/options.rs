@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{
     AllowLocalhost, EnablePolicy, LogFormat, LogLevel, MonitorAggregation, Range, RateLimits,
-    RoutingMode,
+    RoutingMode, TcpFlags,
+    aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
     values::{parse_list, parse_listen_address, parse_ratio},
 };
@@ -157,8 +158,17 @@ pub struct Config {
     pub bpf_events_trace_enabled: bool,
 
     /// How much the records of packets are thinned out
-    #[arg(long, value_enum, ignore_case = true, default_value = "none")]
+    #[arg(long, value_enum, ignore_case = true, default_value = "medium")]
     pub monitor_aggregation: MonitorAggregation,
+
+    /// Time after which a connection is recorded again, from medium on; whole seconds
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_interval)]
+    #[serde(serialize_with = "as_nanoseconds")]
+    pub monitor_aggregation_interval: Duration,
+
+    /// TCP flags that have a connection recorded when it shows them first, from medium on, or all
+    #[arg(long, value_name = "LIST", default_value = "syn,fin,rst")]
+    pub monitor_aggregation_flags: TcpFlags,
 
     /// Time between collections of expired connections; 0 adapts it to what is found
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]

@@ -55,7 +55,10 @@ fn defaults_are_those_of_the_original() {
     assert_eq!(shown["RunDir"], "/var/run/cilium");
     assert_eq!(shown["IdentityChangeGracePeriod"], 5_000_000_000_u64);
     assert_eq!(shown["EnableIPv6"], true);
-    assert_eq!(shown["MonitorAggregation"], "None");
+    // Cilium's agent says none, and its chart medium, which is what clusters run.
+    assert_eq!(shown["MonitorAggregation"], "Medium");
+    assert_eq!(shown["MonitorAggregationInterval"], 5_000_000_000_u64);
+    assert_eq!(shown["MonitorAggregationFlags"], 7);
 }
 
 #[test]
@@ -89,6 +92,9 @@ fn switches_and_values_are_read_as_go_programs_do() {
     assert_eq!(config.effective_log_level(), LogLevel::Debug);
     assert_eq!(config.endpoint_gc_interval, Duration::from_secs(90));
     assert_eq!(settings(&["--labels", "k8s:app !k8s:b,c"]).labels, ["k8s:app", "!k8s:b", "c"]);
+    let config = settings(&["--monitor-aggregation=Max", "--monitor-aggregation-flags=all"]);
+    assert_eq!(config.monitor_aggregation, MonitorAggregation::Maximum);
+    assert_eq!(config.monitor_aggregation_flags, TcpFlags(255));
     let address = settings(&["--prometheus-serve-addr=:9962"]).prometheus_serve_addr;
     assert_eq!(address.unwrap().to_string(), "127.0.0.1:9962");
 }
@@ -179,6 +185,8 @@ fn wrong_values_on_the_command_line_name_flag_and_form() {
         ("--prometheus-serve-addr=0.0.0.0:9962", "write :9962"),
         ("--api-rate-limit=endpoint-make=rate-limit:1/s", "no call that can be limited"),
         ("--conntrack-gc-interval=-5s", "it is negative"),
+        ("--monitor-aggregation-interval=500ms", "whole seconds are wanted"),
+        ("--monitor-aggregation-flags=syn,x", "\"x\" is no TCP flag"),
     ] {
         let text = refusal(&[argument]);
         let flag = argument.split('=').next().unwrap();

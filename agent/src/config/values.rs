@@ -39,22 +39,6 @@ pub enum AllowLocalhost {
     Policy,
 }
 
-/// How much the records of packets are thinned out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-pub enum MonitorAggregation {
-    /// Not at all
-    #[value(alias = "disabled")]
-    None,
-    /// No records of packets that arrive
-    #[value(alias = "lowest")]
-    Low,
-    /// One for each connection, new flags or 5 s
-    Medium,
-    /// As medium
-    #[value(alias = "max")]
-    Maximum,
-}
-
 /// What is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]

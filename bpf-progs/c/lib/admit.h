@@ -88,6 +88,7 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, c
 	const struct ct_ends ends = ct_ends_of(packet);
 	struct ct_row *opened = NULL, *answered = NULL;
 	struct verdict verdict = {};
+	bool due;
 
 	if (likely(tracked)) {
 		union ct_key key __attribute__((aligned(8)));
@@ -97,7 +98,7 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, c
 		if (!opened)
 			answered = find_answered(packet, &ends, family, egress, tcp);
 	} else if (packet->icmp_error && is_related(skb, packet, family, egress)) {
-		return CT_RELATED;
+		return CT_RELATED | ADMIT_REPORT;
 	}
 	if (!answered) {
 		policy_decide(flow, packet, policy_slot, &verdict);
@@ -108,11 +109,14 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, c
 		policy_report(skb, flow, packet, &verdict, opened != NULL);
 		if (verdict.code < 0)
 			return verdict.code;
-		if (!opened)
-			return tracked ? ct_create(flow, packet) : CT_NEW;
+		if (!opened) {
+			int created = tracked ? ct_create(flow, packet) : CT_NEW;
+
+			return created < 0 ? created : created | ADMIT_REPORT;
+		}
 	}
-	ct_touch(answered ? answered : opened, packet, egress, tcp);
-	return answered ? CT_REPLY : CT_ESTABLISHED;
+	due = ct_touch(answered ? answered : opened, packet, egress, tcp);
+	return (answered ? CT_REPLY : CT_ESTABLISHED) | (due ? ADMIT_REPORT : 0);
 }
 
 subprogram int admit_ipv4(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
@@ -132,7 +136,8 @@ subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, const 
 }
 
 /* Finds or makes the packet's connection and lets policy decide on the way. Replies, and errors
- * about a connection, need no rule. Returns an enum ct_state, or a drop. */
+ * about a connection, need no rule. Returns an enum ct_state, with ADMIT_REPORT if this packet is
+ * worth a record, or a drop. */
 always_inline int admit(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
 			__u32 policy_slot)
 {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "clock.h"
+#include "features.h"
 #include "maps.h"
 #include "parse.h"
 
@@ -14,7 +15,6 @@
 #define CT_LIFETIME_TCP 8000
 #define CT_LIFETIME_OTHER 60
 #define CT_LIFETIME_CLOSING 10
-#define CT_REPORT_INTERVAL 5
 
 /* The numbers are those of trace reasons. */
 enum ct_state {
@@ -112,16 +112,20 @@ always_inline bool ct_alive(const struct ct_row *row)
 	return (row->flags & (CT_RX_CLOSING | CT_TX_CLOSING)) != (CT_RX_CLOSING | CT_TX_CLOSING);
 }
 
-/* Notes when and with which flags a side was last heard. */
-always_inline void ct_report(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 now)
+/* Notes with which flags a side was heard, and when it was last reported. Returns whether it is to
+ * be again. CPUs that carry the same connection at once may each report it: a record too many. */
+always_inline bool ct_report(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 now)
 {
 	__u8 *seen = egress ? &row->tx_flags_seen : &row->rx_flags_seen;
 	__u32 *last = egress ? &row->last_tx_report : &row->last_rx_report;
+	__u8 unseen = tcp_flags & ~*seen;
 
-	if (likely(*last + CT_REPORT_INTERVAL >= now && (*seen | tcp_flags) == *seen))
-		return;
-	*seen |= tcp_flags;
+	if (unlikely(unseen))
+		*seen |= unseen;
+	if (likely(*last + REPORT_INTERVAL >= now && !(unseen & REPORT_FLAGS)))
+		return false;
 	*last = now;
+	return true;
 }
 
 subprogram int ct_close(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 now)
@@ -142,11 +146,12 @@ subprogram int ct_close(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 n
 }
 
 /* Keeps an entry alive. In the long run it is written once a second; a packet that changes nothing
- * only reads it, so that CPUs do not fight over its cache line. */
-always_inline void ct_touch(struct ct_row *row, const struct packet *packet, bool egress, bool tcp)
+ * only reads it, so that CPUs do not fight over its cache line. Returns as ct_report() does. */
+always_inline bool ct_touch(struct ct_row *row, const struct packet *packet, bool egress, bool tcp)
 {
 	__u32 now = clock_seconds(), lifetime = CT_LIFETIME_OTHER;
 	__u8 tcp_flags = packet->tcp_flags;
+	bool due;
 
 	if (tcp) {
 		if (!(tcp_flags & TCP_SYN) && !(row->flags & CT_SEEN_NON_SYN))
@@ -155,9 +160,10 @@ always_inline void ct_touch(struct ct_row *row, const struct packet *packet, boo
 	}
 	if (likely(ct_alive(row)) && row->lifetime != now + lifetime)
 		row->lifetime = now + lifetime;
-	ct_report(row, egress, tcp_flags, now);
+	due = ct_report(row, egress, tcp_flags, now);
 	if (unlikely(tcp_flags & (TCP_FIN | TCP_RST)))
 		ct_close(row, egress, tcp_flags, now);
+	return due;
 }
 
 /* The entry, unless it is that of an old connection which this SYN begins anew. */

@@ -32,10 +32,10 @@ always_inline int rewrite(struct __sk_buff *skb, const struct config_row *dst, _
 }
 
 /* Leaves the rest to the host's routes; the mark tells to_container who sent it. */
-always_inline int to_stack(struct __sk_buff *skb, const struct flow *flow, int state)
+always_inline int to_stack(struct __sk_buff *skb, const struct flow *flow, int admitted)
 {
 	identity_mark(skb, flow->src_identity);
-	trace(skb, flow, TRACE_TO_STACK, state, 0);
+	trace(skb, flow, TRACE_TO_STACK, admitted, 0);
 	metrics_forwarded(skb, EGRESS);
 	return TC_ACT_OK;
 }

@@ -20,6 +20,9 @@ enum trace_reason {
 	TRACE_REASON_UNKNOWN = 5, /* below it: enum ct_state */
 };
 
+/* Beside the ct_state that admit() returns: this packet is worth a record of its own. */
+#define ADMIT_REPORT 0x100
+
 always_inline __u64 event_header(struct __sk_buff *skb, struct event_header *header, __u8 kind,
 				 __u8 subtype, __u16 source, __u8 version)
 {
@@ -57,11 +60,21 @@ subprogram int trace_write(struct __sk_buff *skb, const struct flow *flow, __u8 
 	return bpf_perf_event_output(skb, &cilium_events, flags, &record, sizeof(record));
 }
 
-always_inline void trace(struct __sk_buff *skb, const struct flow *flow, __u8 point, __u8 reason,
+/* A packet came in. */
+always_inline void trace_arrival(struct __sk_buff *skb, const struct flow *flow, __u8 point)
+{
+	if (NOTIFY & CONFIG_TRACE_NOTIFY &&
+	    (flow->notify & (CONFIG_TRACE_NOTIFY | CONFIG_AGGREGATE_ARRIVALS)) == CONFIG_TRACE_NOTIFY)
+		trace_write(skb, flow, point, TRACE_REASON_UNKNOWN, skb->ifindex);
+}
+
+/* A packet goes on. `admitted` is what admit() returned. */
+always_inline void trace(struct __sk_buff *skb, const struct flow *flow, __u8 point, int admitted,
 			 __u32 ifindex)
 {
-	if (NOTIFY & CONFIG_TRACE_NOTIFY && flow->notify & CONFIG_TRACE_NOTIFY)
-		trace_write(skb, flow, point, reason, ifindex);
+	if (NOTIFY & CONFIG_TRACE_NOTIFY && flow->notify & CONFIG_TRACE_NOTIFY &&
+	    (admitted & ADMIT_REPORT || !(flow->notify & CONFIG_AGGREGATE_CONNECTIONS)))
+		trace_write(skb, flow, point, admitted, ifindex);
 }
 
 subprogram int drop_write(struct __sk_buff *skb, const struct flow *flow, int code)

@@ -25,6 +25,10 @@ enum config_flags {
 	CONFIG_TRACE_NOTIFY = 2,
 	CONFIG_VERDICT_NOTIFY = 4,
 	CONFIG_DROP_NOTIFY = 8,
+	/* No trace records of packets that come in, only of those that go on. */
+	CONFIG_AGGREGATE_ARRIVALS = 16,
+	/* Trace records of a connection now and then, not of every packet. */
+	CONFIG_AGGREGATE_CONNECTIONS = 32,
 };
 
 struct node_row {
@@ -34,8 +38,8 @@ struct node_row {
 	__u16 pad;
 	__u32 flags;
 	__u8 build_hash[32];
-	__u32 features;
-	__u32 reserved[15];
+	__u64 features;
+	__u32 reserved[14];
 };
 
 struct endpoint_row {

@@ -23,7 +23,6 @@ TABLE(cilium_ct_any6_global, BPF_MAP_TYPE_LRU_HASH, struct ct6_key, struct ct_ro
 TABLE(cilium_metrics, BPF_MAP_TYPE_PERCPU_HASH, struct metrics_key, struct metrics_row, 1024, 0);
 TABLE(cilium_policystats, BPF_MAP_TYPE_LRU_PERCPU_HASH, struct policy_stats_key,
       struct policy_stats_row, 65536, BPF_F_NO_COMMON_LRU);
-TABLE(cilium_runtime_config, BPF_MAP_TYPE_ARRAY, __u32, __u64, 256, 0);
 TABLE(volvox_config, BPF_MAP_TYPE_HASH, __u32, struct config_row, 65535, BPF_F_NO_PREALLOC);
 TABLE(volvox_endpoint, BPF_MAP_TYPE_HASH, __u32, struct endpoint_row, 65535, BPF_F_NO_PREALLOC);
 TABLE(volvox_node, BPF_MAP_TYPE_ARRAY, __u32, struct node_row, 1, 0);

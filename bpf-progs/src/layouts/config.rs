@@ -63,4 +63,8 @@ impl ConfigFlags {
     pub const VERDICT_NOTIFY: u16 = 4;
     /// Drop records are written.
     pub const DROP_NOTIFY: u16 = 8;
+    /// Trace records are written of packets that go on, not of those that come in.
+    pub const AGGREGATE_ARRIVALS: u16 = 16;
+    /// Trace records of a connection are written now and then, not of every packet.
+    pub const AGGREGATE_CONNECTIONS: u16 = 32;
 }

@@ -108,9 +108,9 @@ pub struct CtRow {
     pub rx_flags_seen: u8,
     /// Identity of the side that opened the connection.
     pub src_sec_id: u32,
-    /// Second of the last report from the endpoint.
+    /// Second in which a packet from the endpoint was last reported.
     pub last_tx_report: u32,
-    /// Second of the last report towards the endpoint.
+    /// Second in which a packet towards the endpoint was last reported.
     pub last_rx_report: u32,
 }
 

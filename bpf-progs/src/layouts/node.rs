@@ -20,9 +20,9 @@ pub struct NodeRow {
     /// SHA-256 of the object whose programs are attached.
     pub build_hash: [u8; 32],
     /// Feature set that the programs were loaded with.
-    pub features: u32,
+    pub features: u64,
     /// Zero.
-    pub reserved: [u32; 15],
+    pub reserved: [u32; 14],
 }
 
 const _: () = {

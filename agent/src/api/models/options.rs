@@ -13,7 +13,7 @@ const OPTIONS: [(&str, bool); 11] = [
     ("DebugLB", false),
     ("DebugPolicy", false),
     ("DropNotification", true),
-    (AGGREGATION, false),
+    (AGGREGATION, true),
     ("PolicyAccounting", false),
     ("PolicyAuditMode", false),
     ("PolicyVerdictNotification", true),
