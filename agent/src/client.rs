@@ -75,7 +75,10 @@ async fn dispatch(
         Command::Identity(command) => identity::run(client, out, command).await,
         Command::Restore(command) => restore::run(client, out, command).await,
         Command::Why { id } => why::run(client, out, id.as_deref()).await,
-        Command::Monitor(filter) => monitor::run(client, out, bpf_root, &filter).await,
+        Command::Monitor(filter) => {
+            let source = monitor::Source::open(&arguments.socket, bpf_root)?;
+            monitor::run(client, out, source, &filter).await
+        }
         Command::Metrics => metrics::run(client, out).await,
         // Answered before there was a runtime.
         Command::Completions { .. } => Ok(()),

@@ -37,7 +37,8 @@ pub use values::{AllowLocalhost, EnablePolicy, LogFormat, LogLevel, RoutingMode}
 const LABELS: &str = "labels";
 const API_RATE_LIMIT: &str = "api_rate_limit";
 /// Flags that hold lists.
-const LISTS: [&str; 2] = [LABELS, API_RATE_LIMIT];
+const MONITOR_FLAGS: &str = "monitor_aggregation_flags";
+const LISTS: [&str; 3] = [LABELS, API_RATE_LIMIT, MONITOR_FLAGS];
 
 /// A node agent whose restart nobody notices.
 #[derive(Debug, Parser)]
@@ -135,6 +136,11 @@ impl Config {
         if is_told(API_RATE_LIMIT) {
             let pieces = own.get_many::<RateLimits>(API_RATE_LIMIT).into_iter().flatten();
             self.api_rate_limit = RateLimits(pieces.flat_map(|piece| piece.0.clone()).collect());
+        }
+        if is_told(MONITOR_FLAGS) {
+            let pieces = own.get_many::<TcpFlags>(MONITOR_FLAGS).into_iter().flatten();
+            let all = pieces.fold(0, |all, piece| all | piece.0);
+            self.monitor_aggregation_flags = TcpFlags(all);
         }
     }
 

@@ -1,4 +1,5 @@
-//! What the agent shows: REST on a unix socket, metrics and health on loopback.
+//! What the agent shows: REST and the datapath's records on unix sockets, metrics and health on
+//! loopback.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -19,6 +20,7 @@ use crate::{
     boot::{Boot, NodeNumbers},
     config::{Config, EnablePolicy},
     gateway::Gateway,
+    monitor::{Monitor, socket_beside},
     settings,
 };
 
@@ -28,6 +30,7 @@ const MTU: u32 = 1500;
 /// Everything that is being served. Ends when it is dropped.
 pub struct Faces {
     server: Option<Server>,
+    _monitor: Option<Monitor>,
     socket: PathBuf,
     inode: u64,
 }
@@ -64,7 +67,12 @@ impl Faces {
             sockets.extend(socket.map(|socket| (socket, metrics_router(api))));
         }
         let server = Server::start(sockets).context("start the thread of the API")?;
-        Ok(Self { server: Some(server), socket: config.socket_path.clone(), inode })
+        // Who shows no records still does its work, as with the sockets above.
+        let monitor = Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root)
+            .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
+            .ok();
+        let socket = config.socket_path.clone();
+        Ok(Self { server: Some(server), _monitor: monitor, socket, inode })
     }
 }
 

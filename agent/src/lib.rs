@@ -10,6 +10,7 @@ pub mod faces;
 pub mod gateway;
 pub mod life;
 pub mod logging;
+pub mod monitor;
 pub mod netns;
 pub mod ports;
 pub mod rest_client;

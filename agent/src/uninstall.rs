@@ -7,6 +7,7 @@ use anyhow::Context;
 use crate::{
     cni::Conflist,
     config::Config,
+    monitor::socket_beside,
     ports::{Directories, flight, hold_bpf, kernel},
 };
 
@@ -34,6 +35,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         }
     }
     remove(&config.socket_path, &mut removed)?;
+    remove(&socket_beside(&config.socket_path), &mut removed)?;
     drop((held, bpf_root));
     for dir in [&config.run_dir, &config.lib_dir] {
         // What others keep there stays, and the directory with it.

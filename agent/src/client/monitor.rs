@@ -3,15 +3,17 @@
 mod line;
 mod origins;
 mod packet;
+mod source;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use serde::Serialize;
 use volvox_bpf_progs::layouts::Record;
 
+pub(super) use self::source::Source;
 use self::{
     line::{Line, Verdicts},
     origins::Origins,
@@ -22,10 +24,7 @@ use super::{
     error::ClientError,
     output::Output,
 };
-use crate::{
-    ports::kernel::{Event, Events},
-    rest_client::RestClient,
-};
+use crate::{ports::kernel::Event, rest_client::RestClient};
 
 /// How long one wait for records may take, so that a signal is noticed.
 const WAIT: Duration = Duration::from_secs(1);
@@ -41,10 +40,9 @@ struct Lost {
 pub(super) async fn run(
     client: &RestClient,
     out: &mut Output<'_>,
-    bpf_root: &Path,
+    mut source: Source,
     filter: &MonitorFilter,
 ) -> Result<(), ClientError> {
-    let mut events = Events::open(bpf_root)?;
     let mut origins = Origins::default();
     let mut verdicts = Verdicts::default();
     let mut left = filter.count.unwrap_or(u64::MAX);
@@ -52,10 +50,7 @@ pub(super) async fn run(
         out.line("Listening; Ctrl-C ends it.")?;
     }
     while left > 0 {
-        events.wait(WAIT).map_err(|error| ClientError::Failed(format!("listen: {error}")))?;
-        let mut batch = Vec::new();
-        events.drain(|event| batch.push(event));
-        for event in batch {
+        for event in source.next(WAIT)? {
             match event {
                 Event::Lost { cpu, count } => lost(out, cpu, count)?,
                 Event::Sample { cpu, bytes } => {

@@ -122,12 +122,15 @@ fn lists_may_be_given_in_pieces() {
         "--labels=c",
         "--api-rate-limit=endpoint-create=rate-burst:4",
         "--api-rate-limit=endpoint-list=rate-burst:5",
+        "--monitor-aggregation-flags=syn",
+        "--monitor-aggregation-flags=rst,ack",
     ];
     let config = load_with(&arguments, environment).unwrap().config;
     assert_eq!(config.labels, ["k8s:app", "!k8s:b", "c"]);
     let limits: Vec<_> =
         config.api_rate_limit.0.iter().map(|(call, limit)| (call.as_str(), limit.burst)).collect();
     assert_eq!(limits, [("endpoint-create", Some(4)), ("endpoint-list", Some(5))]);
+    assert_eq!(config.monitor_aggregation_flags, TcpFlags(2 | 4 | 16));
 }
 
 #[test]

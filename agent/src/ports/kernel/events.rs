@@ -1,4 +1,8 @@
-use std::{path::Path, time::Duration};
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+    time::Duration,
+};
 
 use aya::{
     maps::{
@@ -66,10 +70,15 @@ impl Events {
         Ok(Self { rings })
     }
 
+    /// What to poll for records that come in.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.rings.iter().map(|(_, ring)| ring.as_fd())
+    }
+
     /// Waits until there is something to read; false when the time is over before.
     pub fn wait(&self, longest: Duration) -> Result<bool, Errno> {
         let mut rings: Vec<_> =
-            self.rings.iter().map(|(_, ring)| PollFd::new(ring, PollFlags::IN)).collect();
+            self.fds().map(|ring| PollFd::from_borrowed_fd(ring, PollFlags::IN)).collect();
         let longest = Timespec::try_from(longest).map_err(|_| Errno::INVAL)?;
         match poll(&mut rings, Some(&longest)) {
             Ok(ready) => Ok(ready > 0),

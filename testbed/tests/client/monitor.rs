@@ -1,0 +1,158 @@
+//! `volvox monitor`: what it shows, to how many, and whether the agent lives or not.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Child, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use volvox_testbed::lab;
+
+use super::shop::Shop;
+
+/// How long something may take to be seen, before the test says that it failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A client that watches for drops; killed when it is dropped.
+struct Monitor {
+    child: Child,
+    drops: Receiver<String>,
+    remarks: Receiver<String>,
+}
+
+impl Monitor {
+    fn start(shop: &Shop) -> Result<Self> {
+        let mut command = shop.client("-o json monitor --type drop");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let drops = lines(child.stdout.take().context("no pipe")?);
+        let remarks = lines(child.stderr.take().context("no pipe")?);
+        Ok(Self { child, drops, remarks })
+    }
+
+    /// Drops of what [`Shop::offend`] sent that were shown since the last call.
+    fn drops(&self) -> Result<Vec<Value>> {
+        let drops = self.drops.try_iter().map(|line| Ok(serde_json::from_str(&line)?));
+        let mut drops: Vec<Value> = drops.collect::<Result<_>>()?;
+        drops.retain(|drop| drop["packet"]["destination-port"] == 9);
+        Ok(drops)
+    }
+
+    /// Offends until one of these offences is shown.
+    fn wait_for_drop(&self, shop: &Shop) -> Result<Value> {
+        let mut sent = BTreeSet::new();
+        let mut found = None;
+        wait("a drop to be shown", || {
+            // Again and again: the monitor may not be listening yet.
+            sent.insert(shop.offend()?);
+            found = self.drops()?.into_iter().find(|drop| sent.contains(&port(drop)));
+            Ok(found.is_some())
+        })?;
+        found.context("none was found")
+    }
+
+    /// Waits until it says something of the kind on stderr.
+    fn wait_for_remark(&self, part: &str) -> Result<()> {
+        wait(part, || Ok(self.remarks.try_iter().any(|line| line.contains(part))))
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lines as they come. The thread ends with the pipe, when its writer is killed.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, told) = channel();
+    let lines = BufReader::new(pipe).lines();
+    thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+    told
+}
+
+fn wait(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !done()? {
+        ensure!(Instant::now() < deadline, "{PATIENCE:?} waited for: {what}");
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// The port that a dropped packet came from.
+fn port(drop: &Value) -> u16 {
+    drop["packet"]["source-port"].as_u64().and_then(|port| port.try_into().ok()).unwrap_or(0)
+}
+
+/// Rings that a process has open for records.
+fn rings(pid: u32) -> Result<usize> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd"))?;
+    let targets = open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+    Ok(targets.filter(|target| target.to_string_lossy().contains("[perf_event]")).count())
+}
+
+#[test]
+fn the_monitor_names_the_rule_that_dropped_a_packet() {
+    lab::test("monitor::the_monitor_names_the_rule_that_dropped_a_packet", || {
+        let shop = Shop::open()?;
+        let monitor = Monitor::start(&shop)?;
+        let drop = monitor.wait_for_drop(&shop)?;
+        ensure!(drop["reason-text"] == "Policy denied by denylist", "{drop}");
+        ensure!(drop["packet"]["destination"] == shop.web.address(false)?.to_string());
+        let origin = "web.yaml: CiliumNetworkPolicy shop/web: spec.ingressDeny[0]";
+        ensure!(drop["origins"] == serde_json::json!([origin]), "{drop}");
+        Ok(())
+    });
+}
+
+#[test]
+fn two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed() {
+    lab::test(
+        "monitor::two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed",
+        || {
+            let mut shop = Shop::open()?;
+            let agent = shop.node.agent()?.pid();
+            ensure!(rings(agent)? == 0, "nobody listens yet");
+            let monitors = [Monitor::start(&shop)?, Monitor::start(&shop)?];
+            let mut seen = [BTreeSet::new(), BTreeSet::new()];
+            wait("a drop that both show", || {
+                shop.offend()?;
+                for (monitor, seen) in monitors.iter().zip(&mut seen) {
+                    seen.extend(monitor.drops()?.iter().map(port));
+                }
+                Ok(seen[0].intersection(&seen[1]).next().is_some())
+            })?;
+            ensure!(rings(agent)? > 0, "the agent reads");
+            drop(monitors);
+            wait("the agent to read no more", || Ok(rings(agent)? == 0))
+        },
+    );
+}
+
+#[test]
+fn a_monitor_outlives_the_agent_and_finds_the_next_one() {
+    lab::test("monitor::a_monitor_outlives_the_agent_and_finds_the_next_one", || {
+        let mut shop = Shop::open()?;
+        let monitor = Monitor::start(&shop)?;
+        monitor.wait_for_drop(&shop)?;
+        shop.node.kill_agent()?;
+        monitor.wait_for_remark("the agent has gone")?;
+        monitor.wait_for_drop(&shop)?;
+        shop.node.start_agent()?;
+        monitor.wait_for_remark("the agent is back")?;
+        monitor.wait_for_drop(&shop)?;
+        // Told to end, the agent leaves the same way.
+        shop.node.stop_agent()?;
+        monitor.wait_for_remark("the agent has gone")?;
+        monitor.wait_for_drop(&shop).map(drop)
+    });
+}
