@@ -12,7 +12,7 @@ use super::{
     cpus,
     error::{DatapathError, not_made, refused},
     pins::{Pins, bpffs, rename, unpin},
-    sys::{Existing, Map, MapInfo, NewMap},
+    sys::{Map, MapInfo, NewMap},
     table::{Table, scan},
     writes::Writes,
 };
@@ -289,17 +289,10 @@ fn resize(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> Result<M
 pub(super) fn copy_missing(from: &Map, to: &Map) -> std::io::Result<usize> {
     let (key, value) = (from.key_bytes(), from.value_bytes());
     let (mut copied, mut result) = (0, Ok(()));
-    scan(from, |mut keys, mut values| {
-        while !keys.is_empty() {
-            let (done, written) = to.update_batch(keys, values, Existing::Keep);
-            copied += done;
-            match written {
-                Ok(()) => break,
-                // Go on behind the one that is there.
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
-                    keys = &keys[(done + 1) * key..];
-                    values = &values[(done + 1) * value..];
-                }
+    scan(from, |keys, values| {
+        for (key, value) in keys.chunks_exact(key).zip(values.chunks_exact(value)) {
+            match to.insert(key, value) {
+                Ok(inserted) => copied += usize::from(inserted),
                 Err(error) => {
                     result = Err(error);
                     return false;
@@ -315,7 +308,7 @@ pub(super) fn copy_missing(from: &Map, to: &Map) -> std::io::Result<usize> {
 fn copy(from: &Map, to: &Map) -> std::io::Result<()> {
     let mut result = Ok(());
     scan(from, |keys, values| {
-        result = to.update_batch(keys, values, Existing::Overwrite).1;
+        result = to.update_batch(keys, values).1;
         result.is_ok()
     })?;
     result

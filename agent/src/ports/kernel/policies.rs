@@ -17,7 +17,7 @@ use super::{
     maps::Maps,
     pins::{Pins, refused_pin, rename, unpin},
     rows::{policy_entry_from_raw, policy_entry_to_raw, policy_key_from_raw, policy_key_to_raw},
-    sys::{self, Existing, Map, NewMap},
+    sys::{self, Map, NewMap},
     table::scan,
     writes::{Writes, count},
 };
@@ -61,7 +61,7 @@ impl Policies<'_> {
             .zip(rows.values())
             .map(|(key, row)| policy_entry_to_raw(key, row))
             .collect();
-        map.update_batch(keys.as_bytes(), values.as_bytes(), Existing::Overwrite)
+        map.update_batch(keys.as_bytes(), values.as_bytes())
             .1
             .map_err(|e| refused("write", format!("map {}", self.spec.name), &e))?;
         self.built().insert(slot, map);
@@ -98,11 +98,10 @@ impl Policies<'_> {
         let mut results = Vec::with_capacity(changes.len());
         while results.len() < changes.len() {
             let next = results.len();
-            let (done, result) = self.maps.slots.update_batch(
-                slots[next..].as_bytes(),
-                descriptors[next..].as_bytes(),
-                Existing::Overwrite,
-            );
+            let (done, result) = self
+                .maps
+                .slots
+                .update_batch(slots[next..].as_bytes(), descriptors[next..].as_bytes());
             self.writes.endpoint_maps.fetch_add(done as u64, Ordering::Relaxed);
             results.resize(next + done, Ok(()));
             if let Err(error) = result {

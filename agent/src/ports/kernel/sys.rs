@@ -225,16 +225,6 @@ pub(super) fn tcx_programs(ifindex: u32, hook: u32) -> io::Result<Vec<u32>> {
     Ok(ids)
 }
 
-/// What becomes of rows that exist when a batch is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(super) enum Existing {
-    /// They are overwritten (`BPF_ANY`).
-    Overwrite = 0,
-    /// They stop the batch (`BPF_NOEXIST`).
-    Keep = 1,
-}
-
 /// Where a batch of lookups stands.
 #[derive(Default)]
 pub(super) struct Cursor(Option<Vec<u8>>);
@@ -339,6 +329,20 @@ impl Map {
         unsafe { bpf(Command::MapUpdate, &mut attr) }.map(drop)
     }
 
+    /// Writes a row unless there is one; false if there is. Batches cannot do that: the kernel
+    /// refuses such a flag there.
+    pub(super) fn insert(&self, key: &[u8], value: &[u8]) -> io::Result<bool> {
+        const NO_EXIST: u64 = 1;
+        assert_eq!(value.len(), self.value_bytes, "a value is of the map's value size");
+        let mut attr = self.element(key, address(value), NO_EXIST);
+        // SAFETY: the kernel reads a key and a value; both lengths were compared.
+        match unsafe { bpf(Command::MapUpdate, &mut attr) } {
+            Ok(_) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Removes a row; false if there was none.
     pub(super) fn delete(&self, key: &[u8]) -> io::Result<bool> {
         let mut attr = self.element(key, 0, 0);
@@ -382,23 +386,17 @@ impl Map {
         Ok((attr.count as usize, more))
     }
 
-    /// Writes rows in order. Answers how many were written, and why not all: `EEXIST` for one
-    /// that exists and is to be kept.
-    pub(super) fn update_batch(
-        &self,
-        keys: &[u8],
-        values: &[u8],
-        existing: Existing,
-    ) -> (usize, io::Result<()>) {
+    /// Writes rows in order. Answers how many were written, and why not all.
+    pub(super) fn update_batch(&self, keys: &[u8], values: &[u8]) -> (usize, io::Result<()>) {
         let count = self.batch(keys.len(), Some(values.len()));
-        self.write_batch(Command::MapUpdateBatch, keys, address(values), count, existing as u64)
+        self.write_batch(Command::MapUpdateBatch, keys, address(values), count)
     }
 
     /// Removes rows in order. Answers how many were removed, and why not all: `ENOENT` for one
     /// that does not exist.
     pub(super) fn delete_batch(&self, keys: &[u8]) -> (usize, io::Result<()>) {
         let count = self.batch(keys.len(), None);
-        self.write_batch(Command::MapDeleteBatch, keys, 0, count, 0)
+        self.write_batch(Command::MapDeleteBatch, keys, 0, count)
     }
 
     fn write_batch(
@@ -407,19 +405,12 @@ impl Map {
         keys: &[u8],
         values: u64,
         count: u32,
-        elem_flags: u64,
     ) -> (usize, io::Result<()>) {
         if count == 0 {
             return (0, Ok(()));
         }
-        let mut attr = Batch {
-            keys: address(keys),
-            values,
-            count,
-            map_fd: number(self),
-            elem_flags,
-            ..Batch::default()
-        };
+        let mut attr =
+            Batch { keys: address(keys), values, count, map_fd: number(self), ..Batch::default() };
         // SAFETY: the kernel reads `count` keys and, for an update, values; both lengths were
         // compared with it.
         match unsafe { bpf(command, &mut attr) } {

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{
     error::refused,
-    sys::{Cursor, Existing, Map},
+    sys::{Cursor, Map},
 };
 
 /// Bytes that one batch may take in memory.
@@ -74,8 +74,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// Writes rows by batches, in order, up to the first that is refused.
     pub(super) fn put_all(&self, keys: &[K], values: &[V]) -> Result<(), KernelError> {
-        let (done, result) =
-            self.map.update_batch(keys.as_bytes(), values.as_bytes(), Existing::Overwrite);
+        let (done, result) = self.map.update_batch(keys.as_bytes(), values.as_bytes());
         self.wrote(done);
         result.map_err(self.refused("write"))
     }
