@@ -7,6 +7,7 @@ mod child;
 mod create;
 mod messages;
 mod numbers;
+mod regenerations;
 mod restored;
 mod sweep;
 mod target;
@@ -18,4 +19,5 @@ pub use messages::{
     CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, RestoredEndpoint,
     Target,
 };
+pub use regenerations::{Lengths, Regenerations};
 pub use target::TargetError;

@@ -3,6 +3,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     rc::Rc,
     sync::Arc,
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -32,6 +33,7 @@ pub struct Seed {
     pub(super) identity_labels: Arc<Labels>,
     pub(super) user_labels: (Arc<Labels>, Arc<Labels>),
     pub(super) options: Arc<BTreeMap<String, i64>>,
+    pub(super) own_options: Arc<BTreeMap<String, i64>>,
     pub(super) on_disk: bool,
     /// It was told to go.
     pub(super) deleted: bool,
@@ -57,6 +59,8 @@ pub struct Endpoint {
     /// Names of its ports as everyone's policy knows them.
     pub(super) ports_known: Option<NamedPorts>,
     pub(super) options: Arc<BTreeMap<String, i64>>,
+    /// Those of them that were set for it alone.
+    pub(super) own_options: Arc<BTreeMap<String, i64>>,
     /// Its state file says what is true.
     pub(super) on_disk: bool,
     /// Counts what was changed of it by others.
@@ -83,6 +87,7 @@ pub struct Endpoint {
     pub(super) owed: Option<Level>,
     pub(super) retry: Option<TimerId>,
     pub(super) builds: u64,
+    pub(super) last_build: Duration,
     pub(super) failures: u64,
     pub(super) last_error: Option<Arc<str>>,
     pub(super) log: VecDeque<LogEntry>,
@@ -115,6 +120,7 @@ impl Endpoint {
             identity_labels: Arc::default(),
             user_labels: Default::default(),
             options,
+            own_options: Arc::default(),
             on_disk: false,
             deleted: false,
         };
@@ -132,6 +138,7 @@ impl Endpoint {
             identity_labels: Arc::new(from.identity_labels),
             user_labels: (Arc::new(custom), Arc::new(disabled)),
             options: Arc::new(from.options),
+            own_options: Arc::new(from.own_options),
             on_disk: from.on_disk,
             deleted: false,
         };
@@ -168,6 +175,7 @@ impl Endpoint {
                 references: Rc::clone(&references),
                 ports_known: ports_known.take(),
                 options: of.options,
+                own_options: of.own_options,
                 on_disk: of.on_disk,
                 edition: 0,
                 saving: None,
@@ -185,6 +193,7 @@ impl Endpoint {
                 owed: None,
                 retry: None,
                 builds: 0,
+                last_build: Duration::ZERO,
                 failures: 0,
                 last_error: None,
                 log: VecDeque::new(),

@@ -12,7 +12,7 @@ use crate::{
     ipcache::IpcacheMsg,
     mutants::{Mutant, mutated},
     policy::{EndpointPolicy, PolicyMsg},
-    ports::{KernelError, KernelOp},
+    ports::{KernelError, KernelOp, Time},
 };
 
 /// How long the policy may take; it waits for the first manifests at start.
@@ -60,6 +60,8 @@ impl Trigger {
 /// A build under way.
 pub(super) struct Build {
     pub(super) trigger: Trigger,
+    /// When it began.
+    pub(super) since: Time,
     /// What it is at, for people.
     pub(super) step: &'static str,
     pub(super) policy: Option<Arc<EndpointPolicy>>,
@@ -99,6 +101,7 @@ impl Endpoint {
         let reason = Arc::clone(&trigger.reason);
         self.build = Some(Build {
             trigger,
+            since: cx.now(),
             step: "begin",
             policy: None,
             permit: None,
@@ -202,6 +205,7 @@ impl Endpoint {
     fn finish(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(build) = self.build.take() else { return };
         self.builds += 1;
+        self.last_build = cx.now().since(build.since);
         self.failing = false;
         self.failures_in_a_row = 0;
         self.last_error = None;
@@ -244,6 +248,7 @@ impl Endpoint {
         let Some(build) = self.build.take() else { return };
         tracing::warn!(endpoint = %self.id, step = build.step, error, "endpoint was not built");
         self.failures += 1;
+        self.last_build = cx.now().since(build.since);
         self.failures_in_a_row += 1;
         self.failing = true;
         self.last_error = Some(Arc::from(error));

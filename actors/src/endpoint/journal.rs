@@ -55,6 +55,7 @@ impl Endpoint {
             realised: Arc::clone(&self.realised),
             log: self.log.iter().cloned().collect(),
             builds: self.builds,
+            last_build: self.last_build,
             failures: self.failures,
             failures_in_a_row: self.failures_in_a_row,
             last_error: self.last_error.clone(),

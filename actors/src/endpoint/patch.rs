@@ -46,10 +46,19 @@ impl Endpoint {
         let custom = patch.custom.map_or_else(|| Arc::clone(&self.user_labels.0), Arc::new);
         let disabled = patch.disabled.map_or_else(|| Arc::clone(&self.user_labels.1), Arc::new);
         self.user_labels = (custom, disabled);
-        if let Some(options) = patch.options {
-            let mut merged = (*self.options).clone();
-            merged.extend(options);
-            self.options = Arc::new(merged);
+        let (own, shared) = (patch.options, patch.shared_options);
+        if own.is_some() || shared.is_some() {
+            let (mut all, mut mine) = ((*self.options).clone(), (*self.own_options).clone());
+            // The later word counts, whoever it is for.
+            for (name, value) in shared.into_iter().flatten() {
+                mine.remove(&name);
+                all.insert(name, value);
+            }
+            for (name, value) in own.into_iter().flatten() {
+                mine.insert(name.clone(), value);
+                all.insert(name, value);
+            }
+            (self.options, self.own_options) = (Arc::new(all), Arc::new(mine));
         }
         self.spec = Arc::new(spec);
         self.edition += 1;

@@ -74,6 +74,7 @@ impl Endpoint {
         seed.identity_labels = Arc::clone(&self.identity_labels);
         seed.user_labels = self.user_labels.clone();
         seed.options = Arc::clone(&self.options);
+        seed.own_options = Arc::clone(&self.own_options);
         seed.on_disk = self.on_disk;
         seed.deleted = self.teardown.is_some();
     }
@@ -94,6 +95,7 @@ impl Endpoint {
             labels,
             security,
             options: Options { map: (*self.options).clone() },
+            own_options: (*self.own_options).clone(),
             generation: 1,
             ..EndpointRecord::from(&*self.spec)
         }

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -93,8 +93,10 @@ pub struct EndpointView {
     pub realised: Arc<Realised>,
     /// Its last log entries, newest first.
     pub log: Vec<LogEntry>,
-    /// How often it was built since the agent's start.
+    /// Builds that succeeded since the agent's start.
     pub builds: u64,
+    /// How long its last build took, whatever came of it.
+    pub last_build: Duration,
     /// Builds that failed since the agent's start.
     pub failures: u64,
     /// How many of the last ones did, one after the other.

@@ -14,6 +14,7 @@ use super::{
     child::Child,
     create::Creating,
     numbers::Numbers,
+    regenerations::Regenerations,
     restored::Restoring,
 };
 use crate::{
@@ -52,6 +53,7 @@ pub(super) struct Family {
     pub(super) creating: BTreeMap<u64, Creating>,
     pub(super) creations: u64,
     pub(super) barriers: Barriers,
+    pub(super) regenerations: Regenerations,
 }
 
 /// The supervisor of all endpoints.
@@ -224,6 +226,7 @@ impl Endpoints {
         self.family.barriers.seen(&view);
         self.family.restoring.seen(&view);
         let Some(child) = self.family.children.get_mut(&view.id) else { return };
+        self.family.regenerations.seen(&child.view, &view);
         child.view = view;
         child.pay();
     }
@@ -331,6 +334,7 @@ impl Behaviour for Endpoints {
                 self.restore(cx, endpoints, &withheld, reply);
             }
             EndpointsMsg::RegenerateRestored { reply } => self.regenerate_restored(reply),
+            EndpointsMsg::Regenerations(reply) => reply.send(self.family.regenerations.clone()),
             EndpointsMsg::AwaitBuilt { endpoints, reply } => self.await_built(endpoints, reply),
             EndpointsMsg::Pod { name, facts } => self.pod(&name, &facts),
             EndpointsMsg::Changed(view) => self.changed(view),

@@ -250,6 +250,7 @@ pub(super) fn seed_view(id: EndpointId, spec: &EndpointSpec, state: State) -> Ar
         realised: Arc::default(),
         log: Vec::new(),
         builds: 0,
+        last_build: Duration::ZERO,
         failures: 0,
         failures_in_a_row: 0,
         last_error: None,

@@ -6,6 +6,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::Regenerations;
+
 use crate::{
     endpoint::{EndpointSpec, EndpointView},
     host::{AskError, Lane, Message, Reply},
@@ -89,8 +91,11 @@ pub struct Patch {
     pub custom: Option<Labels>,
     /// Labels that its user wants ignored.
     pub disabled: Option<Labels>,
-    /// Options by Cilium's names.
+    /// Options by Cilium's names, for this endpoint alone: they outlive the agent.
     pub options: Option<BTreeMap<String, i64>>,
+    /// Options that every endpoint is given; they are those of the flags again once the agent is
+    /// started anew.
+    pub shared_options: Option<BTreeMap<String, i64>>,
     /// Names of its ports.
     pub named_ports: Option<NamedPorts>,
     /// New facts of the interface: name, number, addresses of it.
@@ -112,6 +117,8 @@ pub struct RestoredEndpoint {
     pub user_labels: (Labels, Labels),
     /// Its options.
     pub options: BTreeMap<String, i64>,
+    /// Those of them that were set for it alone.
+    pub own_options: BTreeMap<String, i64>,
     /// Its configuration row, if the kernel has one.
     pub config: Option<ConfigRow>,
     /// Its local address rows that the kernel has.
@@ -171,6 +178,8 @@ pub enum EndpointsMsg {
         /// Where the answer goes.
         reply: Reply<Vec<Arc<EndpointView>>>,
     },
+    /// Show how many builds there were.
+    Regenerations(Reply<Regenerations>),
     /// Build an endpoint again.
     Regenerate {
         /// Which.
@@ -272,6 +281,7 @@ impl Message for EndpointsMsg {
             Self::Delete { .. } => "Delete",
             Self::Get { .. } => "Get",
             Self::List { .. } => "List",
+            Self::Regenerations(_) => "Regenerations",
             Self::Regenerate { .. } => "Regenerate",
             Self::PolicyChanged { .. } => "PolicyChanged",
             Self::Restore { .. } => "Restore",

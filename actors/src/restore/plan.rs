@@ -63,13 +63,18 @@ pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -
 }
 
 impl RestorePlan {
-    /// Gives endpoints the options of this life; with `keep`, only those that have none.
+    /// Gives endpoints the options of this life, besides those that were set for one alone; with
+    /// `keep`, only endpoints that have none.
     pub(super) fn set_options(&mut self, options: &BTreeMap<String, i64>, keep: bool) {
         for candidate in self.candidates.values_mut() {
             let endpoint = &mut candidate.endpoint;
-            let own = keep && !endpoint.options.is_empty();
-            if !own && endpoint.options != *options {
-                endpoint.options.clone_from(options);
+            if keep && !endpoint.options.is_empty() {
+                continue;
+            }
+            let own = endpoint.own_options.iter().map(|(name, value)| (name.clone(), *value));
+            let wanted: BTreeMap<_, _> = options.clone().into_iter().chain(own).collect();
+            if endpoint.options != wanted {
+                endpoint.options = wanted;
                 endpoint.on_disk = false;
             }
         }
@@ -208,6 +213,7 @@ fn from_record(found: &FoundRecord, kernel: &KernelSnapshot) -> Result<Candidate
     endpoint.identity_labels = record.security.labels.clone();
     endpoint.user_labels = (record.labels.custom.clone(), record.labels.disabled.clone());
     endpoint.options = record.options.map.clone();
+    endpoint.own_options = record.own_options.clone();
     endpoint.on_disk = on_disk;
     Ok(Candidate { endpoint, source: source.to_owned(), notes })
 }
@@ -227,6 +233,7 @@ pub(super) fn with_kernel(
         identity_labels: Default::default(),
         user_labels: Default::default(),
         options: BTreeMap::new(),
+        own_options: BTreeMap::new(),
         config: kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
         lxc: lxc.map(|(&address, &row)| (address, row)).collect(),
         attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),

@@ -68,6 +68,10 @@ pub struct EndpointRecord {
     pub security: SecurityLabels,
     /// Its switches.
     pub options: Options,
+    /// Those of its switches that were set for it alone; the others follow the agent's flags. Other
+    /// agents pass it over.
+    #[serde(rename = "VolvoxOwnOptions", skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_options: BTreeMap<String, i64>,
     /// DNS rules, form of older agents.
     #[serde(rename = "DNSRules")]
     pub dns_rules: Map<String, Value>,

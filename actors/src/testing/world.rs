@@ -38,6 +38,8 @@ pub struct World {
     pub manifests: BTreeMap<String, Vec<Value>>,
     /// Whether the next agent restores endpoints.
     pub restores: bool,
+    /// Whether it leaves them all of their options.
+    pub keeps_options: bool,
     /// How the next agent is run.
     pub settings: ColonySettings,
     /// Makes the recorder of each life; without it nothing is kept.
@@ -82,6 +84,7 @@ impl World {
             disk,
             manifests,
             restores: true,
+            keeps_options: true,
             settings: settings(),
             recorder: None,
             life: None,
@@ -124,8 +127,8 @@ impl World {
             identities: inheritance.identities,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
             enabled: self.restores,
-            keep_options: true,
-            options: BTreeMap::new(),
+            keep_options: self.keeps_options,
+            options: self.settings.options.clone(),
             phases: Vec::new(),
             problems: Vec::new(),
         };

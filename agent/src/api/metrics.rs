@@ -13,8 +13,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use volvox_actors::{
-    build_queue::BuildQueueMsg, colony::Colony, conntrack::ConntrackMsg, endpoints::EndpointsMsg,
-    identity::IdentityMsg, ipam::IpamMsg, model::Labels, policy::PolicyMsg, restore::RestoreMsg,
+    auditor::AuditorMsg, build_queue::BuildQueueMsg, colony::Colony, conntrack::ConntrackMsg,
+    endpoints::EndpointsMsg, identity::IdentityMsg, ipam::IpamMsg, model::Labels,
+    policy::PolicyMsg, restore::RestoreMsg,
 };
 
 use self::sheet::Sheet;
@@ -45,6 +46,9 @@ async fn text(api: &Api) -> Result<String, ApiError> {
         .await?;
     let queue = api.gateway.ask(what, |colony| &colony.build_queue, BuildQueueMsg::Show).await?;
     endpoints::write(&mut sheet, &views, &queue);
+    let regenerations =
+        api.gateway.ask(what, |colony| &colony.endpoints, EndpointsMsg::Regenerations).await?;
+    endpoints::write_regenerations(&mut sheet, &regenerations);
     let report = api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report).await?;
     endpoints::write_restore(&mut sheet, &report);
 
@@ -61,6 +65,11 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     let conntrack = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
     node::write_conntrack(&mut sheet, &conntrack);
 
+    let audit = api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show).await?;
+    node::write_audit(&mut sheet, &audit);
+
+    let largest = views.iter().map(|view| view.realised.policy.len()).max().unwrap_or_default();
+    datapath::write_maps(&mut sheet, &api.writes, largest);
     datapath::write(&mut sheet, &api.writes, &api.facts.bpf_root);
     process::write_recorder(&mut sheet, &api.flight);
     process::write(&mut sheet, &api.facts);

@@ -5,8 +5,8 @@ use std::{
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Options of every endpoint, as `PATCH /config` last set them; lost with the agent, as its flags
-/// then count again.
+/// Options of every endpoint, as `PATCH /config` last set them. As in Cilium they go with the agent:
+/// at its next start its flags count again. What was set for one endpoint alone stays with that one.
 #[derive(Debug, Default)]
 pub struct RuntimeOptions {
     now: Cell<BTreeMap<String, i64>>,

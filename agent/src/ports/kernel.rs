@@ -29,6 +29,7 @@ mod step;
 mod switch;
 mod sys;
 mod table;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod uninstall;
@@ -53,6 +54,7 @@ pub use maps::MapSizes;
 use pace::Pace;
 use run::{Run, Stretch, Timed, stretch, timed};
 use step::Stepper;
+pub use tally::{MapTally, POLICY_MAP};
 pub use uninstall::uninstall;
 pub use writes::Writes;
 

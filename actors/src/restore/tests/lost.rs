@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::{
-    endpoints::Target,
+    endpoints::{EndpointsMsg, Patch, Target},
     model::{EndpointId, IdentityId},
     ports::{FsOp, KernelOp, LxcRow},
     restore::{Fate, RestoreMsg},
@@ -317,6 +317,39 @@ fn labels_that_changed_while_no_agent_lived_are_taken_in() {
     assert_ne!(now.identity, before);
     assert_eq!(now.identity_labels.get("app").unwrap().value, "shop");
     assert!(world.all_ready());
+}
+
+#[test]
+fn options_of_one_endpoint_stay_and_those_of_all_are_the_flags_again() {
+    let mut world = node();
+    let source_check = "SourceIPVerification";
+    let set = |world: &World, id, patch| {
+        let (target, patch) = (Target::Id(id), Box::new(patch));
+        let patched = world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Patch {
+            target,
+            patch,
+            reply,
+        });
+        assert!(patched.is_ok());
+    };
+    let off = Some([(source_check.to_owned(), 0), ("Debug".to_owned(), 1)].into());
+    set(&world, ID, Patch { options: off.clone(), ..Patch::default() });
+    set(&world, EndpointId(2), Patch { shared_options: off, ..Patch::default() });
+    let shown = |world: &World, id| world.get(id).options.get(source_check).copied();
+    assert_eq!((shown(&world, ID), shown(&world, EndpointId(2))), (Some(0), Some(0)));
+    world.keeps_options = false;
+    for _ in 0..2 {
+        world.restart();
+        assert_eq!((shown(&world, ID), shown(&world, EndpointId(2))), (Some(0), Some(1)));
+        assert_eq!(world.get(ID).options.get("Debug"), Some(&1));
+        assert_eq!(world.kernel.state().rows.config[&101].flags, 0);
+    }
+    // The later word counts, also when it is for all.
+    let on = Some([(source_check.to_owned(), 1)].into());
+    set(&world, ID, Patch { shared_options: on, ..Patch::default() });
+    world.restart();
+    assert_eq!(shown(&world, ID), Some(1));
+    assert_eq!(world.get(ID).options.get("Debug"), Some(&1));
 }
 
 #[test]

@@ -97,7 +97,8 @@ async fn change_all(
 }
 
 async fn change(api: &Api, id: EndpointId, options: BTreeMap<String, i64>) -> Result<(), ApiError> {
-    let (target, patch) = (Target::Id(id), Patch { options: Some(options), ..Patch::default() });
+    let patch = Patch { shared_options: Some(options), ..Patch::default() };
+    let target = Target::Id(id);
     let what = format!("PATCH /config for endpoint {id}");
     let patch = move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply };
     match api.gateway.ask(what, |colony| &colony.endpoints, patch).await? {

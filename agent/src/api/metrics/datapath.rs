@@ -6,7 +6,18 @@ use volvox_bpf_progs::{
 };
 
 use super::sheet::{Sheet, row};
-use crate::ports::kernel::{Dump, Writes};
+use crate::ports::kernel::{Dump, POLICY_MAP, Writes};
+
+/// Maps whose rows come with endpoints and their connections, and may be too many.
+const PRESSED: [&str; 7] = [
+    "ct4_global",
+    "ct6_global",
+    "ct_any4_global",
+    "ct_any6_global",
+    "ipcache_v2",
+    "lxc",
+    POLICY_MAP,
+];
 
 pub(super) fn write(sheet: &mut Sheet, writes: &Writes, bpf_root: &Path) {
     let help = "Changes made to the kernel since the agent's start";
@@ -16,6 +27,25 @@ pub(super) fn write(sheet: &mut Sheet, writes: &Writes, bpf_root: &Path) {
         Ok(rows) => write_packets(sheet, &rows),
         Err(error) => tracing::debug!(%error, "packets are not counted in this answer"),
     }
+}
+
+/// What was done to each map, and how full it is. `largest` is the longest policy of an endpoint.
+pub(super) fn write_maps(sheet: &mut Sheet, writes: &Writes, largest: usize) {
+    let mut ops = Vec::new();
+    let mut pressure = Vec::new();
+    for (name, tally) in writes.maps() {
+        for (operation, outcome, count) in tally.ops() {
+            let labels = [("map_name", name), ("operation", operation), ("outcome", outcome)];
+            ops.push(row(labels, count as f64));
+        }
+        let rows = if name == POLICY_MAP { largest as u64 } else { tally.rows() };
+        if let Some(room) = tally.room().filter(|_| PRESSED.contains(&name)) {
+            pressure.push(row([("map_name", name)], rows as f64 / f64::from(room)));
+        }
+    }
+    sheet.counter("cilium_bpf_map_ops", "Rows written to and removed from maps, and refusals", ops);
+    let help = "How full a map was when it was last read, 1 is full; of policy maps the fullest";
+    sheet.gauge("cilium_bpf_map_pressure", help, pressure);
 }
 
 fn write_packets(sheet: &mut Sheet, rows: &BTreeMap<MetricsKey, MetricsRow>) {

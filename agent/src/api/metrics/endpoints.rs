@@ -3,10 +3,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use volvox_actors::{
     build_queue::{Class, Queued},
     endpoint::{EndpointView, State},
+    endpoints::{Lengths, Regenerations},
     restore::{Fate, RestoreReport},
 };
 
-use super::sheet::{Sheet, bare, row};
+use super::sheet::{Histogram, Sheet, bare, row};
 
 pub(super) fn write(sheet: &mut Sheet, views: &[Arc<EndpointView>], queue: &Queued) {
     let names = State::ALL.map(State::name).into_iter().chain(["not-ready"]);
@@ -18,15 +19,6 @@ pub(super) fn write(sheet: &mut Sheet, views: &[Arc<EndpointView>], queue: &Queu
     let rows =
         states.iter().map(|(name, count)| row([("endpoint_state", name)], f64::from(*count)));
     sheet.gauge("cilium_endpoint_state", "Endpoints by state", rows);
-
-    let failed: u64 = views.iter().map(|view| view.failures).sum();
-    let built: u64 = views.iter().map(|view| view.builds).sum();
-    let help = "Builds of the endpoints alive, since the agent's start";
-    let rows = [
-        row([("outcome", "success")], built.saturating_sub(failed) as f64),
-        row([("outcome", "fail")], failed as f64),
-    ];
-    sheet.gauge("volvox_endpoint_builds", help, rows);
 
     let rows = [
         row([("state", "used")], queue.building.len() as f64),
@@ -40,6 +32,25 @@ pub(super) fn write(sheet: &mut Sheet, views: &[Arc<EndpointView>], queue: &Queu
         row([("class", "mass")], waiting(Class::Mass)),
     ];
     sheet.gauge("volvox_builds_waiting", "Endpoints that wait for a permit", rows);
+}
+
+/// Builds since the agent's start.
+pub(super) fn write_regenerations(sheet: &mut Sheet, regenerations: &Regenerations) {
+    let Regenerations { succeeded, failed } = regenerations;
+    let rows = [
+        row([("outcome", "success")], succeeded.count as f64),
+        row([("outcome", "fail")], failed.count as f64),
+    ];
+    sheet.counter("cilium_endpoint_regenerations", "Builds of endpoints", rows);
+    let lengths = |status: &str, lengths: &Lengths| {
+        let labels = vec![("scope", "total".to_owned()), ("status", status.to_owned())];
+        let buckets = Lengths::BOUNDS.into_iter().zip(lengths.buckets).collect();
+        let sum = lengths.total.as_secs_f64();
+        (labels, Histogram { sum, count: lengths.count, buckets })
+    };
+    let rows = [lengths("success", succeeded), lengths("failure", failed)];
+    let help = "How long builds of endpoints took";
+    sheet.histogram("cilium_endpoint_regeneration_time_stats_seconds", help, rows);
 }
 
 /// How the last restart went.

@@ -1,7 +1,13 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use volvox_actors::{
-    conntrack::ConntrackStatus, identity::Identity, ipam::Lease, model::Scope, policy::PolicyView,
+    auditor::AuditView,
+    conntrack::ConntrackStatus,
+    identity::Identity,
+    invariants::{ALWAYS, AT_REST},
+    ipam::Lease,
+    model::Scope,
+    policy::PolicyView,
 };
 
 use super::sheet::{Sheet, bare, row};
@@ -45,6 +51,20 @@ pub(super) fn write_policy(sheet: &mut Sheet, policy: &PolicyView) {
     let help = "Documents that were refused";
     let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
     sheet.gauge("volvox_policy_refused", help, bare(refused as f64));
+}
+
+pub(super) fn write_audit(sheet: &mut Sheet, audit: &AuditView) {
+    let help = "Looks at the node that compared it with what must be true";
+    sheet.counter("volvox_audits", help, bare(audit.looks as f64));
+    let each = || ALWAYS.iter().chain(AT_REST).map(|invariant| invariant.name);
+    let help = "What broke each invariant at the last look";
+    let now = |name: &str| audit.broken.get(name).map_or(0, Vec::len) as f64;
+    let rows = each().map(|name| row([("invariant", name)], now(name)));
+    sheet.gauge("volvox_invariant_broken", help, rows);
+    let help = "What broke each invariant since the agent's start";
+    let ever = |name: &str| audit.found.get(name).copied().unwrap_or_default() as f64;
+    let rows = each().map(|name| row([("invariant", name)], ever(name)));
+    sheet.counter("volvox_invariant_violations", help, rows);
 }
 
 pub(super) fn write_conntrack(sheet: &mut Sheet, status: &ConntrackStatus) {

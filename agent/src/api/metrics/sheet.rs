@@ -2,7 +2,7 @@ use std::fmt;
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text::encode},
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text::encode},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Registry,
 };
@@ -18,8 +18,25 @@ pub(super) struct Sheet(Vec<Metric>);
 struct Metric {
     name: &'static str,
     help: &'static str,
-    grows: bool,
-    rows: Vec<(Row, f64)>,
+    values: Values,
+}
+
+#[derive(Debug)]
+enum Values {
+    Gauge(Vec<(Row, f64)>),
+    Counter(Vec<(Row, f64)>),
+    Histogram(Vec<(Row, Histogram)>),
+}
+
+/// How a quantity is distributed.
+#[derive(Debug)]
+pub(super) struct Histogram {
+    /// All of it together.
+    pub(super) sum: f64,
+    /// How many values it had.
+    pub(super) count: u64,
+    /// Upper bounds, and how many lie below each but above the one before.
+    pub(super) buckets: Vec<(f64, u64)>,
 }
 
 /// One row with labels.
@@ -40,7 +57,7 @@ impl Sheet {
         help: &'static str,
         rows: impl IntoIterator<Item = (Row, f64)>,
     ) {
-        self.0.push(Metric { name, help, grows: false, rows: rows.into_iter().collect() });
+        self.0.push(Metric { name, help, values: Values::Gauge(rows.into_iter().collect()) });
     }
 
     /// A value that only grows; its name gets `_total` at its end.
@@ -50,7 +67,17 @@ impl Sheet {
         help: &'static str,
         rows: impl IntoIterator<Item = (Row, f64)>,
     ) {
-        self.0.push(Metric { name, help, grows: true, rows: rows.into_iter().collect() });
+        self.0.push(Metric { name, help, values: Values::Counter(rows.into_iter().collect()) });
+    }
+
+    /// A distribution.
+    pub(super) fn histogram(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        rows: impl IntoIterator<Item = (Row, Histogram)>,
+    ) {
+        self.0.push(Metric { name, help, values: Values::Histogram(rows.into_iter().collect()) });
     }
 
     /// All of it in the text format of OpenMetrics.
@@ -64,26 +91,51 @@ impl Sheet {
 }
 
 impl Metric {
-    fn encode(&self, value: f64, encoder: MetricEncoder<'_>) -> fmt::Result {
-        match self.grows {
-            true => ConstCounter::new(value).encode(encoder),
-            false => ConstGauge::new(value).encode(encoder),
+    fn kind(&self) -> MetricType {
+        match self.values {
+            Values::Gauge(_) => MetricType::Gauge,
+            Values::Counter(_) => MetricType::Counter,
+            Values::Histogram(_) => MetricType::Histogram,
         }
+    }
+}
+
+impl Histogram {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        // The last bound is infinite, and holds the rest.
+        let below: u64 = self.buckets.iter().map(|(_, count)| count).sum();
+        let rest = (f64::INFINITY, self.count.saturating_sub(below));
+        let buckets: Vec<_> = self.buckets.iter().copied().chain([rest]).collect();
+        encoder.encode_histogram::<NoLabelSet>(self.sum, self.count, &buckets, None)
+    }
+}
+
+/// Writes each row with its labels; one without labels stands alone.
+fn each<V>(
+    rows: &[(Row, V)],
+    mut encoder: MetricEncoder<'_>,
+    encode: impl Fn(&V, MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    match rows {
+        [(labels, value)] if labels.is_empty() => encode(value, encoder),
+        many => many
+            .iter()
+            .try_for_each(|(labels, value)| encode(value, encoder.encode_family(labels)?)),
     }
 }
 
 impl Collector for Sheet {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for metric in &self.0 {
-            let kind = if metric.grows { MetricType::Counter } else { MetricType::Gauge };
-            let mut rows = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
-            match &metric.rows[..] {
-                [(labels, value)] if labels.is_empty() => metric.encode(*value, rows)?,
-                many => {
-                    for (labels, value) in many {
-                        metric.encode(*value, rows.encode_family(labels)?)?;
-                    }
+            let rows = encoder.encode_descriptor(metric.name, metric.help, None, metric.kind())?;
+            match &metric.values {
+                Values::Gauge(values) => {
+                    each(values, rows, |value, at| ConstGauge::new(*value).encode(at))?;
                 }
+                Values::Counter(values) => {
+                    each(values, rows, |value, at| ConstCounter::new(*value).encode(at))?;
+                }
+                Values::Histogram(values) => each(values, rows, Histogram::encode)?,
             }
         }
         Ok(())

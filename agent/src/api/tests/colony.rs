@@ -1,8 +1,9 @@
 //! A colony of fake actors on a thread of its own, and the API in front of it.
 
+mod fakes;
+
 use std::{
     collections::BTreeMap,
-    net::IpAddr,
     rc::Rc,
     sync::{Arc, mpsc},
     thread,
@@ -15,31 +16,24 @@ use axum::{
     http::{Method, Request, StatusCode},
 };
 use http_body_util::BodyExt;
-use ipnet::IpNet;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use volvox_actors::{
-    auditor::{AuditView, AuditorMsg},
-    build_queue::{BuildQueueMsg, Queued},
     colony::Colony,
-    conntrack::{ConntrackMsg, ConntrackStatus},
     endpoint::{EndpointSpec, EndpointView, LogEntry, Realised, State},
-    endpoints::{CreateError, DeleteError, EndpointsMsg, NotFound, PatchError, Target},
+    endpoints::{
+        CreateError, DeleteError, EndpointsMsg, Lengths, NotFound, PatchError, Regenerations,
+        Target,
+    },
     host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoRecorder, Ref},
-    identity::{Identity, IdentityMsg},
-    ipam::{Allocated, IpamError, IpamMsg, Lease},
-    ipcache::{IpcacheEntry, IpcacheMsg},
-    model::{
-        Addresses, Direction, EndpointId, IdentityId, Labels, PolicyEntry, PolicyKey, precedence,
-    },
-    node::{NodeMsg, NodeStatus},
-    policy::{
-        DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
-        PolicyView, WrittenPolicies, WrittenRule,
-    },
+    model::{Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
     ports::Time,
-    restore::{PhaseReport, RestoreMsg, RestoreReport},
     workloads::WorkloadsMsg,
+};
+
+use fakes::{
+    fake_auditor, fake_build_queue, fake_conntrack, fake_identities, fake_ipam, fake_ipcache,
+    fake_node, fake_policy, fake_restore,
 };
 
 use crate::{
@@ -257,6 +251,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
             state: State::Ready,
         }],
         builds: 1,
+        last_build: Duration::from_millis(7),
         failures: 0,
         failures_in_a_row: 0,
         last_error: None,
@@ -293,12 +288,18 @@ fn fake_endpoints() -> impl FnMut(EndpointsMsg) {
                 .cloned()
                 .collect(),
         ),
+        EndpointsMsg::Regenerations(reply) => {
+            let buckets = [0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            let succeeded = Lengths { count: 4, total: Duration::from_secs(6), buckets };
+            let regenerations = Regenerations { succeeded, ..Regenerations::default() };
+            reply.send(regenerations);
+        }
         EndpointsMsg::Patch { target, patch, reply } => {
             let Some(found) = find(&all, &target) else {
                 return reply.send(Err(PatchError::NotFound));
             };
             let mut changed = (**found).clone();
-            changed.options = Arc::new(patch.options.unwrap_or_default());
+            changed.options = Arc::new(patch.options.or(patch.shared_options).unwrap_or_default());
             changed.user_labels.0 = Arc::new(patch.custom.unwrap_or_default());
             let changed = Arc::new(changed);
             all.insert(changed.id.0, Arc::clone(&changed));
@@ -338,157 +339,4 @@ fn find<'a>(
         Target::Pod(pod) => view.spec.pod().as_ref() == Some(pod),
         Target::Address(address) => view.spec.addresses.iter().any(|a| a == *address),
     })
-}
-
-fn fake_ipam() -> impl FnMut(IpamMsg) {
-    let mut leases: BTreeMap<IpAddr, Lease> = BTreeMap::new();
-    move |msg| match msg {
-        IpamMsg::Allocate { owner, expires, reply, .. } if owner != "greedy" => {
-            let address = [10, 1, 0, 7].into();
-            let lease = Lease { owner, pool: "default".into(), expires_in: expires };
-            leases.insert(IpAddr::V4(address), lease);
-            reply.send(Ok(Allocated { ipv4: Some(address), ipv6: None, pool: "default".into() }));
-        }
-        IpamMsg::Allocate { reply, .. } => {
-            reply.send(Err(IpamError::Exhausted { pool: "10.1.0.0/16".into(), size: 65534 }));
-        }
-        IpamMsg::Reserve { address, owner, reply } => match leases.get(&address) {
-            Some(lease) => {
-                let owner = lease.owner.clone();
-                reply.send(Err(IpamError::InUse { address, owner }));
-            }
-            None => {
-                let lease = Lease { owner, pool: "default".into(), expires_in: None };
-                leases.insert(address, lease);
-                reply.send(Ok(()));
-            }
-        },
-        IpamMsg::Withdraw { address, reply } => match leases.remove(&address) {
-            Some(_) => reply.send(Ok(())),
-            None => reply.send(Err(IpamError::NotAllocated(address))),
-        },
-        IpamMsg::Dump(reply) => reply.send(leases.clone()),
-        _ => {}
-    }
-}
-
-fn fake_identities(msg: IdentityMsg) {
-    let identity = Identity {
-        id: IdentityId(300),
-        labels: Arc::new(Labels::parse(["k8s:app=web"]).unwrap()),
-        prefix: None,
-        references: 1,
-    };
-    match msg {
-        IdentityMsg::List(reply) => reply.send(vec![identity]),
-        IdentityMsg::Get { id, reply } => reply.send((id == identity.id).then_some(identity)),
-        _ => {}
-    }
-}
-
-fn fake_ipcache(msg: IpcacheMsg) {
-    if let IpcacheMsg::List(reply) = msg {
-        let entry = |identity, source: &str| IpcacheEntry {
-            identity: IdentityId(identity),
-            source: source.into(),
-        };
-        reply.send(BTreeMap::from([
-            ("10.1.0.7/32".parse::<IpNet>().unwrap(), entry(300, "endpoint 1")),
-            ("0.0.0.0/0".parse().unwrap(), entry(2, "node")),
-        ]));
-    }
-}
-
-fn fake_policy(msg: PolicyMsg) {
-    let origin = Origin {
-        source: "web.yaml".into(),
-        policy: PolicyName {
-            kind: PolicyKind::CiliumNetworkPolicy,
-            namespace: Some("default".into()),
-            name: "web".into(),
-        },
-        direction: Direction::Ingress,
-        path: "spec.ingress[0]".into(),
-    };
-    match msg {
-        PolicyMsg::Written(reply) => reply.send(WrittenPolicies {
-            revision: 3,
-            rules: vec![WrittenRule {
-                labels: BTreeMap::from([("filename".into(), "web.yaml".into())]),
-                value: json!({"endpointSelector": {}}),
-            }],
-        }),
-        PolicyMsg::Selectors { subjects, reply } => reply.send(vec![PolicySelector {
-            selector: if subjects { "subject" } else { "peer" }.into(),
-            identities: [IdentityId(300)].into(),
-            users: 1,
-        }]),
-        PolicyMsg::Derived { reply, .. } => reply.send(vec![DerivedFilter {
-            direction: Direction::Ingress,
-            port: 80,
-            end_port: None,
-            port_name: None,
-            protocol: "TCP".into(),
-            deny: false,
-            selectors: BTreeMap::from([("peer".into(), [origin].into())]),
-        }]),
-        PolicyMsg::Origins(reply) => reply.send(BTreeMap::from([(7, vec![origin])])),
-        PolicyMsg::Show { endpoints, reply } => reply.send(PolicyView {
-            revision: 3,
-            policies: vec![PolicyStatus {
-                source: "web.yaml".into(),
-                policy: Some(origin.policy),
-                selects: endpoints.len(),
-                unsupported: Vec::new(),
-                unresolved_ports: Vec::new(),
-                error: None,
-            }],
-        }),
-        _ => {}
-    }
-}
-
-fn fake_restore(msg: RestoreMsg) {
-    if let RestoreMsg::Report(reply) = msg {
-        reply.send(Arc::new(RestoreReport {
-            phases: vec![PhaseReport { name: "read".into(), seconds: 0.5 }],
-            finished: true,
-            ..RestoreReport::default()
-        }));
-    }
-}
-
-fn fake_build_queue(msg: BuildQueueMsg) {
-    if let BuildQueueMsg::Show(reply) = msg {
-        reply.send(Queued { permits: 2, building: vec![EndpointId(4)], waiting: Vec::new() });
-    }
-}
-
-fn fake_conntrack(msg: ConntrackMsg) {
-    if let ConntrackMsg::Show(reply) = msg {
-        reply.send(ConntrackStatus {
-            interval: Duration::from_secs(300),
-            rounds: 2,
-            seen: 10,
-            deleted: 1,
-            deleted_total: 3,
-            last_error: None,
-        });
-    }
-}
-
-fn fake_auditor(msg: AuditorMsg) {
-    if let AuditorMsg::Show(reply) = msg {
-        reply.send(Arc::new(AuditView { looks: 4, ..AuditView::default() }));
-    }
-}
-
-fn fake_node(msg: NodeMsg) {
-    if let NodeMsg::Show(reply) = msg {
-        reply.send(NodeStatus {
-            router: Addresses { ipv4: Some([10, 1, 0, 1].into()), ipv6: None },
-            addresses: ["192.0.2.1".parse().unwrap()].into(),
-            last_error: None,
-        });
-    }
 }

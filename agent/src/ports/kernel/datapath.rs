@@ -9,7 +9,7 @@ use volvox_actors::{
     model::{Addresses, Mac},
     ports::{KernelError, KernelSnapshot},
 };
-use volvox_bpf_progs::{Features, layouts::NodeRow};
+use volvox_bpf_progs::{Features, layouts::NodeRow, maps::POLICY};
 
 use super::{
     error::{DatapathError, refused},
@@ -66,6 +66,7 @@ impl Datapath {
             .open(|generation| switch(&pins, &maps, &writes, generation))?;
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
+        writes.tallies.of(POLICY.name).has_room(sizes.policy);
         Ok(Self { pins, maps, writes, sizes, build, generation, built: Built::default() })
     }
 

@@ -87,7 +87,7 @@ impl Dump {
                 wanted: sizes(key, value),
             });
         }
-        Ok(Table::new(map, name, Default::default()))
+        Ok(Table::new(map, name, Default::default(), Default::default()))
     }
 
     /// `cilium_lxc`.

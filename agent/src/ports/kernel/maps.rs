@@ -102,7 +102,12 @@ impl Maps {
         };
         macro_rules! table {
             ($name:literal, $writes:ident) => {
-                Table::new(take($name), $name, Arc::clone(&writes.$writes))
+                Table::new(
+                    take($name),
+                    $name,
+                    Arc::clone(&writes.$writes),
+                    writes.tallies.of($name),
+                )
             };
         }
         Self {

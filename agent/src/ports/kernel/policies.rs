@@ -2,7 +2,7 @@ use std::{
     collections::BTreeMap,
     io,
     os::fd::{AsFd, AsRawFd},
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
 };
 
 use volvox_actors::{
@@ -19,6 +19,7 @@ use super::{
     rows::{policy_entry_from_raw, policy_entry_to_raw, policy_key_from_raw, policy_key_to_raw},
     sys::{self, Map, NewMap},
     table::scan,
+    tally::MapTally,
     writes::{Writes, count},
 };
 
@@ -61,11 +62,15 @@ impl Policies<'_> {
             .zip(rows.values())
             .map(|(key, row)| policy_entry_to_raw(key, row))
             .collect();
-        map.update_batch(keys.as_bytes(), values.as_bytes())
-            .1
-            .map_err(|e| refused("write", format!("map {}", self.spec.name), &e))?;
+        let (done, result) = map.update_batch(keys.as_bytes(), values.as_bytes());
+        self.tally().updated(done, &result);
+        result.map_err(|e| refused("write", format!("map {}", self.spec.name), &e))?;
         self.built().insert(slot, map);
         Ok(())
+    }
+
+    fn tally(&self) -> Arc<MapTally> {
+        self.writes.tallies.of(self.spec.name)
     }
 
     fn built(&self) -> MutexGuard<'_, BTreeMap<u32, Map>> {
@@ -103,6 +108,7 @@ impl Policies<'_> {
                 .slots
                 .update_batch(slots[next..].as_bytes(), descriptors[next..].as_bytes());
             self.writes.endpoint_maps.fetch_add(done as u64, Ordering::Relaxed);
+            self.writes.tallies.of("volvox_policy").updated(done, &result);
             results.resize(next + done, Ok(()));
             if let Err(error) = result {
                 results.push(Err(refused_slot(slots[next + done], &error)));
@@ -165,9 +171,9 @@ impl Policies<'_> {
     ) -> Result<(), KernelError> {
         let key = policy_key_to_raw(key);
         let row = policy_entry_to_raw(&key, entry);
-        self.standing(slot)?
-            .update(key.as_bytes(), row.as_bytes())
-            .map_err(|error| refused("write", slot_name(slot), &error))?;
+        let result = self.standing(slot)?.update(key.as_bytes(), row.as_bytes());
+        self.tally().updated(result.is_ok().into(), &result);
+        result.map_err(|error| refused("write", slot_name(slot), &error))?;
         count(&self.writes.endpoint_maps);
         Ok(())
     }
@@ -175,10 +181,10 @@ impl Policies<'_> {
     /// Removes one row, if it is there, from the map in a slot.
     pub(super) fn delete_row(&self, slot: u32, key: &PolicyKey) -> Result<(), KernelError> {
         let key = policy_key_to_raw(key);
-        let deleted = self
-            .standing(slot)?
-            .delete(key.as_bytes())
-            .map_err(|error| refused("delete from", slot_name(slot), &error))?;
+        let result = self.standing(slot)?.delete(key.as_bytes());
+        let deleted = usize::from(matches!(result, Ok(true)));
+        self.tally().deleted(deleted, &result.as_ref().map(drop));
+        let deleted = result.map_err(|error| refused("delete from", slot_name(slot), &error))?;
         if deleted {
             count(&self.writes.endpoint_maps);
         }

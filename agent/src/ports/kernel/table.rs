@@ -14,6 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::{
     error::refused,
     sys::{Cursor, Map},
+    tally::MapTally,
 };
 
 /// Bytes that one batch may take in memory.
@@ -32,19 +33,27 @@ pub(super) struct Table<K, V> {
     map: Map,
     name: String,
     writes: Arc<AtomicU64>,
+    tally: Arc<MapTally>,
     rows: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K: Plain, V: Plain> Table<K, V> {
     /// A map whose layout was compared; its sizes are the types'.
-    pub(super) fn new(map: Map, name: &str, writes: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(map: Map, name: &str, writes: Arc<AtomicU64>, tally: Arc<MapTally>) -> Self {
         assert_eq!(map.key_bytes(), size_of::<K>(), "{name}: its key was compared");
         assert_eq!(map.value_bytes(), size_of::<V>(), "{name}: its value was compared");
-        Self { map, name: name.to_owned(), writes, rows: PhantomData }
+        tally.has_room(map.info().max_entries);
+        Self { map, name: name.to_owned(), writes, tally, rows: PhantomData }
     }
 
-    fn wrote(&self, rows: usize) {
+    fn updated(&self, rows: usize, result: &io::Result<()>) {
         self.writes.fetch_add(rows as u64, Ordering::Relaxed);
+        self.tally.updated(rows, result);
+    }
+
+    fn deleted(&self, rows: usize, result: &io::Result<()>) {
+        self.writes.fetch_add(rows as u64, Ordering::Relaxed);
+        self.tally.deleted(rows, result);
     }
 
     fn refused(&self, op: &'static str) -> impl Fn(io::Error) -> KernelError {
@@ -60,43 +69,47 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// Writes a row.
     pub(super) fn put(&self, key: &K, value: &V) -> Result<(), KernelError> {
-        self.map.update(key.as_bytes(), value.as_bytes()).map_err(self.refused("write"))?;
-        self.wrote(1);
-        Ok(())
+        let result = self.map.update(key.as_bytes(), value.as_bytes());
+        self.updated(result.is_ok().into(), &result);
+        result.map_err(self.refused("write"))
     }
 
     /// Removes a row; false if there was none.
     pub(super) fn delete(&self, key: &K) -> Result<bool, KernelError> {
-        let deleted = self.map.delete(key.as_bytes()).map_err(self.refused("delete from"))?;
-        self.wrote(usize::from(deleted));
-        Ok(deleted)
+        let (deleted, result) = match self.map.delete(key.as_bytes()) {
+            Ok(deleted) => (deleted, Ok(())),
+            Err(error) => (false, Err(error)),
+        };
+        self.deleted(deleted.into(), &result);
+        result.map_err(self.refused("delete from")).map(|()| deleted)
     }
 
     /// Writes rows by batches, in order, up to the first that is refused.
     pub(super) fn put_all(&self, keys: &[K], values: &[V]) -> Result<(), KernelError> {
         let (done, result) = self.map.update_batch(keys.as_bytes(), values.as_bytes());
-        self.wrote(done);
+        self.updated(done, &result);
         result.map_err(self.refused("write"))
     }
 
     /// Removes rows by batches; those that do not exist are passed over. Answers how many were.
     pub(super) fn delete_all(&self, mut keys: &[K]) -> Result<usize, KernelError> {
         let mut deleted = 0;
+        let mut outcome = Ok(());
         while !keys.is_empty() {
             let (done, result) = self.map.delete_batch(keys.as_bytes());
             deleted += done;
             match result {
                 Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
-                    self.wrote(deleted);
-                    return Err(self.refused("delete from")(error));
+                    outcome = Err(error);
+                    break;
                 }
                 // One that is gone already stopped the batch: go on behind it.
                 Err(_) => keys = keys.get(done + 1..).unwrap_or_default(),
                 Ok(()) => break,
             }
         }
-        self.wrote(deleted);
-        Ok(deleted)
+        self.deleted(deleted, &outcome);
+        outcome.map_err(self.refused("delete from")).map(|()| deleted)
     }
 
     /// Reads all rows, in the map's order. A row written meanwhile may be missing or come twice.
@@ -113,7 +126,9 @@ impl<K: Plain, V: Plain> Table<K, V> {
         mut batch: impl FnMut(&mut dyn Iterator<Item = (K, V)>) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
         let mut inner = Ok(());
+        let mut seen = 0;
         let scanned = scan(&self.map, |keys, values| {
+            seen += (keys.len() / size_of::<K>()) as u64;
             let mut rows = keys
                 .chunks_exact(size_of::<K>())
                 .zip(values.chunks_exact(size_of::<V>()))
@@ -124,6 +139,9 @@ impl<K: Plain, V: Plain> Table<K, V> {
             inner.is_ok()
         });
         scanned.map_err(self.refused("read"))?;
+        if inner.is_ok() {
+            self.tally.read(seen);
+        }
         inner
     }
 }

@@ -3,6 +3,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use super::tally::{MapTally, Tallies};
+
 /// How much was written to the kernel since start, by object.
 #[derive(Clone, Debug, Default)]
 pub struct Writes {
@@ -19,9 +21,16 @@ pub struct Writes {
     pub(super) conntrack: Arc<AtomicU64>,
     /// Interfaces brought up or down, routes made or removed.
     pub(super) network: Arc<AtomicU64>,
+    /// The same by map.
+    pub(super) tallies: Tallies,
 }
 
 impl Writes {
+    /// Each map, by the name that metrics give it, and what was done to it.
+    pub fn maps(&self) -> impl Iterator<Item = (&'static str, &MapTally)> {
+        self.tallies.iter()
+    }
+
     /// Each object's name and count.
     pub fn counts(&self) -> [(&'static str, u64); 6] {
         [

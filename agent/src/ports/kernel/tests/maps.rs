@@ -7,9 +7,9 @@ use volvox_actors::{
 };
 use volvox_bpf_progs::layouts::{Ct4Key, CtRow, LxcKey};
 
-use super::sandbox::{Sandbox, addresses, config_row};
+use super::sandbox::{Sandbox, addresses, config_row, policy};
 use crate::ports::kernel::{
-    Datapath, DatapathError, Dump, conntrack,
+    Datapath, DatapathError, Dump, POLICY_MAP, conntrack,
     rows::{config_to_raw, endpoint_to_raw, lxc_to_raw},
     sys::{Map, NewMap},
 };
@@ -43,6 +43,30 @@ fn a_second_open_finds_the_same_maps_and_programs_and_writes_nothing() {
 fn program_ids(datapath: &Datapath) -> Vec<u32> {
     let generation = datapath.generation();
     super::super::pins::HOOKS.map(|hook| generation.program(hook).id).to_vec()
+}
+
+#[test]
+fn what_is_done_to_a_map_is_counted_and_how_full_it_is() {
+    Sandbox::run(|sandbox| {
+        let datapath = sandbox.open();
+        let table = &datapath.maps.lxc;
+        let key = |last| LxcKey::new([10, 9, 0, last].into());
+        for last in 1..=3 {
+            table.put(&key(last), &lxc_to_raw(&lxc_row())).unwrap();
+        }
+        assert!(table.delete(&key(3)).unwrap() && !table.delete(&key(3)).unwrap());
+        let slot = EndpointId(1).slot(0);
+        datapath.policies().build(slot, &policy(1..=64)).unwrap();
+        datapath.policies().build(slot, &policy(1..=65)).unwrap_err();
+        datapath.snapshot().unwrap();
+        let writes = datapath.writes().clone();
+        let tally = |wanted| writes.maps().find(|(name, _)| *name == wanted).unwrap().1;
+        let counts = |wanted| tally(wanted).ops().map(|(_, _, count)| count);
+        assert_eq!(counts("lxc"), [3, 0, 1, 0]);
+        assert_eq!((tally("lxc").rows(), tally("lxc").room()), (2, Some(65535)));
+        assert_eq!(counts(POLICY_MAP), [128, 1, 0, 0]);
+        assert_eq!(tally(POLICY_MAP).room(), Some(64));
+    });
 }
 
 #[test]
