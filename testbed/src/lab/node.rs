@@ -55,6 +55,14 @@ impl Node {
         self
     }
 
+    /// Sets a flag that has a value for every start of the agent from now on, in place of an earlier
+    /// value.
+    pub fn set_flag(&mut self, flag: &str, value: &str) {
+        let before = format!("--{flag}=");
+        self.flags.retain(|known| !known.starts_with(&before));
+        self.flags.push(before + value);
+    }
+
     /// Gives pods no IPv6 addresses.
     pub fn ipv4_only(&mut self) -> &mut Self {
         self.ipv6 = false;
