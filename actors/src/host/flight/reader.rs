@@ -104,8 +104,8 @@ impl<W: Words + ?Sized> Reading<'_, W> {
     fn segment(&mut self, head: Head, place: usize) {
         let mut next = HEAD_WORDS;
         while next < self.geometry.segment_words {
-            let Some(label) = Label::read(self.words, head.turn, place + next) else { return };
-            let bytes = content(self.words, place + next, label);
+            let record = Label::read(self.words, head.turn, place + next);
+            let Some((label, bytes)) = record else { return };
             next += 1 + usize::from(label.words);
             let mut content = Content(&bytes);
             let Some(seq) = content.difference(head.first) else { continue };
@@ -140,10 +140,4 @@ impl<W: Words + ?Sized> Reading<'_, W> {
         name_cells(&mut self.events, &self.cells);
         self.events
     }
-}
-
-/// A record's content.
-pub(super) fn content<W: Words + ?Sized>(words: &W, at: usize, label: Label) -> Vec<u8> {
-    let end = at + usize::from(label.words);
-    (at + 1..=end).flat_map(|at| words.word(at).to_le_bytes()).collect()
 }

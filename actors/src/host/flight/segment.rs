@@ -53,11 +53,9 @@ impl Label {
     }
 
     /// The first word of a record: label and check, which say together that it is whole.
-    fn sealed<W: Words + ?Sized>(self, words: &W, turn: u64, at: usize) -> u64 {
-        let mut check = mix(mix(turn, at as u64), self.bits());
-        for word in at + 1..=at + usize::from(self.words) {
-            check = mix(check, words.word(word));
-        }
+    fn sealed(self, content: &[u8], turn: u64, at: usize) -> u64 {
+        let start = mix(mix(turn, at as u64), self.bits());
+        let check = (0..content.count()).fold(start, |check, word| mix(check, content.word(word)));
         self.bits() | check >> 32
     }
 
@@ -66,18 +64,25 @@ impl Label {
         for (index, word) in content.chunks_exact(8).enumerate() {
             put(words, at + 1 + index, word.word(0));
         }
-        commit(words, at, self.sealed(words, turn, at));
+        commit(words, at, self.sealed(content, turn, at));
     }
 
-    /// The record at that place, if a whole one of that turn is there.
-    pub(super) fn read<W: Words + ?Sized>(words: &W, turn: u64, at: usize) -> Option<Self> {
+    /// The record at that place and its content, if a whole one of that turn is there. The content
+    /// is taken before it is checked: a writer may go over the place meanwhile.
+    pub(super) fn read<W: Words + ?Sized>(
+        words: &W,
+        turn: u64,
+        at: usize,
+    ) -> Option<(Self, Vec<u8>)> {
         let first = words.word(at);
         let label = Self {
             words: (first >> 32) as u16,
             kind: (first >> 48) as u8,
             flags: (first >> 56) as u8,
         };
-        (label.words > 0 && first == label.sealed(words, turn, at)).then_some(label)
+        let end = at + usize::from(label.words);
+        let content: Vec<u8> = (at + 1..=end).flat_map(|at| words.word(at).to_le_bytes()).collect();
+        (label.words > 0 && first == label.sealed(&content, turn, at)).then_some((label, content))
     }
 }
 

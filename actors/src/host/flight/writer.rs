@@ -106,14 +106,12 @@ impl<M: Memory> Writer<M> {
         // Half of the segment at most, so that there is room for what happens now.
         while next < self.geometry.segment_words && self.next < self.geometry.segment_words / 2 {
             let words = self.memory.words();
-            let Some(label) = Label::read(words, old, place + next) else { return };
-            let at = place + next;
+            let Some((label, bytes)) = Label::read(words, old, place + next) else { return };
             next += 1 + usize::from(label.words);
             let Some(kind) = Kind::of(label.kind) else { continue };
             if !matches!(kind, Kind::Root | Kind::Spawned | Kind::State | Kind::WaitBegan) {
                 continue;
             }
-            let bytes = super::reader::content(words, at, label);
             let mut content = Content(&bytes);
             let Some(seq) = content.difference(head.first) else { continue };
             let rest = content.0;
