@@ -18,7 +18,6 @@ mod restore;
 mod status;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod why;
 
 use std::{io, process::ExitCode, time::Duration};
@@ -29,7 +28,6 @@ use self::{
     args::{Arguments, Command},
     error::ClientError,
     output::Output,
-    why::Places,
 };
 use crate::rest_client::RestClient;
 
@@ -67,9 +65,8 @@ async fn dispatch(
     client: &RestClient,
     out: &mut Output<'_>,
 ) -> Result<(), ClientError> {
-    let Arguments { socket, bpf_root, state_dir, command, .. } = arguments;
-    let (bpf_root, state_dir) = (bpf_root.as_path(), state_dir.as_path());
-    match command {
+    let bpf_root = &arguments.bpf_root;
+    match arguments.command {
         Command::Status { brief } => status::show(client, out, brief).await,
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
@@ -77,12 +74,9 @@ async fn dispatch(
         Command::Bpf(command) => bpf::run(out, bpf_root, command),
         Command::Identity(command) => identity::run(client, out, command).await,
         Command::Restore(command) => restore::run(client, out, command).await,
-        Command::Why(question) => {
-            why::run(client, out, &Places { state_dir, bpf_root }, &question).await
-        }
-        Command::Trace(trace) => trace::run(out, state_dir, &trace),
+        Command::Why { id } => why::run(client, out, id.as_deref()).await,
         Command::Monitor(filter) => {
-            let source = monitor::Source::open(&socket, bpf_root)?;
+            let source = monitor::Source::open(&arguments.socket, bpf_root)?;
             monitor::run(client, out, source, &filter).await
         }
         Command::Metrics => metrics::run(client, out).await,

@@ -8,7 +8,6 @@ mod losses;
 mod packet;
 mod regenerate;
 mod restart;
-mod trace;
 mod upgrade;
 
 use anyhow::Result;
@@ -29,8 +28,6 @@ pub enum Verb {
     Regenerate,
     /// A packet through the from-container program.
     Packet,
-    /// The flight recorder: a record, and its share of the agent's work.
-    Trace,
 }
 
 /// How to measure.
@@ -58,7 +55,6 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Create => create::run(options),
         Verb::Regenerate => regenerate::run(options),
         Verb::Packet => packet::run(options),
-        Verb::Trace => trace::run(options),
     }?;
     figure::print(&figures, options.json);
     Ok(())

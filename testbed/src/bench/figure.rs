@@ -14,8 +14,6 @@ pub enum Unit {
     Megabytes,
     /// Nanoseconds.
     Nanoseconds,
-    /// Hundredths of something.
-    Percent,
     /// A number of things.
     Count,
 }
@@ -26,7 +24,6 @@ impl fmt::Display for Unit {
             Self::Seconds => "s",
             Self::Megabytes => "MB",
             Self::Nanoseconds => "ns",
-            Self::Percent => "%",
             Self::Count => "count",
         })
     }
