@@ -18,6 +18,7 @@ mod restore;
 mod status;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod why;
 
 use std::{io, process::ExitCode, time::Duration};
@@ -28,6 +29,7 @@ use self::{
     args::{Arguments, Command},
     error::ClientError,
     output::Output,
+    why::Places,
 };
 use crate::rest_client::RestClient;
 
@@ -65,8 +67,9 @@ async fn dispatch(
     client: &RestClient,
     out: &mut Output<'_>,
 ) -> Result<(), ClientError> {
-    let bpf_root = &arguments.bpf_root;
-    match arguments.command {
+    let Arguments { socket, bpf_root, state_dir, command, .. } = arguments;
+    let (bpf_root, state_dir) = (bpf_root.as_path(), state_dir.as_path());
+    match command {
         Command::Status { brief } => status::show(client, out, brief).await,
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
@@ -74,9 +77,12 @@ async fn dispatch(
         Command::Bpf(command) => bpf::run(out, bpf_root, command),
         Command::Identity(command) => identity::run(client, out, command).await,
         Command::Restore(command) => restore::run(client, out, command).await,
-        Command::Why { id } => why::run(client, out, id.as_deref()).await,
+        Command::Why(question) => {
+            why::run(client, out, &Places { state_dir, bpf_root }, &question).await
+        }
+        Command::Trace(trace) => trace::run(out, state_dir, &trace),
         Command::Monitor(filter) => {
-            let source = monitor::Source::open(&arguments.socket, bpf_root)?;
+            let source = monitor::Source::open(&socket, bpf_root)?;
             monitor::run(client, out, source, &filter).await
         }
         Command::Metrics => metrics::run(client, out).await,

@@ -16,5 +16,7 @@ pub mod ports;
 pub mod rest_client;
 pub mod rest_model;
 pub mod settings;
+pub mod trace;
 pub mod uninstall;
+pub mod wait_cycles;
 pub mod watchdog;

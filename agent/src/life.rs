@@ -25,7 +25,7 @@ use crate::{
         kernel::KernelPort,
         manifests::{Manifests, Watch},
     },
-    settings, watchdog,
+    settings, wait_cycles, watchdog,
 };
 
 /// How long restoring may keep new endpoints waiting.
@@ -63,6 +63,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     }
     let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
     let ports = Ports { kernel, disk: Rc::clone(&disk) as _ };
+    actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {
         identities: boot.identities.value.take().unwrap_or_default(),

@@ -8,6 +8,7 @@ mod losses;
 mod packet;
 mod regenerate;
 mod restart;
+mod trace;
 mod upgrade;
 
 use anyhow::Result;
@@ -28,6 +29,8 @@ pub enum Verb {
     Regenerate,
     /// A packet through the from-container program.
     Packet,
+    /// The flight recorder: a record, and its share of the agent's work.
+    Trace,
 }
 
 /// How to measure.
@@ -55,6 +58,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Create => create::run(options),
         Verb::Regenerate => regenerate::run(options),
         Verb::Packet => packet::run(options),
+        Verb::Trace => trace::run(options),
     }?;
     figure::print(&figures, options.json);
     Ok(())

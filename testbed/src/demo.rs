@@ -1,6 +1,6 @@
 //! What a restart costs, shown to somebody who has never seen it.
 
-use std::{thread, time::Duration};
+use std::{process::Command, thread, time::Duration};
 
 use anyhow::{Result, bail};
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -37,6 +37,7 @@ pub fn run(seed: u64) -> Result<()> {
     let reports = streams.into_iter().map(Stream::stop).collect::<Result<Vec<_>>>()?;
     let moved = before.moved(&Inventory::read(&fleet.node)?);
     print_lives(&lives);
+    let moments = last_moments(&fleet)?;
     print_streams(&reports);
     println!("\nendpoints whose number, identity or address moved   {moved} of {}", before.len());
     println!("packets that got through where policy forbids it     {leaked}");
@@ -44,8 +45,23 @@ pub fn run(seed: u64) -> Result<()> {
     if !clean {
         bail!("somebody noticed: see the numbers above that should be 0");
     }
-    println!("\nNobody noticed.");
+    println!(
+        "\nNobody noticed. What the agent did before its last death, `volvox trace --life previous`:"
+    );
+    println!("\n{moments}");
     Ok(())
+}
+
+/// The end of the record that the life before left, as the client shows it.
+fn last_moments(fleet: &Fleet) -> Result<String> {
+    let shown = Command::new(&fleet.node.binaries().client)
+        .args(["trace", "--life", "previous", "--last", "8", "--state-dir"])
+        .arg(fleet.node.path("cilium"))
+        .output()?;
+    if !shown.status.success() {
+        bail!("volvox trace: {}", String::from_utf8_lossy(&shown.stderr));
+    }
+    Ok(String::from_utf8(shown.stdout)?)
 }
 
 /// One life of the agent between two kills.

@@ -45,11 +45,12 @@ fn restart_tells_times_memory_writes_and_losses() {
 }
 
 #[test]
-fn create_regenerate_and_packet_tell_their_costs() {
+fn create_regenerate_packet_and_trace_tell_their_costs() {
     for (verb, name) in [
         ("create", "create.rest"),
         ("regenerate", "regenerate.policy"),
         ("packet", "packet.established"),
+        ("trace", "trace.record"),
     ] {
         let figures = bench(verb);
         assert!(figures[name]["median"].as_f64() > Some(0.0), "{figures:?}");

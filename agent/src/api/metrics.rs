@@ -14,7 +14,7 @@ use axum::{
 };
 use volvox_actors::{
     auditor::AuditorMsg, build_queue::BuildQueueMsg, colony::Colony, conntrack::ConntrackMsg,
-    endpoints::EndpointsMsg, identity::IdentityMsg, ipam::IpamMsg, model::Labels,
+    endpoints::EndpointsMsg, host::Waits, identity::IdentityMsg, ipam::IpamMsg, model::Labels,
     policy::PolicyMsg, restore::RestoreMsg,
 };
 
@@ -33,10 +33,11 @@ pub(super) async fn serve(State(api): State<Api>) -> Result<Response, ApiError> 
 async fn text(api: &Api) -> Result<String, ApiError> {
     let mut sheet = Sheet::default();
     let look = |colony: &Colony| {
-        (colony.host.cells(), colony.host.with_waits(|waits| waits.iter().count()))
+        let waits = |waits: &Waits| (waits.iter().count(), waits.cycle());
+        (colony.host.cells(), colony.host.with_waits(waits))
     };
-    let (cells, waits) = api.gateway.look(look).await?;
-    actors::write(&mut sheet, &cells, waits);
+    let (cells, (waits, cycle)) = api.gateway.look(look).await?;
+    actors::write(&mut sheet, &cells, waits, cycle.is_some());
 
     let what = "GET /metrics";
     let labels = Labels::default();

@@ -1,9 +1,9 @@
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::rest_client::DEFAULT_SOCKET;
+use crate::{config::parse_duration, rest_client::DEFAULT_SOCKET};
 
 /// Speak to the node agent
 #[derive(Debug, Parser)]
@@ -25,6 +25,16 @@ pub(super) struct Arguments {
         default_value = "/sys/fs/bpf"
     )]
     pub(super) bpf_root: PathBuf,
+
+    /// The agent's state directory, for `trace` and `why`
+    #[arg(
+        long,
+        value_name = "DIR",
+        global = true,
+        env = "VOLVOX_STATE_DIR",
+        default_value = "/var/run/cilium"
+    )]
+    pub(super) state_dir: PathBuf,
 
     /// How to answer
     #[arg(short, long, value_enum, global = true, default_value = "table")]
@@ -69,11 +79,10 @@ pub(super) enum Command {
     /// The last restart
     #[command(subcommand)]
     Restore(RestoreCommand),
-    /// Who waits for whom, and since when
-    Why {
-        /// Begin at this endpoint; all waits if none is named
-        id: Option<String>,
-    },
+    /// Who waits for whom, and since when; what began a regeneration; which rule drops a packet
+    Why(Question),
+    /// What the actors did, from the flight recorder; works without the agent
+    Trace(TraceArguments),
     /// What the datapath does with packets, as it happens; works without the agent
     ///
     /// Connections are shown as they open, close and every few seconds; the endpoint's option
@@ -232,6 +241,128 @@ pub(super) enum IdentityCommand {
 pub(super) enum RestoreCommand {
     /// What came back, from what, how long it took, and what did not
     Report,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Question {
+    /// Begin at this endpoint; all waits if none is named
+    pub(super) id: Option<String>,
+    /// What its last regeneration came from; works without the agent
+    #[arg(long, requires = "id", conflicts_with = "dropped")]
+    pub(super) regenerated: bool,
+    /// What its policy in the kernel makes of a packet, and by which rule
+    #[arg(long, requires = "id")]
+    pub(super) dropped: bool,
+    /// Whom the packet comes from
+    #[arg(long, value_name = "ADDRESS", requires = "dropped", conflicts_with = "to")]
+    pub(super) from: Option<IpAddr>,
+    /// Whom the packet goes to
+    #[arg(long, value_name = "ADDRESS", requires = "dropped")]
+    pub(super) to: Option<IpAddr>,
+    /// Port that it goes to; of ICMP its type
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "dropped")]
+    pub(super) port: u16,
+    /// Its protocol
+    #[arg(long, value_enum, default_value = "tcp", requires = "dropped")]
+    pub(super) protocol: Protocol,
+}
+
+/// Protocols that policies know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names say all")]
+pub(super) enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+    Icmp,
+    Icmpv6,
+}
+
+impl Protocol {
+    /// Its number in a packet.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Icmp => 1,
+            Self::Tcp => 6,
+            Self::Udp => 17,
+            Self::Icmpv6 => 58,
+            Self::Sctp => 132,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct TraceArguments {
+    #[command(subcommand)]
+    pub(super) export: Option<TraceFormat>,
+    #[command(flatten)]
+    pub(super) filter: TraceFilter,
+    /// So many records at most, the latest; 0 shows all
+    #[arg(long, value_name = "NUMBER", default_value_t = 200)]
+    pub(super) last: usize,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TraceFormat {
+    /// Write it for other programs
+    Export(Export),
+}
+
+#[derive(Debug, Args)]
+#[group(id = "format", required = true, multiple = false, args = ["perfetto", "otlp", "json"])]
+pub(super) struct Export {
+    #[command(flatten)]
+    pub(super) filter: TraceFilter,
+    /// For https://ui.perfetto.dev and chrome://tracing
+    #[arg(long)]
+    pub(super) perfetto: bool,
+    /// For OpenTelemetry collectors: OTLP as JSON
+    #[arg(long)]
+    pub(super) otlp: bool,
+    /// The records themselves
+    #[arg(long)]
+    pub(super) json: bool,
+    /// To this file; to the standard output if none is named
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TraceFilter {
+    /// Only what this endpoint did, got and waited for, by number
+    #[arg(long, value_name = "ID")]
+    pub(super) endpoint: Option<u16>,
+    /// Only what followed from this outside event, by its number in the column ROOT
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) root: Option<u64>,
+    /// Only the last while, such as 10s
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(super) since: Option<Duration>,
+    /// `current`, `previous`, or the file of a flight recorder
+    #[arg(long, value_name = "LIFE", default_value = "current")]
+    pub(super) life: Lifetime,
+}
+
+/// Which flight recorder is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lifetime {
+    /// Of the agent that runs, or ran last.
+    Current,
+    /// Of the one before.
+    Previous,
+    /// Of whoever wrote that file.
+    File(PathBuf),
+}
+
+impl From<&str> for Lifetime {
+    fn from(text: &str) -> Self {
+        match text {
+            "current" => Self::Current,
+            "previous" => Self::Previous,
+            path => Self::File(path.into()),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

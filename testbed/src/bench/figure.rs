@@ -14,6 +14,8 @@ pub enum Unit {
     Megabytes,
     /// Nanoseconds.
     Nanoseconds,
+    /// Hundredths of something.
+    Percent,
     /// A number of things.
     Count,
 }
@@ -24,6 +26,7 @@ impl fmt::Display for Unit {
             Self::Seconds => "s",
             Self::Megabytes => "MB",
             Self::Nanoseconds => "ns",
+            Self::Percent => "%",
             Self::Count => "count",
         })
     }

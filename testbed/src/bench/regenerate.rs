@@ -30,7 +30,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         let mut sweep = Sweep::start(&prober.netns, targets.clone())?;
         sweep.wait_for_silence()?;
         let begun = Instant::now();
-        fleet.node.write_manifest(MANIFEST, &everyone())?;
+        put(&fleet.node)?;
         let answered = sweep.wait_for_all()?;
         first.push_time(answered.first.saturating_duration_since(begun));
         realised.push_time(answered.last.saturating_duration_since(begun));
@@ -41,7 +41,13 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     Ok(vec![realised, first])
 }
 
-fn take_back(node: &Node) -> Result<()> {
+/// Lets the prober ping everyone.
+pub(super) fn put(node: &Node) -> Result<()> {
+    node.write_manifest(MANIFEST, &everyone())
+}
+
+/// And no longer.
+pub(super) fn take_back(node: &Node) -> Result<()> {
     node.remove_manifest(MANIFEST)
 }
 

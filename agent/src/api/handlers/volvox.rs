@@ -6,7 +6,7 @@ use volvox_actors::{
     colony::Colony,
     conntrack::ConntrackMsg,
     endpoints::{EndpointsMsg, Level, Target},
-    host::CellId,
+    host::{CellId, Wait, Waits, Whom},
     ipam::IpamMsg,
     model::Labels,
     restore::RestoreMsg,
@@ -63,19 +63,47 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     let view = view(&api, &id).await?;
     let name = format!("endpoint {}", view.id);
     let look = move |colony: &Colony| {
-        let names = names(colony);
-        let now = colony.host.now();
-        let cell = names.iter().find(|(_, known)| **known == name).map(|(cell, _)| *cell);
-        let chain = cell.map_or_else(Vec::new, |cell| colony.host.with_waits(|w| w.chain(cell)));
-        Why {
+        let (names, now) = (names(colony), colony.host.now());
+        let entry = |wait: &Wait| WaitEntry::new(wait, &names, now);
+        let chain = chain(colony, &names, &name);
+        let queues = chain.iter().any(|wait| wait.whom == Whom::Cell(colony.build_queue.id()));
+        let cycle = colony.host.with_waits(Waits::cycle);
+        let why = Why {
             id: view.id.0,
             state: view.api_state().to_owned(),
             since_seconds: now.since(view.since).as_secs_f64(),
             last_error: view.last_error.as_ref().map(ToString::to_string),
-            chain: chain.iter().map(|wait| WaitEntry::new(wait, &names, now)).collect(),
-        }
+            chain: chain.iter().map(entry).collect(),
+            cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
+            ..Why::default()
+        };
+        (why, queues)
     };
-    ok(&api.gateway.look(look).await?)
+    let (mut why, queues) = api.gateway.look(look).await?;
+    if queues {
+        (why.building, why.building_waits) = building(&api).await?;
+    }
+    ok(&why)
+}
+
+/// Who has permits to build, and what those wait for.
+async fn building(api: &Api) -> Result<(Vec<String>, Vec<WaitEntry>), ApiError> {
+    let what = "GET /volvox/endpoint/why";
+    let queue = api.gateway.ask(what, |colony| &colony.build_queue, BuildQueueMsg::Show).await?;
+    let building: Vec<_> = queue.building.iter().map(|id| format!("endpoint {id}")).collect();
+    let of = building.clone();
+    let look = move |colony: &Colony| {
+        let (names, now) = (names(colony), colony.host.now());
+        let waits = of.iter().flat_map(|name| chain(colony, &names, name));
+        waits.map(|wait| WaitEntry::new(&wait, &names, now)).collect()
+    };
+    Ok((building, api.gateway.look(look).await?))
+}
+
+/// The chain of waits that begins at an actor of that name.
+fn chain(colony: &Colony, names: &BTreeMap<CellId, String>, name: &str) -> Vec<Wait> {
+    let cell = names.iter().find(|(_, known)| *known == name).map(|(cell, _)| *cell);
+    cell.map_or_else(Vec::new, |cell| colony.host.with_waits(|waits| waits.chain(cell)))
 }
 
 fn names(colony: &Colony) -> BTreeMap<CellId, String> {

@@ -16,7 +16,7 @@ struct Kind {
     crashes: u32,
 }
 
-pub(super) fn write(sheet: &mut Sheet, cells: &[CellInfo], waits: usize) {
+pub(super) fn write(sheet: &mut Sheet, cells: &[CellInfo], waits: usize, cycle: bool) {
     let mut kinds: BTreeMap<&str, Kind> = BTreeMap::new();
     for cell in cells {
         let kind = kinds.entry(kind(&cell.name)).or_default();
@@ -46,6 +46,8 @@ pub(super) fn write(sheet: &mut Sheet, cells: &[CellInfo], waits: usize) {
     let help = "Restarts of the actors alive, after crashes";
     sheet.gauge("volvox_actor_restarts", help, rows(|kind| f64::from(kind.crashes)));
     sheet.gauge("volvox_waits", "Questions without an answer yet", bare(waits as f64));
+    let help = "Whether actors wait for each other in a ring";
+    sheet.gauge("volvox_wait_cycles", help, bare(f64::from(u8::from(cycle))));
 }
 
 /// The name of an actor without its number: `endpoint 42` is an `endpoint`.

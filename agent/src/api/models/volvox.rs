@@ -75,6 +75,12 @@ pub struct Why {
     pub last_error: Option<String>,
     /// What it waits for, and what those wait for, nearest first.
     pub chain: Vec<WaitEntry>,
+    /// Where it waits for a permit to build: who has one, longest first.
+    pub building: Vec<String>,
+    /// What those wait for.
+    pub building_waits: Vec<WaitEntry>,
+    /// Actors that wait for each other in a ring, if there are such.
+    pub cycle: Vec<WaitEntry>,
 }
 
 /// How collecting dead connections goes.

@@ -1,0 +1,218 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use volvox_actors::{
+    host::{
+        CellId, EnvelopeId, RootId, WaitId,
+        flight::{Event, Flight, What},
+    },
+    ports::Time,
+};
+
+/// A life, with ways to find things in it.
+pub struct Story<'a> {
+    /// The life.
+    pub flight: &'a Flight,
+    names: BTreeMap<CellId, Arc<str>>,
+    roots: BTreeMap<RootId, Arc<str>>,
+    messages: BTreeMap<EnvelopeId, &'a Event>,
+    waits: BTreeMap<WaitId, &'a Event>,
+}
+
+/// A wait that had not ended when the record did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenWait {
+    /// Its number.
+    pub wait: WaitId,
+    /// Who waits.
+    pub who: Option<CellId>,
+    /// For whom.
+    pub whom: Arc<str>,
+    /// For which actor, unless it is a port.
+    pub whom_cell: Option<CellId>,
+    /// About what.
+    pub why: Arc<str>,
+    /// Since when.
+    pub since: Time,
+    /// Until when at most.
+    pub until: Time,
+}
+
+/// How a regeneration came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Regenerated<'a> {
+    /// When it began.
+    pub at: Time,
+    /// What the endpoint gave as its reason.
+    pub why: Arc<str>,
+    /// The outside event, if it is still in the record.
+    pub root: Option<Arc<str>>,
+    /// The messages that led to it, the first first, as far as they are in the record.
+    pub messages: Vec<&'a Event>,
+}
+
+impl<'a> Story<'a> {
+    /// Looks through a life once.
+    pub fn new(flight: &'a Flight) -> Self {
+        let mut story = Self {
+            flight,
+            names: BTreeMap::new(),
+            roots: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            waits: BTreeMap::new(),
+        };
+        for event in &flight.events {
+            match &event.what {
+                What::Spawned { cell, name, .. } => {
+                    story.names.insert(*cell, Arc::clone(name));
+                }
+                What::Root { root, what, .. } => {
+                    story.roots.insert(*root, Arc::clone(what));
+                }
+                What::Message { id, .. } => {
+                    story.messages.insert(*id, event);
+                }
+                What::WaitBegan { wait, .. } => {
+                    story.waits.insert(*wait, event);
+                }
+                _ => {}
+            }
+        }
+        story
+    }
+
+    /// An actor's name.
+    pub fn name(&self, cell: CellId) -> Arc<str> {
+        self.names.get(&cell).cloned().unwrap_or_else(|| cell.to_string().into())
+    }
+
+    /// What an outside event was.
+    pub fn root(&self, root: RootId) -> Option<Arc<str>> {
+        self.roots.get(&root).cloned()
+    }
+
+    /// A message by its number.
+    pub fn message(&self, id: EnvelopeId) -> Option<&'a Event> {
+        self.messages.get(&id).copied()
+    }
+
+    /// The beginning of a wait.
+    pub fn wait(&self, id: WaitId) -> Option<&'a Event> {
+        self.waits.get(&id).copied()
+    }
+
+    /// The actors that were that endpoint: more than one if its number was used again.
+    pub fn cells_of(&self, endpoint: u16) -> BTreeSet<CellId> {
+        let name = format!("endpoint {endpoint}");
+        let found = self.names.iter().filter(|(_, known)| ***known == *name);
+        found.map(|(cell, _)| *cell).collect()
+    }
+
+    /// When the last thing happened that is in the record.
+    pub fn end(&self) -> Time {
+        let latest = self.flight.events.iter().map(|event| event.what.at()).max();
+        latest.unwrap_or(Time(self.flight.life.started_ns))
+    }
+
+    /// A moment in nanoseconds since 1970.
+    pub fn wall(&self, at: Time) -> u64 {
+        let life = &self.flight.life;
+        life.started_unix_ns.wrapping_add(at.0.wrapping_sub(life.started_ns))
+    }
+
+    /// The state in which that endpoint was last, why, and since when.
+    pub fn state(&self, endpoint: u16) -> Option<(Arc<str>, Arc<str>, Time)> {
+        let cells = self.cells_of(endpoint);
+        self.flight.events.iter().rev().find_map(|event| match &event.what {
+            What::State { cell, to, why, at, .. } if cells.contains(cell) => {
+                Some((Arc::clone(to), Arc::clone(why), *at))
+            }
+            _ => None,
+        })
+    }
+
+    /// The waits that had not ended.
+    pub fn open_waits(&self) -> Vec<OpenWait> {
+        let mut open = BTreeMap::new();
+        for event in &self.flight.events {
+            match &event.what {
+                What::WaitBegan { wait, who, whom, whom_cell, why, since, until } => {
+                    let began = OpenWait {
+                        wait: *wait,
+                        who: *who,
+                        whom: Arc::clone(whom),
+                        whom_cell: *whom_cell,
+                        why: Arc::clone(why),
+                        since: *since,
+                        until: *until,
+                    };
+                    open.insert(*wait, began);
+                }
+                What::WaitEnded { wait, .. } => drop(open.remove(wait)),
+                _ => {}
+            }
+        }
+        open.into_values().collect()
+    }
+
+    /// The chain of open waits that begins at an endpoint, nearest first.
+    pub fn chain(&self, endpoint: u16) -> Vec<OpenWait> {
+        let open = self.open_waits();
+        let mut frontier: Vec<_> = self.cells_of(endpoint).into_iter().collect();
+        let mut seen: BTreeSet<_> = frontier.iter().copied().collect();
+        let mut chain = Vec::new();
+        while let Some(cell) = frontier.pop() {
+            for wait in open.iter().filter(|wait| wait.who == Some(cell)) {
+                frontier.extend(wait.whom_cell.filter(|next| seen.insert(*next)));
+                chain.push(wait.clone());
+            }
+        }
+        chain
+    }
+
+    /// The last regeneration of an endpoint that is in the record, back to what began it.
+    pub fn regenerated(&self, endpoint: u16) -> Option<Regenerated<'a>> {
+        let cells = self.cells_of(endpoint);
+        let (cell, why, at) = self.flight.events.iter().rev().find_map(|event| {
+            let What::State { cell, to, why, at, .. } = &event.what else { return None };
+            let building = ["waiting-to-regenerate", "restoring"].contains(&&**to);
+            (building && cells.contains(cell)).then(|| (*cell, Arc::clone(why), *at))
+        })?;
+        // A state changes while a message is handled.
+        let cause = self.flight.events.iter().find(|event| match &event.what {
+            What::Message { to, started, ended, .. } => {
+                *to == cell && (*started..=*ended).contains(&at)
+            }
+            _ => false,
+        });
+        let messages = cause.map_or_else(Vec::new, |event| self.back(event));
+        let root = cause.and_then(|event| self.root(root_of(event)?));
+        Some(Regenerated { at, why, root, messages })
+    }
+
+    /// A message and those that led to it, the first first.
+    pub fn back(&self, event: &'a Event) -> Vec<&'a Event> {
+        let mut chain = vec![event];
+        let mut last = event;
+        while let What::Message { id, cause, .. } = &last.what
+            && let Some(before) = self.message(*cause).filter(|_| cause < id)
+        {
+            chain.push(before);
+            last = before;
+        }
+        chain.reverse();
+        chain
+    }
+}
+
+/// The outside event behind a record.
+pub(super) fn root_of(event: &Event) -> Option<RootId> {
+    match &event.what {
+        What::Root { root, .. } | What::Message { root, .. } | What::Kernel { root, .. } => {
+            Some(*root)
+        }
+        _ => None,
+    }
+}

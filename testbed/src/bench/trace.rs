@@ -1,0 +1,118 @@
+//! What the flight recorder costs: one record, and its share of the agent's processor time while a
+//! policy that touches every endpoint changes ten times a second.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use volvox_actors::{
+    host::{CellId, EnvelopeId, Header, Outcome, Record, RootId},
+    ports::{Clock, Time},
+};
+use volvox_agent::ports::{SystemClock, flight::Recording};
+
+use super::{Figure, Options, Unit, regenerate};
+use crate::{
+    fleet::Fleet,
+    lab::{Pod, Through},
+    progress::Progress,
+};
+
+/// Batches of records; the mean of each is one value.
+const BATCHES: u64 = 2_000;
+/// Records in a batch.
+const BATCH: u64 = 500;
+/// As the agent's default.
+const RING_BYTES: u32 = 8 << 20;
+
+/// Changes of the policy in one measurement, and the time from one to the next.
+const CHANGES: u32 = 50;
+const EVERY: Duration = Duration::from_millis(100);
+
+pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
+    let progress = Progress::new(options.json);
+    let mut fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
+    fleet.settle(&progress)?;
+    // The one whom the policy lets in, or not.
+    let _prober = Pod::create(&fleet.node, "probe/prober", &[("app", "prober")], Through::Rest)?;
+    let record = one_record(&fleet)?;
+    let mut share = Figure::new("trace.cpu_share", Unit::Percent).below(2.0);
+    let mut on = Figure::new("trace.cpu_on", Unit::Seconds);
+    let mut off = Figure::new("trace.cpu_off", Unit::Seconds);
+    let bar = progress.bar("changing the policy", options.rounds.into());
+    for round in 0..options.rounds {
+        // Alternating, and each first as often as the other: what the machine does else hits both.
+        let order = if round % 2 == 0 { [true, false] } else { [false, true] };
+        let mut seconds = [0.0; 2];
+        for recorder in order {
+            seconds[usize::from(recorder)] = changes(&mut fleet, recorder)?.as_secs_f64();
+        }
+        let [without, with] = seconds;
+        on.push(with);
+        off.push(without);
+        share.push((with - without) / without * 100.0);
+        bar.inc(1);
+    }
+    bar.finish();
+    Ok(vec![record, share, on, off])
+}
+
+/// Processor time of an agent, with or without its recorder, while the policy changes.
+fn changes(fleet: &mut Fleet, recorder: bool) -> Result<Duration> {
+    let endpoints = fleet.pods.len() + 1;
+    let node = &mut fleet.node;
+    node.kill_agent()?;
+    node.set_flag("flight-recorder", if recorder { "true" } else { "false" });
+    node.start_agent()?;
+    node.wait_for_ready(endpoints)?;
+    let before = node.agent()?.usage()?.cpu;
+    let begun = Instant::now();
+    for change in 1..=CHANGES {
+        match change % 2 {
+            1 => regenerate::put(node)?,
+            _ => regenerate::take_back(node)?,
+        }
+        thread::sleep((EVERY * change).saturating_sub(begun.elapsed()));
+    }
+    node.wait_for_ready(endpoints)?;
+    Ok(node.agent()?.usage()?.cpu - before)
+}
+
+/// Writes messages into a ring such as the agent's, in a directory of the same file system.
+fn one_record(fleet: &Fleet) -> Result<Figure> {
+    let dir = fleet.node.path("recorder");
+    std::fs::create_dir_all(&dir)?;
+    let recording = Recording::begin(&dir, RING_BYTES, SystemClock.now());
+    anyhow::ensure!(recording.view().path().is_some(), "{:?}", recording.view().troubles());
+    let mut recorder = recording.recorder();
+    let mut figure = Figure::new("trace.record", Unit::Nanoseconds).below(150.0);
+    for batch in 0..BATCHES {
+        let begun = Instant::now();
+        for n in batch * BATCH + 1..=(batch + 1) * BATCH {
+            recorder.record(message(n));
+        }
+        figure.push(begun.elapsed().as_nanos() as f64 / BATCH as f64);
+    }
+    drop(recorder);
+    std::fs::remove_dir_all(&dir)?;
+    Ok(figure)
+}
+
+/// A message between actors as there are many.
+fn message(n: u64) -> Record<'static> {
+    let enqueued = Time(1_000_000_000 + n * 2_500);
+    let header = Header {
+        id: EnvelopeId(n),
+        kind: if n.is_multiple_of(2) { "Regenerate" } else { "Resolved" },
+        from: Some(CellId(7)),
+        to: CellId(20 + (n % 1000) as u32),
+        cause: EnvelopeId(n.saturating_sub(n % 40)),
+        root: RootId(n / 5_000 + 1),
+        enqueued,
+    };
+    let started = enqueued + Duration::from_nanos(40_000 + n % 977);
+    let ended = started + Duration::from_nanos(3_000 + n % 331);
+    Record::Message { header, started, ended, outcome: Outcome::Handled }
+}
