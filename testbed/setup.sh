@@ -11,7 +11,9 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 become_root() {
     (( EUID == 0 )) && return
     command -v sudo >/dev/null || fail "this needs root, and there is no sudo: run it as root"
-    exec sudo --preserve-env=CI,CARGO_HOME,RUSTUP_HOME,CARGO_TARGET_DIR "$0" "$@"
+    # By its full name: this may be another directory than it was called from.
+    exec sudo --preserve-env=CI,CARGO_HOME,RUSTUP_HOME,CARGO_TARGET_DIR \
+        "$PWD/testbed/$(basename "$0")" "$@"
 }
 
 # Command or file, and the Debian or Ubuntu package that brings it.

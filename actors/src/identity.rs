@@ -3,9 +3,9 @@
 mod actor;
 mod cidr;
 mod filter;
-mod fixed;
 mod ledger;
 mod messages;
+mod numbered;
 mod numbers;
 pub mod reserved;
 mod round;

@@ -5,7 +5,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{Identity, cidr, fixed::FixedIdentities, tables::Tables, uses::Uses};
+use super::{Identity, cidr, numbered::Numbered, tables::Tables, uses::Uses};
 use crate::{
     model::{Families, IdentityId, Labels},
     state::IdentityTable,
@@ -14,7 +14,7 @@ use crate::{
 /// What is known of identities and safe on disk.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    pub(super) fixed: FixedIdentities,
+    pub(super) fixed: Numbered,
     pub(super) tables: Tables,
     pub(super) uses: Uses,
     /// Which writing of the table is on disk.
@@ -35,7 +35,7 @@ impl Ledger {
         let retired = stored.retired.iter().copied().filter(|&id| tables.labels(id).is_some());
         let rest = tables.iter().map(|(id, _)| id);
         let uses = Uses::all_unused(retired.chain(rest));
-        let fixed = FixedIdentities::new(cluster);
+        let fixed = Numbered::fixed(cluster);
         Self { fixed, tables, uses, generation, prefixes: BTreeSet::new() }
     }
 

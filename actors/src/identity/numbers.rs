@@ -1,9 +1,6 @@
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{IdentityError, uses::Uses};
+use super::{IdentityError, numbered::Numbered, uses::Uses};
 use crate::{
     model::{IdentityId, Labels},
     ranges::Ranges,
@@ -18,8 +15,7 @@ pub(super) struct Numbers {
     last: u32,
     next: u128,
     taken: Ranges,
-    labels: BTreeMap<IdentityId, Arc<Labels>>,
-    by_labels: BTreeMap<Arc<Labels>, IdentityId>,
+    numbered: Numbered,
     revision: u64,
 }
 
@@ -32,13 +28,12 @@ impl Numbers {
             last: last.0,
             next: first.0.into(),
             taken: Ranges::default(),
-            labels: BTreeMap::new(),
-            by_labels: BTreeMap::new(),
+            numbered: Numbered::default(),
             revision: 0,
         };
         for NumberedLabels { id, labels } in known {
             let labels = Arc::new(labels.clone());
-            if numbers.is_free(*id) && !numbers.by_labels.contains_key(&labels) {
+            if numbers.is_free(*id) && numbers.of(&labels).is_none() {
                 numbers.bind(*id, labels);
             }
         }
@@ -47,15 +42,15 @@ impl Numbers {
 
     /// The number of a set.
     pub(super) fn of(&self, labels: &Labels) -> Option<IdentityId> {
-        self.by_labels.get(labels).copied()
+        self.numbered.of(labels)
     }
 
     pub(super) fn labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
-        self.labels.get(&id)
+        self.numbered.labels(id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
-        self.labels.iter().map(|(&id, labels)| (id, labels))
+        self.numbered.iter()
     }
 
     /// Counts the changes; equal in a copy that was not changed.
@@ -132,23 +127,20 @@ impl Numbers {
         uses: &'a Uses,
         spared: &'a BTreeSet<IdentityId>,
     ) -> impl Iterator<Item = IdentityId> + 'a {
-        uses.unused().filter(|id| self.labels.contains_key(id) && !spared.contains(id))
+        uses.unused().filter(|id| self.labels(*id).is_some() && !spared.contains(id))
     }
 
     fn bind(&mut self, id: IdentityId, labels: Arc<Labels>) {
         self.revision += 1;
         self.taken.insert(id.0.into());
         self.next = u128::from(id.0) + 1;
-        self.labels.insert(id, Arc::clone(&labels));
-        self.by_labels.insert(labels, id);
+        self.numbered.insert(id, labels);
     }
 
     fn unbind(&mut self, id: IdentityId) {
         self.revision += 1;
         self.taken.remove(id.0.into());
-        if let Some(labels) = self.labels.remove(&id) {
-            self.by_labels.remove(&labels);
-        }
+        self.numbered.remove(id);
     }
 }
 

@@ -56,7 +56,7 @@ impl Datapath {
     /// pinned already, and has every endpoint that ran others run them.
     pub fn open(config: &DatapathConfig) -> Result<Self, DatapathError> {
         let pins = Pins::prepare(&config.bpf_root)?;
-        probe()?;
+        judge(tcx_programs(LOOPBACK, TCX_INGRESS))?;
         raise_file_limit();
         pins.sweep()?;
         let writes = Writes::default();
@@ -125,9 +125,9 @@ impl Datapath {
     }
 }
 
-/// Asks the kernel for what it must be able to do.
-fn probe() -> Result<(), DatapathError> {
-    match tcx_programs(LOOPBACK, TCX_INGRESS) {
+/// Judges what the kernel said when it was asked for what it must be able to do.
+fn judge(answer: io::Result<Vec<u32>>) -> Result<(), DatapathError> {
+    match answer {
         Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => Err(DatapathError::Feature {
             feature: "TCX links",
             cause,
@@ -153,5 +153,26 @@ fn raise_file_limit() {
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
             tracing::warn!(%error, "the limit of open files stays as it is");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_what_is_needed_is_told_by_what_it_lacks() {
+        for (errno, lacks, remedy) in [
+            (libc::EINVAL, "this kernel lacks TCX links", "Linux 6.6 or newer"),
+            (libc::ENOSYS, "this kernel lacks BPF", "let seccomp allow bpf(2)"),
+            (libc::EPERM, "use bpf(2)", "CAP_BPF"),
+        ] {
+            let refused = judge(Err(io::Error::from_raw_os_error(errno))).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.starts_with(lacks) && text.contains(remedy), "{text}");
+        }
+        judge(Ok(Vec::new())).unwrap();
+        // Loopback may have gone, or more of it be wrong: the first step that needs it will say so.
+        judge(Err(io::Error::from_raw_os_error(libc::ENODEV))).unwrap();
     }
 }

@@ -11,16 +11,14 @@ use volvox_actors::{
     model::{EndpointId, IdentityId, PolicyRows},
     ports::{ConfigRow, EndpointRow, IpcacheRow, LxcRow},
 };
-use volvox_bpf_progs::layouts::{
-    self as raw, Ct4Key, Ct6Key, CtRow, MetricsKey, MetricsRow, TupleFlags,
-};
+use volvox_bpf_progs::layouts::{Ct4Key, Ct6Key, CtRow, MetricsKey, MetricsRow, TupleFlags};
 use zerocopy::FromBytes;
 
 use super::{
     error::{DatapathError, refused},
     pins::{Pins, bpffs},
     policies,
-    rows::{config_from_raw, endpoint_from_raw, ipcache_from_raw, ipcache_prefix, lxc_from_raw},
+    rows::{config_row, endpoint_from_raw, ipcache_row, lxc_row},
     sys::Map,
     table::{Plain, Table, scan},
 };
@@ -56,7 +54,7 @@ pub struct Connection {
     pub identity: IdentityId,
     /// Second of the monotonic clock after which the row may be removed.
     pub lifetime: u32,
-    /// Bits of [`raw::CtFlags`].
+    /// Bits of [`volvox_bpf_progs::layouts::CtFlags`].
     pub flags: u16,
     /// TCP flags that the opener's side sent.
     pub tx_flags: u8,
@@ -92,44 +90,23 @@ impl Dump {
 
     /// `cilium_lxc`.
     pub fn lxc(&self) -> Result<BTreeMap<IpAddr, LxcRow>, DatapathError> {
-        let mut rows = BTreeMap::new();
-        self.table("cilium_lxc")?.for_each(|key: raw::LxcKey, row| {
-            if let Some(address) = key.ip() {
-                rows.insert(address, lxc_from_raw(&row));
-            }
-        })?;
-        Ok(rows)
+        Ok(self.table("cilium_lxc")?.collect(lxc_row)?)
     }
 
     /// `cilium_ipcache_v2`.
     pub fn ipcache(&self) -> Result<BTreeMap<IpNet, IpcacheRow>, DatapathError> {
-        let mut rows = BTreeMap::new();
-        self.table("cilium_ipcache_v2")?.for_each(|key, row| {
-            if let Some(prefix) = ipcache_prefix(&key) {
-                rows.insert(prefix, ipcache_from_raw(&row));
-            }
-        })?;
-        Ok(rows)
+        Ok(self.table("cilium_ipcache_v2")?.collect(ipcache_row)?)
     }
 
     /// `volvox_config`, by interface.
     pub fn config(&self) -> Result<BTreeMap<u32, ConfigRow>, DatapathError> {
-        let mut rows = BTreeMap::new();
-        self.table("volvox_config")?.for_each(|ifindex, row| {
-            rows.insert(ifindex, config_from_raw(&row));
-        })?;
-        Ok(rows)
+        Ok(self.table("volvox_config")?.collect(config_row)?)
     }
 
     /// `volvox_endpoint`; rows with a wrong checksum are left out.
     pub fn endpoints(&self) -> Result<BTreeMap<EndpointId, EndpointRow>, DatapathError> {
-        let mut rows = BTreeMap::new();
-        self.table("volvox_endpoint")?.for_each(|id: u32, row| {
-            if let (Ok(id), Some(row)) = (u16::try_from(id), endpoint_from_raw(&row)) {
-                rows.insert(EndpointId(id), row);
-            }
-        })?;
-        Ok(rows)
+        let row = |id: u32, row| Some((EndpointId(id.try_into().ok()?), endpoint_from_raw(&row)?));
+        Ok(self.table("volvox_endpoint")?.collect(row)?)
     }
 
     /// The policy in force at an endpoint; `None` if it has none.

@@ -13,6 +13,24 @@ use zerocopy::IntoBytes;
 /// Flag of [`raw::IpcacheRow`]: the tunnel endpoint is an IPv6 address.
 const TUNNEL_IPV6: u8 = 4;
 
+/// A row of `volvox_config`, by interface.
+pub(super) fn config_row(ifindex: u32, row: raw::ConfigRow) -> Option<(u32, ConfigRow)> {
+    Some((ifindex, config_from_raw(&row)))
+}
+
+/// A row of `cilium_lxc`, unless its key is no address.
+pub(super) fn lxc_row(key: raw::LxcKey, row: raw::LxcRow) -> Option<(IpAddr, LxcRow)> {
+    Some((key.ip()?, lxc_from_raw(&row)))
+}
+
+/// A row of `cilium_ipcache_v2`, unless its key is no prefix of this cluster.
+pub(super) fn ipcache_row(
+    key: raw::IpcacheKey,
+    row: raw::IpcacheRow,
+) -> Option<(IpNet, IpcacheRow)> {
+    Some((ipcache_prefix(&key)?, ipcache_from_raw(&row)))
+}
+
 fn addresses(ipv4: [u8; 4], ipv6: [u8; 16]) -> Addresses {
     let (ipv4, ipv6) = (Ipv4Addr::from(ipv4), Ipv6Addr::from(ipv6));
     Addresses {

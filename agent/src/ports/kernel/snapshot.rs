@@ -5,10 +5,9 @@ use std::{
     thread::{self, ScopedJoinHandle},
 };
 
-use ipnet::IpNet;
 use volvox_actors::{
     model::EndpointId,
-    ports::{Attachment, Hook, HookState, IpcacheRow, KernelError, KernelSnapshot, Link},
+    ports::{Attachment, Hook, HookState, KernelError, KernelSnapshot, Link},
 };
 use volvox_bpf_progs::maps::POLICY;
 
@@ -18,7 +17,7 @@ use super::{
     hooks::{Hooks, Place, linked, linked_ifindex},
     maps::Maps,
     pins::{Pins, names},
-    rows::{config_from_raw, endpoint_from_raw, ipcache_from_raw, ipcache_prefix, lxc_from_raw},
+    rows::{config_row, endpoint_from_raw, ipcache_row, lxc_row},
     writes::Writes,
 };
 use crate::ports::netlink::Socket;
@@ -42,7 +41,7 @@ pub(super) fn read(
 ) -> Result<KernelSnapshot, KernelError> {
     let (mut snapshot, linked) = thread::scope(|scope| {
         let network = scope.spawn(read_network);
-        let ipcache = scope.spawn(|| read_ipcache(maps));
+        let ipcache = scope.spawn(|| maps.ipcache.collect(ipcache_row));
         let mut snapshot = read_rows(maps)?;
         snapshot.policy_pins = policy_pins(pins)?;
         let linked = read_links(pins, generation, &snapshot)?;
@@ -82,26 +81,9 @@ fn read_network() -> Result<Network, KernelError> {
     Ok((socket.links().map_err(netlink)?, socket.routes().map_err(netlink)?))
 }
 
-fn read_ipcache(maps: &Maps) -> Result<BTreeMap<IpNet, IpcacheRow>, KernelError> {
-    let mut ipcache = BTreeMap::new();
-    maps.ipcache.for_each(|key, row| {
-        if let Some(prefix) = ipcache_prefix(&key) {
-            ipcache.insert(prefix, ipcache_from_raw(&row));
-        }
-    })?;
-    Ok(ipcache)
-}
-
 fn read_rows(maps: &Maps) -> Result<KernelSnapshot, KernelError> {
-    let mut snapshot = KernelSnapshot::default();
-    maps.lxc.for_each(|key, row| {
-        if let Some(address) = key.ip() {
-            snapshot.lxc.insert(address, lxc_from_raw(&row));
-        }
-    })?;
-    maps.config.for_each(|ifindex, row| {
-        snapshot.config.insert(ifindex, config_from_raw(&row));
-    })?;
+    let (lxc, config) = (maps.lxc.collect(lxc_row)?, maps.config.collect(config_row)?);
+    let mut snapshot = KernelSnapshot { lxc, config, ..KernelSnapshot::default() };
     maps.endpoint.for_each(|id, row| {
         let Ok(endpoint) = u16::try_from(id).map(EndpointId) else { return };
         match endpoint_from_raw(&row) {

@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeMap,
     io,
     marker::PhantomData,
     mem::size_of,
@@ -118,6 +119,16 @@ impl<K: Plain, V: Plain> Table<K, V> {
             rows.for_each(|(key, value)| row(key, value));
             Ok(())
         })
+    }
+
+    /// Reads all rows; `read` makes keys and values of them, or nothing of one to be left out.
+    pub(super) fn collect<A: Ord, B>(
+        &self,
+        read: impl Fn(K, V) -> Option<(A, B)>,
+    ) -> Result<BTreeMap<A, B>, KernelError> {
+        let mut rows = BTreeMap::new();
+        self.for_each(|key, row| rows.extend(read(key, row)))?;
+        Ok(rows)
     }
 
     /// Reads all rows, a batch at a time.
