@@ -4,17 +4,16 @@ use std::{
     fs::{self, File},
     io::Write,
     path::Path,
-    process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::mount::{MountFlags, mount, mount_remount};
 use serde_json::{Value, json};
 use volvox_testbed::{
     fleet::Fleet,
-    lab::{self, Inventory, Node, Pod, Through},
+    lab::{self, Injection, Inventory, Node, Pod, Through},
     progress::Progress,
     traffic::{Kind, Stream},
 };
@@ -128,11 +127,12 @@ fn a_creation_that_is_killed_at_any_system_call_leaves_nothing() {
         for (call, whens) in [("bpf", 1..=9), ("renameat2", 1..=2), ("sendto", 1..=3)] {
             for when in whens.step_by(2) {
                 let name = format!("fleet/{call}-{when}");
-                let mut strace = kill_at(fleet.node.agent()?.pid(), call, when)?;
+                let effect = format!("signal=KILL:when={when}");
+                let strace = Injection::attach(fleet.node.agent()?.pid(), call, &effect)?;
                 // Whether it came to be does not matter: the runtime deletes what it got no answer for.
                 let pod = Pod::create(&fleet.node, &name, &[("app", "app-1")], Through::Rest);
                 fleet.node.kill_agent()?;
-                strace.wait()?;
+                drop(strace);
                 fleet.node.start_agent()?;
                 let path = format!("/endpoint/pod-name:{}", name.replace('/', "%2F"));
                 let deleted = fleet.node.rest().request("DELETE", &path, None)?;
@@ -149,37 +149,6 @@ fn a_creation_that_is_killed_at_any_system_call_leaves_nothing() {
         }
         assert_policy_holds(&fleet)
     });
-}
-
-/// Has a process killed at its `when`th call of this name, counted in each thread; returns once
-/// every thread is watched.
-fn kill_at(pid: u32, call: &str, when: u32) -> Result<Child> {
-    let mut strace = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e"])
-        .args([format!("inject={call}:signal=KILL:when={when}"), "-p".into(), pid.to_string()])
-        .stdin(Stdio::null())
-        .spawn()
-        .context("cannot start strace")?;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_watched(pid)? {
-        if let Some(status) = strace.try_wait()? {
-            bail!("strace ended with {status}");
-        }
-        ensure!(Instant::now() < deadline, "strace does not watch the agent");
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(strace)
-}
-
-/// Whether every thread of the process has a tracer.
-fn is_watched(pid: u32) -> Result<bool> {
-    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let status = fs::read_to_string(thread?.path().join("status"))?;
-        if status.lines().any(|line| line == "TracerPid:\t0") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// What an endpoint leaves behind outside the agent: addresses, records, pins.

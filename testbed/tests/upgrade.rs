@@ -1,17 +1,30 @@
 //! The agent is replaced by one whose programs differ, forward and back, under traffic.
 
-use std::{collections::BTreeMap, env};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use aya::programs::{SchedClassifier, tc::TcAttachType};
 use volvox_testbed::{
     fleet::Fleet,
-    lab::{self, Binaries, Inventory, Node, Through, build},
+    lab::{self, Binaries, Calls, Inventory, Node, Through, build},
     progress::Progress,
     traffic::Stream,
 };
 
 /// Pods on the node.
 const PODS: usize = 20;
+
+/// The same where it is restarted often.
+const FEW_PODS: usize = 8;
 
 /// Program that runs at each pinned link, as the kernel numbers it.
 fn attached(node: &Node) -> Result<BTreeMap<String, u32>> {
@@ -27,11 +40,118 @@ fn attached(node: &Node) -> Result<BTreeMap<String, u32>> {
     Ok(programs)
 }
 
+/// Whether the other agent is there; CI has built it.
+fn other_is_built() -> bool {
+    let built = build::other_agent().is_ok() || env::var_os("CI").is_some();
+    if !built {
+        eprintln!("SKIPPED: run `cargo run -p volvox-testbed -- other-agent` first");
+    }
+    built
+}
+
+/// Looks at every hook of every pod all the time; ends with an error if one has no program.
+struct Watcher {
+    stop: Arc<AtomicBool>,
+    looks: JoinHandle<Result<u64>>,
+}
+
+impl Watcher {
+    fn start(fleet: &Fleet) -> Result<Self> {
+        let names: Vec<String> = fleet
+            .pods
+            .iter()
+            .map(|pod| pod.links().map(|[_, host]| host.name))
+            .collect::<Result<_>>()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let looks = thread::spawn(move || {
+            let mut looks = 0;
+            while !told.load(Ordering::Relaxed) {
+                for name in &names {
+                    for hook in [TcAttachType::Ingress, TcAttachType::Egress] {
+                        let (_, programs) = SchedClassifier::query_tcx(name, hook)?;
+                        ensure!(!programs.is_empty(), "{name} has no program at {hook:?}");
+                    }
+                }
+                looks += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(looks)
+        });
+        Ok(Self { stop, looks })
+    }
+
+    fn stop(self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        let looks = self.looks.join().expect("it returns")?;
+        ensure!(looks > 0, "nobody looked");
+        Ok(())
+    }
+}
+
+/// About how many moments of an upgrade it is killed at.
+const MOMENTS: u32 = 20;
+
+/// c 24191: a restart stripped pods of their programs; c 28088: programs of two generations met.
+#[test]
+fn c_24191_an_upgrade_killed_anywhere_takes_no_program_away() {
+    let name = "c_24191_an_upgrade_killed_anywhere_takes_no_program_away";
+    if !other_is_built() {
+        return;
+    }
+    lab::test(name, || {
+        let usual = Binaries::find()?;
+        let other = usual.with_agent(&build::other_agent()?);
+        let progress = Progress::new(true);
+        let mut fleet = Fleet::launch(FEW_PODS, Through::Rest, &progress)?;
+        fleet.settle(&progress)?;
+        let before = Inventory::read(&fleet.node)?;
+        let streams = fleet.all_streams()?;
+        let watcher = Watcher::start(&fleet)?;
+
+        // How many calls an upgrade takes.
+        let calls = fleet.node.trace_calls("calls");
+        restart(&mut fleet.node, &other)?;
+        fleet.node.stop_agent()?;
+        fleet.node.trace_no_calls();
+        let most = Calls::read(&calls)?.most_in_a_thread;
+        ensure!(most > MOMENTS, "an upgrade of {most} calls");
+        fleet.node.start_agent()?;
+
+        let (mut killed, mut next, mut last) = (0, &usual, &other);
+        for when in (1..=most).step_by(most.div_ceil(MOMENTS) as usize) {
+            fleet.node.kill_agent()?;
+            fleet.node.switch_to(next.clone());
+            fleet.node.doom("bpf", when);
+            fleet.node.exec_agent()?;
+            killed += u32::from(!fleet.node.ready_or_ended(FEW_PODS)?);
+            restart(&mut fleet.node, next).with_context(|| format!("killed at call {when}"))?;
+            let programs: BTreeSet<u32> = attached(&fleet.node)?.into_values().collect();
+            ensure!(programs.len() == 2, "killed at call {when}: programs {programs:?}");
+            (next, last) = (last, next);
+        }
+        ensure!(killed > MOMENTS / 2, "it was killed {killed} times only");
+        watcher.stop()?;
+        for report in streams.into_iter().map(Stream::stop) {
+            let report = report?;
+            ensure!(report.is_clean(), "{report:?}");
+        }
+        ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
+        Ok(())
+    });
+}
+
+fn restart(node: &mut Node, binaries: &Binaries) -> Result<()> {
+    node.kill_agent()?;
+    node.switch_to(binaries.clone());
+    node.start_agent()?;
+    node.wait_for_ready(FEW_PODS).map(drop)
+}
+
 #[test]
 fn c_13015_every_endpoint_gets_the_new_programs_and_nothing_is_lost() {
     let name = "c_13015_every_endpoint_gets_the_new_programs_and_nothing_is_lost";
-    if build::other_agent().is_err() && env::var_os("CI").is_none() {
-        eprintln!("SKIPPED: run `cargo run -p volvox-testbed -- other-agent` first");
+    if !other_is_built() {
         return;
     }
     lab::test(name, || {

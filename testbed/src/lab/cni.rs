@@ -9,11 +9,11 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::{Node, Pod, pod::INTERFACE};
+use super::{Node, Pod, pod::INTERFACE, strace};
 
 /// `ADD`; the pod's addresses.
 pub fn add(node: &Node, pod: &Pod) -> Result<Vec<IpAddr>> {
-    let result: Value = serde_json::from_slice(&call(node, "ADD", pod)?)?;
+    let result: Value = serde_json::from_slice(&call(node, "ADD", pod, &[])?)?;
     let addresses = result["ips"].as_array().context("the result has no ips")?;
     addresses
         .iter()
@@ -27,16 +27,32 @@ pub fn add(node: &Node, pod: &Pod) -> Result<Vec<IpAddr>> {
 
 /// `DEL`.
 pub fn del(node: &Node, pod: &Pod) -> Result<()> {
-    call(node, "DEL", pod).map(drop)
+    call(node, "DEL", pod, &[]).map(drop)
 }
 
 /// `CHECK`.
 pub fn check(node: &Node, pod: &Pod) -> Result<()> {
-    call(node, "CHECK", pod).map(drop)
+    call(node, "CHECK", pod, &[]).map(drop)
 }
 
-fn call(node: &Node, command: &str, pod: &Pod) -> Result<Vec<u8>> {
-    let mut child = Command::new(&node.binaries().cni)
+/// `ADD` by a plugin that is killed before its `when`th call of this name, if it makes so many;
+/// whether it lived to its end.
+pub fn add_killed(node: &Node, pod: &Pod, name: &str, when: u32) -> Result<bool> {
+    let strace = strace::before_death(name, when, &node.binaries().cni);
+    Ok(call(node, "ADD", pod, &strace).is_ok())
+}
+
+/// `before` are a program and its arguments that start the plugin; the last is the plugin.
+fn call(node: &Node, command: &str, pod: &Pod, before: &[String]) -> Result<Vec<u8>> {
+    let mut started = match before {
+        [] => Command::new(&node.binaries().cni),
+        arguments => {
+            let mut started = Command::new(strace::PROGRAM);
+            started.args(arguments);
+            started
+        }
+    };
+    let mut child = started
         .env_clear()
         .env("CNI_COMMAND", command)
         .env("CNI_CONTAINERID", &pod.container_id)

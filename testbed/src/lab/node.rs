@@ -26,10 +26,14 @@ const LOOK: Duration = Duration::from_millis(1);
 pub struct Node {
     binaries: Binaries,
     flags: Vec<String>,
+    /// Flags with other values than usual.
+    settings: BTreeMap<String, String>,
     agent: Option<Process>,
     rest: Rest,
     ipv6: bool,
     calls: Option<PathBuf>,
+    /// The call before which the next agent is killed.
+    doom: Option<(&'static str, u32)>,
 }
 
 impl Node {
@@ -38,10 +42,12 @@ impl Node {
         let node = Self {
             binaries,
             flags: Vec::new(),
+            settings: BTreeMap::new(),
             agent: None,
             rest: Rest::new(&Path::new(ROOT).join("cilium.sock")),
             ipv6: true,
             calls: None,
+            doom: None,
         };
         for directory in ["cilium", "lib", "manifests", "cni"] {
             fs::create_dir_all(node.path(directory))?;
@@ -55,12 +61,18 @@ impl Node {
         self
     }
 
-    /// Sets a flag that has a value for every start of the agent from now on, in place of an earlier
-    /// value.
-    pub fn set_flag(&mut self, flag: &str, value: &str) {
-        let before = format!("--{flag}=");
-        self.flags.retain(|known| !known.starts_with(&before));
-        self.flags.push(before + value);
+    /// Has agents started from now on run with this value of a flag; `None` is the usual one.
+    pub fn set_flag(&mut self, flag: &str, value: Option<&str>) -> &mut Self {
+        match value {
+            Some(value) => self.settings.insert(flag.to_owned(), value.to_owned()),
+            None => self.settings.remove(flag),
+        };
+        self
+    }
+
+    /// Has the next agent killed before its `when`th call of this name, counted in each thread.
+    pub fn doom(&mut self, call: &'static str, when: u32) {
+        self.doom = Some((call, when));
     }
 
     /// Gives pods no IPv6 addresses.
@@ -72,6 +84,11 @@ impl Node {
     /// Notes the `bpf(2)` calls of agents started from now on in a file of this name.
     pub fn trace_calls(&mut self, name: &str) -> PathBuf {
         self.calls.insert(self.path(name)).clone()
+    }
+
+    /// Does not note them any more.
+    pub fn trace_no_calls(&mut self) {
+        self.calls = None;
     }
 
     /// Whether pods get IPv6 addresses.
@@ -112,7 +129,7 @@ impl Node {
     /// The flags that every agent of this node is started with.
     pub fn arguments(&self) -> Vec<String> {
         let path = |name: &str| self.path(name).display().to_string();
-        let mut arguments: Vec<String> = [
+        let usual = [
             ("state-dir", path("cilium")),
             ("lib-dir", path("lib")),
             ("socket-path", path("cilium.sock")),
@@ -123,11 +140,12 @@ impl Node {
             ("enable-ipv6", self.ipv6.to_string()),
             ("cni-log-file", path("cni.log")),
             ("write-cni-conf-when-ready", path("cni/05-volvox.conflist")),
-        ]
-        .map(|(flag, value)| format!("--{flag}={value}"))
-        .into();
-        arguments.extend(self.flags.iter().cloned());
-        arguments
+        ];
+        let mut values: BTreeMap<&str, &str> =
+            usual.iter().map(|(flag, value)| (*flag, value.as_str())).collect();
+        values.extend(self.settings.iter().map(|(flag, value)| (flag.as_str(), value.as_str())));
+        let values = values.into_iter().map(|(flag, value)| format!("--{flag}={value}"));
+        values.chain(self.flags.iter().cloned()).collect()
     }
 
     /// Starts the agent, and does not wait for anything.
@@ -138,10 +156,14 @@ impl Node {
         let arguments = self.arguments();
         let log = self.log();
         let agent = &self.binaries.agent;
-        self.agent = Some(match &self.calls {
+        let before = match (self.doom.take(), &self.calls) {
+            (Some((call, when)), _) => Some(strace::before_death(call, when, agent)),
+            (None, calls) => calls.as_ref().map(|calls| strace::before(calls, agent)),
+        };
+        self.agent = Some(match before {
             None => Process::start(agent, &arguments, &log)?,
-            Some(calls) => {
-                let traced = [strace::before(calls, agent), arguments].concat();
+            Some(before) => {
+                let traced = [before, arguments].concat();
                 Process::start(strace::PROGRAM.as_ref(), &traced, &log)?
             }
         });
@@ -179,6 +201,13 @@ impl Node {
                 .get("/volvox/endpoint-states")
                 .is_ok_and(|states: BTreeMap<_, _>| states == wanted))
         })
+    }
+
+    /// Waits until `count` endpoints are there and all ready, or until the agent has ended: false.
+    pub fn ready_or_ended(&mut self, count: usize) -> Result<bool> {
+        let ended = |node: &mut Self| Ok::<_, anyhow::Error>(node.agent()?.check().is_err());
+        let waited = self.wait_for_ready(count);
+        if ended(self)? { Ok(false) } else { waited.map(|_| true) }
     }
 
     /// Looks until `done`; since when the agent was started. Fails with the end of the agent's log

@@ -1,8 +1,17 @@
-//! What an agent really asks of the kernel, as strace sees it: no word of the agent's own.
+//! What an agent really asks of the kernel, as strace sees it: no word of the agent's own. And
+//! what strace does to it: death or an error at a certain call.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The program.
 pub(super) const PROGRAM: &str = "strace";
@@ -16,6 +25,63 @@ pub(super) fn before(calls: &Path, agent: &Path) -> Vec<String> {
         .into()
 }
 
+/// The same for an agent that is killed before its `when`th call of this name, counted in each
+/// thread.
+pub(super) fn before_death(call: &str, when: u32, agent: &Path) -> Vec<String> {
+    let inject = format!("inject={call}:signal=KILL:when={when}");
+    let trace = format!("trace={call}");
+    let agent = agent.display().to_string();
+    ["-D", "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject, &agent]
+        .map(String::from)
+        .into()
+}
+
+/// A strace that watches a process and does something to it. Dropped, it lets go.
+#[derive(Debug)]
+pub struct Injection(Child);
+
+impl Injection {
+    /// Does `effect` to calls of this name, `signal=KILL:when=3` for instance; calls are counted in
+    /// each thread. Returns once every thread is watched.
+    pub fn attach(pid: u32, call: &str, effect: &str) -> Result<Self> {
+        let child = Command::new(PROGRAM)
+            .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e"])
+            .args([format!("inject={call}:{effect}"), "-p".into(), pid.to_string()])
+            .stdin(Stdio::null())
+            .spawn()
+            .context("cannot start strace")?;
+        let mut injection = Self(child);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !is_watched(pid)? {
+            if let Some(status) = injection.0.try_wait()? {
+                bail!("strace ended with {status}");
+            }
+            ensure!(Instant::now() < deadline, "strace does not watch the agent");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(injection)
+    }
+}
+
+impl Drop for Injection {
+    fn drop(&mut self) {
+        // It may have ended with whom it watched.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether every thread of the process has a tracer.
+fn is_watched(pid: u32) -> Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let status = fs::read_to_string(thread?.path().join("status"))?;
+        if status.lines().any(|line| line == "TracerPid:\t0") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Calls of `bpf(2)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
@@ -24,6 +90,8 @@ pub struct Calls {
     /// Those that change something in the kernel: command, and the map if it is one that was
     /// opened by its pin, and how often.
     pub writes: BTreeMap<(String, String), u64>,
+    /// How many there were in the thread that had most.
+    pub most_in_a_thread: u32,
 }
 
 /// Commands that write; reads and openings are left out.
@@ -51,8 +119,12 @@ impl Calls {
     fn parse(text: &str) -> Self {
         let mut calls = Self::default();
         let mut opened = BTreeMap::new();
+        let mut threads: BTreeMap<&str, u32> = BTreeMap::new();
         for line in text.lines() {
-            let Some((_, call)) = line.split_once("bpf(") else { continue };
+            let Some((thread, call)) = line.split_once("bpf(") else { continue };
+            let count = threads.entry(thread.trim()).or_default();
+            *count += 1;
+            calls.most_in_a_thread = calls.most_in_a_thread.max(*count);
             let command = call.split([',', ')']).next().unwrap_or_default();
             if command == "BPF_OBJ_GET" {
                 calls.opened += 1;
@@ -88,6 +160,6 @@ mod tests {
         );
         let write = |command: &str, map: &str| ((command.to_owned(), map.to_owned()), 1);
         let wanted = [write("BPF_MAP_UPDATE_ELEM", "cilium_lxc"), write("BPF_PROG_LOAD", "")];
-        assert_eq!(calls, Calls { opened: 1, writes: wanted.into() });
+        assert_eq!(calls, Calls { opened: 1, writes: wanted.into(), most_in_a_thread: 2 });
     }
 }

@@ -1,6 +1,10 @@
 //! The few calls that the safe wrappers lack. The only unsafe file of this crate.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+    time::Duration,
+};
 
 use rustix::thread::UnshareFlags;
 
@@ -10,6 +14,20 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: unsafe only because unsharing the descriptor table would surprise other threads'
     // `BorrowedFd`s, and that flag is refused above.
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+/// The power fails under an ext4 file system, of which that is any file: nothing is written any
+/// more, not even what its journal holds in memory.
+pub(crate) fn cut_power(file: BorrowedFd<'_>) -> io::Result<()> {
+    /// `EXT4_IOC_SHUTDOWN`, with `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+    const SHUTDOWN: libc::c_ulong = 0x8004_587d;
+    let how: u32 = 2;
+    // SAFETY: the call reads a 32-bit number behind the pointer, which lives until it returns;
+    // other file systems refuse it.
+    if unsafe { libc::ioctl(file.as_raw_fd(), SHUTDOWN as _, &raw const how) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Processor time that process `pid` used so far, all its threads, also those that ended.

@@ -5,27 +5,27 @@
 //! | reported in | where it is tried |
 //! |---|---|
 //! | deckhouse 21647, c 38210, 23707, 27205 | here, `stall` |
-//! | c 38998, 40696, 44855 | `endpoint::tests::policy`; lab `cases_faults` |
-//! | c 29667, 19367 | lab `cases_restart` |
-//! | c 15446 | `state::tests::crash`, and `restore::tests::crash` for a whole node; lab `power_cut` |
+//! | c 38998, 40696, 44855 | `endpoint::tests::policy`; lab `cases/faults` |
+//! | c 29667, 19367 | lab `cases/restart` |
+//! | c 15446 | `state::tests::crash`, and `restore::tests::crash` for a whole node; lab `cases/power_cut` |
 //! | c 12367 | `restore::tests::lost`; lab `restart` |
 //! | c 7120, 7053, 19360 | here, `verdicts` |
 //! | c 28645 | here, `verdicts` |
 //! | c 30651, 27210 | here, `scale` |
-//! | c 24191, 24336 | here, `verdicts`; lab `upgrade_killed` |
-//! | c 30609 | lab `cases_restart` |
-//! | c 28088, 26739, 35594 | lab `upgrade_killed`; the agent's `ports::kernel::tests::upgrade` |
+//! | c 24191, 24336 | here, `verdicts`; lab `upgrade` |
+//! | c 30609 | lab `cases/restart` |
+//! | c 28088, 26739, 35594 | lab `upgrade`; the agent's `ports::kernel::tests::upgrade` |
 //! | c 13015, 13097 | lab `upgrade` |
 //! | c 37077 | here, `stale` |
 //! | c 9599, 39370 | `restore::tests::lost` |
 //! | c 43635, 17047 | here, `stale` |
-//! | c 9854, 9913 | lab `cases_cni` |
+//! | c 9854, 9913 | lab `cases/cni` |
 //! | c 22067 | lab `containerd`; the agent's `cni::tests::deleting` |
 //! | c 31497, 39485 | here, `scale` |
 //! | c 29795, 24987, 44307 | here, `scale`; lab `restart` |
-//! | c 29405 | lab `cases_cni` |
-//! | c 42482 | lab `cases_restart` |
-//! | kube-router 873, 2079 | lab `cases_cni` |
+//! | c 29405 | lab `cases/cni` |
+//! | c 42482 | lab `cases/restart` |
+//! | kube-router 873, 2079 | lab `cases/cni` |
 //! | antrea 313, 355, 442 | `restore::tests::lost` |
 //!
 //! For later, with what they are about: services (c 26912, 45441, calico 13279), Kubernetes as a

@@ -1,0 +1,51 @@
+//! Failures that users of node agents reported, provoked: those whose cause is in the kernel, on
+//! the disk or between processes. Each test is called by the issue where the failure was reported:
+//! `c` is cilium/cilium, other repositories go by their own name. Those whose cause is logical, and
+//! the table of all, are the actors' (`colony/tests/cases.rs`).
+
+mod cni;
+mod faults;
+mod power_cut;
+mod restart;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use volvox_testbed::{
+    fleet::Fleet,
+    lab::{Node, Through},
+    progress::Progress,
+    traffic::{Report, Stream},
+};
+
+/// Pods on the node.
+const PODS: usize = 8;
+
+fn fleet() -> Result<Fleet> {
+    let progress = Progress::new(true);
+    let mut fleet = Fleet::launch(PODS, Through::Rest, &progress)?;
+    fleet.settle(&progress)?;
+    Ok(fleet)
+}
+
+/// Fails unless nothing was lost in any stream.
+fn assert_clean(streams: Vec<Stream>) -> Result<()> {
+    let reports = streams.into_iter().map(Stream::stop).collect::<Result<Vec<Report>>>()?;
+    let unclean: Vec<_> = reports.iter().filter(|report| !report.is_clean()).collect();
+    ensure!(unclean.is_empty(), "{unclean:#?}");
+    Ok(())
+}
+
+/// Waits until each stream got answers, so that it surely runs.
+fn wait_for_answers(node: &mut Node, streams: &[Stream]) -> Result<()> {
+    let before: Vec<u64> = streams.iter().map(Stream::answers).collect();
+    node.wait("streams get no answers", |_| {
+        Ok(streams.iter().zip(&before).all(|(stream, before)| stream.answers() > *before))
+    })
+    .map(drop)
+}
+
+/// Addresses that are given out, and to whom.
+fn allocations(node: &Node) -> Result<serde_json::Map<String, Value>> {
+    let health: Value = node.rest().get("/healthz")?;
+    Ok(health["ipam"]["allocations"].as_object().context("no allocations")?.clone())
+}
