@@ -1,4 +1,9 @@
-use volvox_actors::host::{CellId, flight::What};
+use std::thread;
+
+use volvox_actors::host::{
+    CellId,
+    flight::{Event, What},
+};
 
 use super::*;
 
@@ -80,4 +85,32 @@ fn what_is_no_ring_is_named_and_set_aside() {
     let missing = open(&dir.path().join("nothing")).unwrap_err().to_string();
     assert!(missing.contains("--state-dir"), "{missing}");
     assert!(open(dir.path()).unwrap_err().to_string().contains("no file"));
+}
+
+/// A reader that looks on while another thread writes sees whole records only, in order.
+#[test]
+fn it_is_read_while_it_is_written() {
+    const RECORDS: u32 = 150_000;
+    let dir = tempfile::tempdir().unwrap();
+    let recording = begin(dir.path());
+    let ring = dir.path().join(CURRENT);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut recorder = recording.recorder();
+            (1..=RECORDS).for_each(|cell| stop(&mut *recorder, cell));
+        });
+        let mut latest = 0;
+        while latest < u64::from(RECORDS) {
+            // Before the first record the front may not be whole yet.
+            let Ok(flight) = open(&ring) else { continue };
+            let whole = |event: &Event| match event.what {
+                What::Stopped { cell, .. } => u64::from(cell.0) == event.seq,
+                _ => false,
+            };
+            assert!(flight.events.iter().all(whole));
+            assert!(flight.events.is_sorted_by(|a, b| a.seq < b.seq));
+            // One who is overtaken by a whole round reads nothing that time.
+            latest = latest.max(flight.events.last().map_or(0, |event| event.seq));
+        }
+    });
 }
