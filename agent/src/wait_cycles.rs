@@ -45,7 +45,7 @@ impl Watcher {
 }
 
 /// `endpoint 4 for policy: its rows, policy for endpoint 4: its labels`.
-fn words(host: &Host, cycle: &WaitCycle) -> String {
+pub(crate) fn words(host: &Host, cycle: &WaitCycle) -> String {
     let cells = host.cells().into_iter();
     let names: BTreeMap<CellId, String> = cells.map(|cell| (cell.id, cell.name)).collect();
     let name = |cell: CellId| names.get(&cell).cloned().unwrap_or_else(|| cell.to_string());

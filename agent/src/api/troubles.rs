@@ -1,25 +1,25 @@
 //! What is not as it should be, gathered from wherever it is known.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
 use volvox_actors::{
     auditor::{AuditView, AuditorMsg},
     colony::Colony,
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
-    host::{CellInfo, Host, WaitCycle, Whom},
+    host::{CellInfo, Host, WaitCycle, Waits},
     model::Labels,
     ports::Time,
     restore::{RestoreMsg, RestoreReport},
 };
 
 use super::Api;
-use crate::{gateway::GatewayError, watchdog};
+use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// How long a refused message is held against a mailbox.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
 /// Actors may ask each other for a moment; who does so longer waits in a ring.
-const CYCLE_AGE: Duration = Duration::from_secs(1);
+const CYCLE_AGE: Duration = Duration::from_millis(500);
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +72,8 @@ fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
 
 fn of_host(host: &Host) -> Vec<Trouble> {
     let (cells, now) = (host.cells(), host.now());
-    let cycle = host.with_waits(|waits| waits.cycle());
-    let cycle = cycle.and_then(|cycle| ring(&cycle, &cells, now));
+    let cycle = host.with_waits(Waits::cycle).filter(|cycle| is_lasting(cycle, now));
+    let cycle = cycle.map(|cycle| ring(&wait_cycles::words(host, &cycle), &cycle, now));
     cells.iter().flat_map(|cell| of_cell(cell, now)).chain(cycle).collect()
 }
 
@@ -101,29 +101,18 @@ fn of_cell(cell: &CellInfo, now: Time) -> impl Iterator<Item = Trouble> {
     refused.into_iter().chain(crashing)
 }
 
-/// Actors that have waited for each other for a while.
-fn ring(cycle: &WaitCycle, cells: &[CellInfo], now: Time) -> Option<Trouble> {
-    let young = cycle.0.iter().any(|wait| now.since(wait.since) < CYCLE_AGE);
-    if young {
-        return None;
-    }
-    let name = |id| {
-        let cell = cells.iter().find(|cell| cell.id == id);
-        cell.map_or_else(|| id.to_string(), |cell| cell.name.clone())
-    };
-    let mut text = "actors wait for each other in a ring:".to_owned();
-    for wait in &cycle.0 {
-        let who = wait.who.map_or_else(|| "somebody outside".to_owned(), name);
-        let whom = match wait.whom {
-            Whom::Cell(id) => name(id),
-            Whom::Port(port) => port.to_owned(),
-        };
-        // Writing to a String cannot fail.
-        let _ = write!(text, " {who} for {whom} ({}),", wait.why);
-    }
+/// Whether actors have waited for each other for a while.
+fn is_lasting(cycle: &WaitCycle, now: Time) -> bool {
+    cycle.0.iter().all(|wait| now.since(wait.since) >= CYCLE_AGE)
+}
+
+fn ring(words: &str, cycle: &WaitCycle, now: Time) -> Trouble {
     let left = cycle.0.iter().map(|wait| wait.until.since(now)).min().unwrap_or_default();
-    let _ = write!(text, " until one gives up in {} s; report it", left.as_secs());
-    Some(Trouble::new("waits", 1, text))
+    let text = format!(
+        "actors wait for each other, until one gives up in {} s: {words}; report it",
+        left.as_secs()
+    );
+    Trouble::new("waits", 1, text)
 }
 
 fn endpoint(view: &EndpointView) -> Trouble {
@@ -157,7 +146,7 @@ fn invariants(audit: &AuditView) -> impl Iterator<Item = Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::host::{CellId, Wait, WaitId};
+    use volvox_actors::host::{CellId, Wait, WaitId, Whom};
 
     use super::*;
 
@@ -212,11 +201,10 @@ mod tests {
             until: at(70),
         };
         let cycle = WaitCycle(vec![wait(1, 2, "an address"), wait(2, 1, "an endpoint")]);
-        let cells = [cell(1, "endpoints"), cell(2, "ipam")];
-        assert_eq!(ring(&cycle, &cells, at(10)), None);
-        let text = ring(&cycle, &cells, at(12)).unwrap().text;
-        let wanted = "actors wait for each other in a ring: endpoints for ipam (an address), ipam \
-                      for endpoints (an endpoint), until one gives up in 58 s; report it";
+        assert!(!is_lasting(&cycle, at(10)) && is_lasting(&cycle, at(11)));
+        let text = ring("endpoints for ipam: an address, …", &cycle, at(12)).text;
+        let wanted = "actors wait for each other, until one gives up in 58 s: endpoints for ipam: \
+                      an address, …; report it";
         assert_eq!(text, wanted);
     }
 }
