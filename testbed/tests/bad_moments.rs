@@ -101,9 +101,14 @@ fn a_disk_that_is_full_or_read_only_loses_nothing() {
         mount_remount(disk, MountFlags::RDONLY, c"")?;
         fleet.node.start_agent()?;
         restart(&mut fleet, &before).context("with a read-only disk")?;
+        let health: Value = fleet.node.rest().get("/healthz")?;
+        ensure!(health["cilium"]["state"] == "Warning", "{health:#}");
+        ensure!(health["controllers"][0]["name"] == "state-directory", "{health:#}");
 
         mount_remount(disk, MountFlags::empty(), c"")?;
         restart(&mut fleet, &before)?;
+        let health: Value = fleet.node.rest().get("/healthz")?;
+        ensure!(health["cilium"]["state"] == "Ok", "{health:#}");
         let pod = Pod::create(&fleet.node, "fleet/late", &[("app", "app-1")], Through::Rest)?;
         pod.delete(&fleet.node)?;
         fleet.node.wait_for_ready(PODS).map(drop)

@@ -3,9 +3,10 @@
 use std::{fs, net::SocketAddr, path::Path, process::Command, thread, time::Duration};
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use volvox_testbed::{
     fleet::{Fleet, PORT},
-    lab::{self, Calls, Inventory, Node, Through},
+    lab::{self, Calls, Inventory, Metrics, Node, Through},
     progress::Progress,
     random::Random,
     traffic::{Kind, Plan, Report, Stream},
@@ -35,6 +36,17 @@ fn assert_clean(streams: Vec<Stream>) -> Result<()> {
     Ok(())
 }
 
+/// Fails unless the agent looked at its node and found nothing wrong.
+fn assert_sound(node: &mut Node) -> Result<()> {
+    node.wait("the agent does not look at its node", |node| {
+        let metrics = Metrics::scrape(node.rest())?;
+        Ok(metrics.family("volvox_audits_total").any(|(_, looks)| looks >= 1.0))
+    })?;
+    let health: Value = node.rest().get("/healthz")?;
+    ensure!(health["cilium"]["state"] == "Ok", "{:#}", health["controllers"]);
+    Ok(())
+}
+
 #[test]
 fn no_packet_is_lost_whenever_the_agent_is_killed() {
     lab::test("no_packet_is_lost_whenever_the_agent_is_killed", || {
@@ -50,6 +62,7 @@ fn no_packet_is_lost_whenever_the_agent_is_killed() {
         }
         fleet.node.wait_for_ready(PODS)?;
         restart(&mut fleet.node)?;
+        assert_sound(&mut fleet.node)?;
         assert_clean(streams)?;
         ensure!(forbidden.answers() == 0, "a packet got through that policy forbids");
         ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
