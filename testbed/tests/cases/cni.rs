@@ -1,7 +1,7 @@
 use std::{
     fs,
     net::{Ipv4Addr, UdpSocket},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::Duration,
 };
@@ -131,15 +131,15 @@ fn spray(from: &Netns, stop: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Has a pod send out from the moment that it can, until told to stop; how often that worked.
-fn shout(from: &Netns, to: Ipv4Addr, stop: &AtomicBool) -> Result<u64> {
+/// Has a pod send out from the moment that it can, until told to stop; counts what it could send.
+fn shout(from: &Netns, to: Ipv4Addr, stop: &AtomicBool, sent: &AtomicU64) -> Result<()> {
     let socket = from.run(|| Ok(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?))?;
-    let mut sent = 0;
     while !stop.load(Ordering::Relaxed) {
-        sent += u64::from(socket.send_to(b"out", (to, 7000)).is_ok());
+        let went = socket.send_to(b"out", (to, 7000)).is_ok();
+        sent.fetch_add(went.into(), Ordering::Relaxed);
         thread::sleep(Duration::from_micros(200));
     }
-    Ok(sent)
+    Ok(())
 }
 
 /// New pods were open until the next synchronisation: the first packets got through.
@@ -171,18 +171,19 @@ fn kube_router_873_the_first_packet_of_a_new_pod_meets_its_policy() {
             )?;
             let inside = hears(&pod.netns)?;
             inside.set_nonblocking(true)?;
-            let stop = AtomicBool::new(false);
-            let sent = thread::scope(|scope| -> Result<u64> {
-                let shouting = scope.spawn(|| shout(&pod.netns, target, &stop));
+            let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+            thread::scope(|scope| -> Result<()> {
+                let shouting = scope.spawn(|| shout(&pod.netns, target, &stop, &sent));
                 let spraying = scope.spawn(|| spray(&other.netns, &stop));
                 let added = cni::add(&node, &pod);
-                thread::sleep(Duration::from_millis(50));
+                let heard = node.wait("the new pod sends nothing", |_| {
+                    Ok(added.is_err() || sent.load(Ordering::Relaxed) > 20)
+                });
                 stop.store(true, Ordering::Relaxed);
-                added?;
                 spraying.join().expect("it returns")?;
-                shouting.join().expect("it returns")
+                shouting.join().expect("it returns")?;
+                added.and(heard).map(drop)
             })?;
-            ensure!(sent > 0, "the pod sent nothing");
             let mut buffer = [0; 8];
             ensure!(inside.recv(&mut buffer).is_err(), "{name}: a packet got in");
             while let Ok((length, from)) = outside.recv_from(&mut buffer) {
