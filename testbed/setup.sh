@@ -49,6 +49,19 @@ install_packages() {
     apt-get -q install -y --no-install-recommends "${missing[@]}"
 }
 
+# Any browser will do that is Chromium; Ubuntu has none among its packages.
+install_browser() {
+    local name
+    for name in chromium-headless-shell chromium chromium-browser google-chrome; do
+        command -v "$name" >/dev/null && return
+    done
+    PARTS=(
+        chromium-headless-shell:chromium-headless-shell
+        /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core
+    )
+    install_packages || fail "please install Chromium or Chrome: the dashboard is tested in it"
+}
+
 # The user who called sudo, or root.
 BUILDER=${SUDO_USER:-root}
 

@@ -24,9 +24,10 @@ mod troubles;
 
 pub use error::ApiError;
 pub use facts::Facts;
+pub(crate) use handlers::{Answer, ok};
 pub use health_port::health_router;
 pub use limiter::Limiter;
-pub use router::{Api, metrics_router, router};
+pub use router::{Api, dashboard_router, metrics_router, router};
 pub use runtime_options::RuntimeOptions;
-pub use server::{Server, Socket};
+pub use server::{Server, Socket, listen};
 pub use socket::{SocketError, bind, inode, unbind};

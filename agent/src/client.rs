@@ -5,6 +5,7 @@
 
 mod args;
 mod bpf;
+mod dashboard;
 mod endpoint;
 mod endpoint_text;
 mod error;
@@ -86,6 +87,7 @@ async fn dispatch(
             monitor::run(client, out, source, &filter).await
         }
         Command::Metrics => metrics::run(client, out).await,
+        Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,
         // Answered before there was a runtime.
         Command::Completions { .. } => Ok(()),
     }

@@ -32,7 +32,7 @@ pub use map_sizes::ConntrackSizes;
 pub use options::{Config, List};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
-pub use values::{AllowLocalhost, EnablePolicy, LogFormat, LogLevel, RoutingMode};
+pub use values::{AllowLocalhost, EnablePolicy, LogFormat, LogLevel, OptionalAddress, RoutingMode};
 
 const LABELS: &str = "labels";
 const API_RATE_LIMIT: &str = "api_rate_limit";

@@ -2,7 +2,7 @@
 //! loopback.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
 };
@@ -14,11 +14,12 @@ use volvox_actors::host::Beat;
 
 use crate::{
     api::{
-        Api, Facts, Limiter, RuntimeOptions, Server, Socket, bind, health_router, inode,
-        metrics_router, router, unbind,
+        self, Api, Facts, Limiter, RuntimeOptions, Server, Socket, bind, dashboard_router,
+        health_router, inode, metrics_router, router, unbind,
     },
     boot::{Boot, NodeNumbers},
     config::{Config, EnablePolicy},
+    dashboard::{self, Lives},
     gateway::Gateway,
     monitor::{Monitor, socket_beside},
     settings,
@@ -29,7 +30,8 @@ const MTU: u32 = 1500;
 
 /// Everything that is being served. Ends when it is dropped.
 pub struct Faces {
-    server: Option<Server>,
+    /// The API's thread, and the dashboard's.
+    servers: Vec<Server>,
     _monitor: Option<Monitor>,
     socket: PathBuf,
     inode: u64,
@@ -64,35 +66,39 @@ impl Faces {
         }
         if let Some(address) = config.prometheus_serve_addr {
             let socket = listen(address, "--prometheus-serve-addr");
-            sockets.extend(socket.map(|socket| (socket, metrics_router(api))));
+            sockets.extend(socket.map(|socket| (socket, metrics_router(api.clone()))));
         }
-        let server = Server::start(sockets).context("start the thread of the API")?;
+        let server = Server::start("api", sockets).context("start the thread of the API")?;
+        let mut servers = vec![server];
+        if let Some(socket) = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"))
+        {
+            let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
+            let server = Server::start("dashboard", vec![(socket, page)]);
+            servers.push(server.context("start the dashboard's thread")?);
+        }
         // Who shows no records still does its work, as with the sockets above.
         let monitor = Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root)
             .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
             .ok();
         let socket = config.socket_path.clone();
-        Ok(Self { server: Some(server), _monitor: monitor, socket, inode })
+        Ok(Self { servers, _monitor: monitor, socket, inode })
     }
 }
 
 /// Listens on TCP. Who cannot be asked how it is still does its work: a failure is no reason to
 /// end.
 fn listen(address: SocketAddr, flag: &str) -> Option<Socket> {
-    let listener = TcpListener::bind(address)
-        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-    match listener {
-        Ok(listener) => Some(Socket::Tcp(listener)),
-        Err(error) => {
-            tracing::error!(%address, %error, "not listening; choose another {flag}");
-            None
-        }
-    }
+    api::listen(address)
+        .inspect_err(
+            |error| tracing::warn!(%address, %error, "not listening; choose another {flag}"),
+        )
+        .ok()
 }
 
 impl Drop for Faces {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
+        // The page goes first: whoever looks on must not be waited for by whoever asks.
+        while let Some(server) = self.servers.pop() {
             server.stop();
         }
         unbind(&self.socket, self.inode);

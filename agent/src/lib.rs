@@ -5,6 +5,7 @@ pub mod boot;
 pub mod client;
 pub mod cni;
 pub mod config;
+pub mod dashboard;
 pub mod delete_queue;
 pub mod faces;
 pub mod gateway;

@@ -3,6 +3,7 @@
 //! *Ready* is the agent's own state, seen through its API. *Realised* is visible to a packet.
 
 mod create;
+mod dashboard;
 mod figure;
 mod losses;
 mod packet;
@@ -31,6 +32,8 @@ pub enum Verb {
     Packet,
     /// The flight recorder: a record, and its share of the agent's work.
     Trace,
+    /// A page that looks on while policies change ten times a second.
+    Dashboard,
 }
 
 /// How to measure.
@@ -59,6 +62,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Regenerate => regenerate::run(options),
         Verb::Packet => packet::run(options),
         Verb::Trace => trace::run(options),
+        Verb::Dashboard => dashboard::run(options),
     }?;
     figure::print(&figures, options.json);
     Ok(())

@@ -1,12 +1,14 @@
 //! The command line.
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
     bench, demo,
     lab::{self, build},
-    tidy,
+    picture, tidy,
 };
 
 /// `cargo testbed VERB`.
@@ -40,6 +42,8 @@ enum Verb {
         #[arg(required = true, trailing_var_arg = true)]
         command: Vec<String>,
     },
+    /// Make the documents' picture of the dashboard anew, from a real run
+    DashboardPicture,
     /// Check that the sources are in order
     Tidy,
 }
@@ -52,13 +56,17 @@ pub fn run(cli: &Cli) -> Result<i32> {
             Verb::OtherAgent => return build::build_other().map(|()| 0),
             Verb::Lab { .. } => {}
             Verb::Bench { verb: bench::Verb::Upgrade, .. } => build::build_other()?,
-            Verb::Bench { .. } | Verb::Demo { .. } => build::build()?,
+            Verb::Bench { .. } | Verb::Demo { .. } | Verb::DashboardPicture => build::build()?,
         }
     }
     lab::inside(|| match &cli.verb {
         Verb::Demo { seed } => demo::run(*seed),
         Verb::Bench { verb, options } => bench::run(*verb, options),
         Verb::Lab { command } => lab::command(command),
+        Verb::DashboardPicture => {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(picture::FILE);
+            picture::make(&file, picture::PODS)
+        }
         Verb::Tidy | Verb::OtherAgent => unreachable!("neither needs the lab"),
     })
 }

@@ -5,6 +5,7 @@
 //! the interfaces, the programs and the files. Nothing of the machine itself is touched.
 
 mod binaries;
+mod browser;
 pub mod build;
 pub mod cni;
 mod direct;
@@ -21,6 +22,7 @@ mod strace;
 mod sys;
 
 pub use binaries::Binaries;
+pub use browser::{Browser, Page};
 pub use disk::Disk;
 pub use enter::{command, inside, is_inside, test};
 pub use inventory::Inventory;
@@ -31,3 +33,4 @@ pub use pod::{Pod, Through};
 pub use process::{Process, Usage};
 pub use rest::{Answer, Rest};
 pub use strace::{Calls, Injection};
+pub(crate) use sys::cpu_time;

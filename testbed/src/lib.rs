@@ -2,13 +2,15 @@
 //!
 //! A [`lab`] is a node in namespaces of its own, real kernel and real programs; [`traffic`] runs
 //! between its pods and counts what is lost. On a [`fleet`] of pods, [`demo`] shows what a restart
-//! costs and [`mod@bench`] measures it. [`tidy`] looks at the sources.
+//! costs and [`mod@bench`] measures it. [`picture`] is of the dashboard. [`tidy`] looks at the
+//! sources.
 
 pub mod bench;
 pub mod cli;
 pub mod demo;
 pub mod fleet;
 pub mod lab;
+pub mod picture;
 pub mod progress;
 pub mod random;
 pub mod tidy;

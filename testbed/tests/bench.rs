@@ -51,6 +51,7 @@ fn create_regenerate_packet_and_trace_tell_their_costs() {
         ("regenerate", "regenerate.policy"),
         ("packet", "packet.established"),
         ("trace", "trace.record"),
+        ("dashboard", "dashboard.messages"),
     ] {
         let figures = bench(verb);
         assert!(figures[name]["median"].as_f64() > Some(0.0), "{figures:?}");

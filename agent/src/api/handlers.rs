@@ -14,6 +14,7 @@ pub(super) mod map;
 pub(super) mod node;
 pub(super) mod policy;
 mod query;
+pub(super) mod rows;
 pub(super) mod volvox;
 
 use axum::{http::StatusCode, response::Response};
@@ -22,8 +23,9 @@ use serde::Serialize;
 use super::{ApiError, error::json_response};
 
 /// What a handler comes to.
-type Answer = Result<Response, ApiError>;
+pub(crate) type Answer = Result<Response, ApiError>;
 
-fn ok(value: &impl Serialize) -> Answer {
+/// A success.
+pub(crate) fn ok(value: &impl Serialize) -> Answer {
     Ok(json_response(StatusCode::OK, value))
 }

@@ -11,6 +11,7 @@ mod map;
 mod node;
 mod options;
 mod policy;
+mod rows;
 mod status;
 mod timestamp;
 mod volvox;
@@ -32,6 +33,7 @@ pub use map::{BpfMap, BpfMapEntry, BpfMapList};
 pub use node::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress};
 pub use options::{OptionTexts, option_texts, parse_options};
 pub use policy::{Policy, SelectorEntry};
+pub use rows::{ComparedRow, EndpointRows, RowsLogEntry};
 pub use status::{
     BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
     IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,

@@ -17,7 +17,7 @@ use super::{
     error::{Framed, json_response},
     handlers::{
         config, debug_info, endpoint, endpoint_config, endpoint_labels, endpoint_list, health,
-        identity, ip, ipam, map, node, policy, volvox,
+        identity, ip, ipam, map, node, policy, rows, volvox,
     },
     metrics,
 };
@@ -50,6 +50,15 @@ pub struct Api {
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.
 pub fn metrics_router(api: Api) -> Router {
     Router::new().merge(metrics()).fallback(not_found).with_state(api)
+}
+
+/// What the dashboard asks of the running agent, below its `/api`.
+pub fn dashboard_router(api: Api) -> Router {
+    Router::new()
+        .route("/actors", get(volvox::actors))
+        .route("/actors/{id}", get(volvox::actor))
+        .route("/endpoint/{id}", get(rows::compare))
+        .with_state(api)
 }
 
 fn metrics() -> Router<Api> {
@@ -138,6 +147,7 @@ fn own() -> Router<Api> {
         .route("/endpoint-states", only(&[Method::GET], get(volvox::endpoint_states)))
         .merge(metrics())
         .route("/endpoint/{id}/why", only(&[Method::GET], get(volvox::why)))
+        .route("/endpoint/{id}/rows", only(&[Method::GET], get(rows::compare)))
         .route("/endpoint/{id}/regenerate", only(&[Method::POST], post(volvox::regenerate)))
 }
 

@@ -1,6 +1,11 @@
 use std::{
-    io, net::TcpListener as StdTcpListener, os::unix::net::UnixListener as StdUnixListener,
-    pin::pin, sync::Arc, thread, time::Duration,
+    io,
+    net::{SocketAddr, TcpListener as StdTcpListener},
+    os::unix::net::UnixListener as StdUnixListener,
+    pin::pin,
+    sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use axum::{Router, serve::Listener};
@@ -40,11 +45,11 @@ pub enum Socket {
 }
 
 impl Server {
-    /// Starts serving each router on its socket.
-    pub fn start(sockets: Vec<(Socket, Router)>) -> io::Result<Self> {
+    /// Starts serving each router on its socket, on a thread of that name.
+    pub fn start(name: &str, sockets: Vec<(Socket, Router)>) -> io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = thread::Builder::new().name("api".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(async {
                 let mut serving = tokio::task::JoinSet::new();
                 for (socket, router) in sockets {
@@ -66,9 +71,16 @@ impl Server {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the API's thread panicked");
+            tracing::error!("a thread that serves HTTP panicked");
         }
     }
+}
+
+/// Listens on TCP.
+pub fn listen(address: SocketAddr) -> io::Result<Socket> {
+    let listener = StdTcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(Socket::Tcp(listener))
 }
 
 impl Drop for Server {

@@ -1,4 +1,8 @@
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -90,6 +94,8 @@ pub(super) enum Command {
     Monitor(MonitorFilter),
     /// Metrics, as Prometheus reads them
     Metrics,
+    /// Show flight records in a browser: of a life before, of another node, of the simulator
+    Dashboard(DashboardArguments),
     /// Completions for a shell
     Completions {
         /// The shell
@@ -363,6 +369,17 @@ impl From<&str> for Lifetime {
             path => Self::File(path.into()),
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DashboardArguments {
+    /// Records, as an agent keeps them or `volvox trace export --json` writes them; two can be
+    /// compared
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Where to serve, on loopback; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(super) listen: SocketAddr,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 use std::{io, process::ExitCode};
 
-use crate::{ports::kernel::DatapathError, rest_client::RestError};
+use crate::{dashboard::DashboardError, ports::kernel::DatapathError, rest_client::RestError};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +11,9 @@ pub(super) enum ClientError {
     /// The kernel's maps cannot be read.
     #[error("{0}")]
     Datapath(#[from] DatapathError),
+    /// A flight record cannot be shown.
+    #[error("{0}")]
+    Dashboard(#[from] DashboardError),
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
@@ -42,7 +45,7 @@ impl ClientError {
             Self::Rest(RestError::Unreachable { .. }) => 3,
             Self::Rest(error) if error.status() == Some(404) => 4,
             Self::Rest(error) if error.status() == Some(400) => 2,
-            Self::NotFound(_) => 4,
+            Self::NotFound(_) | Self::Dashboard(_) => 4,
             Self::Usage(_) => 2,
             Self::Rest(_) | Self::Datapath(_) | Self::Failed(_) | Self::Write(_) => 1,
         }

@@ -36,7 +36,7 @@ impl Agent {
         assert_eq!(api.call(Method::PUT, "/v1/endpoint/442", body.to_string()).status, 201);
         api.call_with(Method::POST, "/v1/ipam?owner=web", &[("expiration", "true")], "");
         let listener = bind(&dir.path().join("agent.sock")).unwrap();
-        let server = Server::start(vec![(Socket::Unix(listener), api.router)]).unwrap();
+        let server = Server::start("api", vec![(Socket::Unix(listener), api.router)]).unwrap();
         Self { dir, _server: server }
     }
 

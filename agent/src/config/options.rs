@@ -9,7 +9,9 @@ use super::{
     RoutingMode, TcpFlags,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
-    values::{parse_list, parse_listen_address, parse_ratio},
+    values::{
+        OptionalAddress, parse_list, parse_listen_address, parse_optional_address, parse_ratio,
+    },
 };
 
 /// All settings. Serialised it has the names of Cilium's `daemonConfigurationMap`, durations in
@@ -215,6 +217,10 @@ pub struct Config {
     /// Size of that record's file in the state directory, bytes; the oldest goes
     #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = clap::value_parser!(u32).range(1 << 18..=1 << 30))]
     pub flight_recorder_size: u32,
+
+    /// Address of the dashboard, loopback only: `:9880`; not served if empty
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9880", value_parser = parse_optional_address)]
+    pub dashboard_addr: OptionalAddress,
 
     /// Where the CNI configuration is written once the agent is ready; nowhere if not given
     #[arg(long, value_name = "FILE")]

@@ -134,6 +134,17 @@ fn lists_may_be_given_in_pieces() {
 }
 
 #[test]
+fn the_dashboard_is_on_loopback_or_nowhere() {
+    let address =
+        |arguments: &[&str]| settings(arguments).dashboard_addr.0.map(|it| it.to_string());
+    assert_eq!(address(&[]).as_deref(), Some("127.0.0.1:9880"));
+    assert_eq!(address(&["--dashboard-addr=:9990"]).as_deref(), Some("127.0.0.1:9990"));
+    assert_eq!(address(&["--dashboard-addr="]), None);
+    let refused = refusal(&["--dashboard-addr=0.0.0.0:9880"]);
+    assert!(refused.contains("--dashboard-addr") && refused.contains(":9880"), "{refused}");
+}
+
+#[test]
 fn the_verb_stands_anywhere() {
     for arguments in [["uninstall", "--bpf-root=/b"], ["--bpf-root=/b", "uninstall"]] {
         let loaded = load_with(&arguments, &[]).unwrap();

@@ -86,6 +86,19 @@ pub(super) fn parse_ratio(text: &str) -> Result<f64, String> {
     ratio.ok_or_else(|| "a number from 0 to 1 is wanted".to_owned())
 }
 
+/// An address to listen on, or nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct OptionalAddress(pub Option<SocketAddr>);
+
+/// Reads an address to listen on as [`parse_listen_address`] does; nothing is none.
+pub(super) fn parse_optional_address(text: &str) -> Result<OptionalAddress, String> {
+    if text.is_empty() {
+        return Ok(OptionalAddress(None));
+    }
+    parse_listen_address(text).map(|address| OptionalAddress(Some(address)))
+}
+
 /// Reads an address to listen on; `:PORT` is on loopback, other addresses are refused.
 pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     let address = match text.strip_prefix(':').or_else(|| text.strip_prefix("localhost:")) {

@@ -62,9 +62,14 @@ pub enum FlightFileError {
 
 /// Reads a ring, whoever wrote it and whether or not he still does.
 pub fn open(path: &Path) -> Result<Flight, FlightFileError> {
+    read(path, 0)
+}
+
+/// Reads what has a number above `after`.
+fn read(path: &Path, after: u64) -> Result<Flight, FlightFileError> {
     let content = |cause| FlightFileError::Content { path: path.to_owned(), cause };
     let mapping = file::map_existing(path)?.ok_or_else(|| content(FlightError::NotARing))?;
-    let mut flight = flight::read(mapping.words(), 0).map_err(content)?;
+    let mut flight = flight::read(mapping.words(), after).map_err(content)?;
     flight.life.previous = path.file_name().is_some_and(|name| name == PREVIOUS);
     Ok(flight)
 }
@@ -168,9 +173,9 @@ impl FlightView {
         flight
     }
 
-    /// What was recorded in the life before.
-    pub fn previous(&self) -> Result<Flight, FlightFileError> {
-        open(&self.0.dir.join(PREVIOUS))
+    /// What was recorded in the life before, above that number.
+    pub fn previous(&self, after: u64) -> Result<Flight, FlightFileError> {
+        read(&self.0.dir.join(PREVIOUS), after)
     }
 
     /// The ring's file; `None` if it is in memory only, or is not.

@@ -8,7 +8,8 @@ use super::{Problem, Tree};
 const LONGEST: usize = 500;
 
 /// Kinds of file that people write.
-const WRITTEN: [&str; 8] = ["c", "h", "md", "rs", "sh", "toml", "yaml", "yml"];
+const WRITTEN: [&str; 11] =
+    ["c", "css", "h", "html", "js", "md", "rs", "sh", "toml", "yaml", "yml"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems = Tree::lines(written(tree), line);

@@ -59,7 +59,7 @@ pub(crate) async fn get(State(api): State<Api>, Segment(name): Segment) -> Answe
 }
 
 /// Reads the kernel on a thread where it may take its time.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(read)
@@ -75,7 +75,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn lxc((address, row): (&std::net::IpAddr, &LxcRow)) -> BpfMapEntry {
+pub(super) fn lxc((address, row): (&std::net::IpAddr, &LxcRow)) -> BpfMapEntry {
     let key = SocketAddr::new(*address, 0);
     if row.flags & lxc_flags::HOST != 0 {
         return BpfMapEntry::new(key, "(localhost)");
@@ -96,7 +96,7 @@ fn lxc((address, row): (&std::net::IpAddr, &LxcRow)) -> BpfMapEntry {
     )
 }
 
-fn ipcache((prefix, row): (&ipnet::IpNet, &IpcacheRow)) -> BpfMapEntry {
+pub(super) fn ipcache((prefix, row): (&ipnet::IpNet, &IpcacheRow)) -> BpfMapEntry {
     let tunnel = row.tunnel.map_or_else(|| "0.0.0.0".to_owned(), |ip| ip.to_string());
     let names = ["skiptunnel", "hastunnel", "ipv6tunnel", "remotecluster"];
     let set = names.into_iter().enumerate().filter(|(bit, _)| row.flags >> bit & 1 == 1);
@@ -111,7 +111,7 @@ fn ipcache((prefix, row): (&ipnet::IpNet, &IpcacheRow)) -> BpfMapEntry {
     )
 }
 
-fn policy((key, entry): (&PolicyKey, &PolicyEntry)) -> BpfMapEntry {
+pub(super) fn policy((key, entry): (&PolicyKey, &PolicyEntry)) -> BpfMapEntry {
     let direction = match key.direction {
         Direction::Ingress => "Ingress",
         Direction::Egress => "Egress",

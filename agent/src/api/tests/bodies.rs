@@ -63,7 +63,7 @@ fn a_huge_body_is_refused_and_the_refusal_arrives() {
     let path = dir.path().join("api.sock");
     let api = Fixture::new();
     let listener = bind(&path).unwrap();
-    let server = Server::start(vec![(Socket::Unix(listener), api.router.clone())]).unwrap();
+    let server = Server::start("api", vec![(Socket::Unix(listener), api.router.clone())]).unwrap();
     let chunk = vec![b'x'; 1 << 20];
     let head = |length: u64, more: &str| {
         format!(
@@ -96,7 +96,7 @@ fn a_stopped_server_listens_no_more() {
     let path = dir.path().join("api.sock");
     let api = Fixture::new();
     let listener = bind(&path).unwrap();
-    let server = Server::start(vec![(Socket::Unix(listener), api.router.clone())]).unwrap();
+    let server = Server::start("api", vec![(Socket::Unix(listener), api.router.clone())]).unwrap();
     // A connection that says nothing does not hold the server up.
     let _idle = UnixStream::connect(&path).unwrap();
     server.stop();

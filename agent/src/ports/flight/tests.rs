@@ -42,7 +42,7 @@ fn a_life_can_be_read_while_it_lasts_and_by_the_next() {
     std::mem::forget(recorder);
     let second = begin(dir.path());
     stop(&mut *second.recorder(), 42);
-    let (now, before) = (second.view().current(0).unwrap(), second.view().previous().unwrap());
+    let (now, before) = (second.view().current(0).unwrap(), second.view().previous(0).unwrap());
     assert_eq!((now.life.number, before.life.number), (2, 1));
     assert_eq!((stopped(&now), stopped(&before)), (vec![42], vec![41]));
     assert!(before.life.previous && before.life.torn == 0);
@@ -81,7 +81,7 @@ fn what_is_no_ring_is_named_and_set_aside() {
     let recording = begin(dir.path());
     stop(&mut *recording.recorder(), 1);
     assert_eq!(recording.view().current(0).unwrap().life.number, 1);
-    assert!(recording.view().previous().is_err());
+    assert!(recording.view().previous(0).is_err());
     let missing = open(&dir.path().join("nothing")).unwrap_err().to_string();
     assert!(missing.contains("--state-dir"), "{missing}");
     assert!(open(dir.path()).unwrap_err().to_string().contains("no file"));

@@ -1,0 +1,338 @@
+// What a flight recorder kept of one life, indexed. Bounded: the oldest events go first.
+
+import { when } from "./words.js";
+
+/** Events that are kept in the page. */
+export const EVENTS_MAX = 300_000;
+
+/** So many events after a moment, all that was under way then has ended. */
+const PENDING_MAX = 20_000;
+
+export class Flight {
+  constructor(life) {
+    this.life = life;
+    this.events = [];
+    /** Time of each event, never going back: records of one moment are not written in its order. */
+    this.times = [];
+    this.cells = new Map();
+    this.messages = new Map();
+    this.roots = new Map();
+    this.waits = new Map();
+    this.states = new Map();
+    /** Messages that each actor was sent, and its waits, oldest first. */
+    this.inboxes = new Map();
+    this.waitsOf = new Map();
+    this.phases = [];
+    this.crashes = [];
+    this.kernel = [];
+    this.dropped = 0;
+    this.lastSeq = 0;
+    this.words = new Map();
+    this.live = new Moment();
+  }
+
+  /** Takes events in, in the order of their numbers. */
+  add(events) {
+    for (const event of events) {
+      if (event.seq <= this.lastSeq) continue;
+      this.lastSeq = event.seq;
+      const last = this.times.length ? this.times[this.times.length - 1] : 0;
+      this.times.push(Math.max(last, when(event)));
+      this.events.push(event);
+      this.index(event);
+      this.live.apply(event);
+    }
+    const over = this.events.length - EVENTS_MAX;
+    if (over > 0) this.drop(over);
+  }
+
+  index(event) {
+    switch (event.record) {
+      case "root":
+        this.root(event.root, event.at).what = event.what;
+        break;
+      case "spawned":
+        Object.assign(this.cell(event.cell), {
+          name: event.name, parent: event.parent, born: event.at, endpoint: endpointOf(event.name),
+        });
+        break;
+      case "message": {
+        event.kind = this.word(event.kind);
+        event.outcome = this.word(event.outcome);
+        this.messages.set(event.id, event);
+        const root = this.root(event.root, event.enqueued);
+        root.messages += 1;
+        root.until = Math.max(root.until, event.ended);
+        if (event.outcome === "crashed") root.crashed += 1;
+        this.cell(event.to);
+        append(this.inboxes, event.to, event);
+        break;
+      }
+      case "kernel": {
+        event.op = this.word(event.op);
+        const root = this.root(event.root, event.submitted);
+        if (event.write) root.writes += 1;
+        root.until = Math.max(root.until, event.ended);
+        this.kernel.push(event);
+        break;
+      }
+      case "crash":
+        this.crashes.push(event);
+        break;
+      case "state":
+        append(this.states, event.cell, event);
+        break;
+      case "wait-began":
+        this.waits.set(event.wait, event);
+        append(this.waitsOf, event.who, event);
+        break;
+      case "wait-ended": {
+        const wait = this.waits.get(event.wait);
+        if (wait) Object.assign(wait, { ended: event.at, answered: event.answered });
+        break;
+      }
+      case "phase":
+        this.phases.push(event);
+        break;
+      case "stopped":
+        this.cell(event.cell).stopped = event.at;
+        break;
+    }
+  }
+
+  /** Forgets the oldest events; names of actors stay. */
+  drop(number) {
+    const old = this.events.splice(0, number);
+    this.times.splice(0, number);
+    this.dropped += number;
+    let kernel = 0;
+    for (const event of old) {
+      switch (event.record) {
+        case "root":
+          this.roots.delete(event.root);
+          break;
+        case "message":
+          this.messages.delete(event.id);
+          this.inboxes.get(event.to)?.shift();
+          break;
+        case "wait-began":
+          this.waitsOf.get(event.who)?.shift();
+          break;
+        case "state":
+          this.states.get(event.cell)?.shift();
+          break;
+        case "wait-ended":
+          this.waits.delete(event.wait);
+          break;
+        case "kernel":
+          kernel += 1;
+          break;
+        case "crash":
+          this.crashes.shift();
+          break;
+      }
+    }
+    this.kernel.splice(0, kernel);
+  }
+
+  /** One copy of each word: thousands of messages share a few kinds. */
+  word(text) {
+    const known = this.words.get(text);
+    if (known !== undefined) return known;
+    this.words.set(text, text);
+    return text;
+  }
+
+  cell(id) {
+    let cell = this.cells.get(id);
+    if (!cell) {
+      cell = { id, name: `actor ${id}`, parent: null, born: undefined, stopped: undefined, endpoint: undefined };
+      this.cells.set(id, cell);
+    }
+    return cell;
+  }
+
+  root(id, at) {
+    let root = this.roots.get(id);
+    if (!root) {
+      root = { root: id, what: id ? `event ${id}` : "timers and the start", at, until: at, messages: 0, writes: 0, crashed: 0 };
+      this.roots.set(id, root);
+    }
+    return root;
+  }
+
+  nameOf(id) {
+    if (id === null || id === undefined) return "outside";
+    return this.cells.get(id)?.name ?? `actor ${id}`;
+  }
+
+  /** Names of actors as the agent itself tells them; the ring may have lost their birth. */
+  learn(actors) {
+    for (const actor of actors) {
+      const cell = this.cell(actor.id);
+      cell.name = actor.name;
+      cell.parent = actor.parent;
+      cell.endpoint = endpointOf(actor.name);
+    }
+  }
+
+  get begin() {
+    return this.life?.started_ns || this.times[0] || 0;
+  }
+
+  get end() {
+    return this.times.length ? this.times[this.times.length - 1] : this.begin;
+  }
+
+  /** Index of the event with that number, or of the last before it. */
+  indexOf(seq) {
+    let [low, high] = [0, this.events.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.events[middle].seq <= seq) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** Index of the last event at or before that time. */
+  indexAt(time) {
+    let [low, high] = [0, this.times.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.times[middle] <= time) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** The actor of an endpoint, by its number: the youngest of that name. */
+  endpointCell(id) {
+    let found;
+    for (const cell of this.cells.values()) if (cell.endpoint === id) found = cell;
+    return found;
+  }
+
+  endpoints() {
+    return [...this.cells.values()].filter((cell) => cell.endpoint !== undefined);
+  }
+
+  /** How everything was once the event at that index was done. */
+  moment(index) {
+    if (index >= this.events.length - 1) {
+      this.live.at = this.end;
+      return this.live;
+    }
+    // While somebody stays at a moment, only what had not ended then can still change it.
+    const key = `${this.events[index].seq} ${this.dropped} ${Math.min(PENDING_MAX, this.events.length - index)}`;
+    if (this.kept?.key === key) return this.kept.moment;
+    const moment = new Moment();
+    this.kept = { key, moment };
+    for (let i = 0; i <= index; i += 1) moment.apply(this.events[i]);
+    moment.at = this.times[index] ?? this.begin;
+    // A message is recorded at its end: what waited or was handled then comes later in the record.
+    for (let i = index + 1; i < this.events.length; i += 1) {
+      const event = this.events[i];
+      if (event.record === "message" && event.enqueued <= moment.at) moment.pending(event);
+    }
+    return moment;
+  }
+}
+
+function append(lists, key, item) {
+  const list = lists.get(key);
+  if (list) list.push(item);
+  else lists.set(key, [item]);
+}
+
+/** The number in the name of an endpoint's actor. */
+function endpointOf(name) {
+  const match = /^endpoint (\d+)$/.exec(name);
+  return match ? Number(match[1]) : undefined;
+}
+
+/** How everything was at one moment. */
+export class Moment {
+  constructor() {
+    this.at = 0;
+    this.cells = new Map();
+    this.waits = new Map();
+  }
+
+  of(cell) {
+    let found = this.cells.get(cell);
+    if (!found) {
+      found = {
+        alive: true, depth: 0, oldest: undefined, handling: undefined, handled: 0, refused: 0,
+        waited: 0, busy: 0, longestWait: 0, longestBusy: 0, crashes: 0, lastCrash: undefined,
+        state: undefined, why: undefined, since: undefined,
+      };
+      this.cells.set(cell, found);
+    }
+    return found;
+  }
+
+  apply(event) {
+    switch (event.record) {
+      case "spawned":
+        this.of(event.cell).alive = true;
+        break;
+      case "message": {
+        const cell = this.of(event.to);
+        if (event.outcome === "refused") cell.refused += 1;
+        if (event.outcome !== "handled" && event.outcome !== "crashed") break;
+        const [waited, busy] = [event.started - event.enqueued, event.ended - event.started];
+        cell.handled += 1;
+        cell.waited += waited;
+        cell.busy += busy;
+        if (waited > cell.longestWait) cell.longestWait = waited;
+        if (busy > cell.longestBusy) cell.longestBusy = busy;
+        break;
+      }
+      case "crash": {
+        const cell = this.of(event.cell);
+        cell.crashes += 1;
+        cell.lastCrash = event;
+        break;
+      }
+      case "state": {
+        const cell = this.of(event.cell);
+        cell.state = event.to;
+        cell.why = event.why;
+        cell.since = event.at;
+        break;
+      }
+      case "wait-began":
+        this.waits.set(event.wait, event);
+        break;
+      case "wait-ended":
+        this.waits.delete(event.wait);
+        break;
+      case "stopped":
+        this.of(event.cell).alive = false;
+        break;
+    }
+  }
+
+  pending(event) {
+    const cell = this.of(event.to);
+    if (event.started > this.at) {
+      if (event.outcome === "absorbed" || event.outcome === "refused") return;
+      cell.depth += 1;
+      if (cell.oldest === undefined || event.enqueued < cell.oldest) cell.oldest = event.enqueued;
+    } else if (event.ended > this.at) {
+      cell.handling = event;
+    }
+  }
+
+  /** The state of an actor in one word. */
+  stateOf(cell, flight) {
+    const now = this.cells.get(cell.id);
+    if (now && !now.alive) return "stopped";
+    if (now?.state) return now.state;
+    const first = flight.states.get(cell.id)?.[0];
+    if (first && first.at > this.at) return first.from;
+    if (cell.born !== undefined && cell.born > this.at) return "not yet born";
+    return "alive";
+  }
+}

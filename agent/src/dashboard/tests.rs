@@ -1,0 +1,2 @@
+mod asking;
+mod guarding;

@@ -1,0 +1,10 @@
+//! The dashboard in a browser: each view is drawn, looked at and used.
+//!
+//! Pictures of what was seen are left in `dashboard/` beside the programs under test.
+
+mod checks;
+mod live;
+mod looks;
+mod recorded;
+mod screen;
+mod using;
