@@ -2,11 +2,12 @@
 
 use std::{
     net::IpAddr,
+    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use volvox_actors::ports::Link;
 use volvox_agent::ports::netlink::Socket;
@@ -15,6 +16,9 @@ use super::{Netns, Node, cni, direct};
 
 /// Interface of every pod.
 pub(super) const INTERFACE: &str = "eth0";
+
+/// How long the kernel may take for the links of a pod.
+const LINKS_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a pod comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,7 @@ impl Pod {
                 let begun = Instant::now();
                 pod.addresses = cni::add(node, &pod)?;
                 pod.created_in = begun.elapsed();
+                pod.wait_for_links()?;
             }
             Through::Rest => (pod.addresses, pod.created_in) = direct::add(node, &pod, labels)?,
         }
@@ -85,6 +90,19 @@ impl Pod {
         let inside = inside.with_context(|| format!("pod {} has no interface", self.name))?;
         let host = Socket::open()?.link_by_index(inside.peer_ifindex)?;
         Ok([inside, host.with_context(|| format!("pod {} has no host side", self.name))?])
+    }
+
+    /// Waits until both sides carry packets. The kernel makes their queues a moment after they are
+    /// up, by a worker of its own; until then it loses what is sent and does not say so, and a first
+    /// packet waits a second for the neighbour that was asked for in vain.
+    fn wait_for_links(&self) -> Result<()> {
+        let deadline = Instant::now() + LINKS_PATIENCE;
+        let host = self.links()?[1].name.clone();
+        while !(self.netns.run(|| is_running(INTERFACE))? && is_running(&host)?) {
+            ensure!(Instant::now() < deadline, "the links of pod {} do not come up", self.name);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Removes it through the plugin, as a runtime does, and its manifest.
@@ -108,4 +126,11 @@ impl Pod {
         });
         node.write_manifest(&self.manifest(), &manifest.to_string())
     }
+}
+
+/// Whether an interface of this namespace carries packets.
+fn is_running(name: &str) -> Result<bool> {
+    let output = Command::new("ip").args(["-oneline", "link", "show", "dev", name]).output()?;
+    ensure!(output.status.success(), "ip knows no interface {name}");
+    Ok(String::from_utf8_lossy(&output.stdout).contains(" state UP "))
 }
