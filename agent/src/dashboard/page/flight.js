@@ -28,7 +28,7 @@ export class Flight {
     this.dropped = 0;
     this.lastSeq = 0;
     this.words = new Map();
-    this.live = new Moment();
+    this.live = new Moment(life);
   }
 
   /** Takes events in, in the order of their numbers. */
@@ -226,7 +226,7 @@ export class Flight {
     // While somebody stays at a moment, only what had not ended then can still change it.
     const key = `${this.events[index].seq} ${this.dropped} ${Math.min(PENDING_MAX, this.events.length - index)}`;
     if (this.kept?.key === key) return this.kept.moment;
-    const moment = new Moment();
+    const moment = new Moment(this.life);
     this.kept = { key, moment };
     for (let i = 0; i <= index; i += 1) moment.apply(this.events[i]);
     moment.at = this.times[index] ?? this.begin;
@@ -253,8 +253,11 @@ function endpointOf(name) {
 
 /** How everything was at one moment. */
 export class Moment {
-  constructor() {
+  constructor(life) {
     this.at = 0;
+    /** Number of the last event, and of the last of those of which not all are there. */
+    this.seq = 0;
+    this.sparse = life?.overwritten ?? 0;
     this.cells = new Map();
     this.waits = new Map();
   }
@@ -273,6 +276,9 @@ export class Moment {
   }
 
   apply(event) {
+    // Where events were overwritten before they were read, the end of a wait may be among them.
+    if (event.seq > this.seq + 1 && this.seq > this.sparse) this.waits.clear();
+    this.seq = event.seq;
     switch (event.record) {
       case "spawned":
         this.of(event.cell).alive = true;

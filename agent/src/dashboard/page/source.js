@@ -1,9 +1,9 @@
 // Where the page gets what it shows: the agent, or a file that `volvox dashboard` opened.
 
-import { Flight } from "./flight.js";
+import { EVENTS_MAX, Flight } from "./flight.js";
 
 /** Events asked for at a time: few enough to be taken in between two frames. */
-const PAGE_EVENTS = 5_000;
+const PAGE_EVENTS = 10_000;
 
 /** Reads JSON; an error is the server's own words. */
 export async function get(path) {
@@ -34,14 +34,17 @@ function breath() {
 /** Reads the whole flight of a life, page by page; `progress` is told after each. */
 export async function load(id, progress) {
   let flight;
+  let first;
   for (let after = 0; ; ) {
     const page = await get(`/api/flight?life=${encodeURIComponent(id)}&after=${after}&limit=${PAGE_EVENTS}`);
     if (flight && page.life.number !== flight.life.number) return load(id, progress);
     flight ??= new Flight(page.life);
+    first ??= page.life.overwritten;
     flight.life = page.life;
     flight.add(page.events);
     progress?.(flight);
-    if (page.events.length < PAGE_EVENTS) return flight;
+    // Whoever lives on may write quicker than this reads: the stream brings the rest.
+    if (page.events.length < PAGE_EVENTS || flight.lastSeq >= first + EVENTS_MAX / 2) return flight;
     after = flight.lastSeq;
     await breath();
   }
