@@ -24,8 +24,6 @@ pub enum Mutant {
     AddressBeforeReserve,
     /// An endpoint serves under a new identity before others' policies know it.
     IdentityBeforePolicies,
-    /// A change of identity does not wait for endpoints that are being built.
-    BarrierForgetsBuilders,
     /// A container is told from another one by the short form of its identifier.
     DeleteByShortId,
     /// A build of a state directory that never finished is taken for the finished one.

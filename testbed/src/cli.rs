@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     bench, demo,
     lab::{self, build},
-    picture, tidy,
+    picture, sim, tidy,
 };
 
 /// `cargo testbed VERB`.
@@ -34,6 +34,11 @@ enum Verb {
         #[command(flatten)]
         options: bench::Options,
     },
+    /// Live through thousands of restarts in memory
+    Sim {
+        #[command(flatten)]
+        options: sim::Options,
+    },
     /// Build the agent that upgrades are tried with: its programs differ
     OtherAgent,
     /// Run a command in an empty lab
@@ -53,6 +58,7 @@ pub fn run(cli: &Cli) -> Result<i32> {
     if !lab::is_inside() {
         match &cli.verb {
             Verb::Tidy => return tidy::run().map(|()| 0),
+            Verb::Sim { options } => return sim::run(options),
             Verb::OtherAgent => return build::build_other().map(|()| 0),
             Verb::Lab { .. } => {}
             Verb::Bench { verb: bench::Verb::Upgrade, .. } => build::build_other()?,
@@ -67,6 +73,8 @@ pub fn run(cli: &Cli) -> Result<i32> {
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(picture::FILE);
             picture::make(&file, picture::PODS)
         }
-        Verb::Tidy | Verb::OtherAgent => unreachable!("neither needs the lab"),
+        Verb::Tidy | Verb::OtherAgent | Verb::Sim { .. } => {
+            unreachable!("none of them needs the lab")
+        }
     })
 }

@@ -4,6 +4,7 @@
 //! between its pods and counts what is lost. On a [`fleet`] of pods, [`demo`] shows what a restart
 //! costs and [`mod@bench`] measures it. [`picture`] is of the dashboard. [`tidy`] looks at the
 //! sources.
+//! The [simulator](sim) needs none of this: it lives through thousands of nodes in memory.
 
 pub mod bench;
 pub mod cli;
@@ -13,5 +14,6 @@ pub mod lab;
 pub mod picture;
 pub mod progress;
 pub mod random;
+pub mod sim;
 pub mod tidy;
 pub mod traffic;

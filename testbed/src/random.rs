@@ -21,6 +21,17 @@ impl Random {
         self.0
     }
 
+    /// A number below `sides`, which is not 0.
+    pub fn roll(&mut self, sides: usize) -> usize {
+        // The upper bits: the lower ones of this generator are poorer.
+        (self.number() >> 16) as usize % sides
+    }
+
+    /// One of these, of which there is at least one.
+    pub fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.roll(all.len())].clone()
+    }
+
     /// A time shorter than `limit`, to the microsecond.
     pub fn below(&mut self, limit: Duration) -> Duration {
         Duration::from_micros(self.number() % (limit.as_micros() as u64).max(1))

@@ -99,6 +99,7 @@ impl Known {
             }
             KernelOp::LinkUp { .. } => self.up = true,
             KernelOp::PinPolicy { .. } => self.pinned = true,
+            KernelOp::UnpinPolicy { .. } => self.pinned = false,
             KernelOp::Attach { .. } => {
                 for hook in [&mut self.attachment.from_container, &mut self.attachment.to_container]
                 {

@@ -59,19 +59,26 @@ pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
     }
 
     let slot = plan_policy(desired, known, &mut plan);
+    let moves = known.config.is_none_or(|config| config.policy_slot != slot);
+    // Between the flip and the new pin there is none, rather than one of the policy before: that
+    // one would be taken for right after a crash.
+    if moves && known.pinned {
+        plan.flip.insert(0, KernelOp::UnpinPolicy { endpoint });
+    }
     let wanted = ConfigRow { policy_slot: slot, ..desired.config };
     if known.config.is_none_or(|config| ConfigRow { generation: 0, ..config } != wanted) {
         let generation = known.config.map_or(1, |config| config.generation.wrapping_add(1));
         plan.flip.push(KernelOp::PutConfig(ConfigRow { generation, ..wanted }));
     }
-    if known.config.is_none_or(|config| config.policy_slot != slot) || !known.pinned {
+    if moves || !known.pinned {
         plan.flip.push(KernelOp::PinPolicy { endpoint, slot });
     }
     plan_reachability(desired, known, &mut plan);
     if mutated(Mutant::ConfigBeforePolicy)
-        && matches!(plan.flip[..], [KernelOp::FlipPolicy { .. }, KernelOp::PutConfig(_), ..])
+        && let Some(at) = plan.flip.iter().position(|op| matches!(op, KernelOp::PutConfig(_)))
+        && at > 0
     {
-        plan.flip.swap(0, 1);
+        plan.flip.swap(at - 1, at);
     }
     plan
 }

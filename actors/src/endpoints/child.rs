@@ -4,7 +4,6 @@ use super::Level;
 use crate::{
     endpoint::{EndpointMsg, EndpointView, State},
     host::Ref,
-    mutants::{Mutant, mutated},
     workloads::PodFacts,
 };
 
@@ -71,9 +70,7 @@ impl Child {
     pub(super) fn is_awaited(&self) -> bool {
         match self.view.state {
             State::Ready => self.view.realised.policy_revision > 0,
-            State::WaitingToRegenerate | State::Regenerating => {
-                !mutated(Mutant::BarrierForgetsBuilders)
-            }
+            State::WaitingToRegenerate | State::Regenerating => true,
             _ => false,
         }
     }

@@ -21,7 +21,6 @@ impl Mutant {
     pub const ALL: &[Self] = &[
         Self::AddressBeforeReserve,
         Self::IdentityBeforePolicies,
-        Self::BarrierForgetsBuilders,
         Self::DeleteByShortId,
         Self::IncompleteNextTrusted,
         Self::PermitLeaked,
@@ -50,7 +49,6 @@ impl Mutant {
         match self {
             Self::AddressBeforeReserve => "address-before-reserve",
             Self::IdentityBeforePolicies => "identity-before-policies",
-            Self::BarrierForgetsBuilders => "barrier-forgets-builders",
             Self::DeleteByShortId => "delete-by-short-id",
             Self::IncompleteNextTrusted => "incomplete-next-trusted",
             Self::PermitLeaked => "permit-leaked",

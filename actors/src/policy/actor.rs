@@ -341,6 +341,8 @@ impl Behaviour for Policies {
                 self.answer_idle();
             }
             PolicyMsg::Numbered(answer) => self.numbered(cx, answer),
+            PolicyMsg::Prepared(answer) => self.prepared(cx, answer),
+            PolicyMsg::Premapped(answer) => self.premapped(cx, answer),
             PolicyMsg::Enforced(answer) => self.enforced(cx, answer),
             PolicyMsg::Mapped(answer) => self.mapped(cx, answer),
             PolicyMsg::Returned(answer) => self.returned(cx, answer),

@@ -1,10 +1,15 @@
 //! A change of the rules, step by step, in the order that never denies what stays allowed:
 //!
 //! 1. prefixes that are new get their numbers;
-//! 2. every endpoint enforces the new rules, which name them;
-//! 3. the ipcache maps new prefixes to their identities;
-//! 4. then it forgets those that no rule names;
+//! 2. every endpoint knows them, still by the old rules; then the ipcache maps them: their packets
+//!    meet the verdicts of before;
+//! 3. every endpoint enforces the new rules, which name them;
+//! 4. the ipcache forgets those that no rule names;
 //! 5. policies forget those too, and their numbers are given back.
+//!
+//! The first rules of an agent's life have no old ones before them: what endpoints enforce then
+//! is what an earlier life left in the kernel, which step 2 cannot teach. There the new rules come
+//! first, and the prefixes that are new with them are mapped behind them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -29,6 +34,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After that long a change that could not be finished is taken up again.
 const RETRY: Duration = Duration::from_secs(2);
+/// How often new prefixes may fail to be mapped before the rules are enforced all the same.
+const REFUSALS_MAX: u8 = 5;
 /// Name of the policy as a source of ipcache entries.
 const SOURCE: &str = "policy";
 
@@ -89,9 +96,6 @@ impl Policies {
             Ok(Err(error)) => return self.later(cx, &error.to_string()),
             Err(error) => return self.later(cx, &error.to_string()),
         };
-        if let Some(rules) = self.known.change.as_mut().and_then(|change| change.rules.take()) {
-            self.known.repository = rules;
-        }
         let families = self.known.repository.settings().families;
         for (&prefix, &id) in &numbers {
             self.known.view.insert(id, prefix_facts(prefix, families));
@@ -102,7 +106,54 @@ impl Policies {
             .filter(|(prefix, _)| !change.wanted.contains(prefix))
             .map(|(&prefix, &id)| (prefix, id))
             .collect();
+        let new = change.wanted.iter().any(|prefix| !self.known.prefixes.contains_key(prefix));
+        change.unmapped |= new;
+        let prepares = self.known.ready && change.rules.is_some() && change.unmapped;
         self.known.prefixes = numbers;
+        if prepares { self.prepare(cx) } else { self.enforce(cx) }
+    }
+
+    /// The old rules learn of the new prefixes, whose packets go on meeting the verdicts of before
+    /// when they are mapped.
+    fn prepare(&mut self, cx: &mut Cx<'_, Self>) {
+        let touched = self.recompute(|_, _| true);
+        let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
+        cx.ask(
+            &endpoints,
+            ENFORCE_PATIENCE,
+            "every endpoint to know the new prefixes",
+            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: true, reply },
+            PolicyMsg::Prepared,
+        );
+    }
+
+    pub(super) fn prepared(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
+        if let Err(error) = answer {
+            tracing::warn!(%error, "not every endpoint knows the new prefixes yet; going on");
+        }
+        self.map(cx, PolicyMsg::Premapped);
+    }
+
+    pub(super) fn premapped(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        let Some(change) = &mut self.known.change else { return };
+        // The old rules stay for a while; but rules that deny must not wait for ever.
+        if !matches!(answer, Ok(Ok(()))) && change.refusals < REFUSALS_MAX {
+            change.refusals += 1;
+            return self.later(cx, "prefixes are not in the ipcache");
+        }
+        change.unmapped = false;
+        self.enforce(cx);
+    }
+
+    /// The new rules are in force from now on.
+    fn enforce(&mut self, cx: &mut Cx<'_, Self>) {
+        if let Some(rules) = self.known.change.as_mut().and_then(|change| change.rules.take()) {
+            self.known.repository = rules;
+        }
         let touched = self.recompute(|_, _| true);
         self.become_ready();
         let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
@@ -117,7 +168,7 @@ impl Policies {
 
     /// A change cannot be finished now; what was in force stays so.
     fn later(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
-        tracing::error!(error, "policy change waits: prefixes have no identities");
+        tracing::error!(error, "policy change waits");
         if let Some(change) = &mut self.known.change {
             change.put_off = true;
         }
@@ -127,7 +178,19 @@ impl Policies {
     pub(super) fn enforced(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
         if let Err(error) = answer {
             tracing::warn!(%error, "not every endpoint enforces the new rules yet; going on");
+            if let Some(change) = &mut self.known.change {
+                change.unenforced = true;
+            }
         }
+        self.map(cx, PolicyMsg::Mapped);
+    }
+
+    /// Has the wanted prefixes mapped to their identities.
+    fn map(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        then: fn(Result<Result<(), KernelError>, AskError>) -> PolicyMsg,
+    ) {
         let Some(change) = &self.known.change else { return };
         let entry = |id: IdentityId| IpcacheEntry { identity: id, source: SOURCE.to_owned() };
         let entries = self
@@ -143,7 +206,7 @@ impl Policies {
             PATIENCE,
             "prefixes in the ipcache",
             |reply| IpcacheMsg::Upsert { entries, reply },
-            PolicyMsg::Mapped,
+            then,
         );
     }
 
@@ -160,6 +223,11 @@ impl Policies {
         }
         let Some(change) = &self.known.change else { return };
         if change.stale.is_empty() {
+            return self.end_change(cx);
+        }
+        if change.unenforced {
+            // The rules of before may name them still: what these deny must not become the world's.
+            cx.after(RETRY, PolicyMsg::Retry);
             return self.end_change(cx);
         }
         let prefixes = change.stale.keys().copied().collect();

@@ -103,6 +103,10 @@ pub enum PolicyMsg {
 
     /// The numbers of the prefixes that rules name.
     Numbered(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
+    /// Every endpoint's policy, still by the old rules, knows the new prefixes.
+    Prepared(Result<(), AskError>),
+    /// The new prefixes are in the ipcache, before the new rules are in force.
+    Premapped(Result<Result<(), KernelError>, AskError>),
     /// Every endpoint enforces the rules of the change under way.
     Enforced(Result<(), AskError>),
     /// The new prefixes of the change under way are in the ipcache.
@@ -139,6 +143,8 @@ impl Message for PolicyMsg {
             Self::Origins(_) => "Origins",
             Self::Idle(_) => "Idle",
             Self::Numbered(_) => "Numbered",
+            Self::Prepared(_) => "Prepared",
+            Self::Premapped(_) => "Premapped",
             Self::Enforced(_) => "Enforced",
             Self::Mapped(_) => "Mapped",
             Self::Unmapped(_) => "Unmapped",
@@ -164,6 +170,12 @@ pub(super) struct PrefixChange {
     /// The rules that are to be in force once all prefixes that they name have numbers; none if
     /// they already are.
     pub(super) rules: Option<Repository>,
+    /// Whether some endpoints may still enforce the rules before.
+    pub(super) unenforced: bool,
+    /// Whether some of its prefixes may not be in the ipcache.
+    pub(super) unmapped: bool,
+    /// How often its new prefixes could not be mapped.
+    pub(super) refusals: u8,
     /// Whether it waits to be taken up again.
     pub(super) put_off: bool,
     /// Prefixes that rules name now.

@@ -112,6 +112,11 @@ pub(super) struct Kept {
     /// Who has mapped all that it knows.
     pub(super) synced: BTreeSet<Source>,
     pub(super) prune: VecDeque<(KernelOp, String)>,
+    /// What of it could not be removed yet, and how often that was tried.
+    pub(super) unremoved: Vec<(KernelOp, String)>,
+    pub(super) rounds: u32,
+    /// Whether state directories of what remains could not be removed yet.
+    pub(super) unforgotten: bool,
     pub(super) tidying: usize,
     phase_began: Time,
 }
@@ -332,7 +337,13 @@ impl Behaviour for Restore {
             self.prune_ipcache(cx);
         }
         match self.kept.phase {
-            Phase::Idle | Phase::Done => {}
+            Phase::Idle => {}
+            Phase::Done if !self.kept.prune.is_empty() => self.prune_next(cx),
+            Phase::Done => {
+                if !self.kept.remains.is_empty() && self.kept.enabled {
+                    self.free_when_removed(cx);
+                }
+            }
             Phase::Tidying | Phase::Reserving => self.reserve(cx),
             Phase::Describing => self.describe(cx),
             Phase::Learning => self.learn(cx),
@@ -367,11 +378,13 @@ impl Behaviour for Restore {
             RestoreMsg::Settled(answer) => self.settled(cx, answer),
             RestoreMsg::Built(answer) => self.built(cx, answer),
             RestoreMsg::Pruned(answer) => self.pruned(cx, answer),
+            RestoreMsg::PruneAgain => self.prune_again(cx),
             RestoreMsg::Tidied(answer) => {
                 let more = self.tidied(answer);
                 match self.kept.phase {
                     _ if more => {}
                     Phase::Tidying => self.reserve(cx),
+                    Phase::Done => self.free_when_removed(cx),
                     _ => self.finish(cx),
                 }
             }

@@ -33,6 +33,10 @@ use crate::{
 /// How long all restored endpoints may take to settle before they are asked again.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(3600);
 
+/// After a round in which something could not be removed: that long, then twice, three times …
+const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+
 impl Restore {
     /// Has all restored endpoints regenerate.
     pub(super) fn ask_settled(&mut self, cx: &mut Cx<'_, Self>) {
@@ -116,9 +120,10 @@ impl Restore {
         let unbuilt = endpoints.filter(|(_, report)| report.fate == Fate::Degraded);
         self.kept.report.ipcache_waits_for = unbuilt.map(|(&id, _)| id).collect();
         self.prune_ipcache(cx);
-        self.kept.prune = prune(&self.kept.kernel, &self.kept.alive).into();
-        let unseen: Vec<_> = self.kept.remains.iter().flat_map(unseen).collect();
-        self.kept.prune.extend(unseen);
+        // First what no snapshot shows: as long as it is there, something else says whose it is.
+        self.kept.prune = self.kept.remains.iter().flat_map(unseen).collect();
+        self.kept.prune.extend(prune(&self.kept.kernel, &self.kept.alive));
+        self.kept.phase = Phase::Pruning;
         self.prune_next(cx);
     }
 
@@ -149,9 +154,11 @@ impl Restore {
     }
 
     pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Pruning;
         if self.kept.prune.is_empty() {
-            return self.forget_failed(cx);
+            return match self.kept.phase {
+                Phase::Pruning => self.forget_failed(cx),
+                _ => self.free_when_removed(cx),
+            };
         }
         let ops = self.kept.prune.iter().map(|(op, _)| op.clone()).collect();
         let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreMsg::Pruned);
@@ -166,21 +173,53 @@ impl Restore {
                     self.kept.prune.drain(..removed).map(|(_, what)| what).collect();
                 self.kept.report.pruned.extend(removed);
                 if let Some((_, error)) = done.failed
-                    && let Some((_, what)) = self.kept.prune.pop_front()
+                    && let Some((op, what)) = self.kept.prune.pop_front()
                     && !matches!(error.refusal, Refusal::NotFound | Refusal::NoDevice)
                 {
-                    self.kept.report.problems.push(format!("{what} was not removed: {error}"));
+                    self.problem(format!("{what} was not removed: {error}; it is tried again"));
+                    self.kept.unremoved.push((op, what));
                 }
-                self.prune_next(cx);
             }
             Err(error) => {
-                self.kept
-                    .report
-                    .problems
-                    .push(format!("rows nobody claims were not removed: {error}"));
-                self.kept.prune.clear();
-                self.forget_failed(cx);
+                self.problem(format!(
+                    "rows nobody claims were not removed: {error}; it is tried again"
+                ));
+                self.kept.unremoved.extend(std::mem::take(&mut self.kept.prune));
             }
+        }
+        self.prune_next(cx);
+    }
+
+    /// Notes a problem, once.
+    fn problem(&mut self, problem: String) {
+        if !self.kept.report.problems.contains(&problem) {
+            self.kept.report.problems.push(problem);
+        }
+    }
+
+    /// Restoring is over; what could not be removed is tried again until it is. Till then nobody
+    /// gets a number or an address of which something may be left.
+    pub(super) fn free_when_removed(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.unremoved.is_empty() && !self.kept.unforgotten {
+            return self.free_remains();
+        }
+        self.kept.rounds += 1;
+        let wait = AGAIN_MAX.min(AGAIN * self.kept.rounds);
+        cx.after(wait, RestoreMsg::PruneAgain);
+    }
+
+    pub(super) fn prune_again(&mut self, cx: &mut Cx<'_, Self>) {
+        // A crash may have set this twice.
+        if self.kept.phase != Phase::Done || self.kept.tidying > 0 {
+            return;
+        }
+        if std::mem::take(&mut self.kept.unforgotten) {
+            let plans = self.kept.remains.keys().map(|&id| remove_plan(id)).collect();
+            return self.write(cx, plans);
+        }
+        if self.kept.prune.is_empty() {
+            self.kept.prune = std::mem::take(&mut self.kept.unremoved).into();
+            self.prune_next(cx);
         }
     }
 
@@ -207,6 +246,8 @@ impl Restore {
 
     /// Whether more is under way.
     pub(super) fn tidied(&mut self, answer: Result<Result<(), DiskError>, AskError>) -> bool {
+        let failed = !matches!(answer, Ok(Ok(())));
+        self.kept.unforgotten |= failed && self.kept.phase != Phase::Tidying;
         match answer {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.kept.report.problems.push(error.to_string()),
@@ -236,7 +277,7 @@ impl Restore {
     pub(super) fn finish(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Done;
         if self.kept.enabled {
-            self.free_remains();
+            self.free_when_removed(cx);
             // What is left behind from now on should not be.
             if let Err(refused) = self.peers.auditor.tell(AuditorMsg::Restored) {
                 tracing::warn!(%refused, "what is left behind is not looked for");

@@ -84,6 +84,8 @@ pub enum RestoreMsg {
     Built(Result<(), AskError>),
     /// What nobody claims is gone from the kernel.
     Pruned(Result<KernelDone, AskError>),
+    /// Try to remove what could not be.
+    PruneAgain,
     /// The state directory is in order.
     Tidied(Result<Result<(), DiskError>, AskError>),
 }
@@ -101,6 +103,7 @@ impl Message for RestoreMsg {
             Self::Settled(_) => "Settled",
             Self::Built(_) => "Built",
             Self::Pruned(_) => "Pruned",
+            Self::PruneAgain => "PruneAgain",
             Self::Tidied(_) => "Tidied",
         }
     }

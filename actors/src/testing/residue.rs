@@ -53,11 +53,16 @@ impl Residue {
         assert_eq!(now, before, "{what}");
     }
 
+    /// What came and what went since then.
+    pub fn differences(&self, now: &Self) -> Vec<String> {
+        let came = now.0.difference(&self.0).map(|line| format!("came: {line}"));
+        came.chain(self.0.difference(&now.0).map(|line| format!("went: {line}"))).collect()
+    }
+
     /// Asserts that nothing came and nothing went since then.
     pub fn assert_same(world: &World, before: &Self, what: impl std::fmt::Display) {
         let now = Self::of(world);
-        let came: Vec<_> = now.0.difference(&before.0).collect();
-        let went: Vec<_> = before.0.difference(&now.0).collect();
-        assert!(came.is_empty() && went.is_empty(), "{what}: came {came:#?}, went {went:#?}");
+        let differences = before.differences(&now);
+        assert!(differences.is_empty(), "{what}: {differences:#?}");
     }
 }

@@ -212,7 +212,16 @@ impl World {
             source: source.clone(),
             objects: Ok(self.manifests.get(source).cloned().unwrap_or_default()),
         };
-        let all: Vec<Manifest> = sources.iter().map(manifest).collect();
+        self.tell(sources.iter().map(manifest).collect());
+    }
+
+    /// Tells the agent that a source cannot be read.
+    pub fn tell_unreadable(&self, source: &str) {
+        let objects = Err("it cannot be read".to_owned());
+        self.tell(vec![Manifest { source: source.to_owned(), objects }]);
+    }
+
+    fn tell(&self, all: Vec<Manifest>) {
         let colony = self.colony();
         colony.workloads.tell(WorkloadsMsg::Manifests(all.clone())).unwrap();
         colony.policy.tell(PolicyMsg::Manifests(all)).unwrap();

@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    colony::tests::history::Dice,
+    colony::tests::dice::Dice,
     model::{Direction, IdentityId},
     policy::lookup,
     ports::{FsOp, HookState},

@@ -1,0 +1,22 @@
+//! The simulator: whole lifetimes of a node, by the thousand, in virtual time.
+//!
+//! The actors are those of production. Kernel and disk are in memory and do one step at a time, in
+//! an order that follows from a seed; a [history](action) says what happens to the node, and an
+//! [oracle] looks at what every step makes of packets.
+
+pub mod action;
+mod calls;
+mod command;
+mod datapath;
+pub mod model;
+pub mod node;
+mod oracle;
+mod pod;
+mod rest;
+pub mod scenarios;
+pub mod shrink;
+mod tamper;
+pub mod trace;
+
+pub use command::{Options, run, seeds_until_caught};
+pub use rest::Realised;

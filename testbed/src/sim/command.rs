@@ -1,0 +1,234 @@
+//! `cargo testbed sim`.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::json;
+use volvox_actors_simulated::mutants::{Mutant, switch};
+
+use super::{
+    action::{self, Action},
+    node::{Failure, Node, Tally},
+    scenarios,
+    shrink::{pick, shrink},
+    trace::Trace,
+};
+
+/// How many seeds a mutant may take at most.
+const MUTANT_SEEDS: u64 = 3_000;
+
+/// What to simulate.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Options {
+    /// How many histories to live through, from seed 1 on
+    #[arg(long, default_value_t = 1_000)]
+    pub seeds: u64,
+    /// One history, told line by line
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Of that history, only the actions at these places (as a shrunk failure is printed)
+    #[arg(long, value_delimiter = ',', requires = "seed")]
+    pub only: Option<Vec<usize>>,
+    /// A scenario by name instead of random histories; `list` names them
+    #[arg(long)]
+    pub scenario: Option<String>,
+    /// Switch known bugs in, one after the other, and count the seeds that each takes
+    #[arg(long)]
+    pub mutants: bool,
+    /// Figures as JSON, one line each
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Options {
+    /// The history of a seed.
+    fn actions(&self, seed: u64) -> Result<Vec<Action>> {
+        let Some(name) = &self.scenario else { return Ok(action::draw(seed)) };
+        let found = scenarios::find(name);
+        let found = found.with_context(|| format!("no scenario {name}: try --scenario list"))?;
+        Ok(found.actions(seed))
+    }
+}
+
+/// Simulates and prints; the exit code.
+pub fn run(options: &Options) -> Result<i32> {
+    if options.scenario.as_deref() == Some("list") {
+        scenarios::ALL.iter().for_each(|scenario| println!("{}", scenario.name));
+        return Ok(0);
+    }
+    if options.mutants {
+        return mutants(options.json);
+    }
+    match options.seed {
+        Some(seed) => one(options, seed),
+        None => many(options),
+    }
+}
+
+/// One history, in words.
+fn one(options: &Options, seed: u64) -> Result<i32> {
+    let mut actions = options.actions(seed)?;
+    if let Some(only) = &options.only {
+        actions = pick(&actions, only);
+    }
+    let trace = Trace::in_words();
+    let outcome = Node::new(trace.clone()).run(&actions);
+    println!("── what happens to the node · message: from → to, kind · state: of an endpoint");
+    println!("   kernel: a step that was done · no answer: who waited goes on without");
+    println!("   in front: seconds of virtual time since the first agent's start");
+    trace.lines().iter().for_each(|line| println!("{line}"));
+    match outcome {
+        Ok(tally) => {
+            println!("well: {} lives, trace {:016x}", tally.lives, tally.hash);
+            Ok(0)
+        }
+        Err(failure) => {
+            println!("FAILED behind action {}: {}", failure.at, failure.what);
+            Ok(1)
+        }
+    }
+}
+
+/// Many histories, on all processors.
+fn many(options: &Options) -> Result<i32> {
+    options.actions(1)?;
+    let started = Instant::now();
+    let (total, failed) = all(1..=options.seeds, |seed| {
+        let actions = options.actions(seed).unwrap_or_default();
+        Node::new(Trace::default()).run(&actions)
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    let threads = threads().min(options.seeds as usize).max(1);
+    let rate = total.lives as f64 / seconds / threads as f64;
+    if options.json {
+        let figure =
+            |name: &str, value: f64| println!("{}", json!({ "name": name, "value": value }));
+        figure("sim.lifetimes_per_second", rate);
+        figure("sim.lifetimes", total.lives as f64);
+        figure("sim.verdicts", total.verdicts as f64);
+        figure("sim.failures", failed.len() as f64);
+    } else {
+        println!(
+            "{} histories, {} lifetimes of the agent, {} verdicts, {seconds:.1} s: {rate:.0} \
+             lifetimes a second and core; {} failed",
+            options.seeds,
+            total.lives,
+            total.verdicts,
+            failed.len()
+        );
+    }
+    for (seed, failure) in failed.iter().take(5) {
+        tell(options, *seed, failure)?;
+    }
+    Ok(i32::from(!failed.is_empty()))
+}
+
+/// A failure made short, with the command that shows it again.
+fn tell(options: &Options, seed: u64, failure: &Failure) -> Result<()> {
+    println!("\nseed {seed} failed behind action {}: {}", failure.at, failure.what);
+    let actions = options.actions(seed)?;
+    let (left, failure) = shrink(&actions, failure.clone());
+    println!("as short as it gets, {} of {} actions:", left.len(), actions.len());
+    left.iter().for_each(|&place| println!("  {place:3} {}", actions[place]));
+    println!("  {}", failure.what);
+    let only: Vec<String> = left.iter().map(ToString::to_string).collect();
+    let scenario = options.scenario.as_ref().map(|name| format!(" --scenario {name}"));
+    println!(
+        "again: cargo testbed sim{} --seed {seed} --only {}",
+        scenario.unwrap_or_default(),
+        only.join(",")
+    );
+    Ok(())
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Lives through these seeds on all processors: all together, and those that failed by seed.
+fn all(
+    seeds: std::ops::RangeInclusive<u64>,
+    live: impl Fn(u64) -> Result<Tally, Failure> + Sync,
+) -> (Tally, Vec<(u64, Failure)>) {
+    let next = AtomicU64::new(*seeds.start());
+    let found = Mutex::new((Tally::default(), Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > *seeds.end() {
+                        return;
+                    }
+                    let outcome = live(seed);
+                    let mut found = found.lock().unwrap_or_else(|broken| broken.into_inner());
+                    match outcome {
+                        Ok(tally) => {
+                            found.0.lives += tally.lives;
+                            found.0.verdicts += tally.verdicts;
+                            found.0.records += tally.records;
+                        }
+                        Err(failure) => found.1.push((seed, failure)),
+                    }
+                }
+            });
+        }
+    });
+    let (total, mut failed) = found.into_inner().unwrap_or_else(|broken| broken.into_inner());
+    failed.sort_by_key(|(seed, _)| *seed);
+    (total, failed)
+}
+
+/// The first seed, of random histories and of scenarios, at which a bug shows.
+pub fn seeds_until_caught(mutant: Mutant, most: u64) -> Option<(u64, Failure)> {
+    switch(Some(mutant));
+    let caught = (1..=most).find_map(|seed| {
+        let random = Node::new(Trace::default()).run(&action::draw(seed)).err();
+        random.map(|failure| (seed, failure))
+    });
+    switch(None);
+    caught
+}
+
+/// Every mutant, one after the other on each processor.
+fn mutants(json: bool) -> Result<i32> {
+    let (_, caught) = all(1..=Mutant::ALL.len() as u64, |number| {
+        let mutant = Mutant::ALL[number as usize - 1];
+        match seeds_until_caught(mutant, MUTANT_SEEDS) {
+            Some((seed, failure)) => Err(Failure { at: seed as usize, what: failure.what }),
+            None => Ok(Tally::default()),
+        }
+    });
+    let mut survivors = 0;
+    for (number, mutant) in (1..).zip(Mutant::ALL) {
+        let name = mutant.name();
+        match caught.iter().find(|(other, _)| *other == number) {
+            Some((_, failure)) if json => {
+                println!(
+                    "{}",
+                    json!({ "name": format!("sim.mutant.{name}"), "value": failure.at })
+                );
+            }
+            Some((_, failure)) => {
+                let what: String = failure.what.chars().take(100).collect();
+                println!("{name:28} caught by seed {:4}: {what}", failure.at);
+            }
+            None => {
+                survivors += 1;
+                println!("{name:28} SURVIVES {MUTANT_SEEDS} seeds");
+            }
+        }
+    }
+    if survivors > 0 {
+        bail!("{survivors} of {} known bugs are not found", Mutant::ALL.len());
+    }
+    Ok(0)
+}

@@ -1,0 +1,117 @@
+//! What the programs make of a packet, by the rows that are in the maps: configuration row, slot,
+//! policy rows; local addresses and the ipcache for the other side's identity.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
+};
+
+use volvox_actors_simulated::{
+    model::{Direction, EndpointId, IdentityId, PolicyRows},
+    policy::lookup,
+    ports::{HookState, lxc_flags},
+    testing::KernelState,
+};
+
+use super::model::{ALL, PROBES, Way};
+
+/// Looks packets up. What is known of a set of rows is kept, for most endpoints share theirs.
+#[derive(Default)]
+pub(super) struct Datapath {
+    known: Vec<PolicyRows>,
+    by_hash: BTreeMap<u64, Vec<usize>>,
+    /// Which of the known sets each slot holds.
+    slots: BTreeMap<u32, Option<usize>>,
+    verdicts: BTreeMap<(usize, IdentityId), [u8; 2]>,
+}
+
+impl Datapath {
+    /// The policy map in that slot is another one now.
+    pub(super) fn slot_changed(&mut self, slot: u32) {
+        self.slots.remove(&slot);
+    }
+
+    /// Any policy map may be another one now.
+    pub(super) fn all_changed(&mut self) {
+        self.slots.clear();
+    }
+
+    /// Which probes pass at an interface between it and that identity; `None` if no packet can
+    /// come: there is no such interface.
+    pub(super) fn passes(
+        &mut self,
+        state: &KernelState,
+        ifindex: u32,
+        endpoint: Option<EndpointId>,
+        way: Way,
+        peer: IdentityId,
+    ) -> Option<u8> {
+        if !state.rows.links.get(&ifindex)?.up {
+            return Some(0);
+        }
+        let config = state.rows.config.get(&ifindex);
+        let endpoint = config.map(|row| row.endpoint).or(endpoint);
+        let attached = endpoint.and_then(|id| state.rows.attachments.get(&id));
+        let attached = attached.copied().unwrap_or_default();
+        let hook = if way == Way::In { attached.to_container } else { attached.from_container };
+        // Without a program nothing is looked up: everything passes.
+        if hook == HookState::Empty {
+            return Some(ALL);
+        }
+        let Some(config) = config else { return Some(0) };
+        let Some(rows) = self.rows_of(state, config.policy_slot) else { return Some(0) };
+        let known = &self.known[rows];
+        let verdicts = self.verdicts.entry((rows, peer)).or_insert_with(|| {
+            [Direction::Ingress, Direction::Egress].map(|direction| mask(known, direction, peer))
+        });
+        Some(verdicts[usize::from(way == Way::Out)])
+    }
+
+    fn rows_of(&mut self, state: &KernelState, slot: u32) -> Option<usize> {
+        if let Some(known) = self.slots.get(&slot) {
+            return *known;
+        }
+        let found = state.slots.get(&slot).map(|rows| self.place(rows));
+        self.slots.insert(slot, found);
+        found
+    }
+
+    fn place(&mut self, rows: &PolicyRows) -> usize {
+        let mut hasher = DefaultHasher::new();
+        for (key, entry) in rows {
+            key.hash(&mut hasher);
+            (entry.deny, entry.precedence, entry.cookie).hash(&mut hasher);
+        }
+        let alike = self.by_hash.entry(hasher.finish()).or_default();
+        if let Some(&place) = alike.iter().find(|&&place| self.known[place] == *rows) {
+            return place;
+        }
+        self.known.push(rows.clone());
+        alike.push(self.known.len() - 1);
+        self.known.len() - 1
+    }
+}
+
+fn mask(rows: &PolicyRows, direction: Direction, peer: IdentityId) -> u8 {
+    let passes =
+        |&(protocol, port): &(u8, u16)| lookup(rows, direction, peer, protocol, port).passes();
+    let bits = PROBES.iter().enumerate().filter(|(_, probe)| passes(probe));
+    bits.fold(0, |mask, (place, _)| mask | 1 << place)
+}
+
+/// The identity of what a pod sends to that address.
+pub(super) fn receiver(state: &KernelState, address: IpAddr) -> IdentityId {
+    let local = state.rows.lxc.get(&address).filter(|row| row.flags & lxc_flags::HOST == 0);
+    match local {
+        Some(row) if row.identity != IdentityId::UNKNOWN => row.identity,
+        _ => outside(state, address),
+    }
+}
+
+/// The identity of an address by the longest prefix in the ipcache.
+pub(super) fn outside(state: &KernelState, address: IpAddr) -> IdentityId {
+    let world = if address.is_ipv4() { IdentityId::WORLD_IPV4 } else { IdentityId::WORLD_IPV6 };
+    let rows = state.rows.ipcache.iter().filter(|(prefix, _)| prefix.contains(&address));
+    rows.max_by_key(|(prefix, _)| prefix.prefix_len()).map_or(world, |(_, row)| row.identity)
+}

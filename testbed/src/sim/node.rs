@@ -1,0 +1,500 @@
+//! A node, what is around it, and what becomes of it as its history goes on.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
+
+use volvox_actors_simulated::{
+    endpoints::{EndpointsMsg, Level, Target},
+    host::{Answer, Reply},
+    model::EndpointId,
+    ports::Refusal,
+    testing::{Residue, Turn, World},
+};
+
+use super::{
+    action::{Action, Fault, PODS, SOURCES},
+    calls::{Deleted, Rebuilt},
+    model::{App, Policy, pod_document},
+    oracle::Oracle,
+    pod::Pod,
+    rest::Realised,
+    trace::Trace,
+};
+use crate::random::Random;
+
+/// Cells that are not endpoints'.
+const SUPERVISORS: usize = 10;
+
+/// Why a history ended badly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// The action, by its place.
+    pub at: usize,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// What a history came to.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Lives of the agent.
+    pub lives: u64,
+    /// Verdicts that were looked at.
+    pub verdicts: u64,
+    /// Records of the host.
+    pub records: u64,
+    /// The hash of all that happened.
+    pub hash: u64,
+}
+
+/// A node and what is around it.
+pub struct Node {
+    pub(super) world: World,
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+    pub(super) trace: Trace,
+    pub(super) pods: BTreeMap<u8, Pod>,
+    /// The agent has heard of manifests: of all at once, the first time.
+    heard: bool,
+    /// Manifests that the agent has not heard of as they are now.
+    untold: BTreeSet<String>,
+    /// Deletions that the next agent is asked for.
+    pub(super) queued: BTreeSet<String>,
+    pub(super) deletions: Vec<(String, Answer<Deleted>)>,
+    /// Endpoint numbers that were given back in this life.
+    pub(super) freed: BTreeSet<EndpointId>,
+    pub(super) rebuilds: Vec<(u64, Answer<Rebuilt>)>,
+    /// Nothing but kills happened to the state directory since the last rest.
+    pub(super) tampered: bool,
+    /// Records that were torn and are to be found in quarantine.
+    pub(super) torn: usize,
+    pub(super) empty: Residue,
+    pub(super) wrong: Option<String>,
+    lives: u64,
+}
+
+impl Node {
+    /// A node with an agent and without pods.
+    pub fn new(trace: Trace) -> Self {
+        let mut world = World::off();
+        world.kernel.forget_steps();
+        world.disk.forget_steps();
+        world.kernel.tamper(|state| state.rows.links.clear());
+        // Few addresses, so that they are used again soon.
+        world.settings.pools.ipv4 = "10.0.0.0/26".parse().ok();
+        let recorder = trace.clone();
+        world.recorder = Some(Box::new(move || recorder.recorder()));
+        world.boot();
+        world.advance(Duration::from_secs(1));
+        let mut node = Self {
+            empty: Residue::of(&world),
+            world,
+            oracle: Rc::default(),
+            trace,
+            pods: (1..=PODS).map(|number| (number, Pod::new(number))).collect(),
+            heard: true,
+            untold: BTreeSet::new(),
+            queued: BTreeSet::new(),
+            deletions: Vec::new(),
+            freed: BTreeSet::new(),
+            rebuilds: Vec::new(),
+            tampered: false,
+            torn: 0,
+            wrong: None,
+            lives: 1,
+        };
+        node.watch();
+        node
+    }
+
+    /// Lives through a history, to its end with all pods deleted.
+    pub fn run(mut self, actions: &[Action]) -> Result<Tally, Failure> {
+        self.live(actions)?;
+        self.clear();
+        match self.complaint() {
+            Some(what) => Err(Failure { at: actions.len(), what }),
+            None => Ok(self.tally()),
+        }
+    }
+
+    /// Lives through a history until the node is at rest, and says what its datapath then is.
+    pub fn realise(mut self, actions: &[Action]) -> Result<Realised, Failure> {
+        self.live(actions)?;
+        Ok(self.realised())
+    }
+
+    fn live(&mut self, actions: &[Action]) -> Result<(), Failure> {
+        for (at, action) in actions.iter().chain([&Action::Rest]).enumerate() {
+            self.trace.say(|| action.to_string());
+            self.act(action);
+            if let Some(what) = self.complaint() {
+                return Err(Failure { at, what });
+            }
+        }
+        Ok(())
+    }
+
+    fn tally(&self) -> Tally {
+        Tally {
+            lives: self.lives,
+            verdicts: self.oracle.borrow().verdicts,
+            records: self.trace.records(),
+            hash: self.trace.hash(),
+        }
+    }
+
+    /// What is wrong, if anything is.
+    fn complaint(&mut self) -> Option<String> {
+        let crashes = self.trace.take_crashes();
+        let violations = std::mem::take(&mut self.oracle.borrow_mut().violations);
+        self.wrong.take().or(crashes.into_iter().next()).or(violations.into_iter().next())
+    }
+
+    pub(super) fn wrong(&mut self, what: impl Into<String>) {
+        self.wrong.get_or_insert(what.into());
+    }
+
+    /// Shows the oracle every step of the kernel.
+    fn watch(&mut self) {
+        let (oracle, trace) = (Rc::clone(&self.oracle), self.trace.clone());
+        self.world.kernel.watch(move |state, op| {
+            trace.kernel(op);
+            let mut oracle = oracle.borrow_mut();
+            oracle.late |= trace.take_late();
+            oracle.stepped(state, op);
+        });
+    }
+
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Add(pod) => self.add(*pod),
+            Action::Cancel(pod) => self.cancel(*pod),
+            Action::Remove(pod) => self.remove(*pod),
+            Action::RemoveEarlier(pod) => self.remove_earlier(*pod),
+            Action::Unplug(pod) => self.unplug(*pod),
+            Action::Label { pod, app, told } => self.label(*pod, *app, *told),
+            Action::Policies { source, policies, told } => {
+                self.policies(*source, policies.clone(), *told);
+            }
+            Action::Deliver => self.deliver(true),
+            Action::Relist(which) => self.relist(*which),
+            Action::Unreadable(which) => self.unreadable(*which),
+            Action::Rebuild(pod) => self.rebuild(*pod),
+            Action::Connect => self.connect(),
+            Action::Steps { count, seed } => self.steps(*count, *seed),
+            Action::Time { ms, seed } => self.time(Duration::from_millis((*ms).into()), *seed),
+            Action::Stall { ms } => self.stall(Duration::from_millis((*ms).into())),
+            Action::Jump { ms, wall } => self.jump(Duration::from_millis((*ms).into()), *wall),
+            Action::Faults { kind, one_in, seed } => self.faults(*kind, *one_in, *seed),
+            Action::FaultsOff => self.world.fate.is_kind(),
+            Action::Crash(which) => self.crash(*which),
+            Action::Kill => self.kill(),
+            Action::KillAt(nth) => {
+                if self.world.is_alive() {
+                    self.world.fate.at((*nth).into(), Turn::Die);
+                }
+            }
+            Action::Boot { told } => self.boot(*told),
+            Action::Rewrite(version) => self.rewrite(*version),
+            Action::Tear(pod) => self.tear(*pod),
+            Action::Duplicate(pod, id) => self.duplicate(*pod, EndpointId(*id)),
+            Action::Foreign => self.foreign(),
+            Action::Rest => self.rest(),
+        }
+        self.bury();
+    }
+
+    /// An agent that died is followed by another one.
+    fn bury(&mut self) {
+        if self.world.is_alive() && self.world.fate.is_dead() {
+            self.trace.say(|| "it died".to_owned());
+            self.kill();
+            self.boot(true);
+        }
+    }
+
+    pub(super) fn kill(&mut self) {
+        if self.world.is_alive() {
+            self.world.crash();
+            self.freed.clear();
+            self.rebuilds.clear();
+            self.hang_up();
+        }
+    }
+
+    pub(super) fn boot(&mut self, told: bool) {
+        if self.world.is_alive() {
+            return;
+        }
+        self.lives += 1;
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.reborn |= oracle.changing();
+        drop(oracle);
+        self.world.wake();
+        self.watch();
+        let kernel = self.world.kernel.clone();
+        kernel.with(|state| self.oracle.borrow_mut().everything(state));
+        self.heard = false;
+        self.untold = self.world.manifests.keys().cloned().collect();
+        if told {
+            self.deliver(false);
+        }
+        self.ask_queued();
+    }
+
+    fn label(&mut self, number: u8, app: App, told: bool) {
+        self.may_be(number, app);
+        let name = Pod::name(number);
+        let document = pod_document(&name, app);
+        self.world.manifests.insert(name.clone(), vec![document]);
+        self.changed(name, told);
+    }
+
+    fn policies(&mut self, source: u8, policies: Vec<Policy>, told: bool) {
+        let name = format!("policies-{source}");
+        let document =
+            |(place, policy): (usize, &Policy)| policy.document(&format!("{name}-{place}"));
+        let documents = policies.iter().enumerate().map(document).collect();
+        self.world.manifests.insert(name.clone(), documents);
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.policies(source, policies);
+        oracle.reborn |= !self.world.is_alive() || !self.heard;
+        drop(oracle);
+        self.changed(name, told);
+    }
+
+    /// From now on a pod may have that label, as well as those that it had since the last rest.
+    fn may_be(&mut self, number: u8, app: App) {
+        let Some(pod) = self.pods.get_mut(&number) else { return };
+        pod.apps.retain(|other| *other != app);
+        pod.apps.push(app);
+        if let Some(subject) = self.oracle.borrow_mut().subjects.get_mut(&number) {
+            subject.apps.clone_from(&pod.apps);
+        }
+    }
+
+    fn changed(&mut self, name: String, told: bool) {
+        self.untold.insert(name);
+        if told {
+            self.deliver(false);
+        }
+    }
+
+    /// Tells what was not told; and once more something that was.
+    pub(super) fn deliver(&mut self, repeat: bool) {
+        if !self.world.is_alive() {
+            return;
+        }
+        let mut names: Vec<String> = std::mem::take(&mut self.untold).into_iter().collect();
+        if repeat {
+            names.extend(self.world.manifests.keys().next().cloned());
+        }
+        self.heard = true;
+        self.world.tell_manifests(&names);
+    }
+
+    fn named(which: u8) -> String {
+        if which < SOURCES { format!("policies-{which}") } else { Pod::name(which - SOURCES + 1) }
+    }
+
+    fn relist(&mut self, which: u8) {
+        let name = Self::named(which);
+        let Some(documents) = self.world.manifests.remove(&name) else { return };
+        let now = if which < SOURCES {
+            let mut oracle = self.oracle.borrow_mut();
+            let now = oracle.policies_of(which);
+            oracle.policies(which, Vec::new());
+            Err(now)
+        } else {
+            let number = which - SOURCES + 1;
+            let app = self.pods[&number].apps.last().copied();
+            self.may_be(number, App::None);
+            Ok(app)
+        };
+        if self.world.is_alive() && self.heard {
+            self.world.tell_manifests(std::slice::from_ref(&name));
+            self.steps(20, u64::from(which));
+        }
+        self.world.manifests.insert(name.clone(), documents);
+        match now {
+            Err(policies) => self.oracle.borrow_mut().policies(which, policies),
+            Ok(app) => self.may_be(which - SOURCES + 1, app.unwrap_or(App::None)),
+        }
+        self.changed(name, true);
+    }
+
+    fn unreadable(&mut self, which: u8) {
+        if self.world.is_alive() && self.heard {
+            self.world.tell_unreadable(&Self::named(which));
+        }
+    }
+
+    fn connect(&mut self) {
+        let oracle = self.oracle.borrow();
+        self.world.kernel.tamper(|state| {
+            for subject in oracle.subjects.values().filter(|subject| subject.runs) {
+                for address in subject.addresses.iter() {
+                    state.connections.insert(address, subject.owner);
+                }
+            }
+        });
+    }
+
+    /// Takes some steps, of whoever comes first.
+    pub(super) fn steps(&mut self, count: u16, seed: u64) {
+        let mut random = Random::new(seed);
+        for taken in 0..count {
+            if !self.world.is_alive() || !self.step(&mut random) {
+                break;
+            }
+            if taken % 16 == 15 {
+                self.answers();
+            }
+        }
+        if self.world.is_alive() {
+            self.answers();
+        }
+    }
+
+    /// One step; false if there is none to be taken.
+    fn step(&mut self, random: &mut Random) -> bool {
+        if self.world.fate.is_dead() {
+            return false;
+        }
+        let cells = self.world.life().universe.runnable_count();
+        let jobs = self.world.kernel.jobs();
+        let disk = usize::from(self.world.disk.jobs() > 0);
+        if cells + jobs + disk == 0 {
+            return false;
+        }
+        let chosen = random.roll(cells + jobs + disk);
+        if chosen < cells {
+            self.world.life().universe.step(chosen);
+            true
+        } else if chosen < cells + jobs {
+            // A kernel that stands still takes none.
+            self.world.kernel.step(chosen - cells) || cells + disk > 0
+        } else {
+            self.world.disk.step()
+        }
+    }
+
+    /// Does all that can be done while time stands still.
+    pub(super) fn settle(&mut self, random: &mut Random) {
+        loop {
+            while self.step(random) {}
+            if self.world.fate.is_dead() || !self.answers() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn time(&mut self, span: Duration, seed: u64) {
+        if !self.world.is_alive() {
+            return;
+        }
+        let mut random = Random::new(seed);
+        let end = self.world.life().universe.host.now() + span;
+        self.settle(&mut random);
+        loop {
+            if self.world.fate.is_dead() {
+                return;
+            }
+            let universe = &self.world.life().universe;
+            let next = universe.host.next_timer().filter(|&next| next <= end);
+            let Some(next) = next else { break };
+            universe.clock().advance(next.since(universe.host.now()));
+            universe.host.fire_due();
+            self.settle(&mut random);
+        }
+        let universe = &self.world.life().universe;
+        universe.clock().advance(end.since(universe.host.now()));
+        self.answers();
+    }
+
+    /// Shorter than the patience of endpoints with the kernel: what is given up and done later,
+    /// behind what was asked for since, is a case of its own.
+    fn stall(&mut self, span: Duration) {
+        self.world.kernel.hold(true);
+        self.time(span, 1);
+        self.world.kernel.hold(false);
+    }
+
+    fn jump(&mut self, span: Duration, wall: u64) {
+        if self.world.is_alive() {
+            // A job that is given up while the kernel still has it is not tried here: see `stall`.
+            while !self.world.fate.is_dead() && self.world.kernel.step(0) {}
+            let universe = &self.world.life().universe;
+            universe.clock().advance(span);
+            universe.clock().set_wall(wall);
+            universe.host.fire_due();
+        }
+    }
+
+    fn faults(&mut self, kind: Fault, one_in: u8, seed: u64) {
+        if !self.world.is_alive() {
+            return;
+        }
+        let mut random = Random::new(seed);
+        let trace = self.trace.clone();
+        self.world.fate.is(move |step| {
+            let is_put = step.starts_with("Put");
+            let turn = match kind {
+                Fault::Any => Turn::Fail,
+                Fault::MapFull if is_put => Turn::Refuse(Refusal::MapFull),
+                Fault::NoMemory if matches!(step, "BuildPolicy" | "FlipPolicy") => {
+                    Turn::Refuse(Refusal::NoMemory)
+                }
+                Fault::Half if step.ends_with("Ipcache") => Turn::Half,
+                Fault::NoSpace if matches!(step, "Write" | "MakeDir" | "LinkMissing") => Turn::Fail,
+                Fault::Io
+                    if matches!(step, "Write" | "MakeDir" | "Exchange" | "Rename" | "Remove") =>
+                {
+                    Turn::Fail
+                }
+                _ => return Turn::Work,
+            };
+            if random.roll(one_in.into()) > 0 {
+                return Turn::Work;
+            }
+            // Rules that deny do not wait for ever for an ipcache that cannot be written.
+            trace.was_late(step.ends_with("Ipcache"));
+            turn
+        });
+    }
+
+    fn crash(&mut self, which: u64) {
+        if self.world.is_alive() {
+            let host = &self.world.colony().host;
+            let cells = host.cells();
+            // The supervisors, who come first, as often as all endpoints together.
+            let among =
+                if which.is_multiple_of(2) { cells.len() } else { SUPERVISORS.min(cells.len()) };
+            let cell = &cells[(which >> 16) as usize % among];
+            self.trace.say(|| format!("it is {}", cell.name));
+            host.poison(cell.id);
+        }
+    }
+
+    fn rebuild(&mut self, number: u8) {
+        let endpoint = self.oracle.borrow().subjects.get(&number).and_then(|it| it.endpoint);
+        let (true, Some(id)) = (self.world.is_alive(), endpoint) else { return };
+        let loads = self.world.kernel.with(|state| state.loads);
+        let regenerate = |level| {
+            move |reply: Reply<Rebuilt>| EndpointsMsg::Regenerate {
+                target: Target::Id(id),
+                level,
+                reason: "asked for".into(),
+                reply,
+            }
+        };
+        // Two at once: the second is as much of a wish as the first.
+        let endpoints = self.world.colony().endpoints.clone();
+        drop(self.world.pose(&endpoints, regenerate(Level::Rewrite)));
+        let answer = self.world.pose(&endpoints, regenerate(Level::Rebuild));
+        self.rebuilds.push((loads, answer));
+    }
+}

@@ -1,0 +1,389 @@
+//! Nobody ever meets a third verdict: after each step of the kernel, what that step could have
+//! changed is what the old or the new model says.
+//!
+//! Policies and labels are objects that change each for itself. Until the node is at rest again,
+//! any version of each that there was since it was last at rest may explain a verdict; what all of
+//! them allow must pass between pods that run, and what none of them allows must never pass.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use volvox_actors_simulated::{
+    model::{Addresses, EndpointId, IdentityId},
+    ports::{HookState, KernelOp},
+    testing::KernelState,
+};
+
+use super::{
+    datapath::{Datapath, outside, receiver},
+    model::{App, OUTSIDE, PROBES, Peer, Policy, Way, passes},
+};
+
+/// A pod as the oracle knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    /// Its host-side interface.
+    pub(super) ifindex: u32,
+    /// Its addresses.
+    pub(super) addresses: Addresses,
+    /// The labels that it had since the node was last at rest.
+    pub(super) apps: Vec<App>,
+    /// It runs: what is allowed must pass.
+    pub(super) runs: bool,
+    /// Its endpoint, once it is known.
+    pub(super) endpoint: Option<EndpointId>,
+    /// Names this pod among all that ever had its addresses.
+    pub(super) owner: u64,
+    /// Its identity when the node was last at rest.
+    pub(super) identity: Option<(App, IdentityId)>,
+}
+
+/// Watches every step of the kernel.
+pub(super) struct Oracle {
+    /// The pods, by number.
+    pub(super) subjects: BTreeMap<u8, Subject>,
+    /// What each source of policies held since the node was last at rest.
+    sources: BTreeMap<u8, Vec<Vec<Policy>>>,
+    expected: BTreeMap<(Way, App, Peer), (u8, u8)>,
+    datapath: Datapath,
+    outside: Vec<IpAddr>,
+    /// A wait for others to enforce something ended without an answer: one that never
+    /// acknowledges must not hold up the rest. What passes is then not demanded until all rest.
+    pub(super) late: bool,
+    /// Rules changed while no agent lived: prefixes that are new with the first rules of a life are
+    /// mapped behind them. Until all rest, packets between pods and the outside are not looked at.
+    pub(super) reborn: bool,
+    /// What went wrong.
+    pub(super) violations: Vec<String>,
+    /// How many verdicts were looked at.
+    pub(super) verdicts: u64,
+}
+
+impl Default for Oracle {
+    fn default() -> Self {
+        Self {
+            subjects: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            datapath: Datapath::default(),
+            outside: OUTSIDE.iter().map(|text| text.parse().expect("an address")).collect(),
+            late: false,
+            reborn: false,
+            violations: Vec::new(),
+            verdicts: 0,
+        }
+    }
+}
+
+impl Oracle {
+    /// A source of policies changed.
+    pub(super) fn policies(&mut self, source: u8, policies: Vec<Policy>) {
+        let versions = self.sources.entry(source).or_insert_with(|| vec![Vec::new()]);
+        versions.retain(|version| *version != policies);
+        versions.push(policies);
+        self.expected.clear();
+    }
+
+    /// What that source holds now.
+    pub(super) fn policies_of(&self, source: u8) -> Vec<Policy> {
+        self.sources.get(&source).and_then(|versions| versions.last()).cloned().unwrap_or_default()
+    }
+
+    /// Everything is in force: only the newest version explains anything.
+    fn rest(&mut self) {
+        for versions in self.sources.values_mut() {
+            versions.drain(..versions.len() - 1);
+        }
+        for subject in self.subjects.values_mut() {
+            let newest = subject.apps.len() - 1;
+            subject.apps.drain(..newest);
+        }
+        self.expected.clear();
+        self.late = false;
+        self.reborn = false;
+    }
+
+    /// Whether policies changed since the node was last at rest.
+    pub(super) fn changing(&self) -> bool {
+        self.sources.values().any(|versions| versions.len() > 1)
+    }
+
+    /// Looks at what a step could have changed.
+    pub(super) fn stepped(&mut self, state: &KernelState, op: &KernelOp) {
+        match op {
+            KernelOp::PutConfig(row) => {
+                self.connections(state, row.ifindex);
+                self.interface(state, row.ifindex, true);
+            }
+            KernelOp::DeleteConfig { ifindex, .. }
+            | KernelOp::LinkUp { ifindex }
+            | KernelOp::LinkDown { ifindex } => self.interface(state, *ifindex, false),
+            KernelOp::Attach { ifindex, .. }
+            | KernelOp::Settle { ifindex, .. }
+            | KernelOp::Detach { ifindex, .. } => {
+                self.attached(state, op);
+                self.interface(state, *ifindex, false);
+            }
+            KernelOp::FlipPolicy { slot }
+            | KernelOp::PutPolicyRow { slot, .. }
+            | KernelOp::DeletePolicyRow { slot, .. }
+            | KernelOp::ClearSlot { slot } => {
+                self.datapath.slot_changed(*slot);
+                let mut rows = state.rows.config.values();
+                let ifindex = rows.find(|row| row.policy_slot == *slot).map(|row| row.ifindex);
+                if let Some(ifindex) = ifindex {
+                    self.interface(state, ifindex, false);
+                }
+            }
+            KernelOp::PutLxc { address, .. } | KernelOp::DeleteLxc { address, .. } => {
+                self.address(state, *address);
+            }
+            KernelOp::PutIpcache(rows) => {
+                rows.iter().for_each(|(prefix, _)| self.prefix(state, prefix));
+            }
+            KernelOp::DeleteIpcache(prefixes) => {
+                prefixes.iter().for_each(|prefix| self.prefix(state, prefix));
+            }
+            KernelOp::ScrubConntrack { addresses } => self.scrubbed(*addresses),
+            _ => {}
+        }
+    }
+
+    /// Looks at every verdict that there is.
+    pub(super) fn everything(&mut self, state: &KernelState) {
+        self.datapath.all_changed();
+        let interfaces: Vec<u32> = self.subjects.values().map(|it| it.ifindex).collect();
+        interfaces.into_iter().for_each(|ifindex| self.interface(state, ifindex, false));
+    }
+
+    /// Looks at all packets of one interface.
+    pub(super) fn look(&mut self, state: &KernelState, ifindex: u32) {
+        self.interface(state, ifindex, true);
+    }
+
+    /// Whether every verdict is what the newest model says; if so, only that one counts from now
+    /// on. Otherwise one that is not.
+    pub(super) fn exact(&mut self, state: &KernelState) -> Option<String> {
+        let before = (self.subjects.clone(), self.sources.clone(), self.late, self.reborn);
+        self.rest();
+        self.everything(state);
+        let found = std::mem::take(&mut self.violations).into_iter().next();
+        if found.is_some() {
+            (self.subjects, self.sources, self.late, self.reborn) = before;
+            self.expected.clear();
+        }
+        found
+    }
+
+    /// All packets of one interface and, as its identity may be another one, those that it sends
+    /// to others.
+    fn interface(&mut self, state: &KernelState, ifindex: u32, identity: bool) {
+        let subjects = std::mem::take(&mut self.subjects);
+        if let Some((number, subject)) = subjects.iter().find(|(_, it)| it.ifindex == ifindex) {
+            for (other, peer) in subjects.iter().filter(|(other, _)| *other != number) {
+                for address in peer.addresses.iter() {
+                    self.sends(state, (*number, subject), (*other, peer), address);
+                }
+                self.receives(state, (*number, subject), (*other, peer));
+                if identity {
+                    self.receives(state, (*other, peer), (*number, subject));
+                }
+            }
+            for place in 0..OUTSIDE.len() {
+                self.abroad(state, (*number, subject), place);
+            }
+        }
+        self.subjects = subjects;
+    }
+
+    /// What others send to one address.
+    fn address(&mut self, state: &KernelState, address: IpAddr) {
+        let subjects = std::mem::take(&mut self.subjects);
+        let has = |subject: &&Subject| subject.addresses.iter().any(|own| own == address);
+        if let Some((number, peer)) = subjects.iter().find(|(_, it)| has(it)) {
+            for (other, subject) in subjects.iter().filter(|(other, _)| *other != number) {
+                self.sends(state, (*other, subject), (*number, peer), address);
+            }
+        }
+        self.subjects = subjects;
+    }
+
+    fn prefix(&mut self, state: &KernelState, prefix: &ipnet::IpNet) {
+        if prefix.prefix_len() == prefix.max_prefix_len() {
+            self.address(state, prefix.addr());
+        }
+        let subjects = std::mem::take(&mut self.subjects);
+        for place in 0..OUTSIDE.len() {
+            if prefix.contains(&self.outside[place]) {
+                for (number, subject) in &subjects {
+                    self.abroad(state, (*number, subject), place);
+                }
+            }
+        }
+        self.subjects = subjects;
+    }
+
+    /// What a pod sends to an address of another one.
+    fn sends(
+        &mut self,
+        state: &KernelState,
+        subject: (u8, &Subject),
+        peer: (u8, &Subject),
+        address: IpAddr,
+    ) {
+        let identity = receiver(state, address);
+        let mapped = state.rows.lxc.contains_key(&address);
+        self.judge(state, subject, Way::Out, identity, peer, !mapped);
+    }
+
+    /// What a pod gets from another one on this node: its identity comes with the packet.
+    fn receives(&mut self, state: &KernelState, subject: (u8, &Subject), peer: (u8, &Subject)) {
+        let Some(sender) = state.rows.config.get(&peer.1.ifindex) else { return };
+        self.judge(state, subject, Way::In, sender.identity, peer, false);
+    }
+
+    fn judge(
+        &mut self,
+        state: &KernelState,
+        (number, subject): (u8, &Subject),
+        way: Way,
+        identity: IdentityId,
+        (other, peer): (u8, &Subject),
+        unmapped: bool,
+    ) {
+        let Some(actual) =
+            self.datapath.passes(state, subject.ifindex, subject.endpoint, way, identity)
+        else {
+            return;
+        };
+        let both_run = subject.runs && peer.runs;
+        let (mut must, mut may) = (u8::MAX, 0);
+        for &app in &subject.apps {
+            for &peer in &peer.apps {
+                let (all, any) = self.expect(way, app, Peer::Pod(peer));
+                (must, may) = (must & all, may | any);
+            }
+            if unmapped && !peer.runs {
+                may |= self.expect(way, app, Peer::Unknown).1;
+            }
+        }
+        let must = if both_run { must } else { 0 };
+        self.compare(actual, must, may, || {
+            format!("pod {number} {way:?} pod {other} ({identity})")
+        });
+    }
+
+    /// Packets between a pod and an address outside of the cluster.
+    fn abroad(&mut self, state: &KernelState, (number, subject): (u8, &Subject), place: usize) {
+        if self.reborn {
+            return;
+        }
+        let identity = outside(state, self.outside[place]);
+        for way in [Way::In, Way::Out] {
+            let Some(actual) =
+                self.datapath.passes(state, subject.ifindex, subject.endpoint, way, identity)
+            else {
+                return;
+            };
+            let (mut must, mut may) = (u8::MAX, 0);
+            for &app in &subject.apps {
+                let (all, any) = self.expect(way, app, Peer::Outside(place));
+                (must, may) = (must & all, may | any);
+            }
+            let must = if subject.runs { must } else { 0 };
+            let outside = OUTSIDE[place];
+            self.compare(actual, must, may, || {
+                format!("pod {number} {way:?} {outside} ({identity})")
+            });
+        }
+    }
+
+    fn compare(&mut self, actual: u8, must: u8, may: u8, what: impl FnOnce() -> String) {
+        self.verdicts += 1;
+        let must = if self.late { 0 } else { must };
+        let (dropped, passed) = (must & !actual, actual & !may);
+        if dropped | passed == 0 {
+            return;
+        }
+        let names = |mask: u8| {
+            let bits = PROBES.iter().enumerate().filter(|(place, _)| mask & 1 << place != 0);
+            let names = bits.map(|(_, (protocol, port))| format!("{protocol}/{port}"));
+            names.collect::<Vec<_>>().join(",")
+        };
+        self.violations.push(format!(
+            "a third verdict: {}: passes {:?}, wrongly dropped {:?}, wrongly passed {:?}",
+            what(),
+            names(actual),
+            names(dropped),
+            names(passed)
+        ));
+    }
+
+    /// What all versions let pass, and what any does.
+    fn expect(&mut self, way: Way, app: App, peer: Peer) -> (u8, u8) {
+        if let Some(known) = self.expected.get(&(way, app, peer)) {
+            return *known;
+        }
+        // Every choice of one version of each source.
+        let mut choices: Vec<Vec<&Policy>> = vec![Vec::new()];
+        for versions in self.sources.values() {
+            choices = choices
+                .iter()
+                .flat_map(|choice| {
+                    versions.iter().map(move |version| {
+                        choice.iter().copied().chain(version).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+        }
+        let each = choices.iter().map(|choice| passes(choice.iter().copied(), way, app, peer));
+        let found = each.fold((u8::MAX, 0), |(all, any), mask| (all & mask, any | mask));
+        self.expected.insert((way, app, peer), found);
+        found
+    }
+
+    /// A pod that runs has programs at both hooks.
+    fn attached(&mut self, state: &KernelState, op: &KernelOp) {
+        let (KernelOp::Attach { endpoint, .. }
+        | KernelOp::Settle { endpoint, .. }
+        | KernelOp::Detach { endpoint, .. }) = op
+        else {
+            return;
+        };
+        let runs = |it: &Subject| {
+            it.runs && it.endpoint == Some(*endpoint) && state.rows.links.contains_key(&it.ifindex)
+        };
+        let at = state.rows.attachments.get(endpoint).copied().unwrap_or_default();
+        let empty = [at.from_container, at.to_container].contains(&HookState::Empty);
+        if empty && self.subjects.values().any(runs) {
+            self.violations.push(format!("endpoint {endpoint} lost its programs"));
+        }
+    }
+
+    /// A pod that starts must not find connections of who had its address before.
+    fn connections(&mut self, state: &KernelState, ifindex: u32) {
+        let Some(subject) = self.subjects.values().find(|it| it.ifindex == ifindex) else { return };
+        for address in subject.addresses.iter() {
+            if state.connections.get(&address).is_some_and(|owner| *owner != subject.owner) {
+                self.violations.push(format!("connections of who had {address} before are left"));
+            }
+        }
+    }
+
+    /// Connections of a pod that runs are never forgotten.
+    fn scrubbed(&mut self, addresses: Addresses) {
+        let lost = |it: &&Subject| {
+            it.runs && addresses.iter().any(|a| it.addresses.iter().any(|b| a == b))
+        };
+        if let Some(subject) = self.subjects.values().find(lost) {
+            self.violations.push(format!("connections of {:?} were cut", subject.addresses));
+        }
+    }
+
+    /// Addresses of every pod.
+    pub(super) fn addresses(&self) -> BTreeSet<IpAddr> {
+        self.subjects.values().flat_map(|it| it.addresses.iter()).collect()
+    }
+}

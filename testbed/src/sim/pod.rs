@@ -1,0 +1,100 @@
+//! Pods, and those who start and delete them: the container runtime with the CNI plugin.
+
+use volvox_actors_simulated::{
+    endpoint::EndpointSpec,
+    endpoints::DeleteError,
+    host::Answer,
+    ipam::{Allocated, IpamError},
+    model::{Addresses, Mac},
+    ports::{Link, Time},
+    testing::Created,
+};
+
+use super::model::{App, NAMESPACE};
+
+/// What somebody outside waits for.
+pub(super) enum Call {
+    /// Addresses for a pod that is started.
+    Addresses(Answer<Result<Allocated, IpamError>>),
+    /// Its endpoint.
+    Endpoint(Answer<Created>),
+    /// The end of its endpoint.
+    Deletion(Answer<Result<u32, DeleteError>>),
+    /// The deletion is asked for once more.
+    Again(Time),
+}
+
+/// A pod of that number: at most one at a time.
+pub(super) struct Pod {
+    /// Its number.
+    pub(super) number: u8,
+    /// How many of that name there were.
+    pub(super) incarnation: u32,
+    /// The labels that it had since the node was last at rest.
+    pub(super) apps: Vec<App>,
+    /// What is under way.
+    pub(super) call: Option<Call>,
+    /// It was started, and its deletion has not ended.
+    pub(super) exists: bool,
+}
+
+impl Pod {
+    /// None yet.
+    pub(super) fn new(number: u8) -> Self {
+        Self { number, incarnation: 0, apps: vec![App::None], call: None, exists: false }
+    }
+
+    /// Its name.
+    pub(super) fn name(number: u8) -> String {
+        format!("pod-{number}")
+    }
+
+    /// Namespace and name.
+    pub(super) fn owner(&self) -> String {
+        format!("{NAMESPACE}/{}", Self::name(self.number))
+    }
+
+    /// Identifier of the container of that incarnation.
+    pub(super) fn container(&self, incarnation: u32) -> String {
+        format!("{:012x}{incarnation:052x}", self.number)
+    }
+
+    /// Attachment of that incarnation, as the API names it.
+    pub(super) fn attachment(&self, incarnation: u32) -> String {
+        format!("{}:eth0", self.container(incarnation))
+    }
+
+    /// Number of its host-side interface.
+    pub(super) fn ifindex(&self) -> u32 {
+        u32::from(self.number) * 1_000 + self.incarnation
+    }
+
+    /// Names this very pod.
+    pub(super) fn token(&self) -> u64 {
+        u64::from(self.ifindex())
+    }
+
+    /// What CNI says of it.
+    pub(super) fn spec(&self, addresses: Addresses) -> EndpointSpec {
+        let [_, _, high, low] = self.incarnation.to_be_bytes();
+        EndpointSpec {
+            container_id: self.container(self.incarnation),
+            container_ifname: "eth0".to_owned(),
+            ifname: format!("lxc{}x{}", self.number, self.incarnation),
+            ifindex: self.ifindex(),
+            mac: Mac([2, 0, self.number, high, low, 1]),
+            node_mac: Mac([2, 0, self.number, high, low, 2]),
+            addresses,
+            namespace: NAMESPACE.to_owned(),
+            pod_name: Self::name(self.number),
+            pod_uid: format!("uid-{}-{}", self.number, self.incarnation),
+            ..EndpointSpec::default()
+        }
+    }
+
+    /// Its host-side interface.
+    pub(super) fn link(&self) -> Link {
+        let spec = self.spec(Addresses::default());
+        Link { ifindex: spec.ifindex, name: spec.ifname, mac: spec.node_mac, ..Link::default() }
+    }
+}

@@ -1,0 +1,216 @@
+//! Faults have stopped: within bounded time all must be as it should be; and when all pods are
+//! gone, nothing may be left.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use volvox_actors_simulated::{
+    build_queue::BuildQueueMsg,
+    endpoint::State,
+    host::Waits,
+    identity::IdentityMsg,
+    invariants::{self, ALWAYS, AT_REST},
+    model::EndpointId,
+    ports::HookState,
+    restore::Fate,
+    state::StateFiles,
+    testing::Residue,
+};
+
+use super::{action::PODS, node::Node};
+
+/// How long each look waits for the next, seconds. All together is the bound of liveness: an
+/// interface that vanished is looked for every 300 seconds, twice.
+const PATIENCE: [u64; 12] = [1, 1, 3, 5, 10, 15, 30, 60, 120, 300, 300, 300];
+
+/// What the datapath does, told without numbers that were handed out: for each pod its label and
+/// the rows of its policy, with what stands behind their identities.
+pub type Realised = BTreeMap<u8, (String, BTreeSet<String>)>;
+
+impl Node {
+    pub(super) fn realised(&self) -> Realised {
+        let identities = self.world.ask(&self.world.colony().identities, IdentityMsg::List);
+        let behind: BTreeMap<_, _> =
+            identities.iter().map(|it| (it.id, it.labels.to_string())).collect();
+        let oracle = self.oracle.borrow();
+        let pods = oracle.subjects.iter().map(|(number, subject)| {
+            let policy = self.world.kernel.with(|state| state.policy_of(subject.ifindex).cloned());
+            let rows = policy.unwrap_or_default().into_iter().map(|(key, row)| {
+                let other = behind.get(&key.identity);
+                let other = other.cloned().unwrap_or_else(|| key.identity.to_string());
+                let (way, protocol, port, bits) = (key.direction, key.protocol, key.port, key.bits);
+                format!("{way:?} {other} {protocol}/{port}/{bits} {}", row.deny)
+            });
+            let app = subject.apps.last().map_or("none", |app| app.name());
+            (*number, (app.to_owned(), rows.collect()))
+        });
+        pods.collect()
+    }
+
+    /// Faults end, everything is told; the node must come to rest.
+    pub(super) fn rest(&mut self) {
+        self.world.fate.is_kind();
+        self.world.kernel.hold(false);
+        self.boot(false);
+        self.deliver(false);
+        let mut lacks = None;
+        for (nth, seconds) in PATIENCE.into_iter().enumerate() {
+            self.ask_queued();
+            self.time(Duration::from_secs(seconds), nth as u64);
+            if self.wrong.is_some() || !self.oracle.borrow().violations.is_empty() {
+                return;
+            }
+            lacks = self.lacks();
+            if lacks.is_none() {
+                return self.remember();
+            }
+        }
+        if let Some(lacks) = lacks {
+            let waits = self.waits();
+            self.wrong(format!("it never comes to rest: {lacks}; waits: {waits}"));
+        }
+    }
+
+    fn waits(&self) -> String {
+        let waits = |waits: &Waits| waits.iter().map(|wait| wait.why.clone()).collect::<Vec<_>>();
+        self.world.colony().host.with_waits(waits).join(", ")
+    }
+
+    /// What is not yet as it should be.
+    fn lacks(&mut self) -> Option<String> {
+        if let Some(pod) = self.pods.values().find(|pod| pod.call.is_some()) {
+            return Some(format!("pod {} is neither started nor deleted", pod.number));
+        }
+        if !(self.deletions.is_empty() && self.queued.is_empty() && self.rebuilds.is_empty()) {
+            return Some("somebody outside still waits for an answer".to_owned());
+        }
+        if !self.world.report().finished {
+            return Some("restoring has not ended".to_owned());
+        }
+        if let Some(unready) = self.unready() {
+            return Some(unready);
+        }
+        let waits = self.waits();
+        if !waits.is_empty() {
+            return Some(format!("somebody waits for {waits}"));
+        }
+        let builds = self.world.ask(&self.world.colony().build_queue, BuildQueueMsg::Show).building;
+        if let Some(id) = builds.first() {
+            return Some(format!("endpoint {id} has a permit to build"));
+        }
+        if let Some(programs) = self.programs() {
+            return Some(programs);
+        }
+        let exact = self.world.kernel.clone();
+        if let Some(verdict) = exact.with(|state| self.oracle.borrow_mut().exact(state)) {
+            return Some(verdict);
+        }
+        let all = ALWAYS.iter().chain(AT_REST);
+        let broken = invariants::check(all, &self.world.facts());
+        broken.first().map(ToString::to_string)
+    }
+
+    /// Every pod has its endpoint, ready and with the numbers that it had; nobody else has one.
+    fn unready(&self) -> Option<String> {
+        let oracle = self.oracle.borrow();
+        let mut views: BTreeMap<EndpointId, _> =
+            self.world.list().into_iter().map(|view| (view.id, view)).collect();
+        for (number, subject) in &oracle.subjects {
+            let id = subject.endpoint.unwrap_or_default();
+            let Some(view) = views.remove(&id) else {
+                return Some(format!("pod {number} has no endpoint {id} any more"));
+            };
+            if view.state != State::Ready || view.failing {
+                return Some(format!("endpoint {id} is {}: {:?}", view.state, view.last_error));
+            }
+            if view.spec.addresses != subject.addresses || view.spec.ifindex != subject.ifindex {
+                return Some(format!("endpoint {id} has the numbers of another pod"));
+            }
+            let app = view.identity_labels.get("app").map_or("none", |label| &label.value);
+            let newest = subject.apps.last().map_or("none", |app| app.name());
+            if app != newest {
+                return Some(format!("pod {number} is {newest}, its endpoint takes it for {app}"));
+            }
+            if let Some((same, identity)) = subject.identity
+                && subject.apps == [same]
+                && identity != view.identity
+            {
+                let now = view.identity;
+                return Some(format!("pod {number} had identity {identity}, now it has {now}"));
+            }
+        }
+        views.pop_first().map(|(id, view)| format!("endpoint {id} is nobody's: {}", view.state))
+    }
+
+    /// Programs run through links, pins follow the policy, state directories are whole.
+    fn programs(&self) -> Option<String> {
+        let oracle = self.oracle.borrow();
+        let endpoints = oracle.subjects.values().filter_map(|it| Some((it, it.endpoint?)));
+        self.world.kernel.with(|state| {
+            for (subject, id) in endpoints {
+                let at = state.rows.attachments.get(&id).copied().unwrap_or_default();
+                if [at.from_container, at.to_container] != [HookState::Link; 2] {
+                    return Some(format!("endpoint {id} is not attached by links: {at:?}"));
+                }
+                let slot = state.rows.config.get(&subject.ifindex).map(|row| row.policy_slot);
+                if state.pins.get(&id).copied() != slot {
+                    return Some(format!("the pin of endpoint {id} is not its policy"));
+                }
+                if !self.world.disk.with(|files| files.has(&format!("{id}/ep_config.json"))) {
+                    return Some(format!("endpoint {id} has no state file"));
+                }
+            }
+            None
+        })
+    }
+
+    /// At rest: what counts from now on.
+    fn remember(&mut self) {
+        let report = self.world.report();
+        let rebuilt = report.endpoints.iter().find(|(_, it)| it.fate == Fate::Rebuilt);
+        if let (false, Some((id, _))) = (self.tampered, rebuilt) {
+            self.wrong(format!("endpoint {id} lost its state file to a kill"));
+        }
+        let kept = self.world.disk.with(|files| files.directories("quarantine"));
+        if kept.map_or(0, |kept| kept.len()) < self.torn {
+            self.wrong("a record that could not be read is not kept in quarantine");
+        }
+        for pod in self.pods.values_mut() {
+            let newest = pod.apps.len() - 1;
+            pod.apps.drain(..newest);
+        }
+        for view in self.world.list() {
+            let mut oracle = self.oracle.borrow_mut();
+            let own = oracle.subjects.values_mut().find(|it| it.endpoint == Some(view.id));
+            if let Some(subject) = own
+                && let Some(app) = subject.apps.last()
+            {
+                subject.identity = Some((*app, view.identity));
+            }
+        }
+    }
+
+    /// All pods go: nothing stays.
+    pub(super) fn clear(&mut self) {
+        (1..=PODS).for_each(|number| self.remove(number));
+        let names: Vec<String> = self.world.manifests.keys().cloned().collect();
+        self.world.manifests.clear();
+        self.world.tell_manifests(&names);
+        let mut left = Vec::new();
+        for seconds in PATIENCE.into_iter().chain([300]) {
+            self.time(Duration::from_secs(seconds), seconds);
+            self.world.disk.tamper(|files| {
+                // Evidence is meant to stay.
+                let quarantine = volvox_actors_simulated::ports::FsOp::Remove("quarantine".into());
+                let _ = files.apply(&quarantine);
+            });
+            left = self.empty.differences(&Residue::of(&self.world));
+            if left.is_empty() {
+                return;
+            }
+        }
+        self.wrong(format!("after all pods were deleted: {}", left.join("; ")));
+    }
+}

@@ -1,0 +1,269 @@
+//! Failures that users of node agents reported, as histories: each by the name of its report. The
+//! seed varies the order of steps and the moment of deaths.
+
+use super::{
+    action::{Action, Fault, Version},
+    model::{App, Policy, Way},
+};
+use crate::random::Random;
+
+/// A history by name.
+pub struct Scenario {
+    /// Repository and number of the report, then what must hold.
+    pub name: &'static str,
+    make: fn(&mut Random) -> Vec<Action>,
+}
+
+impl Scenario {
+    /// Its history.
+    pub fn actions(&self, seed: u64) -> Vec<Action> {
+        let mut random = Random::new(seed);
+        let mut actions = node();
+        actions.extend((self.make)(&mut random));
+        actions
+    }
+}
+
+/// Three pods and rules between them, at rest.
+fn node() -> Vec<Action> {
+    let label = |pod, app| Action::Label { pod, app, told: true };
+    vec![
+        rules(0, vec![Policy::about(App::Web, Way::In, false, App::Db, Some(80))]),
+        rules(1, vec![Policy::from_net(App::Db, "192.0.2.0/24")]),
+        label(1, App::Web),
+        label(2, App::Db),
+        label(3, App::Mail),
+        Action::Add(1),
+        Action::Add(2),
+        Action::Add(3),
+        Action::Time { ms: 100, seed: 1 },
+        Action::Connect,
+        Action::Rest,
+    ]
+}
+
+fn rules(source: u8, policies: Vec<Policy>) -> Action {
+    Action::Policies { source, policies, told: true }
+}
+
+fn steps(random: &mut Random, most: usize) -> Action {
+    Action::Steps { count: random.roll(most) as u16, seed: random.number() }
+}
+
+fn restart(random: &mut Random) -> Vec<Action> {
+    vec![Action::Kill, Action::Boot { told: random.roll(2) == 0 }, steps(random, 300)]
+}
+
+/// Every scenario.
+pub const ALL: &[Scenario] = &[
+    Scenario {
+        name: "c_15446_killed_amid_a_commit",
+        make: |random| {
+            vec![
+                Action::Label { pod: 1, app: App::Mail, told: true },
+                Action::KillAt(random.roll(40) as u16),
+                Action::Time { ms: 100, seed: random.number() },
+            ]
+        },
+    },
+    Scenario {
+        name: "c_12367_a_torn_record_costs_no_endpoint",
+        make: |random| {
+            let torn = 1 + random.roll(3) as u8;
+            vec![Action::Kill, Action::Tear(torn), Action::Boot { told: true }, steps(random, 300)]
+        },
+    },
+    Scenario { name: "c_7120_the_order_of_restore_makes_no_third_verdict", make: restart },
+    Scenario {
+        name: "c_28645_what_was_allowed_is_never_denied",
+        make: |random| {
+            vec![
+                Action::Kill,
+                Action::Boot { told: false },
+                steps(random, 200),
+                Action::Deliver,
+                steps(random, 200),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_24191_programs_never_dip",
+        make: |random| {
+            let faults = Action::Faults { kind: Fault::Any, one_in: 3, seed: random.number() };
+            vec![Action::Kill, Action::Boot { told: true }, faults, steps(random, 300)]
+        },
+    },
+    Scenario {
+        name: "c_13015_fresh_programs_lose_nothing",
+        make: |random| {
+            let mut actions = vec![Action::Rebuild(1), Action::KillAt(random.roll(30) as u16)];
+            actions.extend([steps(random, 200), Action::Rebuild(2), steps(random, 200)]);
+            actions
+        },
+    },
+    Scenario {
+        name: "c_9599_an_interface_that_went_while_down",
+        make: |random| {
+            vec![
+                Action::Kill,
+                Action::Unplug(1 + random.roll(3) as u8),
+                Action::Boot { told: true },
+                steps(random, 200),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_43635_a_pod_of_the_same_name_is_another_pod",
+        make: |random| {
+            vec![
+                Action::Remove(1),
+                Action::Time { ms: 50, seed: random.number() },
+                Action::Add(1),
+                steps(random, 100),
+                Action::RemoveEarlier(1),
+                steps(random, 100),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_9854_a_cancelled_add_leaks_nothing",
+        make: |random| {
+            vec![
+                Action::Add(4),
+                steps(random, 80),
+                Action::Cancel(4),
+                steps(random, 80),
+                Action::Add(4),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_22067_deleted_while_the_agent_is_dead",
+        make: |random| {
+            let pod = 1 + random.roll(3) as u8;
+            vec![
+                Action::Kill,
+                Action::Remove(pod),
+                Action::Boot { told: true },
+                steps(random, 200),
+                Action::Add(pod),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_38998_a_change_that_fails_is_made_all_the_same",
+        make: |random| {
+            let kind = random.one_of(&[Fault::Any, Fault::MapFull, Fault::NoMemory, Fault::Half]);
+            vec![
+                Action::Faults { kind, one_in: 2, seed: random.number() },
+                rules(0, vec![Policy::about(App::Web, Way::In, true, App::Db, None)]),
+                Action::Time { ms: 3_000, seed: random.number() },
+                Action::FaultsOff,
+                steps(random, 50),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_30651_prefixes_keep_their_numbers",
+        make: |random| {
+            let mut actions = restart(random);
+            actions.push(Action::Rest);
+            actions.extend(restart(random));
+            actions
+        },
+    },
+    Scenario {
+        name: "deckhouse_21647_one_that_never_answers_holds_nobody_up",
+        make: |random| {
+            vec![
+                rules(0, vec![Policy::about(App::Mail, Way::Out, false, App::Db, Some(80))]),
+                Action::Label { pod: 2, app: App::Web, told: true },
+                steps(random, 40),
+                Action::Stall { ms: 25_000 },
+                Action::Add(5),
+            ]
+        },
+    },
+    Scenario {
+        name: "cal_13279_rows_of_nobody_and_of_two_owners",
+        make: |random| {
+            vec![
+                Action::Kill,
+                Action::Foreign,
+                Action::Duplicate(1 + random.roll(3) as u8, 2_000),
+                Action::Boot { told: true },
+                steps(random, 300),
+            ]
+        },
+    },
+    Scenario {
+        name: "antrea_313_proof_and_not_time_prunes",
+        make: |random| {
+            vec![
+                Action::Kill,
+                Action::Foreign,
+                Action::Boot { told: false },
+                Action::Time { ms: 40_000, seed: random.number() },
+                Action::Deliver,
+            ]
+        },
+    },
+    Scenario {
+        name: "c_29405_a_pod_that_comes_while_the_agent_restores",
+        make: |random| {
+            vec![Action::Kill, Action::Boot { told: true }, Action::Add(4), steps(random, 300)]
+        },
+    },
+    Scenario {
+        name: "c_37077_everyone_of_before_is_there_or_explained",
+        make: |random| {
+            let mut actions = restart(random);
+            actions.extend([Action::Crash(random.number()), steps(random, 200)]);
+            actions
+        },
+    },
+    Scenario {
+        name: "c_29588_slow_is_not_dead",
+        make: |random| {
+            vec![
+                Action::Kill,
+                Action::Boot { told: false },
+                steps(random, 100),
+                Action::Stall { ms: 25_000 },
+                Action::Deliver,
+                steps(random, 100),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_31497_a_churn_of_pods_leaves_nothing",
+        make: |random| {
+            let mut actions = Vec::new();
+            for _ in 0..30 {
+                let pod = 1 + random.roll(8) as u8;
+                actions.push(random.one_of(&[Action::Add(pod), Action::Remove(pod)]));
+                actions.push(steps(random, 40));
+            }
+            actions
+        },
+    },
+    Scenario {
+        name: "c_42482_the_state_of_another_version",
+        make: |random| {
+            let version = random.one_of(&[Version::V1_5, Version::V1_9, Version::V1_19]);
+            vec![
+                Action::Kill,
+                Action::Rewrite(version),
+                Action::Boot { told: true },
+                steps(random, 300),
+            ]
+        },
+    },
+];
+
+/// The scenario of that name, or of which the name begins so.
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    ALL.iter()
+        .find(|scenario| scenario.name == name)
+        .or_else(|| ALL.iter().find(|scenario| scenario.name.starts_with(name)))
+}
