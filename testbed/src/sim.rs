@@ -2,7 +2,7 @@
 //!
 //! The actors are those of production. Kernel and disk are in memory and do one step at a time, in
 //! an order that follows from a seed; a [history](action) says what happens to the node, and an
-//! [oracle] looks at what every step makes of packets.
+//! `oracle` looks at what every step makes of packets.
 
 pub mod action;
 mod calls;
