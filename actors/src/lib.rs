@@ -25,3 +25,8 @@ pub mod state;
 #[cfg(any(test, feature = "simulation"))]
 pub mod testing;
 pub mod workloads;
+
+/// The code of that page is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/writing-an-actor.md")]
+mod writing_an_actor {}

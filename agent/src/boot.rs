@@ -14,7 +14,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
     model::{Addresses, EndpointId},
     ports::{Clock, KernelSnapshot, Time},
-    state::{Found, IdentityTable, NodeState, Stored, scan},
+    state::{EndpointRecord, Found, IdentityTable, NodeState, Stored, scan},
     workloads::Manifest,
 };
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
@@ -175,14 +175,36 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
 }
 
 /// Cookies of the network namespaces of those whose record has one to compare with.
+///
+/// Each costs a quarter of a millisecond, for its namespace is entered: it is read only where the
+/// interface's own Ethernet address does not say already whose it is, or two records claim one
+/// interface or address.
 fn netns_cookies(found: &Found) -> BTreeMap<EndpointId, u64> {
-    let records = found.records.iter().map(|found| &found.record);
-    netns::cookies(records.filter(|record| record.netns_cookie != 0).filter_map(|record| {
+    let records = || found.records.iter().map(|found| &found.record);
+    let (mut interfaces, mut addresses) = (BTreeMap::new(), BTreeMap::new());
+    for record in records() {
+        *interfaces.entry(record.ifindex).or_insert(0) += 1;
+        for address in addresses_of(record) {
+            *addresses.entry(address).or_insert(0) += 1;
+        }
+    }
+    let in_doubt = |record: &EndpointRecord| {
+        record.node_mac.is_zero()
+            || interfaces[&record.ifindex] > 1
+            || addresses_of(record).any(|address| addresses[&address] > 1)
+    };
+    let asked = records().filter(|record| record.netns_cookie != 0 && in_doubt(record));
+    netns::cookies(asked.filter_map(|record| {
         let path = Path::new(&record.container_netns_path);
         // The number of a process may be another one's by now.
         let lasts = path.is_absolute() && !path.starts_with("/proc");
         lasts.then_some((record.id, path))
     }))
+}
+
+fn addresses_of(record: &EndpointRecord) -> impl Iterator<Item = IpAddr> + use<> {
+    let (ipv4, ipv6) = (record.ipv4.map(IpAddr::from), record.ipv6.map(IpAddr::from));
+    ipv4.into_iter().chain(ipv6)
 }
 
 /// The flight recorder's ring, and the one of the life before put aside.
