@@ -147,8 +147,9 @@ fn the_theme_is_kept_and_the_keyboard_reaches_everything() {
         page.wait(&format!("{theme} === 'light'"))?;
         page.eval("document.getElementById('theme').click()")?;
         page.wait(&format!("{theme} === 'dark'"))?;
-        page.eval("void location.reload()")?;
-        page.wait(&format!("{} && {theme} === 'dark'", crate::screen::READY))?;
+        // Not the page of before: that one is there, and dark, until the new one begins.
+        page.eval("window.before = true; void location.reload()")?;
+        page.wait(&format!("!window.before && {} && {theme} === 'dark'", crate::screen::READY))?;
         // The first tab stop leads past everything.
         page.press("Tab")?;
         page.wait("document.activeElement.className === 'skip'")?;
