@@ -134,6 +134,11 @@ impl Behaviour for Ipam {
                 let reserved = self.ledger.borrow_mut().reserve(address, owner);
                 reply.send(reserved);
             }
+            IpamMsg::ReserveAll { wanted, reply } => {
+                let mut ledger = self.ledger.borrow_mut();
+                let one = |(address, owner)| ledger.reserve(address, owner);
+                reply.send(wanted.into_iter().map(one).collect());
+            }
             IpamMsg::Allocate { pool: Some(pool), reply, .. }
                 if !matches!(pool.as_str(), "" | DEFAULT_POOL) =>
             {

@@ -98,6 +98,13 @@ pub enum IpamMsg {
         /// Where the answer goes.
         reply: Reply<Result<(), IpamError>>,
     },
+    /// Reserve many, each like one.
+    ReserveAll {
+        /// The addresses, and for whom each.
+        wanted: Vec<(IpAddr, String)>,
+        /// Where the answers go, in the same order.
+        reply: Reply<Vec<Result<(), IpamError>>>,
+    },
     /// Hand out an address of one family, or of each that is enabled. Waits for the end of restore.
     Allocate {
         /// Which family; `None` is each that is enabled.
@@ -148,6 +155,7 @@ impl Message for IpamMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Reserve { .. } => "Reserve",
+            Self::ReserveAll { .. } => "ReserveAll",
             Self::Allocate { .. } => "Allocate",
             Self::Claim { .. } => "Claim",
             Self::Release { .. } => "Release",

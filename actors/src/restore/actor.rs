@@ -100,7 +100,6 @@ pub(super) struct Kept {
     pub(super) report: RestoreReport,
     opened: Option<Reply<()>>,
     router: Addresses,
-    unreserved: usize,
     /// What is left of endpoints that do not come back: their numbers and addresses are nobody's
     /// until it is gone.
     pub(super) remains: BTreeMap<EndpointId, BTreeSet<IpAddr>>,
@@ -197,75 +196,58 @@ impl Restore {
         });
         let dead = self.kept.remains.iter();
         let dead = dead.map(|(&id, all)| (id, format!("remains of endpoint {id}"), all.clone()));
-        let wanted: Vec<(EndpointId, String, BTreeSet<IpAddr>)> = living.chain(dead).collect();
-        self.kept.unreserved = wanted.iter().map(|(_, _, addresses)| addresses.len()).sum();
-        for (id, owner, addresses) in wanted {
-            for address in addresses {
-                self.reserve_one(cx, id, address, owner.clone());
-            }
+        let (mut ids, mut wanted) = (Vec::new(), Vec::new());
+        for (id, owner, addresses) in living.chain(dead) {
+            ids.extend(addresses.iter().map(|_| id));
+            wanted.extend(addresses.into_iter().map(|address| (address, owner.clone())));
         }
-        if self.kept.unreserved == 0 {
-            self.open_ipam(cx);
-        }
-    }
-
-    fn reserve_one(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        id: EndpointId,
-        address: IpAddr,
-        owner: String,
-    ) {
+        let ids = ids.into_iter().zip(wanted.iter().map(|(address, _)| *address)).collect();
         let ipam = self.peers.ipam.clone();
-        let again = owner.clone();
         cx.ask(
             &ipam,
             PATIENCE,
             "addresses of restored endpoints",
-            |reply| IpamMsg::Reserve { address, owner, reply },
-            move |answer| RestoreMsg::Reserved { id, address, owner: again, answer },
+            |reply| IpamMsg::ReserveAll { wanted, reply },
+            move |answer| RestoreMsg::Reserved { wanted: ids, answer },
         );
     }
 
     fn reserved(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        id: EndpointId,
-        address: IpAddr,
-        owner: String,
-        answer: Result<Result<(), IpamError>, AskError>,
+        wanted: Vec<(EndpointId, IpAddr)>,
+        answer: Result<Vec<Result<(), IpamError>>, AskError>,
     ) {
-        match answer {
-            Ok(Ok(())) => drop(self.kept.reserved.insert(address, id)),
-            Ok(Err(error)) => {
-                if let Some(candidate) = self.kept.plan.candidates.remove(&id) {
-                    let error = format!("its address {address} could not be reserved: {error}");
-                    self.kept.plan.failed.insert(id, failed(&candidate, error));
-                    self.kept.remains.entry(id).or_default();
+        // No answer says nothing of the endpoints, and what was reserved may be so again.
+        let Ok(answers) = answer else { return self.reserve(cx) };
+        for ((id, address), answer) in wanted.into_iter().zip(answers) {
+            match answer {
+                Ok(()) => drop(self.kept.reserved.insert(address, id)),
+                Err(error) => {
+                    if let Some(candidate) = self.kept.plan.candidates.remove(&id) {
+                        let error = format!("its address {address} could not be reserved: {error}");
+                        self.kept.plan.failed.insert(id, failed(&candidate, error));
+                        self.kept.remains.entry(id).or_default();
+                    }
                 }
             }
-            // That says nothing of the endpoint.
-            Err(_) => return self.reserve_one(cx, id, address, owner),
         }
-        self.kept.unreserved -= 1;
-        if self.kept.unreserved == 0 {
-            self.open_ipam(cx);
-        }
+        self.open_ipam(cx);
     }
 
     /// Restored addresses are reserved: others may be handed out.
     fn open_ipam(&mut self, cx: &mut Cx<'_, Self>) {
         self.end_phase(cx, "reserve addresses");
-        for address in self.kept.router.iter() {
-            let reply = Reply::to(move |answer| {
-                if !matches!(answer, Ok(Ok(()))) {
-                    tracing::error!(%address, ?answer, "router address is not reserved");
-                }
-            });
-            let owner = "router".to_owned();
-            if let Err(refused) = self.peers.ipam.tell(IpamMsg::Reserve { address, owner, reply }) {
-                tracing::error!(%address, %refused, "router address is not reserved");
+        let router: Vec<IpAddr> = self.kept.router.iter().collect();
+        let wanted = router.iter().map(|address| (*address, "router".to_owned())).collect();
+        let reply = Reply::to(move |answer: Result<Vec<Result<(), IpamError>>, AskError>| {
+            let all = answer.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok));
+            if !all {
+                tracing::error!(?router, ?answer, "router addresses are not reserved");
             }
+        });
+        if let Err(refused) = self.peers.ipam.tell(IpamMsg::ReserveAll { wanted, reply }) {
+            tracing::error!(%refused, "router addresses are not reserved");
         }
         if let Err(refused) = self.peers.ipam.tell(IpamMsg::RestoreFinished) {
             tracing::error!(%refused, "IPAM did not hear that restored addresses are reserved");
@@ -358,9 +340,7 @@ impl Behaviour for Restore {
         match msg {
             RestoreMsg::Begin { input, reply } => self.begin(cx, *input, reply),
             RestoreMsg::Report(reply) => reply.send(Arc::new(self.kept.report.clone())),
-            RestoreMsg::Reserved { id, address, owner, answer } => {
-                self.reserved(cx, id, address, owner, answer);
-            }
+            RestoreMsg::Reserved { wanted, answer } => self.reserved(cx, wanted, answer),
             RestoreMsg::Described(answer) => self.described(cx, answer),
             RestoreMsg::Learned(answer) => {
                 if let Err(error) = answer {

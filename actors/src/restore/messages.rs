@@ -59,16 +59,12 @@ pub enum RestoreMsg {
     /// Show the report.
     Report(Reply<Arc<RestoreReport>>),
 
-    /// An address is reserved, or why not.
+    /// Addresses are reserved, or why not.
     Reserved {
-        /// Whose it is.
-        id: EndpointId,
-        /// The address.
-        address: IpAddr,
-        /// For whom it was to be reserved.
-        owner: String,
-        /// IPAM's answer.
-        answer: Result<Result<(), IpamError>, AskError>,
+        /// Which, and for whom.
+        wanted: Vec<(EndpointId, IpAddr)>,
+        /// IPAM's answers, in the same order.
+        answer: Result<Vec<Result<(), IpamError>>, AskError>,
     },
     /// What manifests say of ports that no record names.
     Described(Result<BTreeMap<EndpointId, NamedPorts>, AskError>),

@@ -51,19 +51,20 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
     Some(Trouble::new("actors", 1, text))
 }
 
-/// All else that is known.
+/// All else that is known, asked of everyone at once: while many endpoints restore, every round
+/// through the actors' thread takes its time.
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
-    let mut troubles: Vec<Trouble> = api.disk.now().map(disk).into_iter().collect();
-    troubles.extend(api.gateway.look(|colony: &Colony| of_host(&colony.host)).await?);
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let views = api.gateway.ask(what, |colony| &colony.endpoints, list).await?;
-    troubles.extend(views.iter().filter(|view| view.failing).map(|view| endpoint(view)));
-    let report = api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report).await?;
-    troubles.extend(ipcache(&report));
-    let audit = api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show).await?;
-    troubles.extend(invariants(&audit));
-    Ok(troubles)
+    let (host, views, report, audit) = tokio::try_join!(
+        api.gateway.look(|colony: &Colony| of_host(&colony.host)),
+        api.gateway.ask(what, |colony| &colony.endpoints, list),
+        api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
+        api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
+    )?;
+    let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
+    let parts = api.disk.now().map(disk).into_iter().chain(host).chain(failing);
+    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).collect())
 }
 
 fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
