@@ -59,6 +59,12 @@ impl EndpointSpec {
         (!self.pod_name.is_empty()).then(|| format!("{}/{}", self.namespace, self.pod_name))
     }
 
+    /// Whether its pod is `namespace/name`.
+    pub fn is_pod(&self, pod: &str) -> bool {
+        let name = pod.strip_prefix(self.namespace.as_str()).and_then(|it| it.strip_prefix('/'));
+        !self.pod_name.is_empty() && name == Some(self.pod_name.as_str())
+    }
+
     /// Its host-side interface in words, as far as it is known.
     pub fn interface(&self) -> String {
         match (self.ifname.as_str(), self.ifindex) {
@@ -72,6 +78,12 @@ impl EndpointSpec {
     /// Container and interface: what CNI calls an attachment.
     pub fn attachment_id(&self) -> String {
         format!("{}:{}", self.container_id, self.container_ifname)
+    }
+
+    /// Whether its attachment is `container:interface`.
+    pub fn is_attachment(&self, attachment: &str) -> bool {
+        let interface = attachment.strip_prefix(self.container_id.as_str());
+        interface.and_then(|it| it.strip_prefix(':')) == Some(self.container_ifname.as_str())
     }
 }
 

@@ -215,7 +215,7 @@ impl Endpoints {
 
     /// Whoever is that pod's endpoint, or is about to be, hears of it.
     fn pod(&mut self, name: &str, facts: &PodFacts) {
-        let is_meant = |spec: &EndpointSpec| spec.pod().as_deref() == Some(name);
+        let is_meant = |spec: &EndpointSpec| spec.is_pod(name);
         for child in self.family.children.values_mut().filter(|child| is_meant(&child.view.spec)) {
             child.describe(facts);
         }

@@ -62,7 +62,7 @@ impl Endpoints {
         }
         let meant = |spec: &EndpointSpec| match target {
             Target::Address(address) => spec.addresses.iter().any(|own| own == *address),
-            Target::AttachmentId(id) => spec.attachment_id() == *id,
+            Target::AttachmentId(id) => spec.is_attachment(id),
             _ => false,
         };
         self.family

@@ -79,8 +79,8 @@ impl Target {
                 let short = |text: &str| text.chars().take(12).collect::<String>();
                 short(&spec.attachment_id()) == short(id)
             }
-            Self::AttachmentId(id) => spec.attachment_id() == *id,
-            Self::Pod(pod) => spec.pod().as_ref() == Some(pod),
+            Self::AttachmentId(id) => spec.is_attachment(id),
+            Self::Pod(pod) => spec.is_pod(pod),
             Self::Address(address) => spec.addresses.iter().any(|own| own == *address),
         }
     }

@@ -15,7 +15,7 @@ use crate::{
     endpoints::RestoredEndpoint,
     model::EndpointId,
     mutants::{Mutant, mutated},
-    ports::KernelSnapshot,
+    ports::{ConfigRow, KernelSnapshot, LxcRow},
     state::{Form, Found, FoundRecord, IdentityTable},
 };
 
@@ -45,15 +45,16 @@ impl RestorePlan {
 /// endpoint is; the kernel proves it, and stands in where the disk has nothing usable.
 pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -> RestorePlan {
     let mut plan = RestorePlan::default();
+    let owned = Owned::by(kernel);
     for found in &disk.records {
-        plan.consider(found.record.id, from_record(found, kernel), kernel);
+        plan.consider(found.record.id, from_record(found, &owned), kernel);
     }
     let known: BTreeSet<EndpointId> = disk.records.iter().map(|found| found.record.id).collect();
     let in_kernel = kernel.endpoints.keys().chain(&kernel.torn_rows).copied();
     let configured = kernel.config.values().map(|row| row.endpoint);
     let orphans: BTreeSet<EndpointId> = in_kernel.chain(configured).collect();
     for &id in orphans.difference(&known) {
-        plan.consider(id, rebuild::from_kernel(id, kernel, identities), kernel);
+        plan.consider(id, rebuild::from_kernel(id, &owned, identities), kernel);
     }
     plan.settle_interfaces(kernel);
     if !mutated(Mutant::DuplicateAddressAdopted) {
@@ -199,7 +200,7 @@ pub(super) fn failed(candidate: &Candidate, error: String) -> EndpointReport {
     }
 }
 
-fn from_record(found: &FoundRecord, kernel: &KernelSnapshot) -> Result<Candidate, EndpointReport> {
+fn from_record(found: &FoundRecord, owned: &Owned<'_>) -> Result<Candidate, EndpointReport> {
     let record = &found.record;
     let source = match found.form {
         Form::Json => "ep_config.json",
@@ -208,7 +209,7 @@ fn from_record(found: &FoundRecord, kernel: &KernelSnapshot) -> Result<Candidate
     };
     let notes = found.passed_over.iter().map(ToString::to_string).collect();
     let on_disk = found.form == Form::Json && record.generation > 0;
-    let mut endpoint = with_kernel(record.id, EndpointSpec::from(record), kernel);
+    let mut endpoint = owned.with_kernel(record.id, EndpointSpec::from(record));
     endpoint.identity = record.security.id;
     endpoint.identity_labels = record.security.labels.clone();
     endpoint.user_labels = (record.labels.custom.clone(), record.labels.disabled.clone());
@@ -218,35 +219,55 @@ fn from_record(found: &FoundRecord, kernel: &KernelSnapshot) -> Result<Candidate
     Ok(Candidate { endpoint, source: source.to_owned(), notes })
 }
 
-/// An endpoint of that make, with what the kernel holds for it.
-pub(super) fn with_kernel(
-    id: EndpointId,
-    spec: EndpointSpec,
-    kernel: &KernelSnapshot,
-) -> RestoredEndpoint {
-    let ifindex = spec.ifindex;
-    let lxc = kernel.lxc.iter().filter(|(_, row)| row.endpoint == id.0);
-    let routes = kernel.routes.iter().filter(|(_, to)| **to == ifindex);
-    RestoredEndpoint {
-        id,
-        identity: crate::model::IdentityId::INIT,
-        identity_labels: Default::default(),
-        user_labels: Default::default(),
-        options: BTreeMap::new(),
-        own_options: BTreeMap::new(),
-        config: kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
-        lxc: lxc.map(|(&address, &row)| (address, row)).collect(),
-        attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),
-        routes: routes.map(|(&address, _)| address).collect(),
-        recorded: kernel.endpoints.get(&id).is_some_and(|row| {
-            row.ifindex == ifindex
-                && row.container_id == spec.container_id
-                && row.addresses == spec.addresses
-        }),
-        policy_pinned: kernel.policy_pins.contains(&id),
-        link_up: kernel.links.get(&ifindex).is_some_and(|link| link.up),
-        on_disk: false,
-        spec,
+/// What the kernel holds, by whose it is: searched for one endpoint after the other, the rows of
+/// all would be read once for each.
+pub(super) struct Owned<'a> {
+    pub(super) kernel: &'a KernelSnapshot,
+    /// Rows of `volvox_config`.
+    pub(super) config: BTreeMap<EndpointId, &'a ConfigRow>,
+    lxc: BTreeMap<EndpointId, BTreeMap<IpAddr, LxcRow>>,
+    routes: BTreeMap<u32, Vec<IpAddr>>,
+}
+
+impl<'a> Owned<'a> {
+    fn by(kernel: &'a KernelSnapshot) -> Self {
+        let (mut lxc, mut routes) = (BTreeMap::<_, BTreeMap<_, _>>::new(), BTreeMap::new());
+        for (&address, &row) in &kernel.lxc {
+            lxc.entry(EndpointId(row.endpoint)).or_default().insert(address, row);
+        }
+        for (&address, &ifindex) in &kernel.routes {
+            routes.entry(ifindex).or_insert_with(Vec::new).push(address);
+        }
+        // Of two rows that name one endpoint, the first counts.
+        let config = kernel.config.values().rev().map(|row| (row.endpoint, row)).collect();
+        Self { kernel, config, lxc, routes }
+    }
+
+    /// An endpoint of that make, with what the kernel holds for it.
+    pub(super) fn with_kernel(&self, id: EndpointId, spec: EndpointSpec) -> RestoredEndpoint {
+        let Self { kernel, lxc, routes, .. } = self;
+        let ifindex = spec.ifindex;
+        RestoredEndpoint {
+            id,
+            identity: crate::model::IdentityId::INIT,
+            identity_labels: Default::default(),
+            user_labels: Default::default(),
+            options: BTreeMap::new(),
+            own_options: BTreeMap::new(),
+            config: kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
+            lxc: lxc.get(&id).cloned().unwrap_or_default(),
+            attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),
+            routes: routes.get(&ifindex).cloned().unwrap_or_default(),
+            recorded: kernel.endpoints.get(&id).is_some_and(|row| {
+                row.ifindex == ifindex
+                    && row.container_id == spec.container_id
+                    && row.addresses == spec.addresses
+            }),
+            policy_pinned: kernel.policy_pins.contains(&id),
+            link_up: kernel.links.get(&ifindex).is_some_and(|link| link.up),
+            on_disk: false,
+            spec,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::{
     messages::Candidate,
-    plan::with_kernel,
+    plan::Owned,
     report::{EndpointReport, Fate},
 };
 use crate::{
@@ -17,11 +17,12 @@ pub(super) const SOURCE: &str = "kernel";
 /// local addresses, its interface. The notes say what sufficed and what did not.
 pub(super) fn from_kernel(
     id: EndpointId,
-    kernel: &KernelSnapshot,
+    owned: &Owned<'_>,
     identities: &IdentityTable,
 ) -> Result<Candidate, EndpointReport> {
+    let kernel = owned.kernel;
     let row = kernel.endpoints.get(&id);
-    let config = kernel.config.values().find(|config| config.endpoint == id);
+    let config = owned.config.get(&id).copied();
     let mut notes = Vec::new();
     let spec = match (row, config) {
         (Some(row), _) => {
@@ -58,7 +59,7 @@ pub(super) fn from_kernel(
         ));
     }
     let labels = labels.unwrap_or_else(|| Labels::reserved("init"));
-    let mut endpoint = with_kernel(id, spec, kernel);
+    let mut endpoint = owned.with_kernel(id, spec);
     if !labels.has_reserved("init") {
         endpoint.spec.labels = labels.clone();
     }
