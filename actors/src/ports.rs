@@ -6,6 +6,7 @@
 mod clock;
 mod disk;
 mod kernel;
+mod owned;
 
 pub use clock::{Clock, Time};
 pub use disk::{Disk, DiskError, FsOp};
@@ -14,3 +15,4 @@ pub use kernel::{
     KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow, Refusal,
     config_flags, lxc_flags,
 };
+pub use owned::OwnedRows;

@@ -236,7 +236,9 @@ impl Behaviour for Endpoint {
             EndpointMsg::Patch { patch, reply } => self.patch(cx, *patch, reply),
             EndpointMsg::Pod(facts) => self.describe(cx, facts),
             EndpointMsg::Delete { reply } => self.delete(cx, reply),
-            EndpointMsg::Audit { snapshot, asked } => self.audit(cx, &snapshot, asked),
+            EndpointMsg::Audit { snapshot, rows, asked } => {
+                self.audit(cx, &snapshot, &rows, asked);
+            }
             EndpointMsg::Identified(edition, answer) => self.identified(cx, edition, answer),
             EndpointMsg::Learned(answer) => self.learned(cx, answer),
             EndpointMsg::Saved(answer) => self.saved(cx, answer),

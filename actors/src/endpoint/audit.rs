@@ -6,7 +6,7 @@ use super::{Endpoint, State, build::Trigger, known::Known};
 use crate::{
     endpoints::Level,
     host::Cx,
-    ports::{KernelSnapshot, Time},
+    ports::{KernelSnapshot, OwnedRows, Time},
 };
 
 impl Endpoint {
@@ -14,7 +14,8 @@ impl Endpoint {
     pub(super) fn audit(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        snapshot: &Arc<KernelSnapshot>,
+        snapshot: &KernelSnapshot,
+        rows: &OwnedRows,
         asked: Time,
     ) {
         let at_rest = !self.busy && !self.settling && self.build.is_none();
@@ -23,7 +24,7 @@ impl Endpoint {
             return;
         }
         let Some(known) = &self.known else { return };
-        let seen = Known::seen(snapshot, self.id, self.spec.ifindex);
+        let seen = Known::seen(snapshot, rows, self.id, self.spec.ifindex);
         if seen == known.shown() {
             return self.settle(cx);
         }

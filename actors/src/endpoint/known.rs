@@ -7,7 +7,7 @@ use std::{
 use crate::{
     endpoints::RestoredEndpoint,
     model::{EndpointId, PolicyRows},
-    ports::{Attachment, ConfigRow, HookState, KernelOp, KernelSnapshot, LxcRow},
+    ports::{Attachment, ConfigRow, HookState, KernelOp, KernelSnapshot, LxcRow, OwnedRows},
 };
 
 /// What the kernel is known to hold for one endpoint. Kept true step by step as steps succeed.
@@ -40,7 +40,7 @@ impl Known {
             policy: None,
             lxc: from.lxc.clone(),
             attachment: from.attachment,
-            routes: from.routes.iter().copied().collect(),
+            routes: from.routes.clone(),
             recorded: from.recorded,
             pinned: from.policy_pinned,
             up: from.link_up,
@@ -49,25 +49,20 @@ impl Known {
     }
 
     /// What a snapshot says of the endpoint behind that interface.
-    pub(super) fn seen(snapshot: &KernelSnapshot, id: EndpointId, ifindex: u32) -> Self {
+    pub(super) fn seen(
+        snapshot: &KernelSnapshot,
+        rows: &OwnedRows,
+        id: EndpointId,
+        ifindex: u32,
+    ) -> Self {
         Self {
             config: snapshot.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
             policy: None,
-            lxc: snapshot
-                .lxc
-                .iter()
-                .filter(|(_, row)| row.endpoint == id.0)
-                .map(|(&address, &row)| (address, row))
-                .collect(),
+            lxc: rows.lxc.get(&id).cloned().unwrap_or_default(),
             attachment: snapshot.attachments.get(&id).copied().unwrap_or_default(),
-            routes: snapshot
-                .routes
-                .iter()
-                .filter(|(_, to)| **to == ifindex)
-                .map(|(&address, _)| address)
-                .collect(),
+            routes: rows.routes.get(&ifindex).cloned().unwrap_or_default(),
             recorded: snapshot.endpoints.contains_key(&id),
-            pinned: snapshot.policy_pins.contains(&id),
+            pinned: rows.policy_pins.contains(&id),
             up: snapshot.links.get(&ifindex).is_some_and(|link| link.up),
             staged: None,
         }

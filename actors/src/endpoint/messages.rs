@@ -7,7 +7,7 @@ use crate::{
     host::{Absorbed, AskError, Lane, Message, Reply},
     mutants::{Mutant, mutated},
     policy::EndpointPolicy,
-    ports::{DiskError, KernelDone, KernelError, KernelSnapshot, Time},
+    ports::{DiskError, KernelDone, KernelError, KernelSnapshot, OwnedRows, Time},
     workloads::PodFacts,
 };
 
@@ -50,6 +50,8 @@ pub enum EndpointMsg {
     Audit {
         /// What it shows.
         snapshot: Arc<KernelSnapshot>,
+        /// The same, by whose it is.
+        rows: Arc<OwnedRows>,
         /// When it was asked: what was done since then may not show.
         asked: Time,
     },

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     build_queue::Permit,
     host::{AskError, Cx},
-    ports::{EndpointRow, KernelDone, KernelJob, KernelOp, KernelOutcome},
+    ports::{EndpointRow, KernelDone, KernelJob, KernelOp, KernelOutcome, OwnedRows},
 };
 
 /// How long the kernel may take for one job.
@@ -41,7 +41,8 @@ impl Endpoint {
         let Some(done) = self.kernel_answer(cx, answer) else { return };
         match done.outcomes.into_iter().next() {
             Some(KernelOutcome::Snapshot(snapshot)) => {
-                let known = Known::seen(&snapshot, self.id, self.spec.ifindex);
+                let rows = OwnedRows::of(&snapshot);
+                let known = Known::seen(&snapshot, &rows, self.id, self.spec.ifindex);
                 let slot = known.config.map(|config| config.policy_slot);
                 self.known = Some(known);
                 if let Some(slot) = slot {

@@ -126,7 +126,7 @@ pub struct RestoredEndpoint {
     /// What runs at its hooks.
     pub attachment: Attachment,
     /// Its addresses that are routed to its interface.
-    pub routes: Vec<IpAddr>,
+    pub routes: BTreeSet<IpAddr>,
     /// Whether its own record is in the kernel as it should be.
     pub recorded: bool,
     /// Whether its policy map is pinned by name.

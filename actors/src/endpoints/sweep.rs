@@ -8,7 +8,7 @@ use crate::{
     endpoint::{EndpointMsg, State},
     host::{AskError, Cx, Reply},
     model::EndpointId,
-    ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, KernelSnapshot},
+    ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, OwnedRows},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,11 +57,14 @@ impl Endpoints {
         };
         let Some(KernelOutcome::Snapshot(snapshot)) = snapshot else { return };
         let snapshot: Arc<KernelSnapshot> = Arc::from(snapshot);
-        let audited = !self.schedule.sweep.is_zero();
-        for child in self.family.children.values().filter(|_| audited) {
-            // One that is busy is compared the next time.
-            let snapshot = Arc::clone(&snapshot);
-            let _ = child.address.tell(EndpointMsg::Audit { snapshot, asked: self.looked });
+        if !self.schedule.sweep.is_zero() {
+            let rows = Arc::new(OwnedRows::of(&snapshot));
+            for child in self.family.children.values() {
+                let (snapshot, rows) = (Arc::clone(&snapshot), Arc::clone(&rows));
+                // One that is busy is compared the next time.
+                let _ =
+                    child.address.tell(EndpointMsg::Audit { snapshot, rows, asked: self.looked });
+            }
         }
         let looked = AuditorMsg::Look { before, kernel: Arc::clone(&snapshot) };
         if let Err(refused) = self.auditor.tell(looked) {

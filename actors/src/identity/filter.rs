@@ -51,6 +51,8 @@ enum Key {
     Text(String),
     /// That text, and all that follows it.
     TextAndRest(String),
+    /// Anything, and that text behind it.
+    AnyAndText(String),
     /// Anything else.
     Regex(Regex),
 }
@@ -121,6 +123,9 @@ impl Key {
         if let Some(text) = pattern.strip_suffix(".*").and_then(plain) {
             return Ok(Self::TextAndRest(text));
         }
+        if let Some(text) = pattern.strip_prefix(".*").and_then(plain) {
+            return Ok(Self::AnyAndText(text));
+        }
         Regex::new(&format!("^(?:{pattern})")).map(Self::Regex)
     }
 
@@ -128,14 +133,18 @@ impl Key {
     fn length(&self, key: &str) -> Option<usize> {
         match self {
             Self::Text(text) => key.starts_with(text.as_str()).then_some(text.len()),
-            // A dot is no line's end.
             Self::TextAndRest(text) => {
-                let rest = key.strip_prefix(text.as_str())?;
-                Some(text.len() + rest.find('\n').unwrap_or(rest.len()))
+                Some(text.len() + line(key.strip_prefix(text.as_str())?).len())
             }
+            Self::AnyAndText(text) => line(key).rfind(text.as_str()).map(|at| at + text.len()),
             Self::Regex(regex) => regex.find(key).map(|found| found.end()),
         }
     }
+}
+
+/// What `.*` matches: a dot is no line's end.
+fn line(text: &str) -> &str {
+    text.split('\n').next().unwrap_or_default()
 }
 
 /// The text that a pattern stands for, if it stands for one text alone.
@@ -179,8 +188,18 @@ mod tests {
     fn a_pattern_that_is_plain_text_matches_as_the_regular_expression_does() {
         let patterns = DEFAULT.iter().map(|text| text.trim_start_matches('!'));
         let patterns: Vec<_> = patterns.chain(["a.*b", "", "a|b", r"\d+", "x.*"]).collect();
-        let keys =
-            ["", "a", "b", "x", "x\ny", "annotation.z", "io.kubernetes.pod", "ioxkubernetes"];
+        let keys = [
+            "",
+            "a",
+            "b",
+            "x",
+            "x\ny",
+            "v1beta.kubernetes.io.beta.kubernetes.io/x",
+            "\nbeta.kubernetes.io",
+            "annotation.z",
+            "io.kubernetes.pod",
+            "ioxkubernetes",
+        ];
         let keys = keys.iter().copied().chain(patterns.iter().copied());
         for (pattern, key) in patterns.iter().flat_map(|it| keys.clone().map(move |key| (it, key)))
         {

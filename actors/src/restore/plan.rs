@@ -15,7 +15,7 @@ use crate::{
     endpoints::RestoredEndpoint,
     model::EndpointId,
     mutants::{Mutant, mutated},
-    ports::{ConfigRow, KernelSnapshot, LxcRow},
+    ports::{KernelSnapshot, OwnedRows},
     state::{Form, Found, FoundRecord, IdentityTable},
 };
 
@@ -45,7 +45,7 @@ impl RestorePlan {
 /// endpoint is; the kernel proves it, and stands in where the disk has nothing usable.
 pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -> RestorePlan {
     let mut plan = RestorePlan::default();
-    let owned = Owned::by(kernel);
+    let owned = Owned { kernel, rows: OwnedRows::of(kernel) };
     for found in &disk.records {
         plan.consider(found.record.id, from_record(found, &owned), kernel);
     }
@@ -219,33 +219,16 @@ fn from_record(found: &FoundRecord, owned: &Owned<'_>) -> Result<Candidate, Endp
     Ok(Candidate { endpoint, source: source.to_owned(), notes })
 }
 
-/// What the kernel holds, by whose it is: searched for one endpoint after the other, the rows of
-/// all would be read once for each.
+/// What the kernel holds, as it is, and by whose it is.
 pub(super) struct Owned<'a> {
     pub(super) kernel: &'a KernelSnapshot,
-    /// Rows of `volvox_config`.
-    pub(super) config: BTreeMap<EndpointId, &'a ConfigRow>,
-    lxc: BTreeMap<EndpointId, BTreeMap<IpAddr, LxcRow>>,
-    routes: BTreeMap<u32, Vec<IpAddr>>,
+    pub(super) rows: OwnedRows,
 }
 
-impl<'a> Owned<'a> {
-    fn by(kernel: &'a KernelSnapshot) -> Self {
-        let (mut lxc, mut routes) = (BTreeMap::<_, BTreeMap<_, _>>::new(), BTreeMap::new());
-        for (&address, &row) in &kernel.lxc {
-            lxc.entry(EndpointId(row.endpoint)).or_default().insert(address, row);
-        }
-        for (&address, &ifindex) in &kernel.routes {
-            routes.entry(ifindex).or_insert_with(Vec::new).push(address);
-        }
-        // Of two rows that name one endpoint, the first counts.
-        let config = kernel.config.values().rev().map(|row| (row.endpoint, row)).collect();
-        Self { kernel, config, lxc, routes }
-    }
-
+impl Owned<'_> {
     /// An endpoint of that make, with what the kernel holds for it.
     pub(super) fn with_kernel(&self, id: EndpointId, spec: EndpointSpec) -> RestoredEndpoint {
-        let Self { kernel, lxc, routes, .. } = self;
+        let Self { kernel, rows } = self;
         let ifindex = spec.ifindex;
         RestoredEndpoint {
             id,
@@ -255,15 +238,15 @@ impl<'a> Owned<'a> {
             options: BTreeMap::new(),
             own_options: BTreeMap::new(),
             config: kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
-            lxc: lxc.get(&id).cloned().unwrap_or_default(),
+            lxc: rows.lxc.get(&id).cloned().unwrap_or_default(),
             attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),
-            routes: routes.get(&ifindex).cloned().unwrap_or_default(),
+            routes: rows.routes.get(&ifindex).cloned().unwrap_or_default(),
             recorded: kernel.endpoints.get(&id).is_some_and(|row| {
                 row.ifindex == ifindex
                     && row.container_id == spec.container_id
                     && row.addresses == spec.addresses
             }),
-            policy_pinned: kernel.policy_pins.contains(&id),
+            policy_pinned: rows.policy_pins.contains(&id),
             link_up: kernel.links.get(&ifindex).is_some_and(|link| link.up),
             on_disk: false,
             spec,

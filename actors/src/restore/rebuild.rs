@@ -22,7 +22,7 @@ pub(super) fn from_kernel(
 ) -> Result<Candidate, EndpointReport> {
     let kernel = owned.kernel;
     let row = kernel.endpoints.get(&id);
-    let config = owned.config.get(&id).copied();
+    let config = owned.rows.config.get(&id);
     let mut notes = Vec::new();
     let spec = match (row, config) {
         (Some(row), _) => {
