@@ -236,7 +236,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
         },
         sizes: MapSizes { ct_tcp: sizes.tcp, ct_any: sizes.any, policy: config.bpf_policy_map_max },
     })?;
-    let snapshot = datapath.snapshot()?;
+    let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))
 }
 

@@ -2,7 +2,7 @@
 
 use std::{future::pending, mem, rc::Rc, thread, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
@@ -73,7 +73,6 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let colony = Colony::spawn(&host, &ports, settings::colony(&config, &boot.node)?, &inheritance);
 
     let (gateway, errands) = gateway();
-    actix::spawn(errands.run(colony.clone()));
     let faces = Faces::show(&config, &boot, gateway, host.beat())?;
 
     let (manifests, first) =
@@ -95,7 +94,12 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     };
     actix::spawn(open(colony.clone(), input, queue, config));
 
-    let name = wait_for_signal().await?;
+    // Questions from other threads are not one task among the endpoints': while thousands of
+    // messages wait, this future is looked at every few dozen.
+    let name = tokio::select! {
+        name = wait_for_signal() => name?,
+        () = errands.run(colony) => bail!("nobody is left who could ask the agent anything"),
+    };
     tracing::info!(signal = name, "agent ends; the datapath goes on");
     drop(faces);
     let writes = async {

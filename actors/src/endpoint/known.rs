@@ -37,7 +37,7 @@ impl Known {
     pub(super) fn restored(from: &RestoredEndpoint) -> Self {
         Self {
             config: from.config,
-            policy: None,
+            policy: from.policy.clone(),
             lxc: from.lxc.clone(),
             attachment: from.attachment,
             routes: from.routes.clone(),

@@ -12,7 +12,7 @@ use crate::{
     endpoint::{EndpointSpec, EndpointView},
     host::{AskError, Lane, Message, Reply},
     ipam::IpamError,
-    model::{EndpointId, IdentityId, Labels, NamedPorts},
+    model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     ports::{Attachment, ConfigRow, KernelDone, LxcRow},
     workloads::PodFacts,
 };
@@ -121,6 +121,8 @@ pub struct RestoredEndpoint {
     pub own_options: BTreeMap<String, i64>,
     /// Its configuration row, if the kernel has one.
     pub config: Option<ConfigRow>,
+    /// What stands in the slot that the row names, if it was read.
+    pub policy: Option<Arc<PolicyRows>>,
     /// Its local address rows that the kernel has.
     pub lxc: BTreeMap<IpAddr, LxcRow>,
     /// What runs at its hooks.

@@ -32,7 +32,7 @@ pub struct PolicyKey {
 }
 
 /// Value of a row of an endpoint's policy map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PolicyEntry {
     /// Whether the row denies.
     pub deny: bool,

@@ -1,6 +1,6 @@
 mod about;
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 pub use about::About;
 use ipnet::IpNet;
@@ -299,6 +299,9 @@ pub struct KernelSnapshot {
     pub attachments: BTreeMap<EndpointId, Attachment>,
     /// Endpoints that have a `cilium_policy_v2_NNNNN` pin.
     pub policy_pins: Vec<EndpointId>,
+    /// Policy maps in the slots that `volvox_config` names, by slot. Only what is read before the
+    /// first actor lives has them: later every endpoint knows what it wrote.
+    pub policies: BTreeMap<u32, Arc<PolicyRows>>,
 }
 
 /// Why the kernel refused.

@@ -230,6 +230,7 @@ impl Owned<'_> {
     pub(super) fn with_kernel(&self, id: EndpointId, spec: EndpointSpec) -> RestoredEndpoint {
         let Self { kernel, rows } = self;
         let ifindex = spec.ifindex;
+        let config = kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied();
         RestoredEndpoint {
             id,
             identity: crate::model::IdentityId::INIT,
@@ -237,7 +238,8 @@ impl Owned<'_> {
             user_labels: Default::default(),
             options: BTreeMap::new(),
             own_options: BTreeMap::new(),
-            config: kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
+            config,
+            policy: config.and_then(|row| kernel.policies.get(&row.policy_slot).cloned()),
             lxc: rows.lxc.get(&id).cloned().unwrap_or_default(),
             attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),
             routes: rows.routes.get(&ifindex).cloned().unwrap_or_default(),

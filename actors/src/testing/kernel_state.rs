@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use crate::{
     model::{EndpointId, PolicyRows},
@@ -28,6 +28,13 @@ impl KernelState {
     /// What a restart would read.
     pub fn snapshot(&self) -> KernelSnapshot {
         KernelSnapshot { policy_pins: self.pins.keys().copied().collect(), ..self.rows.clone() }
+    }
+
+    /// The same, with the policies that stand in slots.
+    pub fn snapshot_at_boot(&self) -> KernelSnapshot {
+        let slots = self.rows.config.values().map(|row| row.policy_slot);
+        let policy = |slot| Some((slot, Arc::new(self.slots.get(&slot)?.clone())));
+        KernelSnapshot { policies: slots.filter_map(policy).collect(), ..self.snapshot() }
     }
 
     /// The policy that packets of that interface meet; `None` if they are all dropped.

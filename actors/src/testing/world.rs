@@ -116,7 +116,7 @@ impl World {
         let inheritance = Inheritance {
             identities: identities.value.unwrap_or_default(),
             identities_generation: identities.generation,
-            kernel: self.kernel.with(KernelState::snapshot),
+            kernel: self.kernel.with(KernelState::snapshot_at_boot),
         };
         let ports =
             Ports { kernel: Rc::new(self.kernel.clone()), disk: Rc::new(self.disk.clone()) };

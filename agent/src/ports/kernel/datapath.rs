@@ -2,6 +2,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, RwLock},
+    thread,
 };
 
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -90,6 +91,21 @@ impl Datapath {
     /// Reads all that restoring compares with.
     pub fn snapshot(&self) -> Result<KernelSnapshot, KernelError> {
         snapshot::read(&self.pins, &self.maps, &self.generation(), &self.writes)
+    }
+
+    /// Reads all that restoring compares with, and the policies that stand.
+    pub fn snapshot_at_boot(&self) -> Result<KernelSnapshot, KernelError> {
+        let mut snapshot = self.snapshot()?;
+        let slots: Vec<u32> = snapshot.config.values().map(|row| row.policy_slot).collect();
+        let (here, there) = slots.split_at(slots.len() / 2);
+        snapshot.policies = thread::scope(|scope| {
+            let other = scope.spawn(|| self.policies().read_all(there));
+            let mut policies = self.policies().read_all(here);
+            // What it could not read, endpoints do.
+            policies.extend(other.join().unwrap_or_default());
+            policies
+        });
+        Ok(snapshot)
     }
 
     /// Loads a fresh generation beside the current one and has every hook run it.

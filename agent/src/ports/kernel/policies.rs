@@ -1,5 +1,5 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     os::fd::{AsFd, AsRawFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
@@ -155,6 +155,20 @@ impl Policies<'_> {
     pub(super) fn read(&self, slot: u32) -> Result<Option<PolicyRows>, KernelError> {
         let Some(map) = self.in_slot(slot)? else { return Ok(None) };
         rows(&map).map(Some).map_err(|error| refused("read", slot_name(slot), &error))
+    }
+
+    /// The rows in many slots; what is empty, or cannot be read now, is left out and read by the
+    /// endpoint itself. Slots of endpoints with equal rows share them.
+    pub(super) fn read_all(&self, slots: &[u32]) -> BTreeMap<u32, Arc<PolicyRows>> {
+        let mut distinct: BTreeSet<Arc<PolicyRows>> = BTreeSet::new();
+        let mut found = BTreeMap::new();
+        for &slot in slots {
+            let Ok(Some(rows)) = self.read(slot) else { continue };
+            let rows = distinct.get(&rows).cloned().unwrap_or_else(|| Arc::new(rows));
+            distinct.insert(Arc::clone(&rows));
+            found.insert(slot, rows);
+        }
+        found
     }
 
     /// The map in a slot that must not be empty.
