@@ -1,21 +1,25 @@
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use axum::{extract::State, http::HeaderMap};
 use serde_json::json;
 use tokio::time::timeout;
-use volvox_actors::{ipam::IpamMsg, model::IdentityId};
+use volvox_actors::{
+    ipam::{IpamMsg, Lease},
+    model::IdentityId,
+};
 use volvox_bpf_progs::maps::{MAPS, POLICY};
 
 use super::{Answer, ok};
 use crate::{
     api::{
-        Api, ApiError,
+        Api, ApiError, Facts,
         models::{
             BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
             IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
         },
         troubles::{self, Trouble},
     },
+    gateway::GatewayError,
     rest_model::Status,
 };
 
@@ -42,11 +46,12 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
         return Ok(failure(&stuck.text));
     }
     // Also when brief, actors are asked: an agent whose actors hang is not well.
-    let Ok(troubles) = timeout(PATIENCE, troubles::gather(api)).await else {
+    let all = async { tokio::try_join!(troubles::gather(api), leases(api, brief)) };
+    let Ok(answers) = timeout(PATIENCE, all).await else {
         let text = troubles::stuck(api).map(|stuck| stuck.text);
         return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
     };
-    let troubles = troubles?;
+    let (troubles, leases) = answers?;
     let cilium = Status {
         state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
         msg: message(&api.facts.version, &troubles),
@@ -57,7 +62,7 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(details(ipam(api).await?, troubles)),
+        details: Some(details(ipam(&api.facts, &leases), troubles)),
     })
 }
 
@@ -107,29 +112,36 @@ fn controller(trouble: Trouble) -> Controller {
     Controller { name, status }
 }
 
-async fn ipam(api: &Api) -> Result<IpamStatus, ApiError> {
-    let leases = api.gateway.ask("GET /healthz", |colony| &colony.ipam, IpamMsg::Dump).await?;
+/// Addresses and who has them; a brief answer needs none.
+async fn leases(api: &Api, brief: bool) -> Result<BTreeMap<IpAddr, Lease>, GatewayError> {
+    match brief {
+        true => Ok(BTreeMap::new()),
+        false => api.gateway.ask("GET /healthz", |colony| &colony.ipam, IpamMsg::Dump).await,
+    }
+}
+
+fn ipam(facts: &Facts, leases: &BTreeMap<IpAddr, Lease>) -> IpamStatus {
     let family = |v4: bool| -> Vec<String> {
         leases.keys().filter(|address| address.is_ipv4() == v4).map(IpAddr::to_string).collect()
     };
     let (ipv4, ipv6) = (family(true), family(false));
     let mut status = String::new();
-    if let Some(range) = api.facts.ipv4_range {
+    if let Some(range) = facts.ipv4_range {
         // The first and the last address are never handed out.
         let size = (1u64 << (32 - range.prefix_len())).saturating_sub(2);
         status += &format!("IPv4: {}/{size} allocated from {range}, ", ipv4.len());
     }
-    if let Some(range) = api.facts.ipv6_range {
+    if let Some(range) = facts.ipv6_range {
         let bits = u32::from(128 - range.prefix_len());
         let size = 1u128.checked_shl(bits).unwrap_or(u128::MAX).saturating_sub(1);
         status += &format!("IPv6: {}/{size} allocated from {range}, ", ipv6.len());
     }
-    Ok(IpamStatus {
+    IpamStatus {
         allocations: leases.iter().map(|(ip, l)| (ip.to_string(), l.owner.clone())).collect(),
         ipv4: (!ipv4.is_empty()).then_some(ipv4),
         ipv6: (!ipv6.is_empty()).then_some(ipv6),
         status,
-    })
+    }
 }
 
 fn map_sizes() -> BpfMapStatus {
