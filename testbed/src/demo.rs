@@ -10,7 +10,7 @@ use crate::{
     lab::{Inventory, Through},
     progress::Progress,
     random::Random,
-    traffic::{Kind, Report, Stream},
+    traffic::{Kind, Report, stop_all},
 };
 
 /// Pods on the node.
@@ -34,7 +34,7 @@ pub fn run(seed: u64) -> Result<()> {
     let lives = kill_again_and_again(&mut fleet, &progress, &mut Random::new(seed))?;
     let leaked = forbidden.answers();
     drop(forbidden);
-    let reports = streams.into_iter().map(Stream::stop).collect::<Result<Vec<_>>>()?;
+    let reports = stop_all(streams)?;
     let moved = before.moved(&Inventory::read(&fleet.node)?);
     print_lives(&lives);
     let moments = last_moments(&fleet)?;

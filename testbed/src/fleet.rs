@@ -38,7 +38,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts an agent and makes `count` pods, all ready when this returns.
+    /// Starts an agent and makes `count` pods. When this returns, all are ready, and their programs
+    /// run by pinned links: nothing is left that the agent does in the background.
     pub fn launch(count: usize, through: Through, progress: &Progress) -> Result<Self> {
         ensure!(count >= 2 * Kind::ALL.len(), "the streams need eight endpoints");
         let mut node = Node::new(Binaries::find()?)?;
@@ -73,11 +74,13 @@ impl Fleet {
         let pods = pods.into_iter().map(|(_, pod)| pod).collect();
         bar.finish();
         node.wait_for_ready(count)?;
-        Ok(Self { node, pods })
+        let mut fleet = Self { node, pods };
+        fleet.wait_for_links(progress)?;
+        Ok(fleet)
     }
 
     /// Waits until every endpoint's two programs are attached by pinned links.
-    pub fn settle(&mut self, progress: &Progress) -> Result<()> {
+    fn wait_for_links(&mut self, progress: &Progress) -> Result<()> {
         let wanted = 2 * self.pods.len();
         let bar = progress.bar("attaching links", wanted);
         self.node.wait("not all links are attached", |node| {

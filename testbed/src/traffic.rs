@@ -20,5 +20,5 @@ mod tcp;
 mod udp;
 
 pub use report::Report;
-pub use stream::{Kind, Plan, Stream};
+pub use stream::{Kind, Plan, Stream, stop_all, stop_clean};
 pub use sweep::{Answered, Sweep};

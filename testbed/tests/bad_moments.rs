@@ -15,17 +15,14 @@ use volvox_testbed::{
     fleet::Fleet,
     lab::{self, Injection, Inventory, Node, Pod, Through},
     progress::Progress,
-    traffic::{Kind, Stream},
+    traffic::{Kind, stop_clean},
 };
 
 /// Pods on the node.
 const PODS: usize = 8;
 
 fn fleet() -> Result<Fleet> {
-    let progress = Progress::new(true);
-    let mut fleet = Fleet::launch(PODS, Through::Rest, &progress)?;
-    fleet.settle(&progress)?;
-    Ok(fleet)
+    Fleet::launch(PODS, Through::Rest, &Progress::new(true))
 }
 
 /// Fails unless what policy allows gets through without a loss, and what it forbids does not.
@@ -34,8 +31,7 @@ fn assert_policy_holds(fleet: &Fleet) -> Result<()> {
     let forbidden = fleet.stream(Kind::Udp, 0, 5, false, 200)?;
     thread::sleep(Duration::from_millis(200));
     let answers = forbidden.answers();
-    let allowed = Stream::stop(allowed)?;
-    ensure!(allowed.is_clean(), "{allowed:#?}");
+    stop_clean([allowed])?;
     ensure!(answers == 0, "{answers} packets got through that policy forbids");
     Ok(())
 }

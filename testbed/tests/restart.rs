@@ -9,31 +9,20 @@ use volvox_testbed::{
     lab::{self, Calls, Inventory, Metrics, Node, Through},
     progress::Progress,
     random::Random,
-    traffic::{Kind, Plan, Report, Stream},
+    traffic::{Kind, Plan, Stream, stop_clean},
 };
 
 /// Pods on the node.
 const PODS: usize = 20;
 
 fn fleet(through: Through) -> Result<Fleet> {
-    let progress = Progress::new(true);
-    let mut fleet = Fleet::launch(PODS, through, &progress)?;
-    fleet.settle(&progress)?;
-    Ok(fleet)
+    Fleet::launch(PODS, through, &Progress::new(true))
 }
 
 fn restart(node: &mut Node) -> Result<()> {
     node.kill_agent()?;
     node.start_agent()?;
     node.wait_for_ready(PODS).map(drop)
-}
-
-/// Fails unless nothing was lost in any stream.
-fn assert_clean(streams: Vec<Stream>) -> Result<()> {
-    let reports = streams.into_iter().map(Stream::stop).collect::<Result<Vec<Report>>>()?;
-    let unclean: Vec<_> = reports.iter().filter(|report| !report.is_clean()).collect();
-    ensure!(unclean.is_empty(), "{unclean:#?}");
-    Ok(())
 }
 
 /// Fails unless the agent looked at its node and found nothing wrong.
@@ -63,7 +52,7 @@ fn no_packet_is_lost_whenever_the_agent_is_killed() {
         fleet.node.wait_for_ready(PODS)?;
         restart(&mut fleet.node)?;
         assert_sound(&mut fleet.node)?;
-        assert_clean(streams)?;
+        stop_clean(streams)?;
         ensure!(forbidden.answers() == 0, "a packet got through that policy forbids");
         ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
         Ok(())
@@ -98,7 +87,7 @@ fn a_lost_state_directory_is_rebuilt_from_the_kernel() {
         fs::remove_dir_all(fleet.node.path("cilium/state"))?;
         fleet.node.start_agent()?;
         fleet.node.wait_for_ready(PODS)?;
-        assert_clean(streams)?;
+        stop_clean(streams)?;
         let after = Inventory::read(&fleet.node)?;
         ensure!(before.moved(&after) == 0, "before {before:#?} after {after:#?}");
         Ok(())
@@ -136,7 +125,7 @@ fn a_stopped_agent_leaves_the_datapath_serving_and_uninstall_leaves_nothing() {
         fleet.node.stop_agent()?;
         let stream = fleet.stream(Kind::Udp, 0, 1, false, 500)?;
         thread::sleep(Duration::from_millis(300));
-        assert_clean(vec![stream])?;
+        stop_clean([stream])?;
         let uninstalled = Command::new(&fleet.node.binaries().agent)
             .arg("uninstall")
             .args(fleet.node.arguments())
@@ -192,7 +181,7 @@ fn a_new_pod_is_reached_after_a_restart() {
             let (from, to) = (fleet.pods[0].netns.clone(), pod.netns.clone());
             let stream = Stream::start(Plan { kind: Kind::Tcp, from, to, target, rate: 100 })?;
             thread::sleep(Duration::from_millis(200));
-            assert_clean(vec![stream])?;
+            stop_clean([stream])?;
         }
         pod.delete(&fleet.node)?;
         fleet.node.wait_for_ready(PODS).map(drop)

@@ -27,10 +27,7 @@ const PODS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fleet() -> Result<Fleet> {
-    let progress = Progress::new(true);
-    let mut fleet = Fleet::launch(PODS, Through::Rest, &progress)?;
-    fleet.settle(&progress)?;
-    Ok(fleet)
+    Fleet::launch(PODS, Through::Rest, &Progress::new(true))
 }
 
 /// The client, to be run on this node.

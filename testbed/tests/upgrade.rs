@@ -17,7 +17,7 @@ use volvox_testbed::{
     fleet::Fleet,
     lab::{self, Binaries, Calls, Inventory, Node, Through, build},
     progress::Progress,
-    traffic::Stream,
+    traffic::stop_clean,
 };
 
 /// Pods on the node.
@@ -102,9 +102,7 @@ fn c_24191_an_upgrade_killed_anywhere_takes_no_program_away() {
     lab::test(name, || {
         let usual = Binaries::find()?;
         let other = usual.with_agent(&build::other_agent()?);
-        let progress = Progress::new(true);
-        let mut fleet = Fleet::launch(FEW_PODS, Through::Rest, &progress)?;
-        fleet.settle(&progress)?;
+        let mut fleet = Fleet::launch(FEW_PODS, Through::Rest, &Progress::new(true))?;
         let before = Inventory::read(&fleet.node)?;
         let streams = fleet.all_streams()?;
         let watcher = Watcher::start(&fleet)?;
@@ -132,10 +130,7 @@ fn c_24191_an_upgrade_killed_anywhere_takes_no_program_away() {
         }
         ensure!(killed > MOMENTS / 2, "it was killed {killed} times only");
         watcher.stop()?;
-        for report in streams.into_iter().map(Stream::stop) {
-            let report = report?;
-            ensure!(report.is_clean(), "{report:?}");
-        }
+        stop_clean(streams)?;
         ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
         Ok(())
     });
@@ -157,9 +152,7 @@ fn c_13015_every_endpoint_gets_the_new_programs_and_nothing_is_lost() {
     lab::test(name, || {
         let usual = Binaries::find()?;
         let other = usual.with_agent(&build::other_agent()?);
-        let progress = Progress::new(true);
-        let mut fleet = Fleet::launch(PODS, Through::Cni, &progress)?;
-        fleet.settle(&progress)?;
+        let mut fleet = Fleet::launch(PODS, Through::Cni, &Progress::new(true))?;
         let before = Inventory::read(&fleet.node)?;
         let streams = fleet.all_streams()?;
         for next in [&other, &usual, &other] {
@@ -173,10 +166,7 @@ fn c_13015_every_endpoint_gets_the_new_programs_and_nothing_is_lost() {
             let kept = old.iter().filter(|(pin, program)| new[*pin] == **program).count();
             ensure!(kept == 0, "{kept} programs were not replaced");
         }
-        for report in streams.into_iter().map(Stream::stop) {
-            let report = report?;
-            ensure!(report.is_clean(), "{report:?}");
-        }
+        stop_clean(streams)?;
         ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "numbers moved");
         Ok(())
     });

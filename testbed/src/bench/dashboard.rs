@@ -35,7 +35,6 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     loopback()?;
     let mut fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
-    fleet.settle(&progress)?;
     let mut browser = browser_apart()?;
     let mut page = browser.page()?;
     page.before_each(WATCH)?;

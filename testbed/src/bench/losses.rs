@@ -8,10 +8,7 @@ use std::{
 use anyhow::Result;
 
 use super::{Figure, Unit};
-use crate::{
-    fleet::Fleet,
-    traffic::{Report, Stream},
-};
+use crate::{fleet::Fleet, traffic::stop_all};
 
 /// Figures of streams that run while something happens to the agent.
 pub(super) struct Losses {
@@ -40,13 +37,13 @@ impl Losses {
         let begun = Instant::now();
         disturb(fleet)?;
         let took = begun.elapsed();
-        for report in stop(streams)? {
+        for report in stop_all(streams)? {
             self.lost.push_count(report.lost + report.failures);
             self.gap.push_time(report.longest_gap);
         }
         let streams = fleet.all_streams()?;
         thread::sleep(took.max(Duration::from_secs(1)));
-        for report in stop(streams)? {
+        for report in stop_all(streams)? {
             self.control.push_count(report.lost + report.failures);
         }
         Ok(())
@@ -55,8 +52,4 @@ impl Losses {
     pub(super) fn figures(self) -> [Figure; 3] {
         [self.lost, self.control, self.gap]
     }
-}
-
-fn stop(streams: Vec<Stream>) -> Result<Vec<Report>> {
-    streams.into_iter().map(Stream::stop).collect()
 }

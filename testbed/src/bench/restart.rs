@@ -32,7 +32,6 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     let count = usize::from(options.endpoints);
     let mut fleet = Fleet::launch(count, Through::Rest, &progress)?;
-    fleet.settle(&progress)?;
     let mut figures = Figures::new(count);
     let mut losses = Losses::new(["restart.lost", "restart.lost_control", "restart.longest_gap"]);
     let mut random = Random::new(options.seed);

@@ -34,7 +34,6 @@ const EVERY: Duration = Duration::from_millis(100);
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     let mut fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
-    fleet.settle(&progress)?;
     // The one whom the policy lets in, or not.
     let _prober = Pod::create(&fleet.node, "probe/prober", &[("app", "prober")], Through::Rest)?;
     let record = one_record(&fleet)?;

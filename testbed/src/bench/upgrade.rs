@@ -18,7 +18,6 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let usual = Binaries::find()?;
     let other = usual.with_agent(&build::other_agent()?);
     let mut fleet = Fleet::launch(count, Through::Rest, &progress)?;
-    fleet.settle(&progress)?;
     let mut ready = Figure::new("upgrade.ready", Unit::Seconds).below(1.0);
     let mut moved = Figure::new("upgrade.moved", Unit::Count).zero();
     let mut losses = Losses::new(["upgrade.lost", "upgrade.lost_control", "upgrade.longest_gap"]);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::{Report, connect, counters::Counters, ping, tcp, udp};
@@ -151,6 +151,19 @@ impl Stream {
         }
         Ok(report)
     }
+}
+
+/// Stops streams one after the other.
+pub fn stop_all(streams: impl IntoIterator<Item = Stream>) -> Result<Vec<Report>> {
+    streams.into_iter().map(Stream::stop).collect()
+}
+
+/// Stops streams; fails unless nothing was lost in any of them.
+pub fn stop_clean(streams: impl IntoIterator<Item = Stream>) -> Result<()> {
+    let reports = stop_all(streams)?;
+    let unclean: Vec<_> = reports.iter().filter(|report| !report.is_clean()).collect();
+    ensure!(unclean.is_empty(), "{unclean:#?}");
+    Ok(())
 }
 
 impl Drop for Stream {

@@ -27,10 +27,8 @@ fn c_15446_a_power_cut_costs_no_endpoint() {
         return;
     }
     lab::test("power_cut::c_15446_a_power_cut_costs_no_endpoint", || {
-        let progress = Progress::new(true);
         let disk = Disk::make(&Node::new(Binaries::find()?)?)?;
-        let mut fleet = Fleet::launch(PODS, Through::Rest, &progress)?;
-        fleet.settle(&progress)?;
+        let mut fleet = Fleet::launch(PODS, Through::Rest, &Progress::new(true))?;
         let before = Inventory::read(&fleet.node)?;
         let leased = allocations(&fleet.node)?;
         let mut number = 0;

@@ -13,10 +13,10 @@ use volvox_bpf_progs::layouts::{Ct4Key, CtRow};
 use volvox_testbed::{
     fleet::{Fleet, PORT},
     lab::{self, Inventory, Metrics, Netns, Node},
-    traffic::{Kind, Plan, Stream},
+    traffic::{Kind, Plan, Stream, stop_clean},
 };
 
-use super::{PODS, assert_clean, fleet, wait_for_answers};
+use super::{PODS, fleet, wait_for_answers};
 
 type Connections = HashMap<MapData, Ct4Key, CtRow>;
 
@@ -109,7 +109,7 @@ fn c_29667_live_connections_survive_gc() {
         // Two of others, both ends of the pods' TCP, one end of the host's.
         let lived = before.iter().filter(|(_, row)| lives(row)).count();
         ensure!(lived >= 5, "{before:?}");
-        assert_clean(streams)?;
+        stop_clean(streams)?;
         ensure!(lost.is_empty(), "thrown out: {lost:?}");
         for number in [1, 2] {
             let (key, row) = foreign(number, live);
@@ -136,7 +136,7 @@ fn c_30609_an_agent_that_stops_for_ever_leaves_everything_working() {
             streams.push(from_host(&fleet, Kind::Connect, PODS - 1)?);
             let forbidden = fleet.stream(Kind::Udp, 0, 5, false, 100)?;
             thread::sleep(Duration::from_secs(1));
-            assert_clean(streams)?;
+            stop_clean(streams)?;
             let answered = forbidden.answers();
             forbidden.stop()?;
             ensure!(answered == 0, "{signal}: policy does not hold");
@@ -182,7 +182,7 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
             fleet.node.wait_for_ready(PODS).with_context(|| format!("back from {what}"))?;
             ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "{what}: numbers moved");
         }
-        assert_clean(streams)
+        stop_clean(streams)
     });
 }
 

@@ -1,4 +1,4 @@
-use std::fs;
+use std::{fs, sync::Arc};
 
 use volvox_actors::ports::{Attachment, HookState};
 use volvox_bpf_progs::{
@@ -52,6 +52,14 @@ pub(super) fn generations(sandbox: &Sandbox) -> usize {
     fs::read_dir(sandbox.root().join("volvox/progs")).unwrap().count()
 }
 
+/// A datapath with one endpoint, whose programs run by links.
+fn settled(sandbox: &Sandbox) -> (Arc<Datapath>, Place) {
+    let datapath = sandbox.open();
+    let place = endpoint(sandbox, &datapath, 1);
+    settle(&datapath, place).unwrap();
+    (datapath, place)
+}
+
 #[test]
 fn c_28088_an_upgrade_and_the_way_back_switch_every_hook() {
     Sandbox::run(|sandbox| {
@@ -101,9 +109,7 @@ fn connections_that_older_programs_tracked_are_taken_over() {
 #[test]
 fn an_upgrade_goes_on_where_a_crash_left_it() {
     Sandbox::run(|sandbox| {
-        let old = sandbox.open();
-        let place = endpoint(sandbox, &old, 1);
-        settle(&old, place).unwrap();
+        let (old, place) = settled(sandbox);
         // Killed after the new generation was pinned and before any link ran it.
         let config = other(&sandbox.config());
         let build = Build::of(config.features);
@@ -121,9 +127,7 @@ fn an_upgrade_goes_on_where_a_crash_left_it() {
 #[test]
 fn a_crash_before_the_way_back_leaves_the_old_one_serving() {
     Sandbox::run(|sandbox| {
-        let old = sandbox.open();
-        let place = endpoint(sandbox, &old, 1);
-        settle(&old, place).unwrap();
+        let (old, place) = settled(sandbox);
         // Only one of the two programs was pinned.
         let half = sandbox.root().join("volvox/progs/0123456789abcdef_0001_new");
         fs::create_dir_all(&half).unwrap();
@@ -142,9 +146,7 @@ fn a_crash_before_the_way_back_leaves_the_old_one_serving() {
 #[test]
 fn a_rebuild_loads_a_fresh_generation_and_switches_to_it() {
     Sandbox::run(|sandbox| {
-        let datapath = sandbox.open();
-        let place = endpoint(sandbox, &datapath, 1);
-        settle(&datapath, place).unwrap();
+        let (datapath, place) = settled(sandbox);
         let before = programs(&datapath);
         datapath.load().unwrap();
         assert_ne!(programs(&datapath), before);
@@ -157,9 +159,7 @@ fn a_rebuild_loads_a_fresh_generation_and_switches_to_it() {
 #[test]
 fn a_stale_program_is_told_and_replaced() {
     Sandbox::run(|sandbox| {
-        let old = sandbox.open();
-        let place = endpoint(sandbox, &old, 1);
-        settle(&old, place).unwrap();
+        let (old, place) = settled(sandbox);
         let config = other(&sandbox.config());
         let build = Build::of(config.features);
         // Its links were not reached when the generation became current.
