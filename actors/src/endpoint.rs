@@ -11,6 +11,7 @@ mod identity;
 mod journal;
 mod known;
 mod messages;
+pub(crate) mod options;
 mod patch;
 mod peers;
 mod plan;

@@ -65,7 +65,7 @@ fn rows_agree_with_c() {
             namespace,
             pod_name,
             uid,
-            flags,
+            own_options,
             reserved,
             crc32,
         ]

@@ -4,37 +4,16 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
-use super::{Endpoint, plan::Desired};
+use super::{Endpoint, options, plan::Desired};
 use crate::{
     ipcache::IpcacheEntry,
     model::{Label, Labels},
     policy::{EndpointPolicy, Subject},
-    ports::{ConfigRow, EndpointRow, LxcRow, config_flags},
+    ports::{ConfigRow, EndpointRow, LxcRow},
 };
 
 /// Kubernetes pod names may be longer; the kernel's record holds that many bytes.
 const POD_NAME_BYTES_MAX: usize = 200;
-
-/// Options that become flags of the configuration row.
-const OPTION_FLAGS: [(&str, u16); 4] = [
-    ("SourceIPVerification", config_flags::SOURCE_CHECK),
-    ("TraceNotification", config_flags::TRACE),
-    ("PolicyVerdictNotification", config_flags::POLICY_VERDICT),
-    ("DropNotification", config_flags::DROP),
-];
-
-/// The option that is a level, and the levels from which its flags are set.
-const AGGREGATION: &str = "MonitorAggregationLevel";
-const AGGREGATION_FLAGS: [(i64, u16); 2] =
-    [(1, config_flags::AGGREGATE_ARRIVALS), (3, config_flags::AGGREGATE_CONNECTIONS)];
-
-/// Flags of the configuration row, by an endpoint's options; one that is absent is 0.
-fn flags(options: &BTreeMap<String, i64>) -> u16 {
-    let value = |name: &str| options.get(name).copied().unwrap_or(0);
-    let switches = OPTION_FLAGS.into_iter().filter(|(name, _)| value(name) != 0);
-    let levels = AGGREGATION_FLAGS.into_iter().filter(|(least, _)| value(AGGREGATION) >= *least);
-    switches.map(|(_, flag)| flag).chain(levels.map(|(_, flag)| flag)).fold(0, |all, one| all | one)
-}
 
 impl Endpoint {
     pub(super) fn desired(&self, policy: &EndpointPolicy) -> Desired {
@@ -53,7 +32,7 @@ impl Endpoint {
             config: ConfigRow {
                 generation: 0,
                 endpoint: self.id,
-                flags: flags(&self.options),
+                flags: options::flags(&self.options),
                 identity: self.identity,
                 policy_slot: 0,
                 ifindex: spec.ifindex,
@@ -85,6 +64,7 @@ impl Endpoint {
             namespace: spec.namespace.clone(),
             pod_name,
             pod_uid: spec.pod_uid.clone(),
+            own_options: options::pack(&self.own_options),
         }
     }
 
@@ -125,21 +105,5 @@ impl Endpoint {
     ) -> (Labels, Labels) {
         let wanted = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
         self.peers.settings.label_filter.split(&wanted.collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_become_flags() {
-        let of = |options: &[(&str, i64)]| {
-            flags(&options.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
-        };
-        assert_eq!(of(&[("Debug", 1), ("TraceNotification", 0)]), 0);
-        assert_eq!(of(&[("DropNotification", 1), ("SourceIPVerification", 1)]), 8 | 1);
-        let levels = [0, 1, 2, 3, 4].map(|level| of(&[(AGGREGATION, level)]));
-        assert_eq!(levels, [0, 16, 16, 16 | 32, 16 | 32]);
     }
 }

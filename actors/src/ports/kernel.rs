@@ -102,6 +102,9 @@ pub struct EndpointRow {
     pub pod_name: String,
     /// Kubernetes pod UID.
     pub pod_uid: String,
+    /// The options that were set for it alone, as the endpoint packs them; 0 if none.
+    #[serde(default)]
+    pub own_options: u32,
 }
 
 /// Row of `cilium_ipcache_v2`: which identity an address or a prefix has.

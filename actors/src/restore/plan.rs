@@ -11,7 +11,7 @@ use super::{
     report::{EndpointReport, Fate},
 };
 use crate::{
-    endpoint::EndpointSpec,
+    endpoint::{EndpointSpec, options},
     endpoints::RestoredEndpoint,
     model::EndpointId,
     mutants::{Mutant, mutated},
@@ -214,7 +214,14 @@ fn from_record(found: &FoundRecord, owned: &Owned<'_>) -> Result<Candidate, Endp
     endpoint.identity_labels = record.security.labels.clone();
     endpoint.user_labels = (record.labels.custom.clone(), record.labels.disabled.clone());
     endpoint.options = record.options.map.clone();
-    endpoint.own_options = record.own_options.clone();
+    let in_kernel = owned.kernel.endpoints.get(&record.id).map_or(0, |row| row.own_options);
+    endpoint.own_options = match found.form {
+        Form::Json => record.own_options.clone(),
+        // Headers have no place for them.
+        Form::Header | Form::OldHeader => options::unpack(in_kernel),
+    };
+    // An older agent's row does not hold them.
+    endpoint.recorded &= in_kernel == options::pack(&endpoint.own_options);
     endpoint.on_disk = on_disk;
     Ok(Candidate { endpoint, source: source.to_owned(), notes })
 }

@@ -4,7 +4,7 @@ use super::{
     report::{EndpointReport, Fate},
 };
 use crate::{
-    endpoint::EndpointSpec,
+    endpoint::{EndpointSpec, options},
     model::{EndpointId, IdentityId, Labels},
     ports::{ConfigRow, EndpointRow, KernelSnapshot},
     state::IdentityTable,
@@ -33,6 +33,11 @@ pub(super) fn from_kernel(
             notes.push("made from the rows volvox_config and cilium_lxc".to_owned());
             notes.push(
                 "its container and pod are not known: delete it by number or address".to_owned(),
+            );
+            notes.push(
+                "options that were set for it alone are lost: set them again with `volvox endpoint \
+                 config`"
+                    .to_owned(),
             );
             of_config(config, kernel)
         }
@@ -65,6 +70,7 @@ pub(super) fn from_kernel(
     }
     endpoint.identity = identity;
     endpoint.identity_labels = labels;
+    endpoint.own_options = row.map(|row| options::unpack(row.own_options)).unwrap_or_default();
     Ok(Candidate { endpoint, source: SOURCE.to_owned(), notes })
 }
 

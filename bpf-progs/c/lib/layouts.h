@@ -56,7 +56,7 @@ struct endpoint_row {
 	__u8 namespace[64];
 	__u8 pod_name[200];
 	__u8 uid[40];
-	__u32 flags;
+	__u32 own_options;
 	__u8 reserved[40];
 	__u32 crc32;
 };

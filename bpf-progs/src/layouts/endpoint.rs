@@ -33,8 +33,8 @@ pub struct EndpointRow {
     pub pod_name: [u8; 200],
     /// UID of the pod.
     pub uid: [u8; 40],
-    /// Zero.
-    pub flags: u32,
+    /// Options that were set for it alone; zero if none.
+    pub own_options: u32,
     /// Zero.
     pub reserved: [u8; 40],
     /// CRC-32 (IEEE) of the bytes before it.
@@ -50,7 +50,7 @@ const _: () = {
     assert!(offset_of!(EndpointRow, namespace) == 160);
     assert!(offset_of!(EndpointRow, pod_name) == 224);
     assert!(offset_of!(EndpointRow, uid) == 424);
-    assert!(offset_of!(EndpointRow, flags) == 464);
+    assert!(offset_of!(EndpointRow, own_options) == 464);
     assert!(offset_of!(EndpointRow, crc32) == EndpointRow::CHECKED_BYTES);
 };
 

@@ -353,6 +353,47 @@ fn options_of_one_endpoint_stay_and_those_of_all_are_the_flags_again() {
 }
 
 #[test]
+fn options_of_one_endpoint_outlive_its_record() {
+    let mut world = node();
+    let own = [("SourceIPVerification".to_owned(), 0), ("MonitorAggregationLevel".to_owned(), 2)];
+    let patch = Patch { options: Some(own.clone().into()), ..Patch::default() };
+    let (target, patch) = (Target::Id(ID), Box::new(patch));
+    let patched =
+        world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Patch { target, patch, reply });
+    assert!(patched.is_ok());
+    world.advance(Duration::from_secs(1));
+    world.keeps_options = false;
+    let keeps = |world: &World| {
+        own.iter().all(|(name, value)| world.get(ID).options.get(name) == Some(value))
+    };
+    // The row alone remembers them, and then the record that was made of it; and an older agent's
+    // row, which does not hold them, is brought up to date by the record.
+    for without in ["record", "nothing", "row"] {
+        world.crash();
+        match without {
+            "record" => remove(&world, "1"),
+            "row" => world.kernel.tamper(|state| {
+                state.rows.endpoints.get_mut(&ID).unwrap().own_options = 0;
+            }),
+            _ => {}
+        }
+        back(&mut world);
+        assert!(keeps(&world), "without {without}: {:?}", world.get(ID).options);
+        assert_ne!(world.kernel.state().rows.endpoints[&ID].own_options, 0, "without {without}");
+    }
+    // Without both they are lost, and the report says so.
+    world.crash();
+    remove(&world, "1");
+    world.kernel.tamper(|state| drop(state.rows.endpoints.remove(&ID)));
+    back(&mut world);
+    let notes = &world.report().endpoints[&ID].notes;
+    assert!(
+        !keeps(&world) && notes.iter().any(|note| note.contains("endpoint config")),
+        "{notes:?}"
+    );
+}
+
+#[test]
 fn pods_that_no_manifest_describes_any_more_keep_what_they_had() {
     let mut world = node();
     let before = (world.get(ID).identity, world.kernel.writes().len());

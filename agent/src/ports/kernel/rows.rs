@@ -212,6 +212,7 @@ pub(super) fn endpoint_to_raw(row: &EndpointRow) -> raw::EndpointRow {
         ipv6,
         mac: row.mac.0,
         node_mac: row.node_mac.0,
+        own_options: row.own_options,
         ..raw::EndpointRow::default()
     };
     put_text(&mut to.container_id, &row.container_id);
@@ -239,5 +240,6 @@ pub(super) fn endpoint_from_raw(row: &raw::EndpointRow) -> Option<EndpointRow> {
         namespace: text(&row.namespace),
         pod_name: text(&row.pod_name),
         pod_uid: text(&row.uid),
+        own_options: row.own_options,
     })
 }
