@@ -70,6 +70,8 @@ impl Policies {
                 Some(PrefixChange { rules: Some(rules), ..PrefixChange::default() });
             self.number(cx);
         } else {
+            // The same rules; what was refused, and why, may be other words.
+            self.known.repository = rules;
             self.next_change(cx);
         }
     }

@@ -8,4 +8,5 @@ mod properties;
 mod refusals;
 mod repository;
 mod rubbish;
+mod status;
 mod world;
