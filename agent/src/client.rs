@@ -54,8 +54,10 @@ pub fn run() -> ExitCode {
 
 fn execute(arguments: Arguments, out: &mut dyn io::Write) -> Result<(), ClientError> {
     if let Command::Completions { shell } = arguments.command {
-        clap_complete::generate(shell, &mut Arguments::command(), "volvox", out);
-        return Ok(());
+        // Written by itself it would panic where nobody reads on, as behind `head`.
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Arguments::command(), "volvox", &mut script);
+        return Ok(out.write_all(&script)?);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = RestClient::new(&arguments.socket).patience(Duration::ZERO).deadline(DEADLINE);

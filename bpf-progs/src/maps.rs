@@ -98,6 +98,9 @@ pub const MAPS: &[MapSpec] = &[
     spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
 ];
 
+/// Pins of maps that earlier versions made and no program uses any more.
+pub const RETIRED: &[&str] = &["cilium_runtime_config"];
+
 /// The map of a name.
 pub fn by_name(name: &str) -> Option<&'static MapSpec> {
     MAPS.iter().find(|spec| spec.name == name)

@@ -1,6 +1,6 @@
 //! The client against an agent of fake actors.
 
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
 use axum::http::Method;
 use clap::Parser;
@@ -213,6 +213,25 @@ fn wrong_questions_are_refused_before_anything_is_done() {
         let arguments = ["volvox"].into_iter().chain(command.split(' ').filter(|a| !a.is_empty()));
         assert_eq!(Arguments::try_parse_from(arguments).unwrap_err().exit_code(), 2, "{command:?}");
     }
+}
+
+/// Where nobody reads on, as behind `head`.
+struct Closed;
+
+impl io::Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn completions_that_nobody_reads_to_their_end_are_no_failure() {
+    let arguments = Arguments::try_parse_from(["volvox", "completions", "bash"]).unwrap();
+    assert!(execute(arguments, &mut Closed).unwrap_err().is_quiet());
 }
 
 #[test]

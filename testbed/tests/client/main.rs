@@ -41,7 +41,11 @@ fn every_command_answers_people_and_programs() {
             ensure!(!shop.text(words)?.trim().is_empty(), "volvox {words} writes nothing");
             shop.json(words)?;
         }
-        ensure!(shop.text("metrics")?.contains("\ncilium_endpoint 2.0\n"));
+        let metrics = shop.text("metrics")?;
+        ensure!(metrics.contains("\ncilium_endpoint 2.0\n"), "{metrics}");
+        // As in Cilium all policy maps share one row, and Cilium's alerts find it by its prefix.
+        let pressure = "\ncilium_bpf_map_pressure{map_name=\"cilium_policy_v2_*\"} ";
+        ensure!(metrics.contains(pressure), "{metrics}");
         let policies = shop.json("policy status")?;
         ensure!(policies["policies"][0]["selects"] == 1, "{policies}");
         ensure!(shop.run("endpoint get 4000")?.status.code() == Some(4), "no such endpoint");

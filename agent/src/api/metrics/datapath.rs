@@ -19,6 +19,9 @@ const PRESSED: [&str; 7] = [
     POLICY_MAP,
 ];
 
+/// Endpoints' policy maps are many: as in Cilium they share one row, which is that of the fullest.
+const POLICY_MAPS: &str = "cilium_policy_v2_*";
+
 pub(super) fn write(sheet: &mut Sheet, writes: &Writes, bpf_root: &Path) {
     let help = "Changes made to the kernel since the agent's start";
     let rows = writes.counts().map(|(object, count)| row([("object", object)], count as f64));
@@ -38,9 +41,12 @@ pub(super) fn write_maps(sheet: &mut Sheet, writes: &Writes, largest: usize) {
             let labels = [("map_name", name), ("operation", operation), ("outcome", outcome)];
             ops.push(row(labels, count as f64));
         }
-        let rows = if name == POLICY_MAP { largest as u64 } else { tally.rows() };
+        let (label, rows) = match name {
+            POLICY_MAP => (POLICY_MAPS, largest as u64),
+            _ => (name, tally.rows()),
+        };
         if let Some(room) = tally.room().filter(|_| PRESSED.contains(&name)) {
-            pressure.push(row([("map_name", name)], rows as f64 / f64::from(room)));
+            pressure.push(row([("map_name", label)], rows as f64 / f64::from(room)));
         }
     }
     sheet.counter("cilium_bpf_map_ops", "Rows written to and removed from maps, and refusals", ops);

@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 
-use volvox_bpf_progs::maps::{MAPS, POLICY};
+use volvox_bpf_progs::maps::{POLICY, RETIRED, by_name};
 
 use super::{
     crash,
@@ -101,7 +101,7 @@ fn remove_maps(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathErr
             .strip_prefix(POLICY.name)
             .and_then(|rest| rest.strip_prefix('_'))
             .is_some_and(|digits| digits.parse::<u16>().is_ok());
-        is_policy || name == EMPTY_POLICY || MAPS.iter().any(|spec| spec.name == name)
+        is_policy || name == EMPTY_POLICY || by_name(name).is_some() || RETIRED.contains(&name)
     };
     // Our own marker goes last: until then, an interrupted removal is taken up again.
     let mut known: Vec<_> = list(&pins.maps())?.into_iter().filter(|name| is_known(name)).collect();

@@ -180,7 +180,11 @@ fn uninstalling_leaves_nothing() {
         netlink.put_route([10, 9, 0, 1].into(), linked.ifindex).unwrap();
         let others = sandbox.veth(3);
         netlink.clsact_add(others).unwrap();
-        drop(datapath);
+        // What an earlier version left.
+        let maps = sandbox.root().join("tc/globals");
+        let map = sys::Map::pinned(&maps.join("cilium_lxc")).unwrap();
+        sys::pin(&map, &maps.join("cilium_runtime_config")).unwrap();
+        drop((map, datapath));
         let removed = uninstall(sandbox.root()).unwrap();
         for what in ["route to 10.9.0.1", "filter cil_to_container", "link cil_", "map cilium_lxc"]
         {
