@@ -210,6 +210,7 @@ impl Colony {
             endpoints: endpoints.clone(),
             ipam: ipam.clone(),
             ipcache: ipcache.clone(),
+            identities: identities.clone(),
             policy: policy.clone(),
             workloads: workloads.clone(),
             node: node.clone(),

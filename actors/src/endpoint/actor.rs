@@ -124,7 +124,7 @@ impl Endpoint {
             on_disk: false,
             deleted: false,
         };
-        Self::from_seed(peers, seed, State::WaitingForIdentity, Some(Known::default()))
+        Self::from_seed(peers, seed, State::WaitingForIdentity, Known::default(), Vec::new())
     }
 
     /// Makes an actor for a restored endpoint; call again after each crash.
@@ -142,17 +142,19 @@ impl Endpoint {
             on_disk: from.on_disk,
             deleted: false,
         };
-        Self::from_seed(peers, seed, State::Restoring, Some(known))
+        Self::from_seed(peers, seed, State::Restoring, known, from.carried)
     }
 
     fn from_seed(
         peers: Rc<Peers>,
         seed: Seed,
         state: State,
-        mut known: Option<Known>,
+        known: Known,
+        carried: Vec<Held>,
     ) -> impl FnMut() -> Self {
         let seed = Rc::new(RefCell::new(seed));
-        let references = Rc::default();
+        let references = Rc::new(RefCell::new(carried));
+        let mut known = Some(known);
         // Whoever restores has told of all.
         let restored = state == State::Restoring;
         let mut ports_known = restored.then(|| seed.borrow().spec.named_ports.clone());

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use crate::{
     host::{AskError, Ref},
     identity::{Identity, IdentityError, IdentityMsg},
@@ -12,7 +14,7 @@ pub struct Held {
 
 impl Held {
     /// Takes over the reference that comes with an answer.
-    pub(super) fn from_answer(
+    pub(crate) fn from_answer(
         owner: Ref<IdentityMsg>,
         answer: Result<Result<Identity, IdentityError>, AskError>,
     ) -> Result<Self, String> {
@@ -23,8 +25,14 @@ impl Held {
         }
     }
 
-    pub(super) fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &Identity {
         &self.identity
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Held({})", self.identity.id)
     }
 }
 

@@ -55,6 +55,17 @@ impl Teardown {
         u32::try_from(failed).unwrap_or(u32::MAX)
     }
 
+    /// Leaves a step that failed for the next round. At an interface that is still up the programs
+    /// stay: without them everything would pass.
+    fn put_off(&mut self, failed: Option<KernelOp>) {
+        let is_up = matches!(failed, Some(KernelOp::LinkDown { .. }));
+        self.failed.extend(failed);
+        if is_up {
+            let opens = |op: &mut KernelOp| matches!(op, KernelOp::Detach { .. });
+            self.failed.extend(self.left.extract_if(.., opens));
+        }
+    }
+
     fn answer(&mut self) {
         let errors = self.errors();
         self.replies.drain(..).for_each(|reply| reply.send(errors));
@@ -138,7 +149,7 @@ impl Endpoint {
                 // What is gone already is as good as taken down.
                 if !matches!(error.refusal, Refusal::NoDevice | Refusal::NotFound) {
                     tracing::warn!(endpoint = %self.id, %error, "endpoint is not wholly removed");
-                    down.failed.extend(left.pop());
+                    down.put_off(left.pop());
                 }
             }
             Err(error) => {

@@ -1,6 +1,12 @@
 //! How an endpoint comes to be: checked, labelled, its addresses claimed, spawned.
 
-use std::{collections::VecDeque, net::IpAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{CreateError, Endpoints, EndpointsMsg, check::inspect, child::Child};
 use crate::{
@@ -28,7 +34,8 @@ pub(super) struct Creating {
     /// What the cluster says of its pod is known.
     described: bool,
     unclaimed: VecDeque<IpAddr>,
-    claimed: Vec<IpAddr>,
+    /// Addresses that it claimed, also one of which the answer was lost with a crash.
+    claimed: BTreeSet<IpAddr>,
     /// How often the supervisor crashed meanwhile.
     crashes: u32,
 }
@@ -37,6 +44,11 @@ pub(super) struct Creating {
 const CRASHES_MAX: u32 = 2;
 
 impl Creating {
+    /// Who its addresses are claimed for.
+    fn owner(&self) -> String {
+        self.spec.pod().unwrap_or_else(|| format!("endpoint {}", self.id))
+    }
+
     /// What the caller said itself goes before what the cluster says.
     fn describe(&mut self, PodFacts { mut labels, named_ports }: PodFacts) {
         for label in self.own_labels.iter() {
@@ -71,7 +83,7 @@ impl Endpoints {
             sync,
             reply,
             unclaimed,
-            claimed: Vec::new(),
+            claimed: BTreeSet::new(),
             crashes: 0,
         };
         self.family.creating.insert(creation, creating);
@@ -166,9 +178,10 @@ impl Endpoints {
     }
 
     fn claim(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
-        let Some(creating) = self.family.creating.get(&creation) else { return };
+        let Some(creating) = self.family.creating.get_mut(&creation) else { return };
         let Some(&address) = creating.unclaimed.front() else { return self.spawn(cx, creation) };
-        let owner = creating.spec.pod().unwrap_or_else(|| format!("endpoint {}", creating.id));
+        creating.claimed.insert(address);
+        let owner = creating.owner();
         let peers = Rc::clone(&self.peers);
         cx.ask(
             &peers.ipam,
@@ -194,7 +207,7 @@ impl Endpoints {
         match error {
             None => {
                 if let Some(creating) = self.family.creating.get_mut(&creation) {
-                    creating.claimed.extend(creating.unclaimed.pop_front());
+                    creating.unclaimed.pop_front();
                 }
                 self.claim(cx, creation);
             }
@@ -206,9 +219,9 @@ impl Endpoints {
     pub(super) fn abandon(&mut self, creation: u64, error: Option<CreateError>) {
         let Some(creating) = self.family.creating.remove(&creation) else { return };
         self.family.numbers.free(creating.id);
-        for address in creating.claimed {
-            let reply = Reply::to(|_| {});
-            if let Err(refused) = self.peers.ipam.tell(IpamMsg::Release { address, reply }) {
+        for &address in &creating.claimed {
+            let owner = creating.owner();
+            if let Err(refused) = self.peers.ipam.tell(IpamMsg::Unclaim { address, owner }) {
                 tracing::warn!(%address, %refused, "address not released");
             }
         }

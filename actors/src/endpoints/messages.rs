@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Regenerations;
 
 use crate::{
-    endpoint::{EndpointSpec, EndpointView},
+    endpoint::{EndpointSpec, EndpointView, Held},
     host::{AskError, Lane, Message, Reply},
     ipam::IpamError,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
@@ -103,7 +103,7 @@ pub struct Patch {
 }
 
 /// An endpoint that was found on disk or in the kernel.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RestoredEndpoint {
     /// Its number.
     pub id: EndpointId,
@@ -113,6 +113,9 @@ pub struct RestoredEndpoint {
     pub identity: IdentityId,
     /// The labels of that identity.
     pub identity_labels: Labels,
+    /// Other identities that rows of the kernel still give it: the agent died between recording
+    /// its identity and bringing it into force.
+    pub carried: Vec<Held>,
     /// Labels that its user added, and those that its user disabled.
     pub user_labels: (Labels, Labels),
     /// Its options.

@@ -14,6 +14,7 @@ use super::{
     envelope::Envelope,
     mailbox::{Mailbox, Put},
     reference::Inbox,
+    reply::drop_crashed,
     system::Current,
 };
 use crate::{
@@ -178,11 +179,11 @@ impl<B: Behaviour> Cell<B> {
         tracing::error!(cell = %self.name, message = kind, %cause, "handler panicked; actor restarted");
         self.host.record(Record::Crash { cell: self.id, kind, cause: &cause, at: now });
         let broken = self.behaviour.borrow_mut().take();
-        // Dropping it answers whom it owed an answer; its own drop must not take the host along.
+        // Dropping it answers whom it owed an answer.
         if mutated(Mutant::PermitLeaked) && self.name.starts_with("endpoint ") {
             std::mem::forget(broken);
         } else {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+            drop_crashed(broken);
         }
         let rest = {
             let mut tally = self.tally.borrow_mut();

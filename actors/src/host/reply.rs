@@ -1,6 +1,7 @@
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
@@ -19,7 +20,7 @@ pub enum AskError {
     /// The deadline passed.
     #[error("no answer before the deadline")]
     Deadline,
-    /// The handler panicked while it had the question.
+    /// A handler panicked while the actor had the question.
     #[error("it crashed over the question")]
     Crashed,
     /// The actor stopped, or let the question go.
@@ -77,9 +78,23 @@ impl<T: 'static> Reply<T> {
     }
 }
 
+thread_local! {
+    /// A behaviour is being dropped because it crashed.
+    static CRASHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Drops what a crash left; whoever still waited for an answer of it hears of the crash.
+pub(super) fn drop_crashed<T>(broken: T) {
+    CRASHING.set(true);
+    // Its own drop must not take the host along.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
+    CRASHING.set(false);
+}
+
 impl<T: 'static> Drop for Reply<T> {
     fn drop(&mut self) {
-        let error = if std::thread::panicking() { AskError::Crashed } else { AskError::Gone };
+        let crashed = std::thread::panicking() || CRASHING.get();
+        let error = if crashed { AskError::Crashed } else { AskError::Gone };
         self.slot.finish(Err(error));
     }
 }

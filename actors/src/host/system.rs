@@ -1,8 +1,8 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Answer, AskError, Beat, Behaviour, CellId, CellInfo, Driver, EnvelopeId, Message, Record,
-    Recorder, Ref, RootId, TimerId, Wait, WaitId, Waits, Whom,
+    Answer, AskError, Beat, Behaviour, CellId, CellInfo, Driver, EnvelopeId, Message, NoRecorder,
+    Record, Recorder, Ref, RootId, TimerId, Wait, WaitId, Waits, Whom,
     cell::{AnyCell, Cell},
     reply::Slot,
     timers::Timers,
@@ -255,6 +255,15 @@ impl Host {
 
     pub(super) fn ring(&self, id: CellId) {
         self.0.driver.ring(id);
+    }
+
+    /// Lets everything go that holds this host in turn; nothing of it is recorded.
+    pub(super) fn end(&self) {
+        self.0.recorder.replace(Box::new(NoRecorder));
+        let cells = self.0.cells.take();
+        let timers = self.0.timers.take();
+        let waits = self.0.waits.take();
+        drop((cells, timers, waits));
     }
 
     pub(super) fn forget(&self, id: CellId) {

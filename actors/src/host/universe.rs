@@ -73,6 +73,13 @@ impl Default for Universe {
     }
 }
 
+/// Cells hold their host, which holds them: whoever lives through many lives ends each.
+impl Drop for Universe {
+    fn drop(&mut self) {
+        self.host.end();
+    }
+}
+
 impl Universe {
     /// A host without cells, at time zero.
     pub fn new(recorder: Box<dyn Recorder>) -> Self {

@@ -162,6 +162,10 @@ impl Behaviour for Ipam {
                 }
                 reply.send(claimed);
             }
+            IpamMsg::Unclaim { address, owner } => {
+                // That it has no claim is fine.
+                let _ = self.ledger.borrow_mut().unclaim(address, &owner);
+            }
             IpamMsg::Release { address, reply } => {
                 let released = self.ledger.borrow_mut().release(address);
                 self.given_back(address, released, reply, cx);

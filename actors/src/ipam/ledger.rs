@@ -134,6 +134,15 @@ impl Ledger {
         }
     }
 
+    /// Gives an address back if that owner has claimed it.
+    pub(super) fn unclaim(&mut self, address: IpAddr, owner: &str) -> Result<(), IpamError> {
+        let own = |holder: &Holder| holder.claimed && holder.owner == owner;
+        match self.held.get(&address).is_some_and(own) {
+            true => self.release(address),
+            false => Err(IpamError::NotAllocated(address)),
+        }
+    }
+
     /// Gives an address back.
     pub(super) fn release(&mut self, address: IpAddr) -> Result<(), IpamError> {
         self.held.remove(&address).ok_or(IpamError::NotAllocated(address))?;

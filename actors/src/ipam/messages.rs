@@ -128,6 +128,13 @@ pub enum IpamMsg {
         /// Where the answer goes.
         reply: Reply<Result<(), IpamError>>,
     },
+    /// An owner takes its claim back, if it has the address: it is handed out again last.
+    Unclaim {
+        /// The address.
+        address: IpAddr,
+        /// Who may have claimed it.
+        owner: String,
+    },
     /// Its owner gives an address back; it is handed out again last.
     Release {
         /// The address.
@@ -158,6 +165,7 @@ impl Message for IpamMsg {
             Self::ReserveAll { .. } => "ReserveAll",
             Self::Allocate { .. } => "Allocate",
             Self::Claim { .. } => "Claim",
+            Self::Unclaim { .. } => "Unclaim",
             Self::Release { .. } => "Release",
             Self::Withdraw { .. } => "Withdraw",
             Self::RestoreFinished => "RestoreFinished",

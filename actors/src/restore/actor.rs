@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    learn::carried,
     messages::{RestoreInput, RestoreMsg, Source},
     plan::{RestorePlan, failed, plan},
     remains::remains,
@@ -18,6 +19,7 @@ use crate::{
     conntrack::ConntrackMsg,
     endpoints::EndpointsMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply},
+    identity::{Identity, IdentityMsg},
     ipam::{IpamError, IpamMsg},
     ipcache::IpcacheMsg,
     model::{Addresses, EndpointId},
@@ -44,6 +46,8 @@ pub struct RestorePeers {
     pub ipam: Ref<IpamMsg>,
     /// Who maps addresses to identities.
     pub ipcache: Ref<IpcacheMsg>,
+    /// Who has the identities.
+    pub identities: Ref<IdentityMsg>,
     /// Who has the policy.
     pub policy: Ref<PolicyMsg>,
     /// Who knows the pods.
@@ -103,6 +107,8 @@ pub(super) struct Kept {
     /// What is left of endpoints that do not come back: their numbers and addresses are nobody's
     /// until it is gone.
     pub(super) remains: BTreeMap<EndpointId, BTreeSet<IpAddr>>,
+    /// Identities that rows of endpoints still carry and to which references are to be taken.
+    pub(super) carried: VecDeque<(EndpointId, Identity)>,
     /// Addresses that were reserved, and for whom.
     pub(super) reserved: BTreeMap<IpAddr, EndpointId>,
     /// Endpoints that came back.
@@ -144,6 +150,7 @@ impl Restore {
         } else {
             self.kept.plan = RestorePlan::default();
         }
+        self.kept.carried = carried(&self.kept.plan, &input.kernel, &input.identities);
         self.kept.remains = remains(&input.disk, &input.kernel, &self.kept.plan);
         if input.enabled {
             // The plan has all that is needed of the records, which are most of what was read.
@@ -162,6 +169,11 @@ impl Restore {
             .iter()
             .map(|put| format!("{}: {}", put.dir, put.reason))
             .collect();
+        for (id, reason) in std::mem::take(&mut self.kept.plan.refuted) {
+            let plan = self.kept.disk.put_aside(&id.to_string(), &reason);
+            self.kept.disk.tidying.push(plan);
+            self.kept.report.quarantined.push(format!("{id}: {reason}"));
+        }
         self.kept.kernel = input.kernel;
         self.kept.router = input.router;
         self.end_phase(cx, "plan");
@@ -328,7 +340,7 @@ impl Behaviour for Restore {
             }
             Phase::Tidying | Phase::Reserving => self.reserve(cx),
             Phase::Describing => self.describe(cx),
-            Phase::Learning => self.learn(cx),
+            Phase::Learning => self.hold_carried(cx),
             Phase::Spawning => self.spawn(cx),
             Phase::Settling => self.regenerate(cx),
             Phase::Pruning => self.prune_next(cx),
@@ -342,6 +354,7 @@ impl Behaviour for Restore {
             RestoreMsg::Report(reply) => reply.send(Arc::new(self.kept.report.clone())),
             RestoreMsg::Reserved { wanted, answer } => self.reserved(cx, wanted, answer),
             RestoreMsg::Described(answer) => self.described(cx, answer),
+            RestoreMsg::Carried(answer) => self.carried(cx, answer),
             RestoreMsg::Learned(answer) => {
                 if let Err(error) = answer {
                     self.kept.report.problems.push(format!("policy: {error}"));

@@ -1,20 +1,56 @@
 //! What is told of the endpoints that come back before their actors live.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use super::{
     Restore,
     actor::{PATIENCE, Phase},
     messages::{Candidate, RestoreMsg},
+    plan::RestorePlan,
     rebuild,
 };
 use crate::{
+    endpoint::Held,
     host::{AskError, Cx},
-    identity::Identity,
-    model::{EndpointId, NamedPorts},
+    identity::{Identity, IdentityMsg},
+    model::{EndpointId, IdentityId, NamedPorts, Scope},
     policy::{Bearer, PolicyMsg},
+    ports::KernelSnapshot,
+    state::IdentityTable,
     workloads::WorkloadsMsg,
 };
+
+/// The identities that rows of the kernel give endpoints beside those that they have: where the
+/// agent died after an identity was recorded and before it was in force. One whose labels nobody
+/// knows any more is not among them.
+pub(super) fn carried(
+    plan: &RestorePlan,
+    kernel: &KernelSnapshot,
+    table: &IdentityTable,
+) -> VecDeque<(EndpointId, Identity)> {
+    let mut all = VecDeque::new();
+    for endpoint in plan.endpoints() {
+        let addresses = endpoint.spec.addresses.iter();
+        let mapped = addresses.filter_map(|address| kernel.ipcache.get(&address.into()));
+        let config = endpoint.config.iter().map(|row| row.identity);
+        let local = endpoint.lxc.values().map(|row| row.identity);
+        let shown: BTreeSet<IdentityId> =
+            config.chain(local).chain(mapped.map(|row| row.identity)).collect();
+        for id in shown.into_iter().filter(|&id| id != endpoint.identity) {
+            let of_others = || plan.endpoints().find(|other| other.identity == id);
+            let of_others = || of_others().map(|other| other.identity_labels.clone());
+            let labels = table.labels_of(id).or_else(of_others);
+            if let (Scope::Global, Some(labels)) = (id.scope(), labels) {
+                let labels = Arc::new(labels);
+                all.push_back((endpoint.id, Identity { id, labels, prefix: None, references: 0 }));
+            }
+        }
+    }
+    all
+}
 
 impl Restore {
     /// The kernel does not know how ports are called; without their names an endpoint would enforce
@@ -30,7 +66,7 @@ impl Restore {
         };
         let pods: BTreeMap<EndpointId, (String, String)> = rebuilt.filter_map(pod).collect();
         if pods.is_empty() {
-            return self.learn(cx);
+            return self.hold_carried(cx);
         }
         let workloads = self.peers.workloads.clone();
         cx.ask(
@@ -57,20 +93,55 @@ impl Restore {
             }
             Err(error) => self.kept.report.problems.push(format!("names of ports: {error}")),
         }
-        self.learn(cx);
+        self.hold_carried(cx);
+    }
+
+    /// Takes references to the identities that endpoints' rows still carry, one after the other:
+    /// until an endpoint has flipped, its packets come with them, and nobody else may be given
+    /// their numbers.
+    pub(super) fn hold_carried(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Learning;
+        let Some((_, identity)) = self.kept.carried.front() else { return self.learn(cx) };
+        let (labels, before) = ((*identity.labels).clone(), Some(identity.id));
+        let identities = self.peers.identities.clone();
+        let owner = identities.clone();
+        cx.ask(
+            &identities,
+            PATIENCE,
+            format!("identity {}, which rows still carry", identity.id),
+            |reply| IdentityMsg::Resolve { labels, before, reply },
+            move |answer| RestoreMsg::Carried(Held::from_answer(owner, answer)),
+        );
+    }
+
+    pub(super) fn carried(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Held, String>) {
+        if let Some((id, wanted)) = self.kept.carried.pop_front() {
+            match answer {
+                Ok(held) => {
+                    if let Some(candidate) = self.kept.plan.candidates.get_mut(&id) {
+                        candidate.endpoint.carried.push(held);
+                    }
+                }
+                Err(error) => self.kept.report.problems.push(format!(
+                    "endpoint {id}: identity {}, which its rows still carry: {error}",
+                    wanted.id
+                )),
+            }
+        }
+        self.hold_carried(cx);
     }
 
     /// The policy must know every identity that an address may already have.
-    pub(super) fn learn(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Learning;
+    fn learn(&mut self, cx: &mut Cx<'_, Self>) {
         let mut identities = BTreeMap::new();
         let mut bearers = Vec::new();
         for endpoint in self.kept.plan.endpoints() {
-            bearers.push(Bearer {
-                endpoint: endpoint.id,
-                identity: endpoint.identity,
-                named_ports: endpoint.spec.named_ports.clone(),
-            });
+            let carried = endpoint.carried.iter().map(Held::identity);
+            for identity in carried.clone().map(|it| it.id).chain([endpoint.identity]) {
+                let named_ports = endpoint.spec.named_ports.clone();
+                bearers.push(Bearer { endpoint: endpoint.id, identity, named_ports });
+            }
+            identities.extend(carried.map(|identity| (identity.id, identity.clone())));
             identities.entry(endpoint.identity).or_insert_with(|| Identity {
                 id: endpoint.identity,
                 labels: Arc::new(endpoint.identity_labels.clone()),

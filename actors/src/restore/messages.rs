@@ -2,6 +2,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::RestoreReport;
 use crate::{
+    endpoint::Held,
     endpoints::RestoredEndpoint,
     host::{AskError, Lane, Message, Reply},
     ipam::IpamError,
@@ -68,6 +69,8 @@ pub enum RestoreMsg {
     },
     /// What manifests say of ports that no record names.
     Described(Result<BTreeMap<EndpointId, NamedPorts>, AskError>),
+    /// A reference to an identity that rows of an endpoint still carry, or why there is none.
+    Carried(Result<Held, String>),
     /// The policy knows the identities of the life before.
     Learned(Result<u64, AskError>),
     /// The endpoints' actors live.
@@ -93,6 +96,7 @@ impl Message for RestoreMsg {
             Self::Report(_) => "Report",
             Self::Reserved { .. } => "Reserved",
             Self::Described(_) => "Described",
+            Self::Carried(_) => "Carried",
             Self::Learned(_) => "Learned",
             Self::Spawned(_) => "Spawned",
             Self::Synced(..) => "Synced",
@@ -110,7 +114,7 @@ impl Message for RestoreMsg {
 }
 
 /// An endpoint that is to be restored, and what is said of it in the report.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) endpoint: RestoredEndpoint,
     pub(super) source: String,

@@ -27,6 +27,9 @@ pub struct RestorePlan {
     pub(super) failed: BTreeMap<EndpointId, EndpointReport>,
     /// Those of them whose record claims what is another's: it is put aside as evidence.
     pub(super) disputed: BTreeSet<EndpointId>,
+    /// Endpoints that come back by what the kernel holds although they have a record, and why
+    /// that one is put aside.
+    pub(super) refuted: BTreeMap<EndpointId, String>,
 }
 
 impl RestorePlan {
@@ -59,6 +62,9 @@ pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -
     plan.settle_interfaces(kernel);
     if !mutated(Mutant::DuplicateAddressAdopted) {
         plan.settle_addresses(kernel);
+    }
+    for found in &disk.records {
+        plan.refute(found, &owned, identities);
     }
     plan
 }
@@ -95,6 +101,33 @@ impl RestorePlan {
                 self.failed.insert(id, report);
             }
         }
+    }
+
+    /// Where a record cannot be true and the kernel's rows of that number are about another
+    /// interface, which nobody else claims, the endpoint is the one behind that.
+    fn refute(&mut self, found: &FoundRecord, owned: &Owned<'_>, table: &IdentityTable) {
+        let id = found.record.id;
+        let Some(error) = self.failed.get(&id).and_then(|failed| failed.error.clone()) else {
+            return;
+        };
+        let rebuilt = rebuild::from_kernel(id, owned, table);
+        let Ok(mut rebuilt) = rebuilt.and_then(|candidate| validate(candidate, owned.kernel)) else {
+            return;
+        };
+        let spec = &rebuilt.endpoint.spec;
+        let is_taken = |other: &EndpointSpec| {
+            other.ifindex == spec.ifindex
+                || other.addresses.iter().any(|one| spec.addresses.iter().any(|own| own == one))
+        };
+        let claimed = EndpointSpec::from(&found.record).ifindex;
+        if spec.ifindex == claimed || self.endpoints().any(|other| is_taken(&other.spec)) {
+            return;
+        }
+        rebuilt.notes.push(format!("its state directory was put aside: {error}"));
+        self.failed.remove(&id);
+        self.disputed.remove(&id);
+        self.refuted.insert(id, error);
+        self.candidates.insert(id, rebuilt);
     }
 
     /// Two that claim one interface cannot both be behind it: what proves most decides, else the
@@ -242,6 +275,7 @@ impl Owned<'_> {
             id,
             identity: crate::model::IdentityId::INIT,
             identity_labels: Default::default(),
+            carried: Vec::new(),
             user_labels: Default::default(),
             options: BTreeMap::new(),
             own_options: BTreeMap::new(),
