@@ -12,6 +12,8 @@ mod tests;
 
 use std::{cell::OnceCell, collections::BTreeMap, rc::Rc, time::Duration};
 
+use ipnet::IpNet;
+
 use crate::{
     auditor::{Auditor, AuditorMsg, AuditorPeers},
     build_queue::{BuildQueue, BuildQueueMsg},
@@ -22,11 +24,12 @@ use crate::{
     identity::{Identities, IdentityMsg, LabelFilter, reserved},
     ipam::{Ipam, IpamMsg, Pools},
     ipcache::{Ipcache, IpcacheMsg},
+    model::{IdentityId, Scope},
     node::{Node, NodeMsg, NodeSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
     ports::{Disk, Kernel, KernelSnapshot},
     restore::{Restore, RestoreMsg, RestorePeers},
-    state::IdentityTable,
+    state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
 };
 
@@ -120,11 +123,18 @@ impl Colony {
         let name = |name: &str| name.to_owned();
 
         let ipam = host.spawn(name("ipam"), SUPERVISOR_CAPACITY, Ipam::factory(settings.pools));
+        let mapped = prefixes(&inheritance.kernel);
+        // What a lost table does not say of prefixes, the kernel does.
+        let mut numbers = inheritance.identities.clone();
+        numbers.local.extend(mapped.iter().map(|(prefix, &id)| {
+            let labels = reserved::prefix_labels(prefix, families);
+            NumberedLabels { id, labels }
+        }));
         let identities = Identities::factory(
             Rc::clone(disk),
             cluster,
             families,
-            &inheritance.identities,
+            &numbers,
             inheritance.identities_generation,
         );
         let identities = host.spawn(name("identities"), SUPERVISOR_CAPACITY, identities);
@@ -157,7 +167,7 @@ impl Colony {
         let known = reserved::identities()
             .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE));
         let repository = Repository::new(settings.policy.clone());
-        let policy = Policies::factory(policy_peers, repository, known);
+        let policy = Policies::factory(policy_peers, repository, known, mapped);
         let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
         // Mailboxes of new cells are empty.
         let _ = identities.tell(IdentityMsg::Subscribe(policy.clone()));
@@ -235,6 +245,12 @@ impl Colony {
             restore,
         }
     }
+}
+
+/// The prefixes that rules of an earlier life mapped, with their numbers.
+fn prefixes(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IdentityId> {
+    let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
+    rows.filter(|(_, id)| id.scope() == Scope::LocalCidr).collect()
 }
 
 /// An address that is there by the time anybody runs: behaviours are made when their cell first

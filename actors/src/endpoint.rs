@@ -7,6 +7,7 @@ mod actor;
 mod audit;
 mod build;
 mod desired;
+mod heirs;
 mod identity;
 mod journal;
 mod known;
@@ -27,6 +28,7 @@ mod tests;
 mod view;
 
 pub use actor::{Endpoint, Observed, Seed};
+pub use heirs::{Heirs, Inherited};
 pub use messages::{EndpointMsg, Waiting};
 pub use peers::{Peers, Settings};
 pub use reference::Held;

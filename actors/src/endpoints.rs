@@ -5,6 +5,7 @@ mod barrier;
 mod check;
 mod child;
 mod create;
+mod heirs;
 mod messages;
 mod numbers;
 mod regenerations;

@@ -9,4 +9,5 @@ mod messages;
 mod tests;
 
 pub use actor::{Ipcache, IpcacheView};
+pub(crate) use claims::POLICY;
 pub use messages::{IpcacheEntry, IpcacheMsg};

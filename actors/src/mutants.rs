@@ -52,8 +52,6 @@ pub enum Mutant {
     FailureReportedReady,
     /// Who deletes an endpoint is answered before it is gone.
     DeleteAnsweredEarly,
-    /// Of two endpoints with one address both come back, or the wrong one.
-    DuplicateAddressAdopted,
     /// A record that cannot be read is removed rather than put aside.
     QuarantinedRecordDeleted,
     /// A supervisor forgets its endpoints when it crashes.

@@ -241,6 +241,11 @@ impl Behaviour for Endpoint {
             EndpointMsg::Audit { snapshot, rows, asked } => {
                 self.audit(cx, &snapshot, &rows, asked);
             }
+            EndpointMsg::Inherit { slot, heirs, reply } => self.inherit(cx, slot, heirs, reply),
+            EndpointMsg::Bequest { slot, heirs, reply, answer } => {
+                self.bequest(cx, slot, &heirs, reply, answer);
+            }
+            EndpointMsg::Inherited { reply, answer } => self.bequeathed(cx, reply, answer),
             EndpointMsg::Identified(edition, answer) => self.identified(cx, edition, answer),
             EndpointMsg::Learned(answer) => self.learned(cx, answer),
             EndpointMsg::Saved(answer) => self.saved(cx, answer),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{EndpointView, reference::Held};
+use super::{EndpointView, Heirs, Inherited, reference::Held};
 use crate::{
     build_queue::Permit,
     endpoints::{CreateError, Level, Patch, PatchError},
@@ -56,6 +56,33 @@ pub enum EndpointMsg {
         asked: Time,
     },
 
+    /// Have the policy of an earlier life know identities that are about to be mapped.
+    Inherit {
+        /// The slot that holds that policy.
+        slot: u32,
+        /// The identities.
+        heirs: Arc<Heirs>,
+        /// Where the answer goes.
+        reply: Reply<Inherited>,
+    },
+    /// That policy was read.
+    Bequest {
+        /// Its slot.
+        slot: u32,
+        /// Who is to be known.
+        heirs: Arc<Heirs>,
+        /// Where the answer goes.
+        reply: Reply<Inherited>,
+        /// What the kernel has.
+        answer: Result<KernelDone, AskError>,
+    },
+    /// That policy was written.
+    Inherited {
+        /// Where the answer goes.
+        reply: Reply<Inherited>,
+        /// Whether it is in force.
+        answer: Result<KernelDone, AskError>,
+    },
     /// The identity of its labels of that edition, or why there is none.
     Identified(u64, Result<Held, String>),
     /// Everyone's policy knows that identity.
@@ -96,6 +123,9 @@ impl Message for EndpointMsg {
             Self::Pod(_) => "Pod",
             Self::Delete { .. } => "Delete",
             Self::Audit { .. } => "Audit",
+            Self::Inherit { .. } => "Inherit",
+            Self::Bequest { .. } => "Bequest",
+            Self::Inherited { .. } => "Inherited",
             Self::Identified(..) => "Identified",
             Self::Learned(_) => "Learned",
             Self::Saved(_) => "Saved",

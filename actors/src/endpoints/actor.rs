@@ -13,6 +13,7 @@ use super::{
     barrier::{Barriers, Goal},
     child::Child,
     create::Creating,
+    heirs::Inheriting,
     numbers::Numbers,
     regenerations::Regenerations,
     restored::Restoring,
@@ -65,6 +66,8 @@ pub struct Endpoints {
     heirloom: Rc<RefCell<Family>>,
     /// What came before restored endpoints were known.
     pub(super) held: Vec<EndpointsMsg>,
+    /// Whose policies of an earlier life are to know new prefixes.
+    pub(super) inheriting: Option<Inheriting>,
     /// Endpoints whose interface was not there at the last look.
     pub(super) vanished: BTreeSet<EndpointId>,
     pub(super) collected: Time,
@@ -102,6 +105,7 @@ impl Endpoints {
             family: heirloom.take(),
             heirloom: Rc::clone(&heirloom),
             held: Vec::new(),
+            inheriting: None,
             vanished: BTreeSet::new(),
             collected: Time::default(),
             sweeping: false,
@@ -311,7 +315,12 @@ impl Behaviour for Endpoints {
 
     fn handle(&mut self, msg: EndpointsMsg, cx: &mut Cx<'_, Self>) {
         let early = !self.family.restoring.known
-            && matches!(msg, EndpointsMsg::Create { .. } | EndpointsMsg::Delete { .. });
+            && matches!(
+                msg,
+                EndpointsMsg::Create { .. }
+                    | EndpointsMsg::Delete { .. }
+                    | EndpointsMsg::Inherit { .. }
+            );
         if early {
             return self.hold(msg);
         }
@@ -330,6 +339,8 @@ impl Behaviour for Endpoints {
             EndpointsMsg::PolicyChanged { revision, touched, restored, reply } => {
                 self.policy_changed(revision, &touched, restored, reply);
             }
+            EndpointsMsg::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
+            EndpointsMsg::Inherited(answer) => self.inherited(answer),
             EndpointsMsg::Restore { endpoints, withheld, reply } => {
                 self.restore(cx, endpoints, &withheld, reply);
             }

@@ -11,6 +11,8 @@ use crate::{
 pub(super) struct Child {
     pub(super) address: Ref<EndpointMsg>,
     pub(super) view: Arc<EndpointView>,
+    /// Where the policy is that an earlier life left it.
+    pub(super) slot: Option<u32>,
     owed: Owed,
 }
 
@@ -23,8 +25,12 @@ struct Owed {
 }
 
 impl Child {
-    pub(super) fn new(address: Ref<EndpointMsg>, view: Arc<EndpointView>) -> Self {
-        Self { address, view, owed: Owed::default() }
+    pub(super) fn new(
+        address: Ref<EndpointMsg>,
+        view: Arc<EndpointView>,
+        slot: Option<u32>,
+    ) -> Self {
+        Self { address, view, slot, owed: Owed::default() }
     }
 
     /// Tells it to build; what its full mailbox hands back is owed to it.

@@ -244,7 +244,7 @@ impl Endpoints {
         };
         // A new mailbox is empty.
         let _ = address.tell(EndpointMsg::Begin { reply: waits });
-        self.family.children.insert(id, Child::new(address, view));
+        self.family.children.insert(id, Child::new(address, view, None));
     }
 }
 

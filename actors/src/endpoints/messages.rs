@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Regenerations;
 
 use crate::{
-    endpoint::{EndpointSpec, EndpointView, Held},
+    endpoint::{EndpointSpec, EndpointView, Heirs, Held, Inherited},
     host::{AskError, Lane, Message, Reply},
     ipam::IpamError,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
@@ -208,6 +208,15 @@ pub enum EndpointsMsg {
         /// Where the answer goes.
         reply: Reply<()>,
     },
+    /// Have what an earlier life left in the kernel know identities that are about to be mapped.
+    Inherit {
+        /// The identities.
+        heirs: Arc<Heirs>,
+        /// Where the answer goes.
+        reply: Reply<Inherited>,
+    },
+    /// An endpoint's policy of an earlier life knows them.
+    Inherited(Result<Inherited, AskError>),
     /// From the restore supervisor: take these over. Answered when all are spawned.
     Restore {
         /// The endpoints.
@@ -289,6 +298,8 @@ impl Message for EndpointsMsg {
             Self::Regenerations(_) => "Regenerations",
             Self::Regenerate { .. } => "Regenerate",
             Self::PolicyChanged { .. } => "PolicyChanged",
+            Self::Inherit { .. } => "Inherit",
+            Self::Inherited(_) => "Inherited",
             Self::Restore { .. } => "Restore",
             Self::RegenerateRestored { .. } => "RegenerateRestored",
             Self::AwaitBuilt { .. } => "AwaitBuilt",

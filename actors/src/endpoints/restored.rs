@@ -82,10 +82,11 @@ impl Endpoints {
                 continue;
             }
             let view = seed_view(id, &restored.spec, State::Restoring);
+            let slot = restored.config.map(|row| row.policy_slot);
             let maker = Endpoint::restorer(Rc::clone(&self.peers), restored);
             let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
             self.family.restoring.pending.insert(id);
-            self.family.children.insert(id, Child::new(address, view));
+            self.family.children.insert(id, Child::new(address, view, slot));
         }
         let first = !std::mem::replace(&mut self.family.restoring.known, true);
         self.family.barriers.restored(&self.family.restoring.pending);

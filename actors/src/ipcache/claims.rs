@@ -20,6 +20,9 @@ fn rank(source: &str) -> Rank {
     }
 }
 
+/// How the policy is called as a source.
+pub(crate) const POLICY: &str = "policy";
+
 /// What each source says of each prefix. An endpoint's word counts more than the node's, the
 /// node's more than a policy's; of equals the latest counts.
 #[derive(Debug, Default)]

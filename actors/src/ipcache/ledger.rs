@@ -5,9 +5,10 @@ use ipnet::IpNet;
 use super::{
     IpcacheEntry,
     batch::{Batch, Fate},
-    claims::Claims,
+    claims::{Claims, POLICY},
 };
 use crate::{
+    model::Scope,
     mutants::{Mutant, mutated},
     ports::{IpcacheRow, KernelDone, KernelError},
 };
@@ -31,7 +32,15 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// What the kernel has. Rules put its prefixes there: the policy takes them back when no rule
+    /// names them any more.
     pub(super) fn restore(&mut self, rows: BTreeMap<IpNet, IpcacheRow>) {
+        for (&prefix, row) in &rows {
+            if row.identity.scope() == Scope::LocalCidr {
+                let (identity, source) = (row.identity, POLICY.to_owned());
+                self.wanted.put(prefix, IpcacheEntry { identity, source });
+            }
+        }
         self.realised = rows;
     }
 

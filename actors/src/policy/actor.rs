@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     Bearer, EndpointPolicy, IdentityView, Origin, PeerFacts, PolicyMsg, PolicyView, Repository,
-    Resolved, Resolver, Subject, bearers::Bearers, messages::PrefixChange,
+    Resolved, Resolver, Subject, bearers::Bearers, change::prefix_facts, messages::PrefixChange,
 };
 use crate::{
     endpoints::EndpointsMsg,
@@ -102,6 +102,8 @@ pub(super) struct Knowledge {
     pub(super) change: Option<PrefixChange>,
     /// Prefixes with identities, as the policy knows them.
     pub(super) prefixes: BTreeMap<IpNet, IdentityId>,
+    /// Prefixes that an earlier life mapped, with their identities.
+    pub(super) inherited: BTreeMap<IpNet, IdentityId>,
     /// The first manifests are taken in.
     pub(super) ready: bool,
 }
@@ -119,15 +121,20 @@ pub struct Observed {
 }
 
 impl Policies {
-    /// Makes each life of an owner that knows these identities; its repository is empty at first.
+    /// Makes each life of an owner that knows these identities, and the prefixes that an earlier
+    /// life mapped; its repository is empty at first.
     pub fn factory(
         peers: impl Fn() -> PolicyPeers + 'static,
         repository: Repository,
         reserved: impl IntoIterator<Item = (IdentityId, Labels)>,
+        inherited: BTreeMap<IpNet, IdentityId>,
     ) -> impl FnMut() -> Self + 'static {
         let mut view = IdentityView::default();
         for (id, labels) in reserved {
             view.insert(id, PeerFacts { labels: Arc::new(labels), ..PeerFacts::default() });
+        }
+        for (&prefix, &id) in &inherited {
+            view.insert(id, prefix_facts(prefix, repository.settings().families));
         }
         let first = Knowledge {
             repository,
@@ -137,7 +144,8 @@ impl Policies {
             computed: BTreeMap::new(),
             changes: VecDeque::new(),
             change: None,
-            prefixes: BTreeMap::new(),
+            prefixes: inherited.clone(),
+            inherited,
             ready: false,
         };
         let heirloom = Rc::new(RefCell::new(Some(first.clone())));
@@ -342,6 +350,7 @@ impl Behaviour for Policies {
             }
             PolicyMsg::Numbered(answer) => self.numbered(cx, answer),
             PolicyMsg::Prepared(answer) => self.prepared(cx, answer),
+            PolicyMsg::Bequeathed(answer) => self.bequeathed(cx, answer),
             PolicyMsg::Premapped(answer) => self.premapped(cx, answer),
             PolicyMsg::Enforced(answer) => self.enforced(cx, answer),
             PolicyMsg::Mapped(answer) => self.mapped(cx, answer),

@@ -7,9 +7,14 @@
 //! 4. the ipcache forgets those that no rule names;
 //! 5. policies forget those too, and their numbers are given back.
 //!
-//! The first rules of an agent's life have no old ones before them: what endpoints enforce then
-//! is what an earlier life left in the kernel, which step 2 cannot teach. There the new rules come
-//! first, and the prefixes that are new with them are mapped behind them.
+//! The first rules of an agent's life have no old ones before them: what endpoints enforce then is
+//! what an earlier life left in the kernel, and all that is known of that is its rows. A packet of
+//! a new prefix comes, until that is mapped, under the identity of the longest prefix around it
+//! that is mapped already, or as the world. So in step 2 the new prefix inherits: the rows of that
+//! identity are written once more for its number, which no packet carries yet. When it is mapped,
+//! its packets meet the verdicts of before, and the rest goes on as ever. Prefixes that are mapped
+//! from the start count as named by old rules: the new rules know them until no endpoint has the
+//! old ones, and the ipcache forgets them then.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -21,10 +26,11 @@ use super::{
     messages::PrefixChange,
 };
 use crate::{
+    endpoint::{Heirs, Inherited},
     endpoints::EndpointsMsg,
     host::{AskError, Cx},
     identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
-    ipcache::{IpcacheEntry, IpcacheMsg},
+    ipcache::{IpcacheEntry, IpcacheMsg, POLICY},
     model::{Families, IdentityId},
     ports::KernelError,
     workloads::Manifest,
@@ -36,8 +42,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(2);
 /// How often new prefixes may fail to be mapped before the rules are enforced all the same.
 const REFUSALS_MAX: u8 = 5;
-/// Name of the policy as a source of ipcache entries.
-const SOURCE: &str = "policy";
 
 type Numbers = Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>;
 
@@ -100,6 +104,10 @@ impl Policies {
         };
         let families = self.known.repository.settings().families;
         for (&prefix, &id) in &numbers {
+            let before = self.known.prefixes.get(&prefix);
+            if let Some(&other) = before.filter(|before| **before != id) {
+                self.known.view.remove(other);
+            }
             self.known.view.insert(id, prefix_facts(prefix, families));
         }
         let Some(change) = &mut self.known.change else { return };
@@ -108,11 +116,68 @@ impl Policies {
             .filter(|(prefix, _)| !change.wanted.contains(prefix))
             .map(|(&prefix, &id)| (prefix, id))
             .collect();
-        let new = change.wanted.iter().any(|prefix| !self.known.prefixes.contains_key(prefix));
-        change.unmapped |= new;
-        let prepares = self.known.ready && change.rules.is_some() && change.unmapped;
+        let known = &self.known.prefixes;
+        change.unmapped |=
+            change.wanted.iter().any(|prefix| known.get(prefix) != numbers.get(prefix));
+        let prepares = change.rules.is_some() && change.unmapped;
         self.known.prefixes = numbers;
-        if prepares { self.prepare(cx) } else { self.enforce(cx) }
+        match (prepares, self.known.ready) {
+            (true, true) => self.prepare(cx),
+            (true, false) => self.bequeath(cx),
+            (false, _) => self.enforce(cx),
+        }
+    }
+
+    /// What an earlier life left in the kernel learns of the new prefixes.
+    fn bequeath(&mut self, cx: &mut Cx<'_, Self>) {
+        let heirs = Arc::new(self.heirs());
+        if heirs.is_empty() {
+            return self.map(cx, PolicyMsg::Premapped);
+        }
+        let endpoints = self.peers.endpoints.clone();
+        cx.ask(
+            &endpoints,
+            ENFORCE_PATIENCE,
+            "policies of an earlier life to know the new prefixes",
+            |reply| EndpointsMsg::Inherit { heirs, reply },
+            PolicyMsg::Bequeathed,
+        );
+    }
+
+    /// The numbers of prefixes that are not mapped yet, each with that of what its packets are now.
+    fn heirs(&self) -> Heirs {
+        let families = self.known.repository.settings().families;
+        let mapped = &self.known.inherited;
+        let around = |prefix: &IpNet| {
+            let lengths = (0..=prefix.prefix_len()).rev();
+            let mut wider = lengths
+                .filter_map(|length| IpNet::new(prefix.addr(), length).ok())
+                .map(|it| it.trunc());
+            let nearest = wider.find_map(|wider| mapped.get(&wider).copied());
+            nearest.or(families.world(prefix.addr().is_ipv4())).unwrap_or(IdentityId::WORLD)
+        };
+        let all = self.known.prefixes.iter().map(|(prefix, &id)| (id, around(prefix)));
+        all.filter(|(id, now)| id != now).collect()
+    }
+
+    pub(super) fn bequeathed(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Inherited, AskError>,
+    ) {
+        let error = match answer {
+            Ok(Ok(())) => return self.map(cx, PolicyMsg::Premapped),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let Some(change) = &mut self.known.change else { return };
+        // Rules that deny must not wait for ever.
+        if change.refusals < REFUSALS_MAX {
+            change.refusals += 1;
+            return self.later(cx, &error);
+        }
+        tracing::warn!(error, "not every endpoint knows the new prefixes yet; going on");
+        self.map(cx, PolicyMsg::Premapped);
     }
 
     /// The old rules learn of the new prefixes, whose packets go on meeting the verdicts of before
@@ -194,7 +259,7 @@ impl Policies {
         then: fn(Result<Result<(), KernelError>, AskError>) -> PolicyMsg,
     ) {
         let Some(change) = &self.known.change else { return };
-        let entry = |id: IdentityId| IpcacheEntry { identity: id, source: SOURCE.to_owned() };
+        let entry = |id: IdentityId| IpcacheEntry { identity: id, source: POLICY.to_owned() };
         let entries = self
             .known
             .prefixes
@@ -238,7 +303,7 @@ impl Policies {
             &ipcache,
             PATIENCE,
             "prefixes that no rule names to leave the ipcache",
-            |reply| IpcacheMsg::Remove { prefixes, source: SOURCE.to_owned(), reply },
+            |reply| IpcacheMsg::Remove { prefixes, source: POLICY.to_owned(), reply },
             PolicyMsg::Unmapped,
         );
     }
@@ -308,7 +373,7 @@ impl Policies {
 }
 
 /// What is known of a prefix.
-fn prefix_facts(prefix: IpNet, families: Families) -> PeerFacts {
+pub(super) fn prefix_facts(prefix: IpNet, families: Families) -> PeerFacts {
     let labels = Arc::new(prefix_labels(&prefix, families));
     PeerFacts { labels, prefix: Some(prefix), ..PeerFacts::default() }
 }

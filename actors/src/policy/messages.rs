@@ -11,6 +11,7 @@ use super::{
     WrittenPolicies,
 };
 use crate::{
+    endpoint::Inherited,
     host::{AskError, Lane, Message, Reply},
     identity::{Identity, IdentityError},
     model::{EndpointId, IdentityId, PolicyRows},
@@ -105,6 +106,8 @@ pub enum PolicyMsg {
     Numbered(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
     /// Every endpoint's policy, still by the old rules, knows the new prefixes.
     Prepared(Result<(), AskError>),
+    /// What an earlier life left in the kernel knows the new prefixes, or why not.
+    Bequeathed(Result<Inherited, AskError>),
     /// The new prefixes are in the ipcache, before the new rules are in force.
     Premapped(Result<Result<(), KernelError>, AskError>),
     /// Every endpoint enforces the rules of the change under way.
@@ -144,6 +147,7 @@ impl Message for PolicyMsg {
             Self::Idle(_) => "Idle",
             Self::Numbered(_) => "Numbered",
             Self::Prepared(_) => "Prepared",
+            Self::Bequeathed(_) => "Bequeathed",
             Self::Premapped(_) => "Premapped",
             Self::Enforced(_) => "Enforced",
             Self::Mapped(_) => "Mapped",
@@ -174,7 +178,7 @@ pub(super) struct PrefixChange {
     pub(super) unenforced: bool,
     /// Whether some of its prefixes may not be in the ipcache.
     pub(super) unmapped: bool,
-    /// How often its new prefixes could not be mapped.
+    /// How often its new prefixes could not be made known or mapped.
     pub(super) refusals: u8,
     /// Whether it waits to be taken up again.
     pub(super) put_off: bool,

@@ -14,7 +14,6 @@ use crate::{
     endpoint::{EndpointSpec, options},
     endpoints::RestoredEndpoint,
     model::EndpointId,
-    mutants::{Mutant, mutated},
     ports::{KernelSnapshot, OwnedRows},
     state::{Form, Found, FoundRecord, IdentityTable},
 };
@@ -60,9 +59,7 @@ pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -
         plan.consider(id, rebuild::from_kernel(id, &owned, identities), kernel);
     }
     plan.settle_interfaces(kernel);
-    if !mutated(Mutant::DuplicateAddressAdopted) {
-        plan.settle_addresses(kernel);
-    }
+    plan.settle_addresses(kernel);
     for found in &disk.records {
         plan.refute(found, &owned, identities);
     }
@@ -111,7 +108,8 @@ impl RestorePlan {
             return;
         };
         let rebuilt = rebuild::from_kernel(id, owned, table);
-        let Ok(mut rebuilt) = rebuilt.and_then(|candidate| validate(candidate, owned.kernel)) else {
+        let Ok(mut rebuilt) = rebuilt.and_then(|candidate| validate(candidate, owned.kernel))
+        else {
             return;
         };
         let spec = &rebuilt.endpoint.spec;

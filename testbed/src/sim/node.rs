@@ -230,9 +230,6 @@ impl Node {
             return;
         }
         self.lives += 1;
-        let mut oracle = self.oracle.borrow_mut();
-        oracle.reborn |= oracle.changing();
-        drop(oracle);
         self.world.wake();
         self.watch();
         let kernel = self.world.kernel.clone();
@@ -259,10 +256,7 @@ impl Node {
             |(place, policy): (usize, &Policy)| policy.document(&format!("{name}-{place}"));
         let documents = policies.iter().enumerate().map(document).collect();
         self.world.manifests.insert(name.clone(), documents);
-        let mut oracle = self.oracle.borrow_mut();
-        oracle.policies(source, policies);
-        oracle.reborn |= !self.world.is_alive() || !self.heard;
-        drop(oracle);
+        self.oracle.borrow_mut().policies(source, policies);
         self.changed(name, told);
     }
 

@@ -52,9 +52,6 @@ pub(super) struct Oracle {
     /// A wait for others to enforce something ended without an answer: one that never
     /// acknowledges must not hold up the rest. What passes is then not demanded until all rest.
     pub(super) late: bool,
-    /// Rules changed while no agent lived: prefixes that are new with the first rules of a life are
-    /// mapped behind them. Until all rest, packets between pods and the outside are not looked at.
-    pub(super) reborn: bool,
     /// What went wrong.
     pub(super) violations: Vec<String>,
     /// How many verdicts were looked at.
@@ -70,7 +67,6 @@ impl Default for Oracle {
             datapath: Datapath::default(),
             outside: OUTSIDE.iter().map(|text| text.parse().expect("an address")).collect(),
             late: false,
-            reborn: false,
             violations: Vec::new(),
             verdicts: 0,
         }
@@ -102,12 +98,6 @@ impl Oracle {
         }
         self.expected.clear();
         self.late = false;
-        self.reborn = false;
-    }
-
-    /// Whether policies changed since the node was last at rest.
-    pub(super) fn changing(&self) -> bool {
-        self.sources.values().any(|versions| versions.len() > 1)
     }
 
     /// Looks at what a step could have changed.
@@ -166,12 +156,12 @@ impl Oracle {
     /// Whether every verdict is what the newest model says; if so, only that one counts from now
     /// on. Otherwise one that is not.
     pub(super) fn exact(&mut self, state: &KernelState) -> Option<String> {
-        let before = (self.subjects.clone(), self.sources.clone(), self.late, self.reborn);
+        let before = (self.subjects.clone(), self.sources.clone(), self.late);
         self.rest();
         self.everything(state);
         let found = std::mem::take(&mut self.violations).into_iter().next();
         if found.is_some() {
-            (self.subjects, self.sources, self.late, self.reborn) = before;
+            (self.subjects, self.sources, self.late) = before;
             self.expected.clear();
         }
         found
@@ -277,9 +267,6 @@ impl Oracle {
 
     /// Packets between a pod and an address outside of the cluster.
     fn abroad(&mut self, state: &KernelState, (number, subject): (u8, &Subject), place: usize) {
-        if self.reborn {
-            return;
-        }
         let identity = outside(state, self.outside[place]);
         for way in [Way::In, Way::Out] {
             let Some(actual) =

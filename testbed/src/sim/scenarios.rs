@@ -209,6 +209,71 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "c_28645_labels_changed_when_the_agent_died",
+        make: |random| {
+            let label = |pod, app| Action::Label { pod, app, told: true };
+            let mut actions = vec![label(1, App::Mail), label(3, App::Web), steps(random, 120)];
+            actions.extend(restart(random));
+            actions
+        },
+    },
+    Scenario {
+        name: "c_30651_rules_for_prefixes_changed_while_down",
+        make: |random| {
+            let nets = ["192.0.2.0/25", "192.0.2.0/24", "198.51.100.0/24", "2001:db8::/32"];
+            let change = |random: &mut Random| {
+                let subject = random.one_of(&[App::Web, App::Db]);
+                let policies = vec![Policy::from_net(subject, random.one_of(&nets))];
+                let mut actions = vec![Action::Kill, rules(1, policies)];
+                actions.push(Action::Boot { told: random.roll(2) == 0 });
+                actions.extend([steps(random, 300), Action::Deliver, steps(random, 200)]);
+                actions
+            };
+            let mut actions = change(random);
+            actions.extend(change(random));
+            actions
+        },
+    },
+    Scenario {
+        name: "c_9854_a_supervisor_crashes_over_a_cancelled_add",
+        make: |random| {
+            vec![
+                Action::Add(4),
+                steps(random, 20),
+                Action::Cancel(4),
+                steps(random, 20),
+                // Of the supervisors the tenth: that of endpoints.
+                Action::Crash((9 << 16) + 1),
+                steps(random, 80),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_24191_programs_stay_at_an_interface_that_cannot_be_taken_down",
+        make: |random| {
+            vec![
+                Action::Faults { kind: Fault::Any, one_in: 2, seed: random.number() },
+                Action::Remove(1 + random.roll(3) as u8),
+                Action::Time { ms: 50, seed: random.number() },
+            ]
+        },
+    },
+    Scenario {
+        name: "c_12367_a_record_that_is_another_s_costs_no_endpoint",
+        make: |random| {
+            vec![
+                Action::Kill,
+                Action::Tear(1),
+                Action::Boot { told: false },
+                Action::Steps { count: 20, seed: random.number() },
+                Action::Kill,
+                Action::Duplicate(3, 1),
+                Action::Boot { told: true },
+                steps(random, 300),
+            ]
+        },
+    },
+    Scenario {
         name: "c_29405_a_pod_that_comes_while_the_agent_restores",
         make: |random| {
             vec![Action::Kill, Action::Boot { told: true }, Action::Add(4), steps(random, 300)]

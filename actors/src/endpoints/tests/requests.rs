@@ -146,7 +146,8 @@ fn a_deletion_that_fails_at_any_step_is_finished_later() {
         world.advance(Duration::from_secs(1));
         world.fate.at(nth, Turn::Fail);
         let errors = world.delete(Target::Id(ID)).unwrap();
-        assert!(errors <= 1, "{nth}");
+        // An interface that could not be taken down keeps its programs: that makes two.
+        assert!(errors <= 2, "{nth}");
         world.advance(Duration::from_secs(10));
         Residue::assert_same(&world, &before, format_args!("step {nth}, {errors} errors"));
     }
