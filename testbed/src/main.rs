@@ -3,7 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use volvox_testbed::cli::{self, Cli};
+
+/// The simulator allocates and frees whole nodes, on every processor.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     match cli::run(&Cli::parse()) {

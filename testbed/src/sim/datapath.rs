@@ -23,7 +23,7 @@ pub(super) struct Datapath {
     by_hash: BTreeMap<u64, Vec<usize>>,
     /// Which of the known sets each slot holds.
     slots: BTreeMap<u32, Option<usize>>,
-    verdicts: BTreeMap<(usize, IdentityId), [u8; 2]>,
+    verdicts: Vec<BTreeMap<IdentityId, [u8; 2]>>,
 }
 
 impl Datapath {
@@ -62,7 +62,7 @@ impl Datapath {
         let Some(config) = config else { return Some(0) };
         let Some(rows) = self.rows_of(state, config.policy_slot) else { return Some(0) };
         let known = &self.known[rows];
-        let verdicts = self.verdicts.entry((rows, peer)).or_insert_with(|| {
+        let verdicts = self.verdicts[rows].entry(peer).or_insert_with(|| {
             [Direction::Ingress, Direction::Egress].map(|direction| mask(known, direction, peer))
         });
         Some(verdicts[usize::from(way == Way::Out)])
@@ -88,6 +88,7 @@ impl Datapath {
             return place;
         }
         self.known.push(rows.clone());
+        self.verdicts.push(BTreeMap::new());
         alike.push(self.known.len() - 1);
         self.known.len() - 1
     }

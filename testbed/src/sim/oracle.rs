@@ -21,6 +21,20 @@ use super::{
     model::{App, OUTSIDE, PROBES, Peer, Policy, Way, passes},
 };
 
+const APPS: usize = App::NAMED.len() + 1;
+/// Pods of each label, the unknown, and those outside.
+const PEERS: usize = APPS + 1 + OUTSIDE.len();
+const PLACES: usize = 2 * APPS * PEERS;
+
+fn place(way: Way, app: App, peer: Peer) -> usize {
+    let peer = match peer {
+        Peer::Pod(app) => app as usize,
+        Peer::Unknown => APPS,
+        Peer::Outside(place) => APPS + 1 + place,
+    };
+    (way as usize * APPS + app as usize) * PEERS + peer
+}
+
 /// A pod as the oracle knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
@@ -46,9 +60,12 @@ pub(super) struct Oracle {
     pub(super) subjects: BTreeMap<u8, Subject>,
     /// What each source of policies held since the node was last at rest.
     sources: BTreeMap<u8, Vec<Vec<Policy>>>,
-    expected: BTreeMap<(Way, App, Peer), (u8, u8)>,
+    /// What all versions let pass, and what any does, by [`place`].
+    expected: [Option<(u8, u8)>; PLACES],
     datapath: Datapath,
     outside: Vec<IpAddr>,
+    /// Their identities, as far as they are known by the ipcache as it is.
+    abroad: [Option<IdentityId>; OUTSIDE.len()],
     /// A wait for others to enforce something ended without an answer: one that never
     /// acknowledges must not hold up the rest. What passes is then not demanded until all rest.
     pub(super) late: bool,
@@ -63,9 +80,10 @@ impl Default for Oracle {
         Self {
             subjects: BTreeMap::new(),
             sources: BTreeMap::new(),
-            expected: BTreeMap::new(),
+            expected: [None; PLACES],
             datapath: Datapath::default(),
             outside: OUTSIDE.iter().map(|text| text.parse().expect("an address")).collect(),
+            abroad: [None; OUTSIDE.len()],
             late: false,
             violations: Vec::new(),
             verdicts: 0,
@@ -79,7 +97,7 @@ impl Oracle {
         let versions = self.sources.entry(source).or_insert_with(|| vec![Vec::new()]);
         versions.retain(|version| *version != policies);
         versions.push(policies);
-        self.expected.clear();
+        self.expected = [None; PLACES];
     }
 
     /// What that source holds now.
@@ -96,7 +114,7 @@ impl Oracle {
             let newest = subject.apps.len() - 1;
             subject.apps.drain(..newest);
         }
-        self.expected.clear();
+        self.expected = [None; PLACES];
         self.late = false;
     }
 
@@ -131,9 +149,11 @@ impl Oracle {
                 self.address(state, *address);
             }
             KernelOp::PutIpcache(rows) => {
+                self.abroad = Default::default();
                 rows.iter().for_each(|(prefix, _)| self.prefix(state, prefix));
             }
             KernelOp::DeleteIpcache(prefixes) => {
+                self.abroad = Default::default();
                 prefixes.iter().for_each(|prefix| self.prefix(state, prefix));
             }
             KernelOp::ScrubConntrack { addresses } => self.scrubbed(*addresses),
@@ -144,6 +164,7 @@ impl Oracle {
     /// Looks at every verdict that there is.
     pub(super) fn everything(&mut self, state: &KernelState) {
         self.datapath.all_changed();
+        self.abroad = Default::default();
         let interfaces: Vec<u32> = self.subjects.values().map(|it| it.ifindex).collect();
         interfaces.into_iter().for_each(|ifindex| self.interface(state, ifindex, false));
     }
@@ -162,7 +183,7 @@ impl Oracle {
         let found = std::mem::take(&mut self.violations).into_iter().next();
         if found.is_some() {
             (self.subjects, self.sources, self.late) = before;
-            self.expected.clear();
+            self.expected = [None; PLACES];
         }
         found
     }
@@ -267,7 +288,8 @@ impl Oracle {
 
     /// Packets between a pod and an address outside of the cluster.
     fn abroad(&mut self, state: &KernelState, (number, subject): (u8, &Subject), place: usize) {
-        let identity = outside(state, self.outside[place]);
+        let address = self.outside[place];
+        let identity = *self.abroad[place].get_or_insert_with(|| outside(state, address));
         for way in [Way::In, Way::Out] {
             let Some(actual) =
                 self.datapath.passes(state, subject.ifindex, subject.endpoint, way, identity)
@@ -310,8 +332,8 @@ impl Oracle {
 
     /// What all versions let pass, and what any does.
     fn expect(&mut self, way: Way, app: App, peer: Peer) -> (u8, u8) {
-        if let Some(known) = self.expected.get(&(way, app, peer)) {
-            return *known;
+        if let Some(known) = self.expected[place(way, app, peer)] {
+            return known;
         }
         // Every choice of one version of each source.
         let mut choices: Vec<Vec<&Policy>> = vec![Vec::new()];
@@ -327,7 +349,7 @@ impl Oracle {
         }
         let each = choices.iter().map(|choice| passes(choice.iter().copied(), way, app, peer));
         let found = each.fold((u8::MAX, 0), |(all, any), mask| (all & mask, any | mask));
-        self.expected.insert((way, app, peer), found);
+        self.expected[place(way, app, peer)] = Some(found);
         found
     }
 
