@@ -20,6 +20,7 @@ mod process;
 mod rest;
 mod strace;
 mod sys;
+mod wait;
 
 pub use binaries::Binaries;
 pub use browser::{Browser, Page};
@@ -34,3 +35,4 @@ pub use process::{Process, Usage};
 pub use rest::{Answer, Rest};
 pub use strace::{Calls, Injection};
 pub(crate) use sys::cpu_time;
+pub use wait::{PATIENCE, wait_for};

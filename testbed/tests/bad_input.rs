@@ -3,7 +3,6 @@
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
-    time::Duration,
 };
 
 use anyhow::{Result, ensure};
@@ -92,7 +91,7 @@ fn a_huge_body_costs_no_memory_and_no_time_of_others() {
         let (mut node, _pod) = node()?;
         let before = node.agent()?.usage()?.memory_peak;
         let mut stream = UnixStream::connect(node.path("cilium.sock"))?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(lab::PATIENCE))?;
         stream.write_all(
             b"PUT /v1/endpoint/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
               Content-Length: 100000000\r\n\r\n",

@@ -4,8 +4,6 @@ use std::{
     fs::{self, File},
     io::Write,
     path::Path,
-    thread,
-    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -29,7 +27,7 @@ fn fleet() -> Result<Fleet> {
 fn assert_policy_holds(fleet: &Fleet) -> Result<()> {
     let allowed = fleet.stream(Kind::Udp, 0, 1, false, 200)?;
     let forbidden = fleet.stream(Kind::Udp, 0, 5, false, 200)?;
-    thread::sleep(Duration::from_millis(200));
+    allowed.wait_for_answers(40)?;
     let answers = forbidden.answers();
     stop_clean([allowed])?;
     ensure!(answers == 0, "{answers} packets got through that policy forbids");

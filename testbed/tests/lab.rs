@@ -3,8 +3,6 @@
 use std::{
     fs,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use volvox_testbed::lab::{self, Netns};
@@ -49,11 +47,9 @@ impl Sleeper {
     }
 
     fn wait_until(&self, sleeps: bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while self.sleeps() != sleeps {
-            assert!(Instant::now() < deadline, "after 30 s, sleeping is not {sleeps}");
-            thread::sleep(Duration::from_millis(5));
-        }
+        let waited =
+            lab::wait_for(&format!("sleeping is {sleeps}"), || Ok(self.sleeps() == sleeps));
+        assert!(waited.is_ok(), "{waited:?}");
     }
 }
 

@@ -124,7 +124,7 @@ fn a_stopped_agent_leaves_the_datapath_serving_and_uninstall_leaves_nothing() {
         let mut fleet = fleet(Through::Rest)?;
         fleet.node.stop_agent()?;
         let stream = fleet.stream(Kind::Udp, 0, 1, false, 500)?;
-        thread::sleep(Duration::from_millis(300));
+        stream.wait_for_answers(100)?;
         stop_clean([stream])?;
         let uninstalled = Command::new(&fleet.node.binaries().agent)
             .arg("uninstall")
@@ -180,7 +180,7 @@ fn a_new_pod_is_reached_after_a_restart() {
             let target = SocketAddr::new(pod.address(ipv6)?, PORT);
             let (from, to) = (fleet.pods[0].netns.clone(), pod.netns.clone());
             let stream = Stream::start(Plan { kind: Kind::Tcp, from, to, target, rate: 100 })?;
-            thread::sleep(Duration::from_millis(200));
+            stream.wait_for_answers(20)?;
             stop_clean([stream])?;
         }
         pod.delete(&fleet.node)?;

@@ -3,28 +3,20 @@
 use std::{
     fs,
     path::Path,
-    process::{Child, Command, Output},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Output},
 };
 
-use anyhow::{Context, Result, bail, ensure};
-use rustix::{
-    mount::{MountFlags, mount},
-    process::{Pid, Signal, kill_process},
-};
+use anyhow::{Context, Result, ensure};
+use rustix::mount::{MountFlags, mount};
 use serde_json::{Value, json};
 use volvox_testbed::{
     fleet::{Fleet, NAMESPACE, PORT},
-    lab::{self, Binaries, Metrics, Node, Through},
+    lab::{self, Binaries, Injection, Metrics, Node, Through, wait_for},
     progress::Progress,
 };
 
 /// Pods on the node.
 const PODS: usize = 10;
-
-/// How long something may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fleet() -> Result<Fleet> {
     Fleet::launch(PODS, Through::Rest, &Progress::new(true))
@@ -69,27 +61,6 @@ fn touch_everyone(node: &Node, port: u16) -> Result<()> {
         },
     });
     node.write_manifest("everyone.yaml", &policy.to_string())
-}
-
-/// Ends with the value, even if the test fails.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn wait_for(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !done()? {
-        if Instant::now() > deadline {
-            bail!("after {PATIENCE:?} not: {what}");
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
 }
 
 #[test]
@@ -185,20 +156,8 @@ fn why_names_whom_an_endpoint_waits_for_and_who_has_the_permits() {
     lab::test("why_names_whom_an_endpoint_waits_for_and_who_has_the_permits", || {
         let mut fleet = fleet()?;
         let node = &mut fleet.node;
-        // Every bpf(2) of the agent takes half a minute to begin: builds hold their permits.
-        let pid = node.agent()?.pid();
-        let mut slow = Command::new("strace");
-        slow.args(["-f", "-qq", "-e", "trace=bpf", "-e", "signal=none"]);
-        slow.args([
-            "-e",
-            "inject=bpf:delay_enter=30000000",
-            "-o",
-            "/dev/null",
-            "-p",
-            &pid.to_string(),
-        ]);
-        let slow = Running(slow.spawn()?);
-        wait_for("strace follows the agent", || Ok(is_traced(pid)))?;
+        // Every bpf(2) of the agent takes long to begin: builds hold their permits.
+        let slow = Injection::attach(node.agent()?.pid(), "bpf", "delay_enter=30000000")?;
         let ids: Vec<_> =
             node.endpoints()?.iter().map(|endpoint| endpoint["id"].to_string()).collect();
         touch_everyone(node, 7002)?;
@@ -219,19 +178,9 @@ fn why_names_whom_an_endpoint_waits_for_and_who_has_the_permits() {
         })
         .with_context(|| format!("the last answer: {told}"))?;
         // Let go, all of them end as if nothing had been.
-        kill_process(Pid::from_child(&slow.0), Signal::TERM)?;
         drop(slow);
         node.wait_for_ready(PODS).map(drop)
     });
-}
-
-/// Whether every thread of a process is being traced.
-fn is_traced(pid: u32) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    threads.flatten().all(|thread| {
-        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-        status.lines().any(|line| line.starts_with("TracerPid:") && !line.ends_with("\t0"))
-    })
 }
 
 #[test]

@@ -30,14 +30,6 @@ fn plan(kind: Kind, pods: &(Netns, Netns), target: SocketAddr) -> Plan {
     Plan { kind, from: pods.0.clone(), to: pods.1.clone(), target, rate: 500 }
 }
 
-/// Lets the stream get `more` further answers.
-fn answered(stream: &Stream, more: u64) {
-    let goal = stream.answers() + more;
-    while stream.answers() < goal {
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn an_undisturbed_stream_is_clean() {
     lab::test("an_undisturbed_stream_is_clean", || {
@@ -45,7 +37,7 @@ fn an_undisturbed_stream_is_clean() {
         for target in ["10.9.0.2:7000", "[fd09::2]:7000"] {
             for kind in Kind::ALL {
                 let stream = Stream::start(plan(kind, &pods, target.parse()?))?;
-                answered(&stream, 50);
+                stream.wait_for_answers(50)?;
                 let report = stream.stop()?;
                 assert!(report.is_clean() && report.sent >= 50, "{report:?}");
             }
@@ -60,11 +52,11 @@ fn a_pulled_cable_is_seen_by_every_kind() {
         let pods = cable()?;
         for kind in Kind::ALL {
             let stream = Stream::start(plan(kind, &pods, "10.9.0.2:7000".parse()?))?;
-            answered(&stream, 50);
+            stream.wait_for_answers(50)?;
             ip("-n b link set eth0 down")?;
-            thread::sleep(Duration::from_millis(300));
+            thread::sleep(Duration::from_secs(1));
             ip("-n b link set eth0 up")?;
-            answered(&stream, 10);
+            stream.wait_for_answers(10)?;
             let report = stream.stop()?;
             assert!(!report.is_clean(), "{report:?}");
             assert!(report.longest_gap >= Duration::from_millis(200), "{report:?}");

@@ -11,13 +11,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::{Binaries, Process, Rest, strace};
+use super::{Binaries, PATIENCE, Process, Rest, strace};
 
 /// Everything that a node writes is below this, in the lab's own file system.
 const ROOT: &str = "/run/volvox";
-
-/// How long the agent may take for what a test waits for, before the test says that it failed.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(1);
@@ -183,7 +180,7 @@ impl Node {
 
     /// SIGTERM.
     pub fn stop_agent(&mut self) -> Result<()> {
-        self.agent.take().context("no agent runs")?.terminate(PATIENCE)
+        self.agent.take().context("no agent runs")?.terminate()
     }
 
     /// Waits until the API answers; since when the agent was started.

@@ -12,13 +12,10 @@ use serde_json::json;
 use volvox_actors::ports::Link;
 use volvox_agent::ports::netlink::Socket;
 
-use super::{Netns, Node, cni, direct};
+use super::{Netns, Node, cni, direct, wait_for};
 
 /// Interface of every pod.
 pub(super) const INTERFACE: &str = "eth0";
-
-/// How long the kernel may take for the links of a pod.
-const LINKS_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a pod comes to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,13 +93,10 @@ impl Pod {
     /// up, by a worker of its own; until then it loses what is sent and does not say so, and a first
     /// packet waits a second for the neighbour that was asked for in vain.
     fn wait_for_links(&self) -> Result<()> {
-        let deadline = Instant::now() + LINKS_PATIENCE;
         let host = self.links()?[1].name.clone();
-        while !(self.netns.run(|| is_running(INTERFACE))? && is_running(&host)?) {
-            ensure!(Instant::now() < deadline, "the links of pod {} do not come up", self.name);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
+        wait_for(&format!("the links of pod {} carry packets", self.name), || {
+            Ok(self.netns.run(|| is_running(INTERFACE))? && is_running(&host)?)
+        })
     }
 
     /// Removes it through the plugin, as a runtime does, and its manifest.

@@ -4,13 +4,12 @@ use std::{
     fs::{self, File},
     path::Path,
     process::{Child, Command},
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::sys;
+use super::{sys, wait_for};
 
 /// One life of an agent. Dropped, it is killed.
 #[derive(Debug)]
@@ -77,19 +76,15 @@ impl Process {
         self.end()
     }
 
-    /// SIGTERM, and waits for the end, but not longer than `patience`.
-    pub fn terminate(mut self, patience: Duration) -> Result<()> {
+    /// SIGTERM, and waits for the end.
+    pub fn terminate(mut self) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
-        let deadline = Instant::now() + patience;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait()? {
-                anyhow::ensure!(status.success(), "after SIGTERM the agent ended with {status}");
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        bail!("{patience:?} after SIGTERM the agent still runs")
+        wait_for("the agent ends after SIGTERM", || {
+            let Some(status) = self.child.try_wait()? else { return Ok(false) };
+            ensure!(status.success(), "after SIGTERM the agent ended with {status}");
+            Ok(true)
+        })
     }
 
     fn end(&mut self) -> Result<()> {

@@ -5,15 +5,13 @@ use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Longest wait for an answer, as Cilium's client has it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::PATIENCE;
 
 /// The API behind a unix socket.
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@ use std::{
     fs,
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::wait_for;
 
 /// The program.
 pub(super) const PROGRAM: &str = "strace";
@@ -51,14 +51,12 @@ impl Injection {
             .spawn()
             .context("cannot start strace")?;
         let mut injection = Self(child);
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !is_watched(pid)? {
+        wait_for("strace watches the agent", || {
             if let Some(status) = injection.0.try_wait()? {
                 bail!("strace ended with {status}");
             }
-            ensure!(Instant::now() < deadline, "strace does not watch the agent");
-            thread::sleep(Duration::from_millis(5));
-        }
+            is_watched(pid)
+        })?;
         Ok(injection)
     }
 }
@@ -74,7 +72,8 @@ impl Drop for Injection {
 /// Whether every thread of the process has a tracer.
 fn is_watched(pid: u32) -> Result<bool> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let status = fs::read_to_string(thread?.path().join("status"))?;
+        // One that has ended meanwhile need not be watched.
+        let status = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
         if status.lines().any(|line| line == "TracerPid:\t0") {
             return Ok(false);
         }

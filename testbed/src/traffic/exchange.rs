@@ -1,16 +1,10 @@
 //! Numbered packets out, numbered packets back: what UDP and ping have in common.
 
-use std::{net::UdpSocket, sync::atomic::Ordering, thread, time::Instant};
+use std::{net::UdpSocket, sync::atomic::Ordering, thread};
 
 use anyhow::Result;
 
-use super::{
-    Plan, Report,
-    pace::Pace,
-    sockets,
-    stream::{DRAIN, Shared},
-    tally::Tally,
-};
+use super::{Plan, Report, pace::Pace, stream::Shared, tally::Tally};
 
 /// Bytes of a packet after its header; the first eight are its number.
 const BODY: usize = 56;
@@ -36,10 +30,7 @@ pub(super) fn exchange(
                 Err(_) => report.failures += 1,
             }
         }
-        let deadline = Instant::now() + DRAIN;
-        while shared.answers.load(Ordering::Relaxed) < report.sent && Instant::now() < deadline {
-            thread::sleep(sockets::POLL);
-        }
+        shared.drain(report.sent);
         shared.close.store(true, Ordering::Relaxed);
         let tally = receiver.join().expect("the receiver does not panic");
         report.lost = report.sent.saturating_sub(tally.unique);

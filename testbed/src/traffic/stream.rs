@@ -7,18 +7,18 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::JoinHandle,
-    time::Duration,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use super::{Report, connect, counters::Counters, ping, tcp, udp};
-use crate::lab::Netns;
+use super::{Report, connect, counters::Counters, ping, sockets, tcp, udp};
+use crate::lab::{Netns, wait_for};
 
-/// How long the last packets may take to arrive once nothing more is sent.
-pub(super) const DRAIN: Duration = Duration::from_secs(2);
+/// After so long without an answer, once nothing more is sent, none comes any more.
+const SILENCE: Duration = Duration::from_secs(4);
 
 /// What a stream sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -77,6 +77,20 @@ pub(super) struct Shared {
     pub(super) answers: Arc<AtomicU64>,
 }
 
+impl Shared {
+    /// Waits until all that was sent is answered, or until answers no longer come.
+    pub(super) fn drain(&self, sent: u64) {
+        let (mut answers, mut since) = (0, Instant::now());
+        while answers < sent && since.elapsed() < SILENCE {
+            let now = self.answers.load(Ordering::Relaxed);
+            if now > answers {
+                (answers, since) = (now, Instant::now());
+            }
+            thread::sleep(sockets::POLL / 10);
+        }
+    }
+}
+
 /// Threads of one stream.
 pub(super) struct Threads {
     /// Sends; gives the account as the sender sees it.
@@ -122,6 +136,13 @@ impl Stream {
     /// How many answers came back so far.
     pub fn answers(&self) -> u64 {
         self.shared.answers.load(Ordering::Relaxed)
+    }
+
+    /// Lets it get that many further answers.
+    pub fn wait_for_answers(&self, more: u64) -> Result<()> {
+        let goal = self.answers() + more;
+        let what = format!("{} to {} gets {more} answers", self.plan.kind, self.plan.target);
+        wait_for(&what, || Ok(self.answers() >= goal))
     }
 
     /// Where it goes.

@@ -11,13 +11,10 @@ use std::{
 use anyhow::{Result, bail, ensure};
 
 use super::{ping, sockets};
-use crate::lab::Netns;
+use crate::lab::{Netns, PATIENCE};
 
 /// Between two rounds of pings.
 const ROUND: Duration = Duration::from_millis(2);
-
-/// How long to wait for what is expected.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Without an answer for so long, an address is silent.
 const SILENCE: Duration = Duration::from_millis(200);

@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     sync::atomic::Ordering,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -15,14 +15,14 @@ use super::{
     gap::Gap,
     pace::Pace,
     sockets,
-    stream::{DRAIN, ServerSide, Shared, Threads},
+    stream::{ServerSide, Shared, Threads},
 };
 
 /// Bytes of a record.
 const RECORD: usize = 256;
 
 /// How long the connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT: Duration = Duration::from_secs(60);
 
 pub(super) fn start(plan: &Plan, shared: &Shared) -> Result<Threads> {
     let target = plan.target;
@@ -54,10 +54,7 @@ fn converse(stream: TcpStream, plan: &Plan, shared: &Shared) -> Result<Report> {
             }
             report.sent += 1;
         }
-        let deadline = Instant::now() + DRAIN;
-        while shared.answers.load(Ordering::Relaxed) < report.sent && Instant::now() < deadline {
-            thread::sleep(sockets::POLL);
-        }
+        shared.drain(report.sent);
         // Ends the server, and the receiver when the server has answered everything.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         shared.close.store(true, Ordering::Relaxed);

@@ -14,7 +14,6 @@ use volvox_testbed::{
     fleet::Fleet,
     lab::{Node, Through},
     progress::Progress,
-    traffic::Stream,
 };
 
 /// Pods on the node.
@@ -22,15 +21,6 @@ const PODS: usize = 8;
 
 fn fleet() -> Result<Fleet> {
     Fleet::launch(PODS, Through::Rest, &Progress::new(true))
-}
-
-/// Waits until each stream got answers, so that it surely runs.
-fn wait_for_answers(node: &mut Node, streams: &[Stream]) -> Result<()> {
-    let before: Vec<u64> = streams.iter().map(Stream::answers).collect();
-    node.wait("streams get no answers", |_| {
-        Ok(streams.iter().zip(&before).all(|(stream, before)| stream.answers() > *before))
-    })
-    .map(drop)
 }
 
 /// Addresses that are given out, and to whom.

@@ -1,8 +1,6 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::Path,
-    thread,
-    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +14,7 @@ use volvox_testbed::{
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
-use super::{PODS, fleet, wait_for_answers};
+use super::{PODS, fleet};
 
 type Connections = HashMap<MapData, Ct4Key, CtRow>;
 
@@ -84,7 +82,7 @@ fn c_29667_live_connections_survive_gc() {
             fleet.stream(Kind::Ping, 4, 5, false, 200)?,
             from_host(&fleet, Kind::Tcp, PODS - 1)?,
         ];
-        wait_for_answers(&mut fleet.node, &streams)?;
+        streams.iter().try_for_each(|stream| stream.wait_for_answers(1))?;
         let live = seconds()? + 20_000;
         let mut map = connections(&fleet.node)?;
         for (number, lifetime) in [(1, live), (2, live), (3, 1)] {
@@ -135,7 +133,7 @@ fn c_30609_an_agent_that_stops_for_ever_leaves_everything_working() {
             let mut streams = fleet.all_streams()?;
             streams.push(from_host(&fleet, Kind::Connect, PODS - 1)?);
             let forbidden = fleet.stream(Kind::Udp, 0, 5, false, 100)?;
-            thread::sleep(Duration::from_secs(1));
+            streams.iter().try_for_each(|stream| stream.wait_for_answers(100))?;
             stop_clean(streams)?;
             let answered = forbidden.answers();
             forbidden.stop()?;
@@ -154,7 +152,7 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
         let mut fleet = fleet()?;
         let before = Inventory::read(&fleet.node)?;
         let streams = fleet.all_streams()?;
-        wait_for_answers(&mut fleet.node, &streams)?;
+        streams.iter().try_for_each(|stream| stream.wait_for_answers(1))?;
         for (flag, value, followed) in [
             ("routing-mode", "tunnel", false),
             ("ipv4-range", "10.12.0.0/16", true),
@@ -176,7 +174,8 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
             } else {
                 ensure!(fleet.node.log_end().contains(flag), "{what} is not named");
             }
-            wait_for_reaching(&fleet, &streams).with_context(|| what.clone())?;
+            let reached = streams.iter().try_for_each(|stream| stream.wait_for_answers(1));
+            reached.with_context(|| format!("{what}: {}", fleet.node.log_end()))?;
             fleet.node.kill_agent()?;
             fleet.node.set_flag(flag, None).start_agent()?;
             fleet.node.wait_for_ready(PODS).with_context(|| format!("back from {what}"))?;
@@ -184,16 +183,4 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
         }
         stop_clean(streams)
     });
-}
-
-/// Waits for answers with or without an agent.
-fn wait_for_reaching(fleet: &Fleet, streams: &[Stream]) -> Result<()> {
-    let before: Vec<u64> = streams.iter().map(Stream::answers).collect();
-    for _ in 0..600 {
-        if streams.iter().zip(&before).all(|(stream, before)| stream.answers() > *before) {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-    anyhow::bail!("streams get no answers: {}", fleet.node.log_end())
 }

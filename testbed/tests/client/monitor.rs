@@ -7,19 +7,13 @@ use std::{
     process::{Child, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use volvox_testbed::lab;
+use volvox_testbed::lab::{self, wait_for};
 
 use super::shop::Shop;
-
-/// How long something may take to be seen, before the test says that it failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A client that watches for drops; killed when it is dropped.
 struct Monitor {
@@ -49,7 +43,7 @@ impl Monitor {
     fn wait_for_drop(&self, shop: &Shop) -> Result<Value> {
         let mut sent = BTreeSet::new();
         let mut found = None;
-        wait("a drop to be shown", || {
+        wait_for("a drop is shown", || {
             // Again and again: the monitor may not be listening yet.
             sent.insert(shop.offend()?);
             found = self.drops()?.into_iter().find(|drop| sent.contains(&port(drop)));
@@ -60,7 +54,7 @@ impl Monitor {
 
     /// Waits until it says something of the kind on stderr.
     fn wait_for_remark(&self, part: &str) -> Result<()> {
-        wait(part, || Ok(self.remarks.try_iter().any(|line| line.contains(part))))
+        wait_for(part, || Ok(self.remarks.try_iter().any(|line| line.contains(part))))
     }
 }
 
@@ -77,15 +71,6 @@ fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let lines = BufReader::new(pipe).lines();
     thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
     told
-}
-
-fn wait(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !done()? {
-        ensure!(Instant::now() < deadline, "{PATIENCE:?} waited for: {what}");
-        thread::sleep(LOOK);
-    }
-    Ok(())
 }
 
 /// The port that a dropped packet came from.
@@ -124,7 +109,7 @@ fn two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed() {
             ensure!(rings(agent)? == 0, "nobody listens yet");
             let monitors = [Monitor::start(&shop)?, Monitor::start(&shop)?];
             let mut seen = [BTreeSet::new(), BTreeSet::new()];
-            wait("a drop that both show", || {
+            wait_for("both show a drop", || {
                 shop.offend()?;
                 for (monitor, seen) in monitors.iter().zip(&mut seen) {
                     seen.extend(monitor.drops()?.iter().map(port));
@@ -133,7 +118,7 @@ fn two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed() {
             })?;
             ensure!(rings(agent)? > 0, "the agent reads");
             drop(monitors);
-            wait("the agent to read no more", || Ok(rings(agent)? == 0))
+            wait_for("the agent reads no more", || Ok(rings(agent)? == 0))
         },
     );
 }

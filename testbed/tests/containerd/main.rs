@@ -6,16 +6,12 @@ mod messages;
 mod pod;
 mod runtime;
 
-use std::{
-    net::SocketAddr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::SocketAddr;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, Binaries, Node},
+    lab::{self, Binaries, Node, wait_for},
     traffic::{Kind, Plan, Stream},
 };
 
@@ -67,11 +63,7 @@ fn policy(peer: &str) -> String {
 
 /// Waits until `from` reaches `to`, or does not any more.
 fn wait_until(reaches: bool, from: &Pod<'_>, to: &Pod<'_>) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while from.reaches(to) != reaches {
-        ensure!(Instant::now() < deadline, "after 30 s, reaching the pod is not {reaches}");
-    }
-    Ok(())
+    wait_for(&format!("reaching the pod is {reaches}"), || Ok(from.reaches(to) == reaches))
 }
 
 #[test]
@@ -110,9 +102,9 @@ fn a_killed_agent_is_not_noticed() {
             rate: 1000,
         })?;
         for _ in 0..3 {
-            thread::sleep(Duration::from_millis(200));
+            stream.wait_for_answers(50)?;
             node.kill_agent()?;
-            ensure!(friend.reaches(&web), "without an agent there is no new connection");
+            wait_until(true, &friend, &web).context("a new connection without an agent")?;
             node.start_agent()?;
             node.wait_for_ready(2)?;
         }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Seconds that a command in a pod may take.
-const EXEC_SECONDS: i64 = 20;
+const EXEC_SECONDS: i64 = 120;
 
 /// A running pod.
 pub(crate) struct Pod<'a> {

@@ -5,13 +5,11 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::{Child, Command},
-    thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use rustix::mount::{MountFlags, mount};
-use volvox_testbed::lab::Node;
+use volvox_testbed::lab::{Node, wait_for};
 
 use crate::{
     cri::Cri,
@@ -24,9 +22,6 @@ const LOOPBACK: [&str; 2] = ["/usr/lib/cni/loopback", "/opt/cni/bin/loopback"];
 
 /// Lets runc do without control groups: those of the machine are not the lab's to change.
 const RUNC: &str = "#!/bin/sh\nexec runc --rootless=true \"$@\"\n";
-
-/// How long the runtime may take to be there.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running containerd with the image in it.
 pub(crate) struct Containerd {
@@ -60,7 +55,7 @@ impl Containerd {
             .spawn()
             .context("cannot start containerd: install the package containerd")?;
         let runtime = Self { process, cri: Cri::new(&socket)? };
-        runtime.wait_for("containerd does not answer", || {
+        wait_for("containerd answers", || {
             Ok(Command::new("ctr").arg("-a").arg(&socket).arg("version").output()?.status.success())
         })?;
         let archive = image::archive(&place.join("image"))?;
@@ -71,7 +66,7 @@ impl Containerd {
             .arg(archive)
             .output()?;
         ensure!(import.status.success(), "{}", String::from_utf8_lossy(&import.stderr));
-        runtime.wait_for("the image is not known", || runtime.has_image())?;
+        wait_for("the image is known", || runtime.has_image())?;
         Ok(runtime)
     }
 
@@ -80,15 +75,6 @@ impl Containerd {
         let status: ImageStatusResponse =
             self.cri.call("ImageService/ImageStatus", ImageStatusRequest { image })?;
         Ok(status.image.is_some())
-    }
-
-    fn wait_for(&self, complaint: &str, done: impl Fn() -> Result<bool>) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !done()? {
-            ensure!(Instant::now() < deadline, "after {PATIENCE:?} {complaint}");
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
     }
 }
 

@@ -9,12 +9,10 @@ use anyhow::{Context, Result, bail, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::Pipe;
+use super::{super::PATIENCE, Pipe};
 
-/// How long a page may take for what a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The page that a browser shows.
 pub struct Page<'a> {
@@ -30,7 +28,7 @@ impl<'a> Page<'a> {
         let attached =
             pipe.call("Target.attachToTarget", json!({ "targetId": id, "flatten": true }))?;
         pipe.speak_to(attached["sessionId"].as_str().context("no session")?.to_owned());
-        for domain in ["Page", "Runtime", "Log"] {
+        for domain in ["Page", "Runtime", "Log", "Performance"] {
             pipe.call(&format!("{domain}.enable"), json!({}))?;
         }
         Ok(Self { pipe })
@@ -122,6 +120,15 @@ impl<'a> Page<'a> {
     /// Types a text where the focus is.
     pub fn write(&mut self, text: &str) -> Result<()> {
         self.pipe.call("Input.insertText", json!({ "text": text })).map(drop)
+    }
+
+    /// Time for which its main thread has worked.
+    pub fn busy(&mut self) -> Result<Duration> {
+        let measured = self.pipe.call("Performance.getMetrics", json!({}))?;
+        let metrics = measured["metrics"].as_array().context("no metrics")?;
+        let busy = metrics.iter().find(|metric| metric["name"] == "TaskDuration");
+        let seconds = busy.and_then(|busy| busy["value"].as_f64()).context("no task duration")?;
+        Ok(Duration::from_secs_f64(seconds))
     }
 
     /// The parts of the page as a screen reader is told of them.

@@ -3,14 +3,13 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// How long an answer may take before the browser is said to hang.
-const PATIENCE: Duration = Duration::from_secs(90);
+use super::super::PATIENCE;
 
 /// The debugger's end of a browser.
 pub(super) struct Pipe {
