@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
-use super::{Endpoint, options, plan::Desired};
+use super::{Endpoint, OwnRows, options, plan::Desired};
 use crate::{
     ipcache::IpcacheEntry,
     model::{Label, Labels},
     policy::{EndpointPolicy, Subject},
-    ports::{ConfigRow, EndpointRow, LxcRow},
+    ports::EndpointRow,
 };
 
 /// Kubernetes pod names may be longer; the kernel's record holds that many bytes.
@@ -17,30 +17,11 @@ const POD_NAME_BYTES_MAX: usize = 200;
 
 impl Endpoint {
     pub(super) fn desired(&self, policy: &EndpointPolicy) -> Desired {
-        let spec = &self.spec;
-        let row = LxcRow {
-            ifindex: spec.ifindex,
-            endpoint: self.id.0,
-            flags: 0,
-            mac: spec.mac,
-            node_mac: spec.node_mac,
-            identity: self.identity,
-            parent_ifindex: spec.parent_ifindex,
-        };
+        let rows = OwnRows::of(self.id, &self.spec, self.identity, &self.options);
         Desired {
             id: self.id,
-            config: ConfigRow {
-                generation: 0,
-                endpoint: self.id,
-                flags: options::flags(&self.options),
-                identity: self.identity,
-                policy_slot: 0,
-                ifindex: spec.ifindex,
-                addresses: spec.addresses,
-                mac: spec.mac,
-                node_mac: spec.node_mac,
-            },
-            lxc: spec.addresses.iter().map(|address| (address, row)).collect(),
+            config: rows.config,
+            lxc: rows.lxc,
             record: self.kernel_record(),
             policy: std::sync::Arc::clone(&policy.rows),
         }

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use super::{EndpointSpec, State};
+use super::{EndpointSpec, OwnRows, State};
 use crate::{
     model::{EndpointId, IdentityId, Labels, PolicyRows},
     policy::Subject,
@@ -112,6 +112,11 @@ impl EndpointView {
     pub fn subject(&self) -> Subject {
         let labels = Arc::clone(&self.identity_labels);
         Subject { labels, named_ports: self.spec.named_ports.clone() }
+    }
+
+    /// What the kernel is to hold of it, besides its policy.
+    pub fn own_rows(&self) -> OwnRows {
+        OwnRows::of(self.id, &self.spec, self.identity, &self.options)
     }
 
     /// Its health.

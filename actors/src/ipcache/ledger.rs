@@ -82,7 +82,7 @@ impl Ledger {
         for prefix in std::mem::take(&mut self.due) {
             let realised = self.realised.get(&prefix);
             let uncertain = self.uncertain.contains(&prefix);
-            match self.wanted.of(&prefix).map(row) {
+            match self.wanted.of(&prefix).map(|entry| IpcacheRow::of(entry.identity)) {
                 Some(wanted) if uncertain || realised != Some(&wanted) => {
                     self.under_way.puts.push((prefix, wanted));
                 }
@@ -146,9 +146,4 @@ impl Ledger {
             self.put_off.insert(prefix);
         }
     }
-}
-
-/// The row of an address on this node or outside the cluster: no tunnel, no key.
-fn row(entry: &IpcacheEntry) -> IpcacheRow {
-    IpcacheRow { identity: entry.identity, ..IpcacheRow::default() }
 }

@@ -120,6 +120,13 @@ pub struct IpcacheRow {
     pub flags: u8,
 }
 
+impl IpcacheRow {
+    /// The row of an address on this node or outside the cluster: no tunnel, no key.
+    pub fn of(identity: IdentityId) -> Self {
+        Self { identity, ..Self::default() }
+    }
+}
+
 /// A place at an endpoint's host-side interface where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Hook {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use ipnet::IpNet;
 use volvox_actors::{
-    endpoint::EndpointView,
+    endpoint::{EndpointView, OwnRows},
     model::{Addresses, EndpointId, PolicyRows},
     policy::PolicyMsg,
-    ports::{ConfigRow, IpcacheRow, LxcRow},
+    ports::{ConfigRow, IpcacheRow},
 };
 
 use super::{Answer, endpoint::view, map, ok};
@@ -72,32 +72,12 @@ fn side_by_side(desired: Texts, mut realised: Texts) -> Vec<ComparedRow> {
 }
 
 fn desired(view: &EndpointView, policy: &PolicyRows) -> Texts {
-    let spec = &view.spec;
-    let lxc = LxcRow {
-        ifindex: spec.ifindex,
-        endpoint: view.id.0,
-        flags: 0,
-        mac: spec.mac,
-        node_mac: spec.node_mac,
-        identity: view.identity,
-        parent_ifindex: spec.parent_ifindex,
-    };
-    let config = ConfigRow {
-        generation: 0,
-        endpoint: view.id,
-        flags: 0,
-        identity: view.identity,
-        policy_slot: 0,
-        ifindex: spec.ifindex,
-        addresses: spec.addresses,
-        mac: spec.mac,
-        node_mac: spec.node_mac,
-    };
-    let ipcache = IpcacheRow { identity: view.identity, ..IpcacheRow::default() };
+    let OwnRows { config, lxc } = view.own_rows();
+    let ipcache = IpcacheRow::of(view.identity);
     let mut texts = Texts::new();
-    for address in spec.addresses.iter() {
-        put(&mut texts, "cilium_lxc", map::lxc((&address, &lxc)));
-        put(&mut texts, "cilium_ipcache_v2", map::ipcache((&IpNet::from(address), &ipcache)));
+    for (address, row) in &lxc {
+        put(&mut texts, "cilium_lxc", map::lxc((address, row)));
+        put(&mut texts, "cilium_ipcache_v2", map::ipcache((&IpNet::from(*address), &ipcache)));
     }
     put(&mut texts, "volvox_config", config_entry(&config));
     policy.iter().for_each(|row| put(&mut texts, "cilium_policy_v2", map::policy(row)));
@@ -135,9 +115,10 @@ fn put(texts: &mut Texts, map: &'static str, entry: BpfMapEntry) {
 fn config_entry(row: &ConfigRow) -> BpfMapEntry {
     let addresses: Vec<_> = row.addresses.iter().map(|address| address.to_string()).collect();
     let value = format!(
-        "id={} sec_id={} ip={} mac={} nodemac={}",
+        "id={} sec_id={} flags={:#06x} ip={} mac={} nodemac={}",
         row.endpoint,
         row.identity,
+        row.flags,
         addresses.join(","),
         row.mac,
         row.node_mac
