@@ -8,13 +8,13 @@ use volvox_testbed::{
     picture as of_readme,
 };
 
-use crate::screen::{go, loopback, no_complaints, open, picture};
+use crate::screen::{filter, go, loopback, no_complaints, open, picture};
 
 /// Pods of the node.
 const PODS: usize = 5;
 
 /// Lets nobody but its own app reach a pod.
-const POLICY: &str = r#"
+pub(crate) const POLICY: &str = r#"
 apiVersion: cilium.io/v2
 kind: CiliumNetworkPolicy
 metadata: {name: web, namespace: shop}
@@ -23,7 +23,7 @@ spec:
   ingress: [{fromEndpoints: [{matchLabels: {app: web}}]}]
 "#;
 
-fn pod(node: &Node, number: usize) -> Result<Pod> {
+pub(crate) fn pod(node: &Node, number: usize) -> Result<Pod> {
     Pod::create(node, &format!("shop/web-{number}"), &[("app", "web")], Through::Rest)
 }
 
@@ -73,6 +73,8 @@ fn a_running_agent_is_followed_through_its_restart() {
 
         // From the request to the rows in the kernel.
         go(&mut page, "causes")?;
+        // Newer events, such as questions for it, would move it out of sight.
+        filter(&mut page, "PUT /endpoint")?;
         let put = "[...document.querySelectorAll('[role=grid] [data-index]')] \
             .find(row => row.textContent.includes('PUT /endpoint'))";
         page.wait(&format!("Boolean({put})"))?;

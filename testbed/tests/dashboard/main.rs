@@ -3,6 +3,7 @@
 //! Pictures of what was seen are left in `dashboard/` beside the programs under test.
 
 mod checks;
+mod drift;
 mod live;
 mod looks;
 mod recorded;

@@ -8,14 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use volvox_testbed::lab::{Binaries, Page};
-pub(crate) use volvox_testbed::picture::{browser, loopback};
+pub(crate) use volvox_testbed::picture::{VIEWS, browser, loopback};
 
 /// What the page says once everything that it shows was read.
 pub(crate) const READY: &str = "document.body.dataset.ready !== undefined";
-
-/// The views, as the page's address names them.
-pub(crate) const VIEWS: [&str; 7] =
-    ["actors", "restore", "waits", "causes", "endpoints", "events", "compare"];
 
 /// A running `volvox dashboard`. Dropped, it ends.
 pub(crate) struct Served {
@@ -67,6 +63,15 @@ pub(crate) fn go(page: &mut Page<'_>, view: &str) -> Result<()> {
         "document.querySelector('nav [aria-current=page]')?.dataset.view === '{name}' \
          && document.querySelector('main h1')?.id === '{name}-title'"
     ))
+}
+
+/// Has a view list only what has that text.
+pub(crate) fn filter(page: &mut Page<'_>, text: &str) -> Result<()> {
+    page.eval(&format!(
+        "(() => {{ const input = document.querySelector('main input[type=search]'); \
+           input.value = '{text}'; input.dispatchEvent(new Event('input')); }})()"
+    ))
+    .map(drop)
 }
 
 /// Fails if the page or the browser complained of anything.

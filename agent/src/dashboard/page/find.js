@@ -17,7 +17,7 @@ export class Find {
       on: {
         input: () => this.search(),
         focus: () => this.search(),
-        blur: () => setTimeout(() => this.close(), 150),
+        blur: () => this.close(),
         keydown: (event) => this.key(event),
       },
     });
