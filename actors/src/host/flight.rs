@@ -28,6 +28,6 @@ mod writer;
 
 pub use event::{Event, Flight, Life, What};
 pub use front::{Birth, FlightError};
-pub use reader::{birth, read, records};
+pub use reader::{birth, read, read_part, records};
 pub use words::{Memory, Words, to_bytes};
 pub use writer::Writer;

@@ -29,9 +29,8 @@ pub(super) async fn get(State(lives): State<Arc<Lives>>, Query(asked): Query<Ask
             let what = format!("life: there is no {:?}: GET /api/lives lists them", asked.life);
             ApiError::not_found(what)
         };
-        let mut flight = lives.read(&asked.life, asked.after).ok_or_else(missing)??;
-        flight.events.truncate(asked.limit.unwrap_or(EVENTS).min(EVENTS_MAX));
-        Ok(flight)
+        let limit = asked.limit.unwrap_or(EVENTS).min(EVENTS_MAX);
+        Ok(lives.read(&asked.life, asked.after, limit).ok_or_else(missing)??)
     };
     ok(&tokio::task::spawn_blocking(read).await.map_err(broken)??)
 }

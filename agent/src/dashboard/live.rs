@@ -113,11 +113,10 @@ async fn follow(
 
 /// The next batch as text, if there is anything in it, and the number of its last event.
 fn batch(lives: &Lives, life: u64, after: u64) -> Option<(Option<Bytes>, u64)> {
-    let Flight { life: found, mut events } = lives.current(after)?.ok()?;
+    let Flight { life: found, events } = lives.current(after, BATCH_EVENTS_MAX)?.ok()?;
     if found.number != life {
         return None;
     }
-    events.truncate(BATCH_EVENTS_MAX);
     let Some(last) = events.last().map(|event| event.seq) else { return Some((None, after)) };
     let lost = (last - after).saturating_sub(events.len() as u64);
     match serde_json::to_string(&Batch { events: &events, lost }) {

@@ -64,24 +64,36 @@ struct Listed {
 }
 
 impl Lives {
-    /// Events of a life with a number above `after`; `None` if there is no such life.
-    pub(super) fn read(&self, id: &str, after: u64) -> Option<Result<Flight, DashboardError>> {
+    /// The first `limit` events of a life with a number above `after`; `None` if there is no such
+    /// life.
+    pub(super) fn read(
+        &self,
+        id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Option<Result<Flight, DashboardError>> {
         match (self, id) {
-            (Self::Agent(view), "current") => Some(view.current(after).map_err(Into::into)),
-            (Self::Agent(view), "previous") => Some(view.previous(after).map_err(Into::into)),
+            (Self::Agent(view), "current") => Some(view.current(after, limit).map_err(Into::into)),
+            (Self::Agent(view), "previous") => {
+                Some(view.previous(after, limit).map_err(Into::into))
+            }
             (Self::Agent(_), _) => None,
             (Self::Opened(files), _) => {
                 let flight = &files.get(id.parse::<usize>().ok()?)?.flight;
                 let first = flight.events.partition_point(|event| event.seq <= after);
-                let events = flight.events.get(first..).unwrap_or_default().to_vec();
+                let events = flight.events.iter().skip(first).take(limit).cloned().collect();
                 Some(Ok(Flight { life: flight.life.clone(), events }))
             }
         }
     }
 
     /// The life that is being lived.
-    pub(super) fn current(&self, after: u64) -> Option<Result<Flight, DashboardError>> {
-        self.read("current", after)
+    pub(super) fn current(
+        &self,
+        after: u64,
+        limit: usize,
+    ) -> Option<Result<Flight, DashboardError>> {
+        self.read("current", after, limit)
     }
 
     fn listed(&self) -> Vec<Listed> {
@@ -99,8 +111,8 @@ impl Lives {
     }
 
     fn entry(&self, id: String, name: impl Fn(u64) -> String) -> Option<Listed> {
-        // The front alone: no event has so high a number.
-        let life = self.read(&id, u64::MAX)?.ok()?.life;
+        // The front alone.
+        let life = self.read(&id, u64::MAX, 0)?.ok()?.life;
         Some(Listed {
             name: name(life.number),
             live: id == "current",

@@ -62,14 +62,14 @@ pub enum FlightFileError {
 
 /// Reads a ring, whoever wrote it and whether or not he still does.
 pub fn open(path: &Path) -> Result<Flight, FlightFileError> {
-    read(path, 0)
+    read(path, 0, usize::MAX)
 }
 
-/// Reads what has a number above `after`.
-fn read(path: &Path, after: u64) -> Result<Flight, FlightFileError> {
+/// Reads the first `limit` records with a number above `after`.
+fn read(path: &Path, after: u64, limit: usize) -> Result<Flight, FlightFileError> {
     let content = |cause| FlightFileError::Content { path: path.to_owned(), cause };
     let mapping = file::map_existing(path)?.ok_or_else(|| content(FlightError::NotARing))?;
-    let mut flight = flight::read(mapping.words(), after).map_err(content)?;
+    let mut flight = flight::read_part(mapping.words(), after, limit).map_err(content)?;
     flight.life.previous = path.file_name().is_some_and(|name| name == PREVIOUS);
     Ok(flight)
 }
@@ -163,19 +163,19 @@ struct View {
 }
 
 impl FlightView {
-    /// What was recorded in this life, above that number.
-    pub fn current(&self, after: u64) -> Result<Flight, FlightFileError> {
+    /// The first `limit` records of this life with a number above `after`.
+    pub fn current(&self, after: u64, limit: usize) -> Result<Flight, FlightFileError> {
         let path = || self.0.path.clone().unwrap_or_else(|| self.0.dir.join(CURRENT));
         let content = |cause| FlightFileError::Content { path: path(), cause };
         let ring = self.0.ring.as_ref().ok_or_else(|| content(FlightError::NotARing))?;
-        let flight = flight::read(ring.words(), after).map_err(content);
+        let flight = flight::read_part(ring.words(), after, limit).map_err(content);
         self.release(ring);
         flight
     }
 
-    /// What was recorded in the life before, above that number.
-    pub fn previous(&self, after: u64) -> Result<Flight, FlightFileError> {
-        read(&self.0.dir.join(PREVIOUS), after)
+    /// The same of the life before.
+    pub fn previous(&self, after: u64, limit: usize) -> Result<Flight, FlightFileError> {
+        read(&self.0.dir.join(PREVIOUS), after, limit)
     }
 
     /// The ring's file; `None` if it is in memory only, or is not.

@@ -15,6 +15,15 @@ use crate::{host::CellId, ports::Time};
 /// Reads a ring: all whole records with a number above `after` that are not overwritten. The writer
 /// may go on meanwhile.
 pub fn read<W: Words + ?Sized>(words: &W, after: u64) -> Result<Flight, FlightError> {
+    read_part(words, after, usize::MAX)
+}
+
+/// The first so many of them: what comes later is counted, not read.
+pub fn read_part<W: Words + ?Sized>(
+    words: &W,
+    after: u64,
+    limit: usize,
+) -> Result<Flight, FlightError> {
     // First, so that what is being written right now is not taken for torn.
     let begun = words.word(BEGUN);
     let (birth, geometry) = front::read(words)?;
@@ -24,6 +33,8 @@ pub fn read<W: Words + ?Sized>(words: &W, after: u64) -> Result<Flight, FlightEr
         names: Known::read(words),
         started: birth.started,
         after,
+        limit,
+        begun,
         cells: BTreeMap::new(),
         events: Vec::new(),
         oldest: None,
@@ -63,6 +74,10 @@ struct Reading<'a, W: ?Sized> {
     names: Known<'a, W>,
     started: Time,
     after: u64,
+    /// How many events are wanted at most.
+    limit: usize,
+    /// Number of the record that was begun last.
+    begun: u64,
     cells: BTreeMap<CellId, Arc<str>>,
     events: Vec<Event>,
     /// Number of the first record that was not overwritten.
@@ -87,10 +102,16 @@ impl<W: Words + ?Sized> Reading<'_, W> {
         for (index, (head, at)) in heads.iter().enumerate() {
             self.oldest.get_or_insert(head.first.max(1));
             let end = heads.get(index + 1).map(|(next, _)| next.first);
-            // Nothing new in it: its records are counted, not read.
-            match end.filter(|end| *end <= self.after.saturating_add(1) && self.after > 0) {
-                Some(end) => self.written += end.saturating_sub(head.first),
-                None => self.segment(*head, *at),
+            let known =
+                end.is_some_and(|end| end <= self.after.saturating_add(1) && self.after > 0);
+            let enough = self.events.len() >= self.limit;
+            if known || enough {
+                // Counted, not read.
+                let end = end.unwrap_or(self.begun + 1);
+                self.written += end.saturating_sub(head.first);
+            }
+            if !known {
+                self.segment(*head, *at, enough);
             }
             // The oldest may be overwritten while it is read; that is no damage.
             if let Some(end) =
@@ -101,12 +122,16 @@ impl<W: Words + ?Sized> Reading<'_, W> {
         }
     }
 
-    fn segment(&mut self, head: Head, place: usize) {
+    /// Reads a segment, or only what was carried into it, which is older than all others.
+    fn segment(&mut self, head: Head, place: usize, only_carried: bool) {
         let mut next = HEAD_WORDS;
         while next < self.geometry.segment_words {
             let record = Label::read(self.words, head.turn, place + next);
             let Some((label, bytes)) = record else { return };
             next += 1 + usize::from(label.words);
+            if only_carried && label.flags & CARRIED == 0 {
+                return;
+            }
             let mut content = Content(&bytes);
             let Some(seq) = content.difference(head.first) else { continue };
             if label.flags & CARRIED == 0 {
@@ -137,6 +162,7 @@ impl<W: Words + ?Sized> Reading<'_, W> {
         self.events.sort_by_key(|event| event.seq);
         // What was carried over may be there as it was first written, too.
         self.events.dedup_by_key(|event| event.seq);
+        self.events.truncate(self.limit);
         name_cells(&mut self.events, &self.cells);
         self.events
     }

@@ -138,6 +138,29 @@ fn a_reader_takes_up_where_it_stopped() {
 }
 
 #[test]
+fn in_parts_it_reads_as_in_one() {
+    let mut writer = writer(LEAST);
+    let born = |cell| Record::Spawned { cell, name: "ipam", parent: None, at: Time(6_000_000) };
+    (1..=9).for_each(|cell| writer.record(born(CellId(cell))));
+    // Goes round a few times: who was born is carried along.
+    (1..=20_000).for_each(|n| writer.record(message(n)));
+    let whole = seen(&writer);
+    let mut parts: Vec<Event> = Vec::new();
+    loop {
+        let after = parts.last().map_or(0, |event| event.seq);
+        let part = read_part(&writer.memory()[..], after, 300).unwrap();
+        assert!(part.events.len() <= 300);
+        assert_eq!(part.life, whole.life);
+        if part.events.is_empty() {
+            break;
+        }
+        parts.extend(part.events);
+    }
+    assert_eq!(parts.len(), whole.events.len());
+    assert!(whole.life.overwritten > 10_000 && parts == whole.events);
+}
+
+#[test]
 fn a_message_takes_some_thirty_bytes() {
     let mut writer = writer(2 << 20);
     (1..=60_000).for_each(|n| writer.record(message(n)));

@@ -1,13 +1,15 @@
 // What followed from one outside event: its messages, kernel steps and state changes, as steps of a
 // sequence diagram.
 
-/** Everything of one root, by the time it began. */
+/** Steps of one root that are looked at: what goes on for ever, such as timers, has any number. */
+const STEPS_MAX = 4_000;
+
+/** The newest of one root, by the time it began. */
 function all(flight, root) {
-  const steps = [];
-  for (const event of flight.events) {
-    if (event.record === "message" && event.root === root) steps.push({ event, at: event.enqueued, from: event.from, to: event.to });
-    else if (event.record === "kernel" && event.root === root) steps.push({ event, at: event.submitted, from: event.cell, to: "kernel" });
-  }
+  const events = (flight.stepsOf.get(root) ?? []).slice(-STEPS_MAX);
+  const steps = events.map((event) => event.record === "message"
+    ? { event, at: event.enqueued, from: event.from, to: event.to }
+    : { event, at: event.submitted, from: event.cell, to: "kernel" });
   return steps.sort((a, b) => a.at - b.at || a.event.seq - b.event.seq);
 }
 
@@ -61,13 +63,13 @@ export function chain(flight, root, mode) {
     }
   }
   if (steps.some((step) => step.to === "kernel")) lines.push("kernel");
-  return { steps, lines, total: every.length };
+  return { steps, lines, total: flight.stepsOf.get(root)?.length ?? 0 };
 }
 
 /** Actors that a root's messages reached, endpoints first by number. */
 export function reached(flight, root) {
   const cells = new Set();
-  for (const message of flight.messages.values()) if (message.root === root) cells.add(message.to);
+  for (const event of flight.stepsOf.get(root) ?? []) if (event.record === "message") cells.add(event.to);
   const all = [...cells].map((id) => flight.cell(id));
   return all.sort((a, b) => (a.endpoint ?? -1) - (b.endpoint ?? -1) || a.name.localeCompare(b.name));
 }

@@ -133,7 +133,7 @@ export class EndpointsView {
   errors(cell) {
     const { flight, moment } = this.app;
     const crashes = flight.crashes.filter((crash) => crash.cell === cell.id && crash.at <= moment.at);
-    const failed = flight.kernel.filter((step) => step.cell === cell.id && step.failed && step.ended <= moment.at);
+    const failed = flight.failed.filter((step) => step.cell === cell.id && step.ended <= moment.at);
     const all = [...crashes, ...failed].sort((a, b) => b.seq - a.seq).slice(0, 10);
     if (!all.length) return "";
     return h("section", { class: "panel", "aria-label": "Last errors" }, h("h2", {}, "Last errors"),

@@ -1,9 +1,13 @@
 // What a flight recorder kept of one life, indexed. Bounded: the oldest events go first.
 
+import { restores } from "./phases.js";
 import { when } from "./words.js";
 
 /** Events that are kept in the page. */
 export const EVENTS_MAX = 300_000;
+
+/** How many are forgotten at a time: every list is gone through for it. */
+const DROP_EVENTS = 5_000;
 
 /** So many events after a moment, all that was under way then has ended. */
 const PENDING_MAX = 20_000;
@@ -11,6 +15,8 @@ const PENDING_MAX = 20_000;
 export class Flight {
   constructor(life) {
     this.life = life;
+    /** Number of the last event of those of which not all are there. */
+    this.sparse = life?.overwritten ?? 0;
     this.events = [];
     /** Time of each event, never going back: records of one moment are not written in its order. */
     this.times = [];
@@ -19,16 +25,18 @@ export class Flight {
     this.roots = new Map();
     this.waits = new Map();
     this.states = new Map();
-    /** Messages that each actor was sent, and its waits, oldest first. */
+    /** Messages that each actor was sent, its waits, and what followed from each root: oldest first. */
     this.inboxes = new Map();
     this.waitsOf = new Map();
+    this.stepsOf = new Map();
     this.phases = [];
     this.crashes = [];
     this.kernel = [];
+    this.failed = [];
     this.dropped = 0;
     this.lastSeq = 0;
     this.words = new Map();
-    this.live = new Moment(life);
+    this.live = new Moment(this.sparse);
   }
 
   /** Takes events in, in the order of their numbers. */
@@ -42,8 +50,7 @@ export class Flight {
       this.index(event);
       this.live.apply(event);
     }
-    const over = this.events.length - EVENTS_MAX;
-    if (over > 0) this.drop(over);
+    if (this.events.length > EVENTS_MAX) this.drop(this.events.length - EVENTS_MAX + DROP_EVENTS);
   }
 
   index(event) {
@@ -53,7 +60,7 @@ export class Flight {
         break;
       case "spawned":
         Object.assign(this.cell(event.cell), {
-          name: event.name, parent: event.parent, born: event.at, endpoint: endpointOf(event.name),
+          name: event.name, parent: event.parent, born: event.at, bornSeq: event.seq, endpoint: endpointOf(event.name),
         });
         break;
       case "message": {
@@ -66,6 +73,7 @@ export class Flight {
         if (event.outcome === "crashed") root.crashed += 1;
         this.cell(event.to);
         append(this.inboxes, event.to, event);
+        append(this.stepsOf, event.root, event);
         break;
       }
       case "kernel": {
@@ -74,6 +82,8 @@ export class Flight {
         if (event.write) root.writes += 1;
         root.until = Math.max(root.until, event.ended);
         this.kernel.push(event);
+        if (event.failed) this.failed.push(event);
+        append(this.stepsOf, event.root, event);
         break;
       }
       case "crash":
@@ -83,6 +93,8 @@ export class Flight {
         append(this.states, event.cell, event);
         break;
       case "wait-began":
+        // Whom the ring itself cannot name: his birth may not be in the piece that was read.
+        if (event.whom_cell) event.whom = this.cells.get(event.whom_cell)?.name ?? event.whom;
         this.waits.set(event.wait, event);
         append(this.waitsOf, event.who, event);
         break;
@@ -100,39 +112,33 @@ export class Flight {
     }
   }
 
-  /** Forgets the oldest events; names of actors stay. */
+  /** Forgets the oldest events; actors stay. */
   drop(number) {
+    // How an endpoint came back is kept with it.
+    const last = this.events[number - 1].seq;
+    restores(this, this.end, this.endpoints().filter((cell) => cell.bornSeq <= last && this.knowsBirth(cell)));
     const old = this.events.splice(0, number);
     this.times.splice(0, number);
     this.dropped += number;
-    let kernel = 0;
     for (const event of old) {
-      switch (event.record) {
-        case "root":
-          this.roots.delete(event.root);
-          break;
-        case "message":
-          this.messages.delete(event.id);
-          this.inboxes.get(event.to)?.shift();
-          break;
-        case "wait-began":
-          this.waitsOf.get(event.who)?.shift();
-          break;
-        case "state":
-          this.states.get(event.cell)?.shift();
-          break;
-        case "wait-ended":
-          this.waits.delete(event.wait);
-          break;
-        case "kernel":
-          kernel += 1;
-          break;
-        case "crash":
-          this.crashes.shift();
-          break;
+      if (event.record === "root") this.roots.delete(event.root);
+      else if (event.record === "message") this.messages.delete(event.id);
+      else if (event.record === "wait-ended") this.waits.delete(event.wait);
+    }
+    const first = this.events[0]?.seq ?? Infinity;
+    for (const lists of [this.inboxes, this.waitsOf, this.stepsOf, this.states]) {
+      for (const [key, list] of lists) {
+        trim(list, first);
+        if (!list.length) lists.delete(key);
       }
     }
-    this.kernel.splice(0, kernel);
+    for (const list of [this.kernel, this.failed, this.crashes]) trim(list, first);
+    this.sparse = Math.max(this.sparse, first - 1);
+  }
+
+  /** Whether the record tells how an actor began, and all that came then. */
+  knowsBirth(cell) {
+    return cell.bornSeq > this.sparse;
   }
 
   /** One copy of each word: thousands of messages share a few kinds. */
@@ -226,7 +232,7 @@ export class Flight {
     // While somebody stays at a moment, only what had not ended then can still change it.
     const key = `${this.events[index].seq} ${this.dropped} ${Math.min(PENDING_MAX, this.events.length - index)}`;
     if (this.kept?.key === key) return this.kept.moment;
-    const moment = new Moment(this.life);
+    const moment = new Moment(this.sparse);
     this.kept = { key, moment };
     for (let i = 0; i <= index; i += 1) moment.apply(this.events[i]);
     moment.at = this.times[index] ?? this.begin;
@@ -245,6 +251,13 @@ function append(lists, key, item) {
   else lists.set(key, [item]);
 }
 
+/** Takes events from before that number out of a list. */
+function trim(list, seq) {
+  let old = 0;
+  while (old < list.length && list[old].seq < seq) old += 1;
+  if (old) list.splice(0, old);
+}
+
 /** The number in the name of an endpoint's actor. */
 function endpointOf(name) {
   const match = /^endpoint (\d+)$/.exec(name);
@@ -253,11 +266,11 @@ function endpointOf(name) {
 
 /** How everything was at one moment. */
 export class Moment {
-  constructor(life) {
+  constructor(sparse) {
     this.at = 0;
     /** Number of the last event, and of the last of those of which not all are there. */
     this.seq = 0;
-    this.sparse = life?.overwritten ?? 0;
+    this.sparse = sparse;
     this.cells = new Map();
     this.waits = new Map();
   }

@@ -22,15 +22,24 @@ export function phaseOf(whom) {
   return WHOM[whom] ?? "other";
 }
 
+/** So long after an endpoint was ready, nothing of how it became so is still to be recorded. */
+const SETTLED_NS = 1e9;
+
 /**
  * For each endpoint of a flight: from birth until first ready (or until it stopped, or until now),
- * in pieces { phase, from, till }.
+ * in pieces { phase, from, till }. Without those of whose beginning the record has lost events.
  */
 export function restores(flight, until, cells = flight.endpoints()) {
   const found = [];
   for (const cell of cells) {
     const from = cell.born;
     if (from === undefined || from > until) continue;
+    // Once told, it stays, though its events may go.
+    if (cell.restore && cell.restore.till <= until) {
+      found.push(cell.restore);
+      continue;
+    }
+    if (!flight.knowsBirth(cell)) continue;
     const states = flight.states.get(cell.id) ?? [];
     const ready = states.find((state) => state.to === "ready");
     const restored = states[0]?.from === "restoring";
@@ -38,6 +47,7 @@ export function restores(flight, until, cells = flight.endpoints()) {
     const till = done ? ready.at : Math.min(until, cell.stopped ?? until);
     const one = { cell, id: cell.endpoint, from, till, ready: done, restored };
     one.pieces = pieces(one, marks(flight, one, until));
+    if (done && flight.end > till + SETTLED_NS) cell.restore = one;
     found.push(one);
   }
   return found;

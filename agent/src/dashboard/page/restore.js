@@ -88,10 +88,12 @@ export class RestoreView {
     if (restored.length) this.list = this.list.filter((one) => one.from <= this.till);
     const ready = this.list.filter((one) => one.ready).length;
     const slowest = this.list.reduce((slow, one) => (!slow || one.till - one.from > slow.till - slow.from ? one : slow), undefined);
-    say(this.summary, this.list.length
+    const old = flight.endpoints().filter((cell) => !cell.restore && !flight.knowsBirth(cell)).length;
+    const overwritten = old ? ` How ${many(old, "endpoint")} began is overwritten.` : "";
+    say(this.summary, (this.list.length
       ? `${count(ready)} of ${many(this.list.length, "endpoint")} ready ${span(this.till - this.from)} after the start. ` +
         `The slowest is endpoint ${slowest.id}: ${span(slowest.till - slowest.from)}.`
-      : "No endpoint was born in this record.");
+      : "No endpoint was born in this record.") + overwritten);
     this.boot(phases);
     const occurring = new Set();
     for (const one of this.list) for (const piece of one.pieces) occurring.add(piece.phase);

@@ -32,7 +32,9 @@ fn a_life_can_be_read_while_it_lasts_and_by_the_next() {
     let mut recorder = first.recorder();
     stop(&mut *recorder, 41);
     // Another process reads the file, this one what it has mapped.
-    for flight in [open(&dir.path().join(CURRENT)).unwrap(), first.view().current(0).unwrap()] {
+    for flight in
+        [open(&dir.path().join(CURRENT)).unwrap(), first.view().current(0, usize::MAX).unwrap()]
+    {
         assert_eq!((flight.life.number, flight.life.pid), (1, process::id()));
         assert_eq!(stopped(&flight), [41]);
         assert!(!flight.life.previous);
@@ -42,7 +44,10 @@ fn a_life_can_be_read_while_it_lasts_and_by_the_next() {
     std::mem::forget(recorder);
     let second = begin(dir.path());
     stop(&mut *second.recorder(), 42);
-    let (now, before) = (second.view().current(0).unwrap(), second.view().previous(0).unwrap());
+    let (now, before) = (
+        second.view().current(0, usize::MAX).unwrap(),
+        second.view().previous(0, usize::MAX).unwrap(),
+    );
     assert_eq!((now.life.number, before.life.number), (2, 1));
     assert_eq!((stopped(&now), stopped(&before)), (vec![42], vec![41]));
     assert!(before.life.previous && before.life.torn == 0);
@@ -66,7 +71,7 @@ fn without_a_file_it_records_in_memory_and_says_so() {
     let missing = dir.path().join("missing");
     let recording = begin(&missing);
     stop(&mut *recording.recorder(), 7);
-    assert_eq!(stopped(&recording.view().current(0).unwrap()), [7]);
+    assert_eq!(stopped(&recording.view().current(0, usize::MAX).unwrap()), [7]);
     assert_eq!(recording.view().path(), None);
     let said = recording.view().troubles().join("\n");
     assert!(said.contains("in memory only") && said.contains("--state-dir"), "{said}");
@@ -80,8 +85,8 @@ fn what_is_no_ring_is_named_and_set_aside() {
     assert!(refused.contains(CURRENT) && refused.contains("no flight recorder"), "{refused}");
     let recording = begin(dir.path());
     stop(&mut *recording.recorder(), 1);
-    assert_eq!(recording.view().current(0).unwrap().life.number, 1);
-    assert!(recording.view().previous(0).is_err());
+    assert_eq!(recording.view().current(0, usize::MAX).unwrap().life.number, 1);
+    assert!(recording.view().previous(0, usize::MAX).is_err());
     let missing = open(&dir.path().join("nothing")).unwrap_err().to_string();
     assert!(missing.contains("--state-dir"), "{missing}");
     assert!(open(dir.path()).unwrap_err().to_string().contains("no file"));
