@@ -32,7 +32,7 @@ pub enum Verb {
     Packet,
     /// The flight recorder: a record, and its share of the agent's work.
     Trace,
-    /// A page that looks on while policies change ten times a second.
+    /// A page that looks on while the actors handle thousands of messages a second.
     Dashboard,
 }
 

@@ -25,6 +25,10 @@ pub const PODS: usize = 250;
 /// Where the agent serves the page.
 pub const ADDRESS: &str = "http://127.0.0.1:9880/";
 
+/// The views, as the page's address names them.
+pub const VIEWS: [&str; 7] =
+    ["actors", "restore", "waits", "causes", "endpoints", "events", "compare"];
+
 /// Makes pods, kills the agent, and takes a picture of how the next life restored them.
 pub fn make(file: &Path, pods: usize) -> Result<()> {
     loopback()?;

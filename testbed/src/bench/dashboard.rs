@@ -1,5 +1,5 @@
-//! What a page that looks on costs the agent, and whether the page keeps up, while a policy that
-//! touches every endpoint changes ten times a second.
+//! What a page that looks on costs the agent and the browser, and whether it keeps up, while the
+//! actors handle so many messages a second as no node does for long.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -14,12 +14,17 @@ use super::{Figure, Options, Unit};
 use crate::{
     fleet::{Fleet, NAMESPACE},
     lab::{Metrics, Node, Page, Through, cpu_time},
-    picture::{browser_apart, loopback, open},
+    picture::{VIEWS, browser_apart, loopback, open},
     progress::Progress,
 };
 
-/// Between two changes.
-const BEAT: Duration = Duration::from_millis(100);
+/// Messages a second that policies are changed for.
+const RATE: f64 = 5_000.0;
+/// Between two changes at first, and within which bounds that is made to fit.
+const BEAT: Duration = Duration::from_millis(300);
+const BEATS: [f64; 2] = [0.02, 2.0];
+/// How often it is made to fit.
+const FITTING: Duration = Duration::from_secs(2);
 /// How long each state is measured for in a round.
 const STRETCH: Duration = Duration::from_secs(4);
 /// How long a state is let be before it is measured.
@@ -38,11 +43,12 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let mut browser = browser_apart()?;
     let mut page = browser.page()?;
     page.before_each(WATCH)?;
-    let mut watched = Figure::new("dashboard.cpu_watched", Unit::Seconds);
-    let mut alone = Figure::new("dashboard.cpu_alone", Unit::Seconds);
     let mut rate = Figure::new("dashboard.messages", Unit::Count);
-    let mut longest = Figure::new("dashboard.longest_task", Unit::Seconds).below(0.2);
     let mut behind = Figure::new("dashboard.behind", Unit::Seconds).below(1.0);
+    let mut longest = Figure::new("dashboard.longest_task", Unit::Seconds).below(0.2);
+    let mut page_cpu = Figure::new("dashboard.page_cpu", Unit::Percent);
+    let mut watched = Figure::new("dashboard.agent_cpu_watched", Unit::Percent);
+    let mut alone = Figure::new("dashboard.agent_cpu_alone", Unit::Percent);
     let bar = progress.bar("looking on, and not", options.rounds.into());
     let over = AtomicBool::new(false);
     let pid = fleet.node.agent()?.pid();
@@ -53,15 +59,22 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
             for _ in 0..options.rounds {
                 page.open("about:blank")?;
                 thread::sleep(WARM_UP);
-                alone.push(cpu(pid, STRETCH)?.as_secs_f64() / STRETCH.as_secs_f64());
+                alone.push(percent(pid, STRETCH, || Ok(()))?);
                 open(&mut page)?;
                 thread::sleep(WARM_UP);
                 page.eval("void (window.longTasks.length = 0)")?;
-                let before = handled(node)?;
-                watched.push(cpu(pid, STRETCH)?.as_secs_f64() / STRETCH.as_secs_f64());
-                rate.push((handled(node)? - before) / STRETCH.as_secs_f64());
+                let (before, begun, busy) = (handled(node)?, Instant::now(), page.busy()?);
+                // Each view has its share of the time.
+                let mut views = VIEWS.into_iter().cycle();
+                watched.push(percent(pid, STRETCH / VIEWS.len() as u32, || {
+                    behind.push(lag(&mut page, node)?);
+                    let next = views.next().unwrap_or_default();
+                    page.eval(&format!("void (location.hash = '#/{next}')")).map(drop)
+                })?);
+                let span = begun.elapsed().as_secs_f64();
+                page_cpu.push((page.busy()? - busy).as_secs_f64() / span * 100.0);
+                rate.push((handled(node)? - before) / span);
                 longest.push(number(&mut page, "Math.max(0, ...window.longTasks)")? / 1e3);
-                behind.push(lag(&mut page, node)?);
                 bar.inc(1);
             }
             Ok(())
@@ -72,38 +85,55 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         measured
     })?;
     bar.finish();
-    Ok(vec![rate, longest, behind, watched, alone])
+    Ok(vec![rate, behind, longest, page_cpu, watched, alone])
 }
 
-/// Lets a pod that does not exist send to everyone, and takes it back, until it is over.
+/// Lets everybody into one app after the other, at a port that changes, until it is over; as often
+/// as it takes for the actors to have so many messages to handle.
 fn change(node: &Node, over: &AtomicBool) -> Result<()> {
-    let namespace = json!({ "matchLabels": { "k8s:io.kubernetes.pod.namespace": NAMESPACE } });
-    let mut port = 6000;
-    while !over.load(Ordering::Relaxed) {
-        let next = Instant::now() + BEAT;
+    let mut beat = BEAT;
+    let (mut since, mut before) = (Instant::now(), handled(node)?);
+    for turn in 0_u32.. {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let next = Instant::now() + beat;
+        let app = format!("app-{}", turn % 10);
+        let port = 6000 + turn / 10 % 2;
         let manifest = json!({
             "apiVersion": "cilium.io/v2",
-            "kind": "CiliumClusterwideNetworkPolicy",
-            "metadata": { "name": "watched" },
+            "kind": "CiliumNetworkPolicy",
+            "metadata": { "namespace": NAMESPACE, "name": format!("watched-{app}") },
             "spec": {
-                "endpointSelector": namespace,
+                "endpointSelector": { "matchLabels": { "app": app } },
                 "ingress": [{ "toPorts": [{ "ports": [
                     { "port": port.to_string(), "protocol": "TCP" },
                 ] }] }],
             },
         });
-        node.write_manifest("watched.yaml", &manifest.to_string())?;
-        port = if port == 6000 { 6001 } else { 6000 };
+        node.write_manifest(&format!("watched-{app}.yaml"), &manifest.to_string())?;
+        if since.elapsed() >= FITTING {
+            let now = handled(node)?;
+            let rate = (now - before) / since.elapsed().as_secs_f64();
+            let fitting = beat.as_secs_f64() * (rate / RATE).clamp(0.5, 2.0);
+            beat = Duration::from_secs_f64(fitting.clamp(BEATS[0], BEATS[1]));
+            (since, before) = (Instant::now(), now);
+        }
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     Ok(())
 }
 
-/// Processor time that a process takes in that time.
-fn cpu(pid: u32, span: Duration) -> Result<Duration> {
-    let before = cpu_time(pid)?;
-    thread::sleep(span);
-    Ok(cpu_time(pid)?.saturating_sub(before))
+/// Processor time that a process takes while eyes rest and look in turn, in hundredths of one
+/// processor.
+fn percent(pid: u32, rest: Duration, mut look: impl FnMut() -> Result<()>) -> Result<f64> {
+    let (begun, before) = (Instant::now(), cpu_time(pid)?);
+    while begun.elapsed() < STRETCH {
+        thread::sleep(rest);
+        look()?;
+    }
+    let took = cpu_time(pid)?.saturating_sub(before);
+    Ok(took.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0)
 }
 
 /// Messages that the actors have handled so far.
