@@ -87,7 +87,7 @@ impl Gateway {
             .look(move |colony| {
                 colony
                     .host
-                    .outside(&what, || colony.host.ask(whom(colony), PATIENCE, what.as_str(), make))
+                    .outside(&what, || colony.host.ask(whom(colony), PATIENCE, what.clone(), make))
             })
             .await?;
         match tokio::time::timeout(PATIENCE + PATIENCE_EXTRA, answer).await {

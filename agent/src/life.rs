@@ -154,7 +154,7 @@ async fn delete_queued(colony: &Colony, queue: &Exclusive) {
         };
         let what = format!("queued deletion of {target}");
         let answer = colony.host.outside(&what, || {
-            colony.host.ask(&colony.endpoints, DELETE_PATIENCE, what.as_str(), |reply| {
+            colony.host.ask(&colony.endpoints, DELETE_PATIENCE, what.clone(), |reply| {
                 EndpointsMsg::Delete { target, reply }
             })
         });

@@ -17,6 +17,8 @@ use clap::{Args, ValueEnum};
 
 pub use figure::{Figure, Unit};
 
+use crate::{fleet::Fleet, lab::Through, progress::Progress};
+
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Verb {
@@ -51,6 +53,24 @@ pub struct Options {
     /// Where random moments come from; the same seed draws the same ones
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// A flag for the agent, such as flight-recorder=false; may be given again
+    #[arg(long = "agent-flag", value_name = "NAME=VALUE")]
+    pub agent_flags: Vec<String>,
+}
+
+impl Options {
+    /// Pods, all ready, and an agent that was started with the flags asked for.
+    fn launch(&self, progress: &Progress) -> Result<Fleet> {
+        let mut fleet = Fleet::launch(self.endpoints.into(), Through::Rest, progress)?;
+        if !self.agent_flags.is_empty() {
+            let flags: Vec<_> = self.agent_flags.iter().map(|flag| format!("--{flag}")).collect();
+            fleet.node.flags(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+            fleet.node.kill_agent()?;
+            fleet.node.start_agent()?;
+            fleet.node.wait_for_ready(fleet.pods.len())?;
+        }
+        Ok(fleet)
+    }
 }
 
 /// Measures and prints.

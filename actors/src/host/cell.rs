@@ -226,6 +226,9 @@ impl<B: Behaviour> Cell<B> {
         });
         let current = Current { cell: Some(self.id), ..current };
         self.host.handling(&self.name, header.map_or("", |header| header.kind), started);
+        if let Some(header) = header {
+            self.host.record(Record::Handling { header, started });
+        }
         let called = self.host.within(current, || {
             self.call(|behaviour, cx| {
                 if let Some(envelope) = envelope {

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use super::{
     AskError, Behaviour, CellId, Host, Message, Record, Ref, Reply, TimerId, Whom, reply::Slot,
@@ -45,7 +45,7 @@ impl<B: Behaviour> Cx<'_, B> {
         &mut self,
         to: &Ref<N>,
         patience: Duration,
-        why: impl Into<String>,
+        why: impl Into<Cow<'static, str>>,
         make: impl FnOnce(Reply<T>) -> N,
         then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
     ) {
@@ -58,7 +58,7 @@ impl<B: Behaviour> Cx<'_, B> {
         &mut self,
         port: &'static str,
         patience: Duration,
-        why: impl Into<String>,
+        why: impl Into<Cow<'static, str>>,
         then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
     ) -> Reply<T> {
         Reply::over(self.open(Whom::Port(port), patience, why.into(), then))
@@ -93,7 +93,7 @@ impl<B: Behaviour> Cx<'_, B> {
         &mut self,
         whom: Whom,
         patience: Duration,
-        why: String,
+        why: Cow<'static, str>,
         then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
     ) -> Slot<T> {
         let (me, life) = (self.me.clone(), self.me.life());

@@ -12,22 +12,25 @@
 //! pass for one. What is still needed of the segment that goes next (living actors, their state,
 //! open waits, roots still in use) is carried over first.
 
-mod bytes;
 mod decode;
 mod encode;
 mod event;
+mod fields;
 mod front;
 mod live;
+mod message;
 mod names;
 mod reader;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod words;
 mod writer;
 
 pub use event::{Event, Flight, Life, What};
 pub use front::{Birth, FlightError};
 pub use reader::{birth, read, read_part, records};
+pub use unfinished::Unfinished;
 pub use words::{Memory, Words, to_bytes};
 pub use writer::Writer;

@@ -19,6 +19,8 @@ pub enum Record<'a> {
     Root { root: RootId, what: &'a str, at: Time },
     /// A cell came to life.
     Spawned { cell: CellId, name: &'a str, parent: Option<CellId>, at: Time },
+    /// A handler is called; what comes of it is told by [`Record::Message`].
+    Handling { header: Header, started: Time },
     /// A message reached its end.
     Message { header: Header, started: Time, ended: Time, outcome: Outcome },
     /// A handler panicked.

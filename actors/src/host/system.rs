@@ -1,4 +1,4 @@
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
     Answer, AskError, Beat, Behaviour, CellId, CellInfo, Driver, EnvelopeId, Message, NoRecorder,
@@ -88,7 +88,7 @@ impl Host {
         &self,
         to: &Ref<M>,
         patience: Duration,
-        why: impl Into<String>,
+        why: impl Into<Cow<'static, str>>,
         make: impl FnOnce(super::Reply<T>) -> M,
     ) -> Answer<T> {
         let (sender, receiver) = futures_channel::oneshot::channel();
@@ -216,7 +216,7 @@ impl Host {
         who: Option<CellId>,
         whom: Whom,
         patience: Duration,
-        why: String,
+        why: Cow<'static, str>,
         slot: Slot<T>,
     ) -> Slot<T> {
         let since = self.now();
@@ -281,7 +281,7 @@ impl Host {
         &self,
         who: Option<CellId>,
         whom: Whom,
-        why: String,
+        why: Cow<'static, str>,
         since: Time,
         until: Time,
     ) -> WaitId {

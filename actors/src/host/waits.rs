@@ -1,4 +1,7 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +33,7 @@ pub struct Wait {
     /// For whom.
     pub whom: Whom,
     /// What it is about, in words.
-    pub why: String,
+    pub why: Cow<'static, str>,
     /// Since when.
     pub since: Time,
     /// Until when at most.
@@ -53,7 +56,7 @@ impl Waits {
         &mut self,
         who: Option<CellId>,
         whom: Whom,
-        why: String,
+        why: Cow<'static, str>,
         since: Time,
         until: Time,
     ) -> &Wait {

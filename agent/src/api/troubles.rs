@@ -197,7 +197,7 @@ mod tests {
             id: WaitId(1),
             who: Some(CellId(who)),
             whom: Whom::Cell(CellId(whom)),
-            why: why.to_owned(),
+            why: why.to_owned().into(),
             since: at(10),
             until: at(70),
         };

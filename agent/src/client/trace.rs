@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use volvox_actors::{
-    host::flight::{Flight, Life},
+    host::flight::{Flight, Life, Unfinished},
     ports::{Clock, Time},
 };
 
@@ -91,7 +91,8 @@ pub(super) fn end(story: &Story<'_>) -> Time {
 }
 
 fn headline(story: &Story<'_>) -> String {
-    let Life { number, pid, version, previous, torn, overwritten, .. } = &story.flight.life;
+    let Life { number, pid, version, previous, torn, overwritten, unfinished, .. } =
+        &story.flight.life;
     let state = if *previous { "is over" } else { "goes on" };
     let mut text = format!("Life {number} of the agent (pid {pid}, version {version}) {state}.");
     if *overwritten > 0 {
@@ -99,6 +100,11 @@ fn headline(story: &Story<'_>) -> String {
     }
     if *torn > 0 {
         text += &format!(" {torn} records are torn.");
+    }
+    if let Some(Unfinished { kind, to, .. }) = unfinished
+        && *previous
+    {
+        text += &format!(" It ended while {} was handling {kind}.", story.name(*to));
     }
     text
 }

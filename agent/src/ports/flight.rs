@@ -228,7 +228,9 @@ impl Recorder for FlightRecorder {
         self.writer.record(record);
         if self.in_file && self.writer.turn() != self.turn {
             self.turn = self.writer.turn();
-            self.writer.memory().0.release();
+            let mapping = &self.writer.memory().0;
+            mapping.release();
+            mapping.populate(self.writer.segment());
         }
     }
 }

@@ -4,7 +4,6 @@ use anyhow::Result;
 
 use super::{Figure, Options, Unit};
 use crate::{
-    fleet::Fleet,
     lab::{Pod, Through},
     progress::Progress,
 };
@@ -13,7 +12,7 @@ use crate::{
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     let mut created = Figure::new("create.rest", Unit::Seconds).below(0.025);
-    let fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
+    let fleet = options.launch(&progress)?;
     let count = usize::from(options.rounds) * 10;
     let bar = progress.bar("measuring creations", count);
     for number in 0..count {

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::{Figure, Options, Unit};
 use crate::{
-    fleet::{Fleet, NAMESPACE},
-    lab::{Metrics, Node, Page, Through, cpu_time},
+    fleet::NAMESPACE,
+    lab::{Metrics, Node, Page, cpu_time},
     picture::{VIEWS, browser_apart, loopback, open},
     progress::Progress,
 };
@@ -39,7 +39,7 @@ const WATCH: &str = "window.longTasks = []; new PerformanceObserver((list) => { 
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     loopback()?;
-    let mut fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
+    let mut fleet = options.launch(&progress)?;
     let mut browser = browser_apart()?;
     let mut page = browser.page()?;
     page.before_each(WATCH)?;

@@ -18,8 +18,8 @@ use volvox_bpf_progs::{
 
 use super::{Figure, Options, Unit};
 use crate::{
-    fleet::{Fleet, PORT},
-    lab::{Node, Pod, Through},
+    fleet::PORT,
+    lab::{Node, Pod},
     progress::Progress,
 };
 
@@ -39,7 +39,7 @@ const SOURCE: u16 = 40_000;
 /// Sends the same datagram from pod 0 to pod 1, whose policies allow it.
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
-    let fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
+    let fleet = options.launch(&progress)?;
     let [from, to] = [&fleet.pods[0], &fleet.pods[1]];
     let (IpAddr::V4(source), IpAddr::V4(target)) = (from.address(false)?, to.address(false)?)
     else {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Figure, Options, Unit};
 use crate::{
-    fleet::{Fleet, NAMESPACE},
+    fleet::NAMESPACE,
     lab::{Node, Pod, Through},
     progress::Progress,
     traffic::Sweep,
@@ -21,7 +21,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     let mut realised = Figure::new("regenerate.policy", Unit::Seconds).below(0.15);
     let mut first = Figure::new("regenerate.first", Unit::Seconds);
-    let fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
+    let fleet = options.launch(&progress)?;
     let prober = Pod::create(&fleet.node, "probe/prober", &[("app", "prober")], Through::Rest)?;
     let targets = fleet.pods.iter().map(|pod| pod.address(false)).collect::<Result<Vec<_>>>()?;
     let bar = progress.bar("changing the policy", options.rounds.into());

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use super::{Figure, Options, Unit, losses::Losses};
 use crate::{
     fleet::Fleet,
-    lab::{Inventory, Metrics, Through},
+    lab::{Inventory, Metrics},
     progress::Progress,
     random::Random,
 };
@@ -31,7 +31,7 @@ struct Figures {
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     let count = usize::from(options.endpoints);
-    let mut fleet = Fleet::launch(count, Through::Rest, &progress)?;
+    let mut fleet = options.launch(&progress)?;
     let mut figures = Figures::new(count);
     let mut losses = Losses::new(["restart.lost", "restart.lost_control", "restart.longest_gap"]);
     let mut random = Random::new(options.seed);

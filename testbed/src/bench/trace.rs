@@ -16,7 +16,7 @@ use volvox_agent::ports::{SystemClock, flight::Recording};
 use super::{Figure, Options, Unit, regenerate};
 use crate::{
     fleet::Fleet,
-    lab::{Pod, Through},
+    lab::{Metrics, Node, Pod, Through},
     progress::Progress,
 };
 
@@ -28,25 +28,38 @@ const BATCH: u64 = 500;
 const RING_BYTES: u32 = 8 << 20;
 
 /// Changes of the policy in one measurement, and the time from one to the next.
-const CHANGES: u32 = 50;
+const CHANGES: u32 = 20;
 const EVERY: Duration = Duration::from_millis(100);
+/// Changes before it, until memory and caches are as they stay.
+const WARM_UP: u32 = 4;
+/// Measurements with the recorder, and as many without it, in a round.
+const PAIRS: usize = 2;
+
+/// Series that counts the recorder's records.
+const RECORDS: &str = "volvox_flight_records_total";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
-    let mut fleet = Fleet::launch(options.endpoints.into(), Through::Rest, &progress)?;
+    let mut fleet = options.launch(&progress)?;
     // The one whom the policy lets in, or not.
     let _prober = Pod::create(&fleet.node, "probe/prober", &[("app", "prober")], Through::Rest)?;
     let record = one_record(&fleet)?;
     let mut share = Figure::new("trace.cpu_share", Unit::Percent).below(2.0);
     let mut on = Figure::new("trace.cpu_on", Unit::Seconds);
     let mut off = Figure::new("trace.cpu_off", Unit::Seconds);
+    let mut records = Figure::new("trace.records_per_change", Unit::Count);
     let bar = progress.bar("changing the policy", options.rounds.into());
-    for round in 0..options.rounds {
-        // Alternating, and each first as often as the other: what the machine does else hits both.
-        let order = if round % 2 == 0 { [true, false] } else { [false, true] };
+    for _ in 0..options.rounds {
         let mut seconds = [0.0; 2];
-        for recorder in order {
-            seconds[usize::from(recorder)] = changes(&mut fleet, recorder)?.as_secs_f64();
+        for pair in 0..PAIRS {
+            // On, off, off, on: what grows or fades meanwhile hits both.
+            for recorder in [pair % 2 == 0, pair % 2 == 1] {
+                let work = changes(&mut fleet, recorder)?;
+                seconds[usize::from(recorder)] += work.cpu.as_secs_f64();
+                if recorder {
+                    records.push(work.records / f64::from(CHANGES));
+                }
+            }
         }
         let [without, with] = seconds;
         on.push(with);
@@ -55,28 +68,49 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         bar.inc(1);
     }
     bar.finish();
-    Ok(vec![record, share, on, off])
+    Ok(vec![record, share, on, off, records])
 }
 
-/// Processor time of an agent, with or without its recorder, while the policy changes.
-fn changes(fleet: &mut Fleet, recorder: bool) -> Result<Duration> {
+/// What an agent did while the policy changed.
+struct Work {
+    /// Processor time, its own and the kernel's for it.
+    cpu: Duration,
+    records: f64,
+}
+
+/// Has an agent, with or without its recorder, follow changes of the policy.
+fn changes(fleet: &mut Fleet, recorder: bool) -> Result<Work> {
     let endpoints = fleet.pods.len() + 1;
     let node = &mut fleet.node;
     node.kill_agent()?;
     node.set_flag("flight-recorder", Some(if recorder { "true" } else { "false" }));
     node.start_agent()?;
     node.wait_for_ready(endpoints)?;
-    let before = node.agent()?.usage()?.cpu;
+    change(node, WARM_UP)?;
+    node.wait_for_ready(endpoints)?;
+    let (cpu, recorded) = (node.agent()?.usage()?.cpu, records(node)?);
+    change(node, CHANGES)?;
+    node.wait_for_ready(endpoints)?;
+    let cpu = node.agent()?.usage()?.cpu - cpu;
+    Ok(Work { cpu, records: records(node)? - recorded })
+}
+
+/// Changes the policy so often, ten times a second.
+fn change(node: &Node, times: u32) -> Result<()> {
     let begun = Instant::now();
-    for change in 1..=CHANGES {
-        match change % 2 {
+    for time in 1..=times {
+        match time % 2 {
             1 => regenerate::put(node)?,
             _ => regenerate::take_back(node)?,
         }
-        thread::sleep((EVERY * change).saturating_sub(begun.elapsed()));
+        thread::sleep((EVERY * time).saturating_sub(begun.elapsed()));
     }
-    node.wait_for_ready(endpoints)?;
-    Ok(node.agent()?.usage()?.cpu - before)
+    Ok(())
+}
+
+/// Records that the agent's recorder began; none while it is off.
+fn records(node: &Node) -> Result<f64> {
+    Ok(Metrics::scrape(node.rest())?.family(RECORDS).map(|(_, value)| value).sum())
 }
 
 /// Writes messages into a ring such as the agent's, in a directory of the same file system.

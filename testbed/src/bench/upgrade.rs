@@ -6,8 +6,7 @@ use anyhow::Result;
 
 use super::{Figure, Options, Unit, losses::Losses};
 use crate::{
-    fleet::Fleet,
-    lab::{Binaries, Inventory, Node, Through, build},
+    lab::{Binaries, Inventory, Node, build},
     progress::Progress,
 };
 
@@ -17,7 +16,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let count = usize::from(options.endpoints);
     let usual = Binaries::find()?;
     let other = usual.with_agent(&build::other_agent()?);
-    let mut fleet = Fleet::launch(count, Through::Rest, &progress)?;
+    let mut fleet = options.launch(&progress)?;
     let mut ready = Figure::new("upgrade.ready", Unit::Seconds).below(1.0);
     let mut moved = Figure::new("upgrade.moved", Unit::Count).zero();
     let mut losses = Losses::new(["upgrade.lost", "upgrade.lost_control", "upgrade.longest_gap"]);

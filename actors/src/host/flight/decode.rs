@@ -2,9 +2,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     What,
-    bytes::Content,
-    encode::{Kind, OUTCOMES},
+    encode::{FAILED, Kind, WRITE, about_of},
+    fields::Content,
+    message::{Fields, cell_of},
     names::Known,
+    segment::Base,
     words::Words,
 };
 use crate::{
@@ -15,130 +17,105 @@ use crate::{
 /// Reads what an [`Encoder`](super::encode::Encoder) wrote; `None` where it did not write that.
 pub(super) struct Decoder<'a, 'w, W: ?Sized> {
     pub(super) names: &'a mut Known<'w, W>,
-    pub(super) started: Time,
+    pub(super) base: &'a Base,
     pub(super) content: Content<'a>,
 }
 
 impl<W: Words + ?Sized> Decoder<'_, '_, W> {
     pub(super) fn read(&mut self, kind: Kind) -> Option<What> {
         Some(match kind {
-            Kind::Root => What::Root { root: self.root()?, what: self.text()?, at: self.time()? },
-            Kind::Spawned => What::Spawned {
-                cell: self.cell()?,
-                name: self.text()?,
-                parent: self.maybe()?,
-                at: self.time()?,
-            },
-            Kind::Message => self.message()?,
-            Kind::Crash => What::Crash {
-                cell: self.cell()?,
-                kind: self.name()?,
-                cause: self.text()?,
-                at: self.time()?,
-            },
-            Kind::State => What::State {
-                cell: self.cell()?,
-                from: self.name()?,
-                to: self.name()?,
-                why: self.text()?,
-                at: self.time()?,
-            },
+            Kind::Root => {
+                let [root, at] = self.content.numbers()?;
+                What::Root { root: RootId(root), what: self.text()?, at: Time(at) }
+            }
+            Kind::Spawned => {
+                let [cells, at] = self.content.numbers()?;
+                let (cell, parent) = (cell(cells), cell_of((cells >> 32) as u32));
+                What::Spawned { cell, name: self.text()?, parent, at: Time(at) }
+            }
+            Kind::Message => {
+                let numbers = self.content.numbers()?;
+                self.message(Fields::of_narrow(numbers, self.base)?)
+            }
+            Kind::WideMessage => {
+                let numbers = self.content.numbers()?;
+                self.message(Fields::of_wide(numbers)?)
+            }
+            Kind::Crash => {
+                let [first, at] = self.content.numbers()?;
+                let (cell, kind) = (cell(first), self.name(first >> 32));
+                What::Crash { cell, kind, cause: self.text()?, at: Time(at) }
+            }
+            Kind::State => {
+                let [first, at] = self.content.numbers()?;
+                let (from, to) = (self.name(first >> 32), self.name(first >> 48));
+                What::State { cell: cell(first), from, to, why: self.text()?, at: Time(at) }
+            }
             Kind::WaitBegan => self.wait()?,
-            Kind::WaitEnded => What::WaitEnded {
-                wait: WaitId(self.content.number()?),
-                answered: self.content.byte()? != 0,
-                at: self.time()?,
-            },
+            Kind::WaitEnded => {
+                let [wait, at] = self.content.numbers()?;
+                What::WaitEnded { wait: WaitId(wait >> 1), answered: wait & 1 == 1, at: Time(at) }
+            }
             Kind::Kernel => self.kernel()?,
             Kind::Phase => {
-                let (name, started) = (self.text()?, self.time()?);
-                What::Phase { name, started, ended: self.after(started)? }
+                let [started, ended] = self.content.numbers()?.map(Time);
+                What::Phase { name: self.text()?, started, ended }
             }
-            Kind::Stopped => What::Stopped { cell: self.cell()?, at: self.time()? },
+            Kind::Stopped => {
+                let [first, at] = self.content.numbers()?;
+                What::Stopped { cell: cell(first), at: Time(at) }
+            }
         })
     }
 
-    fn message(&mut self) -> Option<What> {
-        let id = self.content.number()?;
-        let kind = self.name()?;
-        let (from, to) = (self.maybe()?, self.cell()?);
-        // The way there and back is the same: cause = id - (id - cause).
-        let cause = id.wrapping_sub(self.content.difference(0)?);
-        let root = self.root()?;
-        let enqueued = self.time()?;
-        let started = self.after(enqueued)?;
-        let ended = self.after(started)?;
-        let outcome = *OUTCOMES.get(usize::from(self.content.byte()?))?;
-        let (id, cause) = (EnvelopeId(id), EnvelopeId(cause));
-        Some(What::Message { id, kind, from, to, cause, root, enqueued, started, ended, outcome })
+    fn message(&mut self, fields: Fields) -> What {
+        let Fields { kind, id, from, to, cause, root, enqueued, started, ended, outcome } = fields;
+        let kind = self.names.get(kind);
+        What::Message { id, kind, from, to, cause, root, enqueued, started, ended, outcome }
     }
 
     fn wait(&mut self) -> Option<What> {
-        let wait = WaitId(self.content.number()?);
-        let (who, whom_cell) = (self.maybe()?, self.maybe()?);
+        let [wait, cells, names, since, until] = self.content.numbers()?;
+        let (who, whom_cell) = (cell_of(cells as u32), cell_of((cells >> 32) as u32));
         let whom = match whom_cell {
             Some(cell) => cell.to_string().into(),
-            None => self.name()?,
+            None => self.name(names),
         };
-        let (why, since) = (self.text()?, self.time()?);
-        let until = self.after(since)?;
-        Some(What::WaitBegan { wait, who, whom, whom_cell, why, since, until })
+        let why = if names as u32 >> 16 == 0 { self.text()? } else { self.name(names >> 16) };
+        let (since, until) = (Time(since), Time(until));
+        Some(What::WaitBegan { wait: WaitId(wait), who, whom, whom_cell, why, since, until })
     }
 
     fn kernel(&mut self) -> Option<What> {
-        let (cell, cause) = (self.maybe()?, EnvelopeId(self.content.number()?));
-        let (root, op, about) = (self.root()?, self.name()?, self.text()?);
-        let flags = self.content.byte()?;
-        let submitted = self.time()?;
-        let started = self.after(submitted)?;
-        let ended = self.after(started)?;
-        let failed = if flags & 2 == 0 { None } else { Some(self.text()?) };
-        let write = flags & 1 == 1;
+        let [first, cause, root, submitted, started, ended] = self.content.numbers()?;
+        let about = about_of((first >> 48) as u8, self.content.numbers()?)?;
+        let flags = first >> 56;
         Some(What::Kernel {
-            cell,
-            cause,
-            root,
-            op,
-            about,
-            write,
-            submitted,
-            started,
-            ended,
-            failed,
+            cell: cell_of(first as u32),
+            cause: EnvelopeId(cause),
+            root: RootId(root),
+            op: self.name(first >> 32),
+            about: about.to_string().into(),
+            write: flags & WRITE != 0,
+            submitted: Time(submitted),
+            started: Time(started),
+            ended: Time(ended),
+            failed: if flags & FAILED == 0 { None } else { Some(self.text()?) },
         })
     }
 
-    fn name(&mut self) -> Option<Arc<str>> {
-        let number = self.content.number()?;
-        Some(self.names.get(number))
+    /// The name whose number stands in the lowest bits.
+    fn name(&mut self, number: u64) -> Arc<str> {
+        self.names.get(number as u16)
     }
 
     fn text(&mut self) -> Option<Arc<str>> {
         self.content.text().map(Into::into)
     }
+}
 
-    fn root(&mut self) -> Option<RootId> {
-        self.content.number().map(RootId)
-    }
-
-    fn cell(&mut self) -> Option<CellId> {
-        u32::try_from(self.content.number()?).ok().map(CellId)
-    }
-
-    fn maybe(&mut self) -> Option<Option<CellId>> {
-        match self.content.number()?.checked_sub(1) {
-            None => Some(None),
-            Some(cell) => u32::try_from(cell).ok().map(|cell| Some(CellId(cell))),
-        }
-    }
-
-    fn time(&mut self) -> Option<Time> {
-        self.content.difference(self.started.0).map(Time)
-    }
-
-    fn after(&mut self, from: Time) -> Option<Time> {
-        from.0.checked_add(self.content.number()?).map(Time)
-    }
+fn cell(first: u64) -> CellId {
+    CellId(first as u32)
 }
 
 /// Puts the names of actors where only their numbers stand.

@@ -1,9 +1,9 @@
-use std::sync::atomic::AtomicU64;
+use std::{borrow::Cow, net::IpAddr, sync::atomic::AtomicU64};
 
-use super::{bytes::Bytes, names::Names};
+use super::{fields::Fields, message::number, names::Names};
 use crate::{
-    host::{CellId, Outcome, Record, Wait, Whom},
-    ports::Time,
+    host::{CellId, Record, Wait, Whom},
+    ports::About,
 };
 
 /// Kinds of records. What can be carried over begins with the number of its subject.
@@ -13,6 +13,8 @@ pub(super) enum Kind {
     Root = 1,
     Spawned,
     Message,
+    /// A message whose numbers are too far from the segment's base.
+    WideMessage,
     Crash,
     State,
     WaitBegan,
@@ -28,6 +30,7 @@ impl Kind {
             Self::Root,
             Self::Spawned,
             Self::Message,
+            Self::WideMessage,
             Self::Crash,
             Self::State,
             Self::WaitBegan,
@@ -38,64 +41,53 @@ impl Kind {
         ];
         all.into_iter().find(|kind| *kind as u8 == number)
     }
+
+    /// What a record is about, by its first word; `None` for what is never carried over.
+    pub(super) fn subject(self, first: u64) -> Option<u64> {
+        match self {
+            Self::Root | Self::WaitBegan => Some(first),
+            Self::Spawned | Self::State => Some(first & u64::from(u32::MAX)),
+            _ => None,
+        }
+    }
 }
 
-/// Outcomes by their number in a record.
-pub(super) const OUTCOMES: [Outcome; 5] =
-    [Outcome::Handled, Outcome::Crashed, Outcome::Absorbed, Outcome::Refused, Outcome::Discarded];
+/// Flags of a step in the kernel.
+pub(super) const WRITE: u64 = 1;
+pub(super) const FAILED: u64 = 2;
 
-/// Writes records as bytes, all but their number.
+/// Writes all records but messages.
 pub(super) struct Encoder<'a> {
     pub(super) names: &'a mut Names,
     pub(super) words: &'a [AtomicU64],
-    /// Times are written as distances from it.
-    pub(super) started: Time,
-    pub(super) out: &'a mut Bytes,
+    pub(super) out: &'a mut Fields,
 }
 
 impl Encoder<'_> {
-    pub(super) fn write(&mut self, record: &Record<'_>) -> Kind {
-        match *record {
+    /// The record's kind; `None` for what has a place of its own.
+    pub(super) fn write(&mut self, record: &Record<'_>) -> Option<Kind> {
+        Some(match *record {
+            Record::Handling { .. } | Record::Message { .. } => return None,
             Record::Root { root, what, at } => {
-                self.out.number(root.0);
+                self.out.numbers([root.0, at.0]);
                 self.out.text(what);
-                self.time(at);
                 Kind::Root
             }
             Record::Spawned { cell, name, parent, at } => {
-                self.cell(cell);
+                self.out.numbers([cell_and(cell, number(parent)), at.0]);
                 self.out.text(name);
-                self.maybe(parent);
-                self.time(at);
                 Kind::Spawned
             }
-            Record::Message { header, started, ended, outcome } => {
-                self.out.number(header.id.0);
-                self.name(header.kind);
-                self.maybe(header.from);
-                self.cell(header.to);
-                self.out.difference(header.id.0, header.cause.0);
-                self.out.number(header.root.0);
-                self.time(header.enqueued);
-                self.span(header.enqueued, started);
-                self.span(started, ended);
-                let outcome = OUTCOMES.iter().position(|it| *it == outcome).unwrap_or_default();
-                self.out.byte(outcome as u8);
-                Kind::Message
-            }
             Record::Crash { cell, kind, cause, at } => {
-                self.cell(cell);
-                self.name(kind);
+                let kind = self.name(kind);
+                self.out.numbers([cell_and(cell, kind), at.0]);
                 self.out.text(cause);
-                self.time(at);
                 Kind::Crash
             }
             Record::State { cell, from, to, why, at } => {
-                self.cell(cell);
-                self.name(from);
-                self.name(to);
+                let names = self.name(from) | self.name(to) << 16;
+                self.out.numbers([cell_and(cell, names), at.0]);
                 self.out.text(why);
-                self.time(at);
                 Kind::State
             }
             Record::WaitBegan { wait } => {
@@ -103,85 +95,109 @@ impl Encoder<'_> {
                 Kind::WaitBegan
             }
             Record::WaitEnded { wait, answered, at } => {
-                self.out.number(wait.id.0);
-                self.out.byte(u8::from(answered));
-                self.time(at);
+                self.out.numbers([wait.id.0 << 1 | u64::from(answered), at.0]);
                 Kind::WaitEnded
             }
-            Record::Kernel {
-                cell,
-                cause,
-                root,
-                op,
-                about,
-                write,
-                submitted,
-                started,
-                ended,
-                failed,
-            } => {
-                self.maybe(cell);
-                self.out.number(cause.0);
-                self.out.number(root.0);
-                self.name(op);
-                self.out.shown(&about);
-                self.out.byte(u8::from(write) | u8::from(failed.is_some()) << 1);
-                self.time(submitted);
-                self.span(submitted, started);
-                self.span(started, ended);
-                if let Some(failed) = failed {
-                    self.out.text(failed);
-                }
+            Record::Kernel { .. } => {
+                self.kernel(record);
                 Kind::Kernel
             }
             Record::Phase { name, started, ended } => {
+                self.out.numbers([started.0, ended.0]);
                 self.out.text(name);
-                self.time(started);
-                self.span(started, ended);
                 Kind::Phase
             }
             Record::Stopped { cell, at } => {
-                self.cell(cell);
-                self.time(at);
+                self.out.numbers([cell_and(cell, 0), at.0]);
                 Kind::Stopped
             }
+        })
+    }
+
+    fn kernel(&mut self, record: &Record<'_>) {
+        let Record::Kernel {
+            cell,
+            cause,
+            root,
+            op,
+            about,
+            write,
+            submitted,
+            started,
+            ended,
+            failed,
+        } = *record
+        else {
+            return;
+        };
+        let flags = if write { WRITE } else { 0 } | if failed.is_some() { FAILED } else { 0 };
+        let (tag, numbers) = about_numbers(about);
+        let first = number(cell) | self.name(op) << 32 | tag << 48 | flags << 56;
+        self.out.numbers([first, cause.0, root.0, submitted.0, started.0, ended.0]);
+        self.out.numbers(numbers);
+        if let Some(failed) = failed {
+            self.out.text(failed);
         }
     }
 
     fn wait(&mut self, wait: &Wait) {
-        self.out.number(wait.id.0);
-        self.maybe(wait.who);
-        match wait.whom {
-            Whom::Cell(cell) => self.maybe(Some(cell)),
-            Whom::Port(port) => {
-                self.maybe(None);
-                self.name(port);
-            }
+        let (whom, port) = match wait.whom {
+            Whom::Cell(cell) => (u64::from(cell.0), 0),
+            Whom::Port(port) => (0, self.name(port)),
+        };
+        // A reason that is known at compile time is a name; 0 if it is none, or has no room.
+        let why = match wait.why {
+            Cow::Borrowed(why) => self.name(why),
+            Cow::Owned(_) => 0,
+        };
+        self.out.numbers([
+            wait.id.0,
+            number(wait.who) | whom << 32,
+            port | why << 16,
+            wait.since.0,
+            wait.until.0,
+        ]);
+        if why == 0 {
+            self.out.text(&wait.why);
         }
-        self.out.text(&wait.why);
-        self.time(wait.since);
-        self.span(wait.since, wait.until);
     }
 
-    fn name(&mut self, name: &'static str) {
-        let number = self.names.number(self.words, name);
-        self.out.number(number);
+    fn name(&mut self, name: &'static str) -> u64 {
+        u64::from(self.names.number(self.words, name))
     }
+}
 
-    fn cell(&mut self, cell: CellId) {
-        self.out.number(u64::from(cell.0));
-    }
+/// A cell's number beside another one.
+fn cell_and(cell: CellId, other: u64) -> u64 {
+    u64::from(cell.0) | other << 32
+}
 
-    /// A cell, or none: as its number and one, or 0.
-    fn maybe(&mut self, cell: Option<CellId>) {
-        self.out.number(cell.map_or(0, |cell| u64::from(cell.0) + 1));
+/// What a step is about as a number of its kind and two more.
+fn about_numbers(about: About) -> (u64, [u64; 2]) {
+    match about {
+        About::All => (0, [0, 0]),
+        About::Endpoint(endpoint) => (1, [endpoint.0.into(), 0]),
+        About::Interface(ifindex) => (2, [ifindex.into(), 0]),
+        About::Slot(slot) => (3, [slot.into(), 0]),
+        About::Rows(rows) => (4, [rows as u64, 0]),
+        About::Address(IpAddr::V4(address)) => (5, [address.to_bits().into(), 0]),
+        About::Address(IpAddr::V6(address)) => {
+            let bits = address.to_bits();
+            (6, [(bits >> 64) as u64, bits as u64])
+        }
     }
+}
 
-    fn time(&mut self, time: Time) {
-        self.out.difference(time.0, self.started.0);
-    }
-
-    fn span(&mut self, from: Time, to: Time) {
-        self.out.number(to.0.saturating_sub(from.0));
-    }
+/// And back.
+pub(super) fn about_of(tag: u8, [first, second]: [u64; 2]) -> Option<About> {
+    Some(match tag {
+        0 => About::All,
+        1 => About::Endpoint(crate::model::EndpointId(first as u16)),
+        2 => About::Interface(first as u32),
+        3 => About::Slot(first as u32),
+        4 => About::Rows(first as usize),
+        5 => About::Address(IpAddr::V4((first as u32).into())),
+        6 => About::Address(IpAddr::V6((u128::from(first) << 64 | u128::from(second)).into())),
+        _ => return None,
+    })
 }

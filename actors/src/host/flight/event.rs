@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Unfinished;
 use crate::{
     host::{CellId, EnvelopeId, Outcome, RootId, WaitId},
     ports::Time,
@@ -118,6 +119,8 @@ pub struct Life {
     pub overwritten: u64,
     /// Bytes of the ring.
     pub capacity: u64,
+    /// The message that is being handled, or was when that life ended.
+    pub unfinished: Option<Unfinished>,
 }
 
 /// All there is to read of one life.

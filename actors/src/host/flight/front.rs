@@ -15,7 +15,7 @@ pub(super) const BEGUN: usize = 24;
 pub(super) const NAMES_USED: usize = 25;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"VOLVOXFR");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Words under the check, and where the check stands.
 const CHECKED: usize = 17;
 const VERSION_TEXT: (usize, usize) = (8, 4);

@@ -6,11 +6,12 @@ use std::{
 
 use super::{
     front::{FRONT_WORDS, NAMES_USED},
+    unfinished::UNFINISHED,
     words::{Words, commit, put},
 };
 
 /// Words in which names are kept.
-pub(super) const NAMES: Range<usize> = 32..FRONT_WORDS;
+pub(super) const NAMES: Range<usize> = UNFINISHED.end..FRONT_WORDS;
 /// Stands for a name for which there was no room.
 pub(super) const UNKNOWN: &str = "?";
 
@@ -20,9 +21,9 @@ const CACHED: usize = 256;
 
 /// Gives numbers to the names that are known at compile time, and writes each once.
 pub(super) struct Names {
-    by_text: BTreeMap<&'static str, u64>,
+    by_text: BTreeMap<&'static str, u16>,
     /// The same by address, for most are asked for again and again.
-    cache: [(usize, usize, u64); CACHED],
+    cache: [(usize, usize, u16); CACHED],
     used: usize,
 }
 
@@ -32,7 +33,7 @@ impl Names {
     }
 
     /// A name's number, from 1; 0 if there was no room for it.
-    pub(super) fn number(&mut self, words: &[AtomicU64], name: &'static str) -> u64 {
+    pub(super) fn number(&mut self, words: &[AtomicU64], name: &'static str) -> u16 {
         let (address, len) = (name.as_ptr() as usize, name.len());
         let place = (address ^ (address >> 8) ^ len) % CACHED;
         let (known, known_len, number) = self.cache[place];
@@ -47,7 +48,7 @@ impl Names {
         number
     }
 
-    fn add(&mut self, words: &[AtomicU64], name: &'static str) -> u64 {
+    fn add(&mut self, words: &[AtomicU64], name: &'static str) -> u16 {
         let end = self.used + 1 + name.len();
         if name.len() > NAME_MAX || end > NAMES_BYTES {
             self.by_text.insert(name, 0);
@@ -61,7 +62,8 @@ impl Names {
         }
         self.used = end;
         commit(words, NAMES_USED, end as u64);
-        let number = self.by_text.len() as u64 + 1;
+        // There is room for fewer than that, each taking two bytes at least.
+        let number = self.by_text.len() as u16 + 1;
         self.by_text.insert(name, number);
         number
     }
@@ -78,8 +80,8 @@ impl<'a, W: Words + ?Sized> Known<'a, W> {
         Self { words, names: read(words) }
     }
 
-    pub(super) fn get(&mut self, number: u64) -> Arc<str> {
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
+    pub(super) fn get(&mut self, number: u16) -> Arc<str> {
+        let number = usize::from(number);
         if number >= self.names.len() {
             // Added since they were read.
             self.names = read(self.words);

@@ -2,15 +2,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Birth, Event, Flight, FlightError, Life, What,
-    bytes::Content,
     decode::{Decoder, name_cells},
     encode::Kind,
+    fields::Content,
     front::{self, BEGUN, Geometry},
     names::Known,
-    segment::{CARRIED, HEAD_WORDS, Head, Label},
+    segment::{Base, CARRIED, HEAD_WORDS, Head, Label},
+    unfinished,
     words::Words,
 };
-use crate::{host::CellId, ports::Time};
+use crate::host::CellId;
 
 /// Reads a ring: all whole records with a number above `after` that are not overwritten. The writer
 /// may go on meanwhile.
@@ -31,7 +32,6 @@ pub fn read_part<W: Words + ?Sized>(
         words,
         geometry,
         names: Known::read(words),
-        started: birth.started,
         after,
         limit,
         begun,
@@ -54,6 +54,7 @@ pub fn read_part<W: Words + ?Sized>(
         torn: (begun.max(reading.newest) + 1).saturating_sub(oldest + reading.written),
         overwritten: oldest - 1,
         capacity: geometry.bytes(),
+        unfinished: unfinished::read(words, &mut reading.names),
     };
     Ok(Flight { life, events: reading.finish() })
 }
@@ -72,7 +73,6 @@ struct Reading<'a, W: ?Sized> {
     words: &'a W,
     geometry: Geometry,
     names: Known<'a, W>,
-    started: Time,
     after: u64,
     /// How many events are wanted at most.
     limit: usize,
@@ -124,31 +124,35 @@ impl<W: Words + ?Sized> Reading<'_, W> {
 
     /// Reads a segment, or only what was carried into it, which is older than all others.
     fn segment(&mut self, head: Head, place: usize, only_carried: bool) {
-        let mut next = HEAD_WORDS;
+        let (salt, mut next) = (head.salt(), HEAD_WORDS);
+        let mut seqs = head.first..;
         while next < self.geometry.segment_words {
-            let record = Label::read(self.words, head.turn, place + next);
-            let Some((label, bytes)) = record else { return };
+            let record = Label::read(self.words, salt, place + next);
+            let Some((label, content)) = record else { return };
             next += 1 + usize::from(label.words);
             if only_carried && label.flags & CARRIED == 0 {
                 return;
             }
-            let mut content = Content(&bytes);
-            let Some(seq) = content.difference(head.first) else { continue };
-            if label.flags & CARRIED == 0 {
+            let mut content = Content(&content);
+            let seq = if label.flags & CARRIED == 0 {
                 self.written += 1;
-                self.newest = self.newest.max(seq);
+                seqs.next().inspect(|seq| self.newest = self.newest.max(*seq))
+            } else {
+                content.word()
+            };
+            if let Some(seq) = seq {
+                self.event(seq, label.kind, &head.base, content);
             }
-            self.event(seq, label.kind, content);
         }
     }
 
-    fn event(&mut self, seq: u64, kind: u8, content: Content<'_>) {
+    fn event(&mut self, seq: u64, kind: u8, base: &Base, content: Content<'_>) {
         // A kind that a later version added is no error; its record is left out.
         let Some(kind) = Kind::of(kind) else { return };
         if seq <= self.after && kind != Kind::Spawned {
             return;
         }
-        let decoded = Decoder { names: &mut self.names, started: self.started, content }.read(kind);
+        let decoded = Decoder { names: &mut self.names, base, content }.read(kind);
         let Some(what) = decoded else { return };
         if let What::Spawned { cell, name, .. } = &what {
             self.cells.insert(*cell, Arc::clone(name));

@@ -3,6 +3,8 @@ mod damage;
 
 use std::sync::{Arc, atomic::AtomicU64};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::{
     host::{CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Wait, WaitId, Whom},
@@ -161,11 +163,144 @@ fn in_parts_it_reads_as_in_one() {
 }
 
 #[test]
-fn a_message_takes_some_thirty_bytes() {
+fn a_message_takes_forty_bytes() {
     let mut writer = writer(2 << 20);
-    (1..=60_000).for_each(|n| writer.record(message(n)));
+    (1..=51_900).for_each(|n| writer.record(message(n)));
     let flight = seen(&writer);
-    assert_eq!((flight.life.overwritten, flight.events.len()), (0, 60_000));
+    assert_eq!((flight.life.overwritten, flight.events.len()), (0, 51_900));
+}
+
+proptest! {
+    #[test]
+    fn a_message_comes_back_whatever_its_numbers_are(
+        id in extremes(),
+        cause in extremes(),
+        root in extremes(),
+        (from, to) in (0..=u32::MAX, 1..=u32::MAX),
+        mut times in [extremes(), extremes(), extremes()],
+    ) {
+        times.sort_unstable();
+        let [enqueued, started, ended] = times.map(Time);
+        let header = Header {
+            id: EnvelopeId(id),
+            kind: "Regenerate",
+            from: (from > 0).then_some(CellId(from)),
+            to: CellId(to),
+            cause: EnvelopeId(cause),
+            root: RootId(root),
+            enqueued,
+        };
+        let mut writer = writer(LEAST);
+        let outcome = Outcome::Refused;
+        writer.record(Record::Message { header, started, ended, outcome });
+        let What::Message { id, kind, from, to, cause, root, enqueued, .. } =
+            seen(&writer).events.remove(0).what
+        else {
+            panic!()
+        };
+        let back = Header { id, kind: header.kind, from, to, cause, root, enqueued };
+        prop_assert_eq!((back, &*kind), (header, header.kind));
+        let What::Message { started: s, ended: e, outcome: o, .. } =
+            seen(&writer).events.remove(0).what
+        else {
+            panic!()
+        };
+        prop_assert_eq!((s, e, o), (started, ended, outcome));
+    }
+}
+
+/// Numbers of every size, those about the limits of 16, 24, 32 and 40 bits among them.
+fn extremes() -> impl Strategy<Value = u64> {
+    let near = |bits: u32| (1u64 << bits) - 2..=(1u64 << bits) + 2;
+    prop_oneof![
+        0..100u64,
+        near(15),
+        near(16),
+        near(24),
+        near(31),
+        near(32),
+        near(39),
+        near(40),
+        any::<u64>(),
+    ]
+}
+
+#[test]
+fn what_was_being_handled_is_named_until_it_is_done() {
+    let mut writer = writer(LEAST);
+    let Record::Message { header, started, ended, outcome } = message(7) else { panic!() };
+    writer.record(Record::Handling { header, started });
+    // What another one met meanwhile does not end it.
+    let absorbed = Header { id: EnvelopeId(8), ..header };
+    let outcome_of_other = Outcome::Absorbed;
+    let other = Record::Message { header: absorbed, started, ended, outcome: outcome_of_other };
+    writer.record(other);
+    let flight = seen(&writer);
+    assert_eq!(
+        serde_json::to_string(&flight.life.unfinished).unwrap(),
+        r#"{"id":7,"kind":"Regenerate","from":3,"to":40,"cause":6,"root":1,"enqueued":6007001,"started":6007020}"#
+    );
+    assert_eq!((flight.events.len(), flight.life.torn), (1, 0));
+    writer.record(Record::Message { header, started, ended, outcome });
+    assert_eq!(seen(&writer).life.unfinished, None);
+}
+
+#[test]
+fn a_reason_known_at_compile_time_is_kept_as_a_name() {
+    let mut writer = writer(LEAST);
+    let wait = Wait {
+        id: WaitId(9),
+        who: None,
+        whom: Whom::Port("disk"),
+        why: "its state directory".into(),
+        since: Time(1),
+        until: Time(2),
+    };
+    let own = Wait { why: String::from("the policy of identity 300").into(), ..wait.clone() };
+    for wait in [&wait, &own] {
+        writer.record(Record::WaitBegan { wait });
+    }
+    let seen = seen(&writer);
+    let whys = seen.events.iter().map(|event| match &event.what {
+        What::WaitBegan { why, .. } => &**why,
+        _ => panic!(),
+    });
+    assert_eq!(whys.collect::<Vec<_>>(), ["its state directory", "the policy of identity 300"]);
+}
+
+#[test]
+fn what_a_step_is_about_reads_as_it_would_have_then() {
+    let mut writer = writer(LEAST);
+    let abouts = [
+        About::All,
+        About::Endpoint(crate::model::EndpointId(65535)),
+        About::Interface(7),
+        About::Slot(70_000),
+        About::Rows(1),
+        About::Rows(300),
+        About::Address([10, 1, 2, 3].into()),
+        About::Address("fd00::12:3".parse().unwrap()),
+    ];
+    for about in abouts {
+        writer.record(Record::Kernel {
+            cell: None,
+            cause: EnvelopeId(1),
+            root: RootId(1),
+            op: "PutLxc",
+            about,
+            write: false,
+            submitted: Time(1),
+            started: Time(2),
+            ended: Time(3),
+            failed: None,
+        });
+    }
+    let seen = seen(&writer);
+    let told = seen.events.iter().map(|event| match &event.what {
+        What::Kernel { about, write: false, cell: None, .. } => about.to_string(),
+        _ => panic!("{event:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), abouts.map(|about| about.to_string()));
 }
 
 #[test]

@@ -1,15 +1,19 @@
+use std::{ops::Range, sync::atomic::AtomicU64};
+
 use super::{
     Birth, FlightError, Memory,
-    bytes::{Bytes, Content},
     encode::{Encoder, Kind},
+    fields::Fields,
     front::{self, BEGUN, Geometry},
     live::Live,
+    message,
     names::Names,
-    segment::{CARRIED, HEAD_WORDS, Head, Label},
+    segment::{Base, CARRIED, HEAD_WORDS, Head, Label},
+    unfinished,
     words::put,
 };
 use crate::{
-    host::{Record, Recorder},
+    host::{EnvelopeId, Header, Outcome, Record, Recorder},
     ports::Time,
 };
 
@@ -17,37 +21,36 @@ use crate::{
 pub struct Writer<M> {
     memory: M,
     geometry: Geometry,
-    started: Time,
     names: Names,
     live: Live,
-    head: Head,
-    /// Place of the next record within its segment, in words.
-    next: usize,
+    tail: Tail,
     /// Number of the last record.
     seq: u64,
-    /// The record's content, without its number.
-    content: Box<Bytes>,
-    /// The same with it.
-    whole: Box<Bytes>,
+    /// What the next segment's messages will be told as distances from.
+    latest: Base,
+    /// The message that is being handled.
+    unfinished: EnvelopeId,
+    /// The record's content.
+    content: Box<Fields>,
 }
 
 impl<M: Memory> Writer<M> {
     /// A writer over memory; whatever was there is gone.
     pub fn new(memory: M, birth: &Birth) -> Result<Self, FlightError> {
         let geometry = front::write(memory.words(), birth)?;
-        let head = Head { turn: geometry.segments, first: 1 };
-        head.write(memory.words(), geometry.place(head.turn));
+        let latest = Base { id: 1, root: 1, time: birth.started.0 };
+        let head = Head { turn: geometry.segments, first: 1, base: latest };
+        let tail = Tail::open(head, geometry, memory.words());
         Ok(Self {
             memory,
             geometry,
-            started: birth.started,
             names: Names::new(),
             live: Live::default(),
-            head,
-            next: HEAD_WORDS,
+            tail,
             seq: 0,
-            content: Box::new(Bytes::new()),
-            whole: Box::new(Bytes::new()),
+            latest,
+            unfinished: EnvelopeId::default(),
+            content: Box::new(Fields::new()),
         })
     }
 
@@ -59,83 +62,130 @@ impl<M: Memory> Writer<M> {
     /// Counts the segments that were begun: when it changes, what was written before is left alone
     /// for a long time.
     pub fn turn(&self) -> u64 {
-        self.head.turn
+        self.tail.head.turn
     }
 
-    /// Puts the content, with its number, behind the last record.
-    fn append(&mut self, kind: Kind, flags: u8, seq: u64) {
-        let length = |head: &Head, content: &Bytes, whole: &mut Bytes| {
-            whole.clear();
-            whole.difference(seq, head.first);
-            whole.raw(content.content());
-            1 + whole.padded().len() / 8
-        };
-        let mut words = length(&self.head, &self.content, &mut self.whole);
-        if self.next + words > self.geometry.segment_words {
-            if flags & CARRIED != 0 {
-                return;
-            }
-            // The content is wanted after others were carried over by the same way.
-            let content = std::mem::replace(&mut self.content, Box::new(Bytes::new()));
-            self.turn_over(seq);
-            self.content = content;
-            words = length(&self.head, &self.content, &mut self.whole);
+    /// The words that are written in this turn.
+    pub fn segment(&self) -> Range<usize> {
+        self.tail.place..self.tail.end
+    }
+
+    fn message(&mut self, header: &Header, started: Time, ended: Time, outcome: Outcome) {
+        self.make_room(message::WIDE);
+        let words = self.memory.words();
+        if header.id == self.unfinished {
+            unfinished::end(words);
         }
-        let at = self.geometry.place(self.head.turn) + self.next;
-        let label = Label { words: (words - 1) as u16, kind: kind as u8, flags };
-        label.write(self.memory.words(), self.head.turn, at, self.whole.padded());
-        self.next += words;
+        let kind = self.names.number(words, header.kind);
+        let fields = message::Fields::of(kind, header, started, ended, outcome);
+        match fields.narrow(&self.tail.head.base) {
+            Some(content) => self.tail.append(words, Kind::Message, 0, &content),
+            None => self.tail.append(words, Kind::WideMessage, 0, &fields.wide()),
+        }
+        self.latest = Base { id: header.id.0, root: header.root.0, time: header.enqueued.0 };
+        self.live.used(header.root, self.tail.head.turn);
+    }
+
+    fn other(&mut self, record: &Record<'_>) {
+        self.content.clear();
+        let (names, words) = (&mut self.names, self.memory.words());
+        let mut encoder = Encoder { names, words, out: &mut self.content };
+        let Some(kind) = encoder.write(record) else { return };
+        self.make_room(self.content.content().len());
+        self.tail.append(self.memory.words(), kind, 0, self.content.content());
+        self.live.note(record, self.seq, self.tail.head.turn);
+    }
+
+    /// Begins the next segment if a record with so many words of content does not fit this one.
+    fn make_room(&mut self, words: usize) {
+        if !self.tail.fits(words) {
+            self.turn_over();
+        }
     }
 
     /// Begins the next segment, with what is still needed of the one that goes after it.
-    fn turn_over(&mut self, first: u64) {
-        self.head = Head { turn: self.head.turn + 1, first };
-        self.next = HEAD_WORDS;
-        self.head.write(self.memory.words(), self.geometry.place(self.head.turn));
-        let old = self.head.turn + 1 - self.geometry.segments;
+    #[cold]
+    fn turn_over(&mut self) {
+        let head = Head { turn: self.turn() + 1, first: self.seq, base: self.latest };
+        self.tail = Tail::open(head, self.geometry, self.memory.words());
+        let old = head.turn + 1 - self.geometry.segments;
         self.live.turn(old);
         self.carry(old);
         self.live.forget(old);
     }
 
     fn carry(&mut self, old: u64) {
-        let place = self.geometry.place(old);
-        let words = self.memory.words();
+        let (place, words) = (self.geometry.place(old), self.memory.words());
         let Some(head) = Head::read(words, place).filter(|head| head.turn == old) else { return };
-        let mut next = HEAD_WORDS;
-        // Half of the segment at most, so that there is room for what happens now.
-        while next < self.geometry.segment_words && self.next < self.geometry.segment_words / 2 {
-            let words = self.memory.words();
-            let Some((label, bytes)) = Label::read(words, old, place + next) else { return };
+        let (salt, mut seqs, mut next) = (head.salt(), head.first.., HEAD_WORDS);
+        while next < self.geometry.segment_words && self.tail.is_half_empty() {
+            let Some((label, content)) = Label::read(words, salt, place + next) else { return };
             next += 1 + usize::from(label.words);
-            let Some(kind) = Kind::of(label.kind) else { continue };
-            if !matches!(kind, Kind::Root | Kind::Spawned | Kind::State | Kind::WaitBegan) {
+            let (seq, content) = match content.split_first() {
+                Some((seq, content)) if label.flags & CARRIED != 0 => (Some(*seq), content),
+                _ => (seqs.next(), &content[..]),
+            };
+            let (Some(seq), Some(kind), Some(first)) = (seq, Kind::of(label.kind), content.first())
+            else {
                 continue;
-            }
-            let mut content = Content(&bytes);
-            let Some(seq) = content.difference(head.first) else { continue };
-            let rest = content.0;
-            let Some(subject) = content.number() else { continue };
-            if self.live.needs(kind, subject, seq, old) {
-                self.content.clear();
-                self.content.raw(rest);
-                self.append(kind, CARRIED, seq);
+            };
+            let Some(subject) = kind.subject(*first) else { continue };
+            if self.live.needs(kind, subject, seq, old) && self.tail.fits(1 + content.len()) {
+                self.tail.append(words, kind, CARRIED, &[&[seq], content].concat());
             }
         }
     }
 }
 
+/// Where the next record goes.
+struct Tail {
+    head: Head,
+    /// What the checks of the segment's records begin with.
+    salt: u64,
+    /// The segment, and the record within it, in words from the beginning.
+    place: usize,
+    next: usize,
+    end: usize,
+}
+
+impl Tail {
+    fn open(head: Head, geometry: Geometry, words: &[AtomicU64]) -> Self {
+        let place = geometry.place(head.turn);
+        head.write(words, place);
+        let (next, end) = (place + HEAD_WORDS, place + geometry.segment_words);
+        Self { head, salt: head.salt(), place, next, end }
+    }
+
+    fn fits(&self, words: usize) -> bool {
+        self.next + 1 + words <= self.end
+    }
+
+    /// What is carried over takes half of a segment at most: there must be room for what happens.
+    fn is_half_empty(&self) -> bool {
+        self.next - self.place < (self.end - self.place) / 2
+    }
+
+    fn append(&mut self, words: &[AtomicU64], kind: Kind, flags: u8, content: &[u64]) {
+        let label = Label { words: content.len() as u16, kind: kind as u8, flags };
+        label.write(words, self.salt, self.next, content);
+        self.next += 1 + content.len();
+    }
+}
+
 impl<M: Memory> Recorder for Writer<M> {
     fn record(&mut self, record: Record<'_>) {
+        if let Record::Handling { header, started } = record {
+            self.unfinished = header.id;
+            let kind = self.names.number(self.memory.words(), header.kind);
+            return unfinished::begin(self.memory.words(), kind, &header, started);
+        }
         self.seq += 1;
-        let words = self.memory.words();
-        put(words, BEGUN, self.seq);
-        self.content.clear();
-        let started = self.started;
-        let mut encoder =
-            Encoder { names: &mut self.names, words, started, out: &mut self.content };
-        let kind = encoder.write(&record);
-        self.append(kind, 0, self.seq);
-        self.live.note(&record, self.seq, self.head.turn);
+        put(self.memory.words(), BEGUN, self.seq);
+        match record {
+            Record::Message { header, started, ended, outcome } => {
+                self.message(&header, started, ended, outcome);
+            }
+            other => self.other(&other),
+        }
     }
 }

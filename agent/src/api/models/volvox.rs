@@ -173,7 +173,7 @@ impl WaitEntry {
                 Whom::Cell(cell) => name(*cell),
                 Whom::Port(port) => format!("port {port}"),
             },
-            why: wait.why.clone(),
+            why: wait.why.to_string(),
             since_seconds: now.since(wait.since).as_secs_f64(),
             left_seconds: wait.until.since(now).as_secs_f64(),
         }

@@ -1,8 +1,11 @@
 //! Mapped memory. The only unsafe code about it.
 
-use std::{ffi::c_void, fs::File, io, ptr, slice, sync::atomic::AtomicU64};
+use std::{ffi::c_void, fs::File, io, ops::Range, ptr, slice, sync::atomic::AtomicU64};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+/// The least size of a page; of larger ones, part of one will do.
+const PAGE: usize = 4096;
 
 /// Memory of a file, or of nothing, in words that others may look at and change.
 pub(super) struct Mapping {
@@ -48,6 +51,19 @@ impl Mapping {
         // SAFETY: the pages of a shared mapping keep their content, which is the file's. Where the
         // kernel does not do it, the pages stay, which is no harm.
         let _ = unsafe { madvise(self.start, self.bytes, Advice::LinuxDontNeed) };
+    }
+
+    /// Brings pages of a file into this process at once, which costs less than one by one. Where
+    /// the kernel does not do it, they come when they are used.
+    pub(super) fn populate(&self, words: Range<usize>) {
+        let bytes = words.start * size_of::<AtomicU64>()..words.end * size_of::<AtomicU64>();
+        let (first, end) = (bytes.start & !(PAGE - 1), bytes.end.min(self.bytes));
+        // SAFETY: the range lies within the mapping and begins at a page; the call changes nothing
+        // of what the pages hold.
+        let _ = unsafe {
+            let start = self.start.cast::<u8>().add(first.min(end)).cast();
+            madvise(start, end.saturating_sub(first), Advice::LinuxPopulateWrite)
+        };
     }
 }
 
