@@ -55,6 +55,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     thread::scope(|scope| -> Result<()> {
         let (node, over) = (&fleet.node, &over);
         let changes = scope.spawn(move || change(node, over));
+        // A round need not see all views: the next goes on where it ended.
+        let mut views = VIEWS.into_iter().cycle();
         let mut measure = || -> Result<()> {
             for _ in 0..options.rounds {
                 page.open("about:blank")?;
@@ -64,8 +66,6 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
                 thread::sleep(WARM_UP);
                 page.eval("void (window.longTasks.length = 0)")?;
                 let (before, begun, busy) = (handled(node)?, Instant::now(), page.busy()?);
-                // Each view has its share of the time.
-                let mut views = VIEWS.into_iter().cycle();
                 watched.push(percent(pid, STRETCH / VIEWS.len() as u32, || {
                     behind.push(lag(&mut page, node)?);
                     let next = views.next().unwrap_or_default();
