@@ -64,4 +64,8 @@ pub enum Mutant {
     IpcacheNotRetried,
     /// An interface is brought up before its programs are attached.
     UpBeforeAttached,
+    /// A file takes its place before its content is on the disk.
+    RenamedUnsynced,
+    /// The names in a directory are not put on the disk.
+    DirectoryUnsynced,
 }

@@ -4,7 +4,8 @@
 //! [`Reply`](crate::host::Reply), which arrives as a message.
 
 mod clock;
-mod disk;
+/// Wishes on disk, and the steps that fulfil them.
+pub mod disk;
 mod kernel;
 mod owned;
 

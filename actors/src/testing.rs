@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what surprises a test ends it")]
 
+mod acknowledged;
 #[cfg(test)]
 mod disk;
 mod fate;
@@ -13,6 +14,7 @@ mod kernel_state;
 mod memory_disk;
 mod memory_fs;
 mod memory_kernel;
+mod memory_platter;
 mod residue;
 mod world;
 
@@ -21,7 +23,7 @@ pub(crate) use disk::FakeDisk;
 pub use fate::{Fate, Turn};
 #[cfg(test)]
 pub(crate) use kernel::FakeKernel;
-pub use kernel_state::{KernelState, name};
+pub use kernel_state::KernelState;
 pub use memory_disk::MemoryDisk;
 pub use memory_fs::MemoryFs;
 pub use memory_kernel::MemoryKernel;

@@ -8,6 +8,8 @@ pub mod action;
 mod calls;
 mod command;
 mod datapath;
+mod flight;
+mod harm;
 pub mod model;
 pub mod node;
 mod oracle;

@@ -1,12 +1,17 @@
 //! The simulator: that nodes live through what it does to them, that it can fail, that it repeats.
 
+use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
+
 use volvox_actors_simulated::mutants::Mutant;
-use volvox_testbed::sim::{
-    action::{Action, draw},
-    model::{App, Policy, Way},
-    node::Node,
-    scenarios, seeds_until_caught,
-    trace::Trace,
+use volvox_agent::dashboard::Opened;
+use volvox_testbed::{
+    lab::Binaries,
+    sim::{
+        action::{Action, draw},
+        node::Node,
+        scenarios, seeds_until_caught,
+        trace::Trace,
+    },
 };
 
 /// How many random histories are lived through here; `cargo testbed sim --seeds N` takes more.
@@ -59,20 +64,7 @@ fn known_bugs_are_found() {
 /// same.
 #[test]
 fn order_repetition_and_restarts_make_no_difference() {
-    let label = |pod, app| Action::Label { pod, app, told: true };
-    let rules = |source, policies| Action::Policies { source, policies, told: true };
-    let web = Policy::about(App::Web, Way::In, false, App::Db, Some(80));
-    let mail = Policy::about(App::Mail, Way::Out, true, App::Web, None);
-    let base = vec![
-        rules(0, vec![web, mail]),
-        rules(1, vec![Policy::from_net(App::Db, "192.0.2.0/24")]),
-        label(1, App::Web),
-        label(2, App::Db),
-        label(3, App::Mail),
-        Action::Add(1),
-        Action::Add(2),
-        Action::Add(3),
-    ];
+    let base = scenarios::three_pods();
     let with = |between: &[Action]| -> Vec<Action> {
         let each = base.iter().flat_map(|action| [action].into_iter().chain(between));
         each.cloned().collect()
@@ -99,4 +91,58 @@ fn order_repetition_and_restarts_make_no_difference() {
     for variant in &variants {
         assert_eq!(realised(variant), expected, "{variant:#?}");
     }
+}
+
+/// What `--write` keeps is what the agent's flight recorder would, and the agent's own programs
+/// read it.
+#[test]
+fn a_history_can_be_looked_at_with_the_agent_s_tools() {
+    let dir = env::temp_dir().join(format!("volvox-sim-{}", std::process::id()));
+    fs::create_dir(&dir).expect("a directory of its own");
+    let trace = Trace::default();
+    trace.keep_flights();
+    let actions = scenarios::find("c_15446_killed").expect("it is there").actions(1);
+    let told = Node::new(trace.clone()).run(&actions).expect("it ends well");
+    let hash = Node::new(Trace::default()).run(&actions).expect("it ends well").hash;
+    assert_eq!(told.hash, hash, "keeping it changes nothing");
+
+    let files = trace.write_flights(&dir.join("seed.ring")).expect("there is room");
+    assert_eq!(files.len() as u64, told.lives, "one file for each life");
+    let client = Binaries::find().expect("it is built").client;
+    for file in &files {
+        Opened::read(file).expect("the dashboard opens it");
+        let mut command = Command::new(&client);
+        command.args(["trace", "--last=0", "--life"]).arg(file);
+        let output = command.output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{output:?}");
+        assert!(text.contains("is over"), "{text}");
+        assert!(text.contains("endpoint"), "{text}");
+    }
+    fs::remove_dir_all(&dir).expect("it is still there");
+}
+
+/// The programs that run on nodes hold nothing of the mutants; this test's own holds them all.
+#[test]
+fn no_known_bug_is_built_into_the_agent() {
+    let agent = Binaries::find().expect("it is built").agent;
+    let own = env::current_exe().expect("it has a path");
+    assert_eq!(names_in(&agent), BTreeSet::new());
+    let all = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
+    assert_eq!(names_in(&own), all, "this is how it would be seen");
+}
+
+/// The names of mutants that a program holds.
+fn names_in(program: &Path) -> BTreeSet<&'static str> {
+    const PIECE: usize = 1 << 20;
+    const LONGEST: usize = 64;
+    let bytes = fs::read(program).expect("it can be read");
+    let mut found = BTreeSet::new();
+    for start in (0..bytes.len()).step_by(PIECE) {
+        let end = bytes.len().min(start + PIECE + LONGEST);
+        let text = String::from_utf8_lossy(&bytes[start..end]);
+        let names = Mutant::ALL.iter().map(|mutant| mutant.name());
+        found.extend(names.filter(|name| text.contains(name)));
+    }
+    found
 }

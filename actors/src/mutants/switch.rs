@@ -41,6 +41,8 @@ impl Mutant {
         Self::StartedUnsaved,
         Self::IpcacheNotRetried,
         Self::UpBeforeAttached,
+        Self::RenamedUnsynced,
+        Self::DirectoryUnsynced,
     ];
 
     /// Its name.
@@ -68,6 +70,8 @@ impl Mutant {
             Self::StartedUnsaved => "started-unsaved",
             Self::IpcacheNotRetried => "ipcache-not-retried",
             Self::UpBeforeAttached => "up-before-attached",
+            Self::RenamedUnsynced => "renamed-unsynced",
+            Self::DirectoryUnsynced => "directory-unsynced",
         }
     }
 }

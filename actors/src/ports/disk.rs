@@ -1,8 +1,11 @@
+mod steps;
+
 use std::path::PathBuf;
 
+pub use self::steps::{FsStep, beside, is_leftover, moved_aside, steps, swapped};
 use crate::host::Reply;
 
-/// One step on disk. Paths are relative to the state directory or, with `lib/` first, to the
+/// One wish on disk, which [`steps`] turns into steps. Paths are relative to the state directory or, with `lib/` first, to the
 /// library directory, which outlives a reboot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FsOp {
@@ -25,7 +28,7 @@ pub enum FsOp {
     /// Swaps two directories in one step (`RENAME_EXCHANGE`). If the second is absent, the first
     /// takes its place.
     Exchange(PathBuf, PathBuf),
-    /// Renames; the target must not exist.
+    /// Renames a directory; the target must not exist.
     Rename(PathBuf, PathBuf),
     /// Removes a file or a directory with all in it, at once: a crash does not leave a part of it
     /// there. An absent one is fine.
@@ -48,6 +51,7 @@ pub struct DiskError {
 
 /// The state and library directories.
 pub trait Disk {
-    /// Does the steps in order, stops at the first that fails, then answers.
+    /// Does the [`steps`] of these in order and stops at the first that fails, then answers. What
+    /// was answered outlives a power cut.
     fn submit(&self, ops: Vec<FsOp>, reply: Reply<Result<(), DiskError>>);
 }

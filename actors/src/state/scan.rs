@@ -1,4 +1,7 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use super::{
     EndpointRecord, StateError,
@@ -128,9 +131,9 @@ impl<F: StateFiles> Scan<'_, F> {
     fn endpoint(&mut self, id: EndpointId, stages: BTreeSet<Stage>) -> Vec<FsOp> {
         let mut plan = Vec::new();
         let mut settled = false;
-        if mutated(Mutant::IncompleteNextTrusted) && stages.len() > 1 {
-            plan.push(FsOp::Remove(Stage::Done.dir(id).into()));
-            return plan;
+        if mutated(Mutant::IncompleteNextTrusted) && stages.contains(&Stage::Next) {
+            let [done, next] = [Stage::Done, Stage::Next].map(|stage| stage.dir(id).into());
+            return vec![FsOp::Remove(PathBuf::clone(&done)), FsOp::Rename(next, done)];
         }
         for stage in stages {
             let dir = stage.dir(id);

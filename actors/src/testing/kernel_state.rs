@@ -91,7 +91,7 @@ impl KernelState {
             }
             KernelOp::PutRoute { address, ifindex } => {
                 if !self.link(op, *ifindex)?.up {
-                    return Err(refused(name(op), Refusal::Other));
+                    return Err(refused(op.name(), Refusal::Other));
                 }
                 self.rows.routes.insert(*address, *ifindex);
             }
@@ -132,7 +132,7 @@ impl KernelState {
     }
 
     fn change_maps(&mut self, op: &KernelOp) -> Result<(), KernelError> {
-        let absent = || refused(name(op), Refusal::NotFound);
+        let absent = || refused(op.name(), Refusal::NotFound);
         match op {
             KernelOp::BuildPolicy { slot, rows } => {
                 self.aside.insert(*slot, rows.clone());
@@ -197,7 +197,7 @@ impl KernelState {
     }
 
     fn link(&mut self, op: &KernelOp, ifindex: u32) -> Result<&mut Link, KernelError> {
-        let absent = || refused(name(op), Refusal::NoDevice);
+        let absent = || refused(op.name(), Refusal::NoDevice);
         self.rows.links.get_mut(&ifindex).ok_or_else(absent)
     }
 }
@@ -230,41 +230,5 @@ pub(super) fn refused(op: &'static str, refusal: Refusal) -> KernelError {
         cause: format!("{refusal:?}"),
         remedy: "let it work",
         refusal,
-    }
-}
-
-/// The name of a step: that of its variant.
-pub fn name(op: &KernelOp) -> &'static str {
-    match op {
-        KernelOp::Snapshot => "Snapshot",
-        KernelOp::ReadLinks => "ReadLinks",
-        KernelOp::ReadLink { .. } => "ReadLink",
-        KernelOp::ReadPolicy { .. } => "ReadPolicy",
-        KernelOp::ReadAttachment { .. } => "ReadAttachment",
-        KernelOp::BuildPolicy { .. } => "BuildPolicy",
-        KernelOp::FlipPolicy { .. } => "FlipPolicy",
-        KernelOp::PutPolicyRow { .. } => "PutPolicyRow",
-        KernelOp::DeletePolicyRow { .. } => "DeletePolicyRow",
-        KernelOp::ClearSlot { .. } => "ClearSlot",
-        KernelOp::PinPolicy { .. } => "PinPolicy",
-        KernelOp::UnpinPolicy { .. } => "UnpinPolicy",
-        KernelOp::PutConfig(_) => "PutConfig",
-        KernelOp::DeleteConfig { .. } => "DeleteConfig",
-        KernelOp::PutLxc { .. } => "PutLxc",
-        KernelOp::DeleteLxc { .. } => "DeleteLxc",
-        KernelOp::PutEndpoint { .. } => "PutEndpoint",
-        KernelOp::DeleteEndpoint { .. } => "DeleteEndpoint",
-        KernelOp::PutIpcache(_) => "PutIpcache",
-        KernelOp::DeleteIpcache(_) => "DeleteIpcache",
-        KernelOp::Attach { .. } => "Attach",
-        KernelOp::Settle { .. } => "Settle",
-        KernelOp::Detach { .. } => "Detach",
-        KernelOp::LinkUp { .. } => "LinkUp",
-        KernelOp::LinkDown { .. } => "LinkDown",
-        KernelOp::PutRoute { .. } => "PutRoute",
-        KernelOp::DeleteRoute { .. } => "DeleteRoute",
-        KernelOp::ScrubConntrack { .. } => "ScrubConntrack",
-        KernelOp::CollectConntrack => "CollectConntrack",
-        KernelOp::LoadPrograms => "LoadPrograms",
     }
 }

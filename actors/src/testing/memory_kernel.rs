@@ -6,11 +6,11 @@ use std::{
 
 use super::{
     fate::{Fate, Turn},
-    kernel_state::{KernelState, is_read, name, refused},
+    kernel_state::{KernelState, is_read, refused},
 };
 use crate::{
-    host::Reply,
-    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Refusal},
+    host::{Current, Host, Record, Reply},
+    ports::{Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Refusal, Time},
 };
 
 type Watch = Box<dyn FnMut(&KernelState, &KernelOp)>;
@@ -28,6 +28,7 @@ struct Inner {
     log: RefCell<Vec<KernelOp>>,
     unlogged: Cell<bool>,
     watch: RefCell<Option<Watch>>,
+    host: RefCell<Option<Host>>,
     holds: Cell<bool>,
     stalled: RefCell<Option<Stalled>>,
     fate: Fate,
@@ -38,6 +39,9 @@ struct Run {
     left: VecDeque<KernelOp>,
     outcomes: Vec<KernelOutcome>,
     reply: Reply<KernelDone>,
+    /// Over which message it was asked for, and when, if that is recorded.
+    by: Current,
+    submitted: Time,
 }
 
 impl MemoryKernel {
@@ -76,6 +80,11 @@ impl MemoryKernel {
         *self.0.watch.borrow_mut() = Some(Box::new(watch));
     }
 
+    /// Has steps recorded, as those of production are, until the agent dies.
+    pub fn record_to(&self, host: &Host) {
+        *self.0.host.borrow_mut() = Some(host.clone());
+    }
+
     /// From now on nothing is done, or again.
     pub fn hold(&self, holds: bool) {
         self.0.holds.set(holds);
@@ -102,10 +111,10 @@ impl MemoryKernel {
             run.reply.send(KernelDone { outcomes: run.outcomes, failed: None });
             return true;
         };
-        let done = match self.0.fate.turn(name(&op)) {
+        let done = match self.0.fate.turn(op.name()) {
             Turn::Work => self.0.state.borrow_mut().step(&op),
-            Turn::Fail => Err(refused(name(&op), Refusal::Other)),
-            Turn::Refuse(refusal) => Err(refused(name(&op), refusal)),
+            Turn::Fail => Err(refused(op.name(), Refusal::Other)),
+            Turn::Refuse(refusal) => Err(refused(op.name(), refusal)),
             Turn::Half => {
                 let first = half(&op);
                 if let Some(first) = first {
@@ -114,7 +123,7 @@ impl MemoryKernel {
                         self.took_place(&first);
                     }
                 }
-                Err(refused(name(&op), Refusal::NoMemory))
+                Err(refused(op.name(), Refusal::NoMemory))
             }
             Turn::Die => {
                 run.left.push_front(op);
@@ -122,6 +131,7 @@ impl MemoryKernel {
                 return true;
             }
         };
+        self.record(&run, &op, done.as_ref().err());
         match done {
             Ok(outcome) => {
                 self.took_place(&op);
@@ -144,6 +154,24 @@ impl MemoryKernel {
         jobs.iter().enumerate().filter(|(_, run)| !stops(run)).map(|(at, _)| at).nth(nth)
     }
 
+    fn record(&self, run: &Run, op: &KernelOp, failed: Option<&KernelError>) {
+        let Some(host) = self.0.host.borrow().clone() else { return };
+        let now = host.now();
+        let failed = failed.map(ToString::to_string);
+        host.record(Record::Kernel {
+            cell: run.by.cell,
+            cause: run.by.envelope,
+            root: run.by.root,
+            op: op.name(),
+            about: op.about(),
+            write: op.writes(),
+            submitted: run.submitted,
+            started: now,
+            ended: now,
+            failed: failed.as_deref(),
+        });
+    }
+
     fn took_place(&self, op: &KernelOp) {
         if is_read(op) {
             return;
@@ -162,6 +190,7 @@ impl MemoryKernel {
         drop(jobs);
         self.0.holds.set(false);
         *self.0.watch.borrow_mut() = None;
+        *self.0.host.borrow_mut() = None;
         *self.0.stalled.borrow_mut() = None;
         self.0.state.borrow_mut().aside = BTreeMap::new();
     }
@@ -178,7 +207,11 @@ fn half(op: &KernelOp) -> Option<KernelOp> {
 
 impl Kernel for MemoryKernel {
     fn submit(&self, job: KernelJob, reply: Reply<KernelDone>) {
-        let run = Run { left: job.ops.into(), outcomes: Vec::new(), reply };
+        let host = self.0.host.borrow();
+        let by = host.as_ref().map(Host::current).unwrap_or_default();
+        let submitted = host.as_ref().map(Host::now).unwrap_or_default();
+        let left = job.ops.into();
+        let run = Run { left, outcomes: Vec::new(), reply, by, submitted };
         self.0.jobs.borrow_mut().push_back(run);
     }
 }

@@ -110,9 +110,9 @@ impl World {
         let recorder = self.recorder.as_ref().map(|make| make());
         let universe = Universe::new(recorder.unwrap_or_else(|| Box::new(NoRecorder)));
         universe.clock().advance(self.died);
-        let files = self.disk.files();
-        let found = scan(&files).unwrap();
-        let identities = IdentityTable::SLOTS.load(&files);
+        self.disk.sweep();
+        let found = self.disk.with(scan).unwrap();
+        let identities = self.disk.with(|files| IdentityTable::SLOTS.load(files));
         let inheritance = Inheritance {
             identities: identities.value.unwrap_or_default(),
             identities_generation: identities.generation,
@@ -147,6 +147,20 @@ impl World {
         self.kernel.forget();
         self.disk.forget();
         self.fate.is_kind();
+    }
+
+    /// The machine loses power, and comes back with a kernel that holds nothing, and with what the
+    /// disk kept: see [`MemoryDisk::cut_power`].
+    pub fn cut_power(
+        &mut self,
+        tmpfs: bool,
+        choose: &mut dyn FnMut(usize) -> usize,
+    ) -> Vec<String> {
+        self.crash();
+        let complaints = self.disk.cut_power(tmpfs, choose);
+        self.kernel.tamper(|state| *state = KernelState::default());
+        self.died = Duration::ZERO;
+        complaints
     }
 
     /// The agent dies and is started again.

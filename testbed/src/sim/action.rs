@@ -97,6 +97,16 @@ pub enum Action {
     Kill,
     /// The agent is killed before the nth step of kernel or disk from now, and started again.
     KillAt(u16),
+    /// The machine loses power before the nth step of kernel or disk from now, at once if no agent
+    /// runs: the kernel forgets all, pods are gone, and of the disk only what was synced is sure.
+    PowerCut {
+        /// Which step.
+        nth: u16,
+        /// The state directory was in memory, and is empty afterwards.
+        tmpfs: bool,
+        /// What is left of what was not synced.
+        seed: u64,
+    },
     /// The agent is started, if there is none; it hears of manifests now or with the next delivery.
     Boot {
         /// Whether it hears of them now.
@@ -110,6 +120,8 @@ pub enum Action {
     Duplicate(u8, u16),
     /// While no agent runs: the kernel holds rows of nobody.
     Foreign,
+    /// The agent is started anew while nothing changed: it has nothing to write.
+    Unchanged,
     /// Faults end, everything is told, and the node must come to rest.
     Rest,
 }
@@ -152,10 +164,8 @@ pub fn draw(seed: u64) -> Vec<Action> {
     }
     for pod in 1..=PODS {
         actions.push(label(random, pod));
-        actions.push(Action::Add(pod));
     }
-    actions.push(Action::Time { ms: 200, seed: random.number() });
-    actions.push(Action::Connect);
+    fill(random, &mut actions);
     for _ in 0..6 {
         for _ in 0..random.roll(8) {
             lively(random, &mut actions);
@@ -163,6 +173,12 @@ pub fn draw(seed: u64) -> Vec<Action> {
         if random.roll(2) == 0 {
             actions.push(Action::KillAt(random.roll(160) as u16));
             actions.push(Action::Time { ms: 100, seed: random.number() });
+        }
+        if random.roll(10) == 0 {
+            actions.push(power_cut(random, 400));
+            actions.push(Action::Time { ms: 100, seed: random.number() });
+            actions.push(Action::Rest);
+            fill(random, &mut actions);
         }
         actions.push(Action::Kill);
         for _ in 0..random.roll(4) {
@@ -183,6 +199,19 @@ pub fn draw(seed: u64) -> Vec<Action> {
         lively(random, &mut actions);
     }
     actions
+}
+
+/// Whichever pod does not run is started.
+fn fill(random: &mut Random, actions: &mut Vec<Action>) {
+    actions.extend((1..=PODS).map(Action::Add));
+    actions.push(Action::Time { ms: 200, seed: random.number() });
+    actions.push(Action::Connect);
+}
+
+/// The power goes before one of so many steps.
+pub(super) fn power_cut(random: &mut Random, steps: usize) -> Action {
+    let nth = random.roll(steps) as u16;
+    Action::PowerCut { nth, tmpfs: random.roll(3) == 0, seed: random.number() }
 }
 
 fn pod(random: &mut Random) -> u8 {
@@ -229,7 +258,7 @@ fn lively(random: &mut Random, actions: &mut Vec<Action>) {
         22 | 23 => {
             use Fault::{Any, Half, Io, MapFull, NoMemory, NoSpace};
             let kind = random.one_of(&[Any, MapFull, NoMemory, Half, NoSpace, Io]);
-            let one_in = random.one_of(&[1, 2, 5]);
+            let one_in = random.one_of(&[1, 2, 5, 20]);
             Action::Faults { kind, one_in, seed: random.number() }
         }
         24 => Action::Crash(random.number()),
@@ -302,6 +331,10 @@ impl fmt::Display for Action {
             Self::Crash(_) => f.write_str("an actor crashes"),
             Self::Kill => f.write_str("the agent is killed"),
             Self::KillAt(nth) => write!(f, "the agent dies before step {nth}"),
+            Self::PowerCut { nth, tmpfs, .. } => {
+                let state = if *tmpfs { ", with the state directory" } else { "" };
+                write!(f, "the power goes before step {nth}{state}")
+            }
             Self::Boot { told } => write!(f, "an agent is started{}", heard(told)),
             Self::Rewrite(version) => write!(f, "the state directory is as {version:?} writes it"),
             Self::Tear(pod) => write!(f, "the record of pod {pod} is torn"),
@@ -309,6 +342,7 @@ impl fmt::Display for Action {
                 write!(f, "a record of endpoint {id} claims the address of pod {pod}")
             }
             Self::Foreign => f.write_str("the kernel holds rows of nobody"),
+            Self::Unchanged => f.write_str("the agent is started anew, nothing changed"),
             Self::Rest => f.write_str("faults end, the node comes to rest"),
         }
     }

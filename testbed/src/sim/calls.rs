@@ -113,6 +113,17 @@ impl Node {
         }
     }
 
+    /// A pod is gone, with the machine; whoever started it may want it deleted.
+    pub(super) fn lose(&mut self, number: u8, deleted: bool) {
+        if !self.pod(number).exists {
+            return;
+        }
+        match deleted {
+            true => self.queue(number),
+            false => self.vanish(number),
+        }
+    }
+
     /// The deletion of a pod that went long ago is repeated.
     pub(super) fn remove_earlier(&mut self, number: u8) {
         let pod = self.pod(number);

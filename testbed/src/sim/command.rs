@@ -1,6 +1,7 @@
 //! `cargo testbed sim`.
 
 use std::{
+    path::PathBuf,
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -37,6 +38,10 @@ pub struct Options {
     /// Of that history, only the actions at these places (as a shrunk failure is printed)
     #[arg(long, value_delimiter = ',', requires = "seed")]
     pub only: Option<Vec<usize>>,
+    /// Keep the flight recorder's records of its last life in this file, of those before beside it:
+    /// for `volvox trace --life FILE` and `volvox dashboard FILE`
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    pub write: Option<PathBuf>,
     /// A scenario by name instead of random histories; `list` names them
     #[arg(long)]
     pub scenario: Option<String>,
@@ -80,11 +85,19 @@ fn one(options: &Options, seed: u64) -> Result<i32> {
         actions = pick(&actions, only);
     }
     let trace = Trace::in_words();
+    if options.write.is_some() {
+        trace.keep_flights();
+    }
     let outcome = Node::new(trace.clone()).run(&actions);
     println!("── what happens to the node · message: from → to, kind · state: of an endpoint");
     println!("   kernel: a step that was done · no answer: who waited goes on without");
     println!("   in front: seconds of virtual time since the first agent's start");
     trace.lines().iter().for_each(|line| println!("{line}"));
+    if let Some(file) = &options.write {
+        let written = trace.write_flights(file)?;
+        let names: Vec<_> = written.iter().map(|path| path.display().to_string()).collect();
+        println!("written, the last life first: {}", names.join(" "));
+    }
     match outcome {
         Ok(tally) => {
             println!("well: {} lives, trace {:016x}", tally.lives, tally.hash);
@@ -113,6 +126,7 @@ fn many(options: &Options) -> Result<i32> {
             |name: &str, value: f64| println!("{}", json!({ "name": name, "value": value }));
         figure("sim.lifetimes_per_second", rate);
         figure("sim.lifetimes", total.lives as f64);
+        figure("sim.endpoints_per_lifetime", total.endpoints as f64 / total.lives.max(1) as f64);
         figure("sim.verdicts", total.verdicts as f64);
         figure("sim.failures", failed.len() as f64);
     } else {
@@ -173,6 +187,7 @@ fn all(
                     match outcome {
                         Ok(tally) => {
                             found.0.lives += tally.lives;
+                            found.0.endpoints += tally.endpoints;
                             found.0.verdicts += tally.verdicts;
                             found.0.records += tally.records;
                         }

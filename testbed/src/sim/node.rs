@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
     rc::Rc,
     time::Duration,
 };
@@ -10,13 +11,12 @@ use std::{
 use volvox_actors_simulated::{
     endpoints::{EndpointsMsg, Level, Target},
     host::{Answer, Reply},
-    model::EndpointId,
-    ports::Refusal,
+    model::{EndpointId, IdentityId},
     testing::{Residue, Turn, World},
 };
 
 use super::{
-    action::{Action, Fault, PODS, SOURCES},
+    action::{Action, PODS, SOURCES},
     calls::{Deleted, Rebuilt},
     model::{App, Policy, pod_document},
     oracle::Oracle,
@@ -26,8 +26,8 @@ use super::{
 };
 use crate::random::Random;
 
-/// Cells that are not endpoints'.
-const SUPERVISORS: usize = 10;
+/// Whom the host has a connection with.
+pub(super) const HOST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 99));
 
 /// Why a history ended badly.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Failure {
 pub struct Tally {
     /// Lives of the agent.
     pub lives: u64,
+    /// Endpoints that were there when these lives began, all together.
+    pub endpoints: u64,
     /// Verdicts that were looked at.
     pub verdicts: u64,
     /// Records of the host.
@@ -73,7 +75,15 @@ pub struct Node {
     pub(super) torn: usize,
     pub(super) empty: Residue,
     pub(super) wrong: Option<String>,
+    /// The host has a connection too.
+    pub(super) host_connected: bool,
+    /// The numbers that labels had whenever the node was at rest: they outlive everything.
+    pub(super) numbers: BTreeMap<App, IdentityId>,
+    /// When the agent dies next, the machine loses power: with the state directory or without, and
+    /// the seed of what is left.
+    pub(super) power: Option<(bool, u64)>,
     lives: u64,
+    endpoints: u64,
 }
 
 impl Node {
@@ -104,7 +114,11 @@ impl Node {
             tampered: false,
             torn: 0,
             wrong: None,
+            host_connected: false,
+            numbers: BTreeMap::new(),
+            power: None,
             lives: 1,
+            endpoints: 0,
         };
         node.watch();
         node
@@ -140,6 +154,7 @@ impl Node {
     fn tally(&self) -> Tally {
         Tally {
             lives: self.lives,
+            endpoints: self.endpoints,
             verdicts: self.oracle.borrow().verdicts,
             records: self.trace.records(),
             hash: self.trace.hash(),
@@ -157,8 +172,13 @@ impl Node {
         self.wrong.get_or_insert(what.into());
     }
 
-    /// Shows the oracle every step of the kernel.
+    /// Shows the oracle every step of the kernel, and the trace those of the disk too.
     fn watch(&mut self) {
+        let trace = self.trace.clone();
+        self.world.disk.watch(move |step| trace.disk(step));
+        if self.trace.keeps_flights() {
+            self.world.kernel.record_to(&self.world.life().universe.host);
+        }
         let (oracle, trace) = (Rc::clone(&self.oracle), self.trace.clone());
         self.world.kernel.watch(move |state, op| {
             trace.kernel(op);
@@ -193,8 +213,16 @@ impl Node {
             Action::Crash(which) => self.crash(*which),
             Action::Kill => self.kill(),
             Action::KillAt(nth) => {
+                self.power = None;
                 if self.world.is_alive() {
                     self.world.fate.at((*nth).into(), Turn::Die);
+                }
+            }
+            Action::PowerCut { nth, tmpfs, seed } => {
+                self.power = Some((*tmpfs, *seed));
+                match self.world.is_alive() {
+                    true => self.world.fate.at((*nth).into(), Turn::Die),
+                    false => self.lose_power(),
                 }
             }
             Action::Boot { told } => self.boot(*told),
@@ -202,6 +230,7 @@ impl Node {
             Action::Tear(pod) => self.tear(*pod),
             Action::Duplicate(pod, id) => self.duplicate(*pod, EndpointId(*id)),
             Action::Foreign => self.foreign(),
+            Action::Unchanged => self.unchanged(),
             Action::Rest => self.rest(),
         }
         self.bury();
@@ -210,8 +239,13 @@ impl Node {
     /// An agent that died is followed by another one.
     fn bury(&mut self) {
         if self.world.is_alive() && self.world.fate.is_dead() {
-            self.trace.say(|| "it died".to_owned());
-            self.kill();
+            match self.power {
+                Some(_) => self.lose_power(),
+                None => {
+                    self.trace.say(|| "it died".to_owned());
+                    self.kill();
+                }
+            }
             self.boot(true);
         }
     }
@@ -230,6 +264,7 @@ impl Node {
             return;
         }
         self.lives += 1;
+        self.endpoints += self.oracle.borrow().subjects.len() as u64;
         self.world.wake();
         self.watch();
         let kernel = self.world.kernel.clone();
@@ -327,6 +362,7 @@ impl Node {
     }
 
     fn connect(&mut self) {
+        self.host_connected = true;
         let oracle = self.oracle.borrow();
         self.world.kernel.tamper(|state| {
             for subject in oracle.subjects.values().filter(|subject| subject.runs) {
@@ -334,6 +370,8 @@ impl Node {
                     state.connections.insert(address, subject.owner);
                 }
             }
+            // The host's own, which no pod has anything to do with.
+            state.connections.insert(HOST_PEER, 0);
         });
     }
 
@@ -407,70 +445,6 @@ impl Node {
         let universe = &self.world.life().universe;
         universe.clock().advance(end.since(universe.host.now()));
         self.answers();
-    }
-
-    /// Shorter than the patience of endpoints with the kernel: what is given up and done later,
-    /// behind what was asked for since, is a case of its own.
-    fn stall(&mut self, span: Duration) {
-        self.world.kernel.hold(true);
-        self.time(span, 1);
-        self.world.kernel.hold(false);
-    }
-
-    fn jump(&mut self, span: Duration, wall: u64) {
-        if self.world.is_alive() {
-            // A job that is given up while the kernel still has it is not tried here: see `stall`.
-            while !self.world.fate.is_dead() && self.world.kernel.step(0) {}
-            let universe = &self.world.life().universe;
-            universe.clock().advance(span);
-            universe.clock().set_wall(wall);
-            universe.host.fire_due();
-        }
-    }
-
-    fn faults(&mut self, kind: Fault, one_in: u8, seed: u64) {
-        if !self.world.is_alive() {
-            return;
-        }
-        let mut random = Random::new(seed);
-        let trace = self.trace.clone();
-        self.world.fate.is(move |step| {
-            let is_put = step.starts_with("Put");
-            let turn = match kind {
-                Fault::Any => Turn::Fail,
-                Fault::MapFull if is_put => Turn::Refuse(Refusal::MapFull),
-                Fault::NoMemory if matches!(step, "BuildPolicy" | "FlipPolicy") => {
-                    Turn::Refuse(Refusal::NoMemory)
-                }
-                Fault::Half if step.ends_with("Ipcache") => Turn::Half,
-                Fault::NoSpace if matches!(step, "Write" | "MakeDir" | "LinkMissing") => Turn::Fail,
-                Fault::Io
-                    if matches!(step, "Write" | "MakeDir" | "Exchange" | "Rename" | "Remove") =>
-                {
-                    Turn::Fail
-                }
-                _ => return Turn::Work,
-            };
-            if random.roll(one_in.into()) > 0 {
-                return Turn::Work;
-            }
-            // Rules that deny do not wait for ever for an ipcache that cannot be written.
-            trace.was_late(step.ends_with("Ipcache"));
-            turn
-        });
-    }
-
-    fn crash(&mut self, which: u64) {
-        if self.world.is_alive() {
-            let host = &self.world.colony().host;
-            let cells = host.cells();
-            // The supervisors, who come first, as often as all endpoints together.
-            let among =
-                if which.is_multiple_of(2) { cells.len() } else { SUPERVISORS.min(cells.len()) };
-            let cell = &cells[(which >> 16) as usize % among];
-            self.trace.say(|| format!("it is {}", cell.name));
-            host.poison(cell.id);
-        }
     }
 
     fn rebuild(&mut self, number: u8) {

@@ -19,7 +19,10 @@ use volvox_actors_simulated::{
     testing::Residue,
 };
 
-use super::{action::PODS, node::Node};
+use super::{
+    action::PODS,
+    node::{HOST_PEER, Node},
+};
 
 /// How long each look waits for the next, seconds. All together is the bound of liveness: an
 /// interface that vanished is looked for every 300 seconds, twice.
@@ -166,6 +169,19 @@ impl Node {
         })
     }
 
+    /// A restart of a node at rest, where nothing changed.
+    pub(super) fn unchanged(&mut self) {
+        self.rest();
+        self.kill();
+        let before = self.trace.steps();
+        self.boot(true);
+        self.rest();
+        let written = self.trace.steps() - before;
+        if written > 0 {
+            self.wrong(format!("nothing changed, and a restart takes {written} steps to write it"));
+        }
+    }
+
     /// At rest: what counts from now on.
     fn remember(&mut self) {
         let report = self.world.report();
@@ -177,6 +193,10 @@ impl Node {
         if kept.map_or(0, |kept| kept.len()) < self.torn {
             self.wrong("a record that could not be read is not kept in quarantine");
         }
+        let left = self.world.kernel.with(|state| state.connections.contains_key(&HOST_PEER));
+        if self.host_connected && !left {
+            self.wrong("a connection of the host was cut");
+        }
         for pod in self.pods.values_mut() {
             let newest = pod.apps.len() - 1;
             pod.apps.drain(..newest);
@@ -184,10 +204,14 @@ impl Node {
         for view in self.world.list() {
             let mut oracle = self.oracle.borrow_mut();
             let own = oracle.subjects.values_mut().find(|it| it.endpoint == Some(view.id));
-            if let Some(subject) = own
-                && let Some(app) = subject.apps.last()
-            {
-                subject.identity = Some((*app, view.identity));
+            let Some(subject) = own else { continue };
+            let Some(app) = subject.apps.last().copied() else { continue };
+            subject.identity = Some((app, view.identity));
+            drop(oracle);
+            let known = *self.numbers.entry(app).or_insert(view.identity);
+            if known != view.identity {
+                let (name, now) = (app.name(), view.identity);
+                self.wrong(format!("the number of {name} was {known}, now it is {now}"));
             }
         }
     }
@@ -195,6 +219,9 @@ impl Node {
     /// All pods go: nothing stays.
     pub(super) fn clear(&mut self) {
         (1..=PODS).for_each(|number| self.remove(number));
+        self.world.kernel.tamper(|state| {
+            state.connections.remove(&HOST_PEER);
+        });
         let names: Vec<String> = self.world.manifests.keys().cloned().collect();
         self.world.manifests.clear();
         self.world.tell_manifests(&names);

@@ -2,7 +2,7 @@
 //! seed varies the order of steps and the moment of deaths.
 
 use super::{
-    action::{Action, Fault, Version},
+    action::{Action, Fault, Version, power_cut},
     model::{App, Policy, Way},
 };
 use crate::random::Random;
@@ -24,11 +24,12 @@ impl Scenario {
     }
 }
 
-/// Three pods and rules between them, at rest.
-fn node() -> Vec<Action> {
-    let label = |pod, app| Action::Label { pod, app, told: true };
+/// Three pods and rules about them.
+pub fn three_pods() -> Vec<Action> {
+    let web = Policy::about(App::Web, Way::In, false, App::Db, Some(80));
+    let mail = Policy::about(App::Mail, Way::Out, true, App::Web, None);
     vec![
-        rules(0, vec![Policy::about(App::Web, Way::In, false, App::Db, Some(80))]),
+        rules(0, vec![web, mail]),
         rules(1, vec![Policy::from_net(App::Db, "192.0.2.0/24")]),
         label(1, App::Web),
         label(2, App::Db),
@@ -36,10 +37,18 @@ fn node() -> Vec<Action> {
         Action::Add(1),
         Action::Add(2),
         Action::Add(3),
-        Action::Time { ms: 100, seed: 1 },
-        Action::Connect,
-        Action::Rest,
     ]
+}
+
+/// The same at rest, with connections.
+fn node() -> Vec<Action> {
+    let mut actions = three_pods();
+    actions.extend([Action::Time { ms: 100, seed: 1 }, Action::Connect, Action::Rest]);
+    actions
+}
+
+fn label(pod: u8, app: App) -> Action {
+    Action::Label { pod, app, told: true }
 }
 
 fn rules(source: u8, policies: Vec<Policy>) -> Action {
@@ -60,7 +69,7 @@ pub const ALL: &[Scenario] = &[
         name: "c_15446_killed_amid_a_commit",
         make: |random| {
             vec![
-                Action::Label { pod: 1, app: App::Mail, told: true },
+                label(1, App::Mail),
                 Action::KillAt(random.roll(40) as u16),
                 Action::Time { ms: 100, seed: random.number() },
             ]
@@ -71,6 +80,34 @@ pub const ALL: &[Scenario] = &[
         make: |random| {
             let torn = 1 + random.roll(3) as u8;
             vec![Action::Kill, Action::Tear(torn), Action::Boot { told: true }, steps(random, 300)]
+        },
+    },
+    Scenario {
+        name: "c_12367_a_power_cut_tears_no_record",
+        make: |random| {
+            vec![
+                label(1, App::Mail),
+                Action::Add(4),
+                power_cut(random, 120),
+                Action::Time { ms: 100, seed: random.number() },
+                Action::Rest,
+                Action::Add(1),
+                Action::Add(2),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_15446_a_power_cut_after_a_kill",
+        make: |random| {
+            vec![
+                Action::Remove(2),
+                label(3, App::Web),
+                steps(random, 60),
+                Action::Kill,
+                power_cut(random, 1),
+                Action::Boot { told: true },
+                Action::Add(3),
+            ]
         },
     },
     Scenario { name: "c_7120_the_order_of_restore_makes_no_third_verdict", make: restart },
@@ -177,7 +214,7 @@ pub const ALL: &[Scenario] = &[
         make: |random| {
             vec![
                 rules(0, vec![Policy::about(App::Mail, Way::Out, false, App::Db, Some(80))]),
-                Action::Label { pod: 2, app: App::Web, told: true },
+                label(2, App::Web),
                 steps(random, 40),
                 Action::Stall { ms: 25_000 },
                 Action::Add(5),
@@ -296,6 +333,24 @@ pub const ALL: &[Scenario] = &[
                 steps(random, 100),
                 Action::Stall { ms: 25_000 },
                 Action::Deliver,
+                steps(random, 100),
+            ]
+        },
+    },
+    Scenario { name: "c_29667_connections_of_the_host_outlive_a_restart", make: restart },
+    Scenario {
+        name: "c_29795_a_restart_without_changes_writes_nothing",
+        make: |_| vec![Action::Unchanged],
+    },
+    Scenario {
+        name: "kube_router_873_a_new_pod_is_denied_until_it_is_programmed",
+        make: |random| {
+            vec![
+                label(4, App::Web),
+                Action::Add(4),
+                Action::KillAt(random.roll(60) as u16),
+                Action::Time { ms: 100, seed: random.number() },
+                Action::Add(4),
                 steps(random, 100),
             ]
         },

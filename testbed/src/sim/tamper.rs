@@ -1,7 +1,6 @@
 //! What happens to disk and kernel while no agent runs.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use serde_json::Value;
 use volvox_actors_simulated::{
     model::{EndpointId, IdentityId},
     ports::{ConfigRow, FsOp, IpcacheRow, LxcRow},
@@ -9,7 +8,11 @@ use volvox_actors_simulated::{
     testing::MemoryFs,
 };
 
-use super::{action::Version, node::Node};
+use super::{
+    action::{PODS, Version},
+    node::Node,
+};
+use crate::random::Random;
 
 /// As much of a record as was written.
 const TORN: &[u8] = b"{ \"ID\": ";
@@ -69,6 +72,26 @@ impl Node {
         });
     }
 
+    /// The power goes: the kernel forgets all, the disk what was not synced. Of pods that are gone
+    /// with it, some are deleted by whoever started them; of others nobody hears again.
+    pub(super) fn lose_power(&mut self) {
+        let Some((tmpfs, seed)) = self.power.take() else { return };
+        self.trace.say(|| "the power goes".to_owned());
+        let mut random = Random::new(seed);
+        self.kill();
+        for number in 1..=PODS {
+            self.lose(number, random.roll(2) == 0);
+        }
+        let complaints = self.world.cut_power(tmpfs, &mut |sides| random.roll(sides));
+        if let Some(complaint) = complaints.into_iter().next() {
+            self.wrong(complaint);
+        }
+        self.host_connected = false;
+        if tmpfs {
+            self.torn = 0;
+        }
+    }
+
     /// The kernel holds rows of nobody.
     pub(super) fn foreign(&mut self) {
         if self.world.is_alive() {
@@ -104,13 +127,11 @@ impl Node {
 
 /// Writes a record as that version does, in place of what there is.
 fn write_as(files: &mut MemoryFs, record: &EndpointRecord, version: Version) {
-    let mut document: Value =
-        serde_json::from_slice(&record.to_json()).expect("a record is an object");
-    if let Some(fields) = document.as_object_mut() {
-        fields.remove("Volvox");
-        if version != Version::V1_19 {
-            LATER.iter().for_each(|field| drop(fields.remove(*field)));
-        }
+    let mut document = serde_json::to_value(record).expect("a record is plain data");
+    if let Some(fields) = document.as_object_mut()
+        && version != Version::V1_19
+    {
+        LATER.iter().for_each(|field| drop(fields.remove(*field)));
     }
     let json = document.to_string();
     let number = match version {

@@ -4,14 +4,18 @@ use std::{
     cell::RefCell,
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
     rc::Rc,
 };
 
+use anyhow::Result;
+
 use volvox_actors_simulated::{
     host::{Outcome, Record, Recorder, Whom},
-    ports::{FsOp, KernelOp, Time},
-    testing,
+    ports::{KernelOp, Time, disk::FsStep},
 };
+
+use super::flight::Flights;
 
 /// What the panics that are meant say.
 const ON_PURPOSE: &str = "on purpose";
@@ -24,8 +28,12 @@ pub struct Trace(Rc<RefCell<Inner>>);
 struct Inner {
     hash: DefaultHasher,
     records: u64,
+    /// Steps of kernel and disk that changed something.
+    steps: u64,
     /// Lines, if anybody wants to read them.
     lines: Option<Vec<String>>,
+    /// Records of each life, if anybody wants to read them.
+    flights: Option<Flights>,
     names: BTreeMap<u32, String>,
     now: Time,
     /// A wait for others ended without an answer, or an actor crashed.
@@ -41,9 +49,30 @@ impl Trace {
         trace
     }
 
+    /// Keeps records as well, as the agent's flight recorder does.
+    pub fn keep_flights(&self) {
+        self.0.borrow_mut().flights = Some(Flights::default());
+    }
+
+    /// Whether it does.
+    pub fn keeps_flights(&self) -> bool {
+        self.0.borrow().flights.is_some()
+    }
+
+    /// Writes the records of the last life to that file, and of each before it to one beside it;
+    /// the files, the last life's first.
+    pub fn write_flights(&self, file: &Path) -> Result<Vec<PathBuf>> {
+        self.0.borrow().flights.as_ref().map_or_else(|| Ok(Vec::new()), |all| all.write(file))
+    }
+
     /// A recorder for a new life.
     pub fn recorder(&self) -> Box<dyn Recorder> {
-        self.0.borrow_mut().names.clear();
+        let mut inner = self.0.borrow_mut();
+        inner.names.clear();
+        if let Some(flights) = &mut inner.flights {
+            flights.begin();
+        }
+        drop(inner);
         Box::new(self.clone())
     }
 
@@ -54,7 +83,7 @@ impl Trace {
 
     /// A step that the kernel took.
     pub fn kernel(&self, op: &KernelOp) {
-        testing::name(op).hash(&mut self.0.borrow_mut().hash);
+        self.0.borrow_mut().stepped(op.name());
         self.line(|_| {
             let text = format!("{op:?}");
             format!("   kernel   {}", text.chars().take(160).collect::<String>())
@@ -62,16 +91,24 @@ impl Trace {
     }
 
     /// A step that the disk took.
-    pub fn disk(&self, op: &FsOp) {
-        self.line(|_| match op {
-            FsOp::Write { path, bytes } => format!("   disk     Write {path:?}, {}", bytes.len()),
-            op => format!("   disk     {op:?}"),
+    pub fn disk(&self, step: &FsStep) {
+        self.0.borrow_mut().stepped(step.name());
+        self.line(|_| match step {
+            FsStep::WriteBeside { path, bytes } => {
+                format!("   disk     WriteBeside({path:?}), {} bytes", bytes.len())
+            }
+            step => format!("   disk     {step:?}"),
         });
     }
 
     /// The hash of all that happened so far.
     pub fn hash(&self) -> u64 {
         self.0.borrow().hash.finish()
+    }
+
+    /// How many steps of kernel and disk there were that change something.
+    pub fn steps(&self) -> u64 {
+        self.0.borrow().steps
     }
 
     /// How many records there were.
@@ -113,6 +150,11 @@ impl Inner {
         self.names.get(&cell).map_or("?", String::as_str)
     }
 
+    fn stepped(&mut self, name: &'static str) {
+        self.steps += 1;
+        name.hash(&mut self.hash);
+    }
+
     fn hashed(&mut self, what: impl Hash) {
         self.records += 1;
         what.hash(&mut self.hash);
@@ -122,6 +164,9 @@ impl Inner {
 impl Recorder for Trace {
     fn record(&mut self, record: Record<'_>) {
         let mut inner = self.0.borrow_mut();
+        if let Some(flights) = &mut inner.flights {
+            flights.record(record);
+        }
         let mut line = None;
         let wanted = inner.lines.is_some();
         match record {

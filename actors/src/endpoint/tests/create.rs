@@ -3,7 +3,7 @@ use crate::{
     model::EndpointId,
     ports::{Attachment, HookState, IpcacheRow, KernelOp},
     state::scan,
-    testing::{World, name, pod, spec},
+    testing::{World, pod, spec},
 };
 
 #[test]
@@ -40,7 +40,7 @@ fn a_new_endpoint_is_programmed_recorded_and_known() {
 fn no_packet_passes_before_the_policy_stands_and_nobody_is_led_there_before() {
     let world = World::new();
     world.create(spec(1)).unwrap();
-    let steps: Vec<&str> = world.kernel.writes().iter().map(name).collect();
+    let steps: Vec<&str> = world.kernel.writes().iter().map(KernelOp::name).collect();
     let place = |step: &str| steps.iter().position(|other| *other == step).unwrap();
     let order =
         ["PutEndpoint", "Attach", "FlipPolicy", "PutConfig", "PutLxc", "LinkUp", "PutRoute"];

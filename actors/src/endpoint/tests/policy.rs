@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     model::{Direction, IdentityId, PolicyRows},
     policy::lookup,
-    testing::{World, allow_from, name, pod, spec},
+    testing::{World, allow_from, pod, spec},
 };
 
 const TCP: u8 = 6;
@@ -50,7 +50,7 @@ fn no_packet_meets_a_third_verdict_while_policy_changes() {
             let (eye, probes) = (Rc::clone(&seen), peers.clone());
             world.kernel.watch(move |state, op| {
                 let rows = state.policy_of(101).expect("it always has a policy");
-                eye.borrow_mut().push((name(op), verdicts(rows, &probes)));
+                eye.borrow_mut().push((op.name(), verdicts(rows, &probes)));
             });
             world.apply("policy", [allow_from("web", after.clone())]);
             let new = verdicts(world.kernel.state().policy_of(101).unwrap(), &peers);

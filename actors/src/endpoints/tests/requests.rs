@@ -54,7 +54,7 @@ fn triggers_while_it_builds_are_one_more_build_at_the_highest_level() {
     assert!(answers.iter_mut().all(|answer| answer.now().unwrap().unwrap().is_ok()));
     assert_eq!(world.get(ID).builds, builds + 2);
     let steps = world.kernel.writes();
-    let loads = steps[writes..].iter().map(crate::testing::name);
+    let loads = steps[writes..].iter().map(crate::ports::KernelOp::name);
     assert_eq!(loads.filter(|name| *name == "LoadPrograms").count(), 1);
     world.audit();
 }

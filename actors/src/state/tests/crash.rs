@@ -1,16 +1,16 @@
 use super::{MemoryFs, sample};
 use crate::{
     model::EndpointId,
-    ports::FsOp,
+    ports::{FsOp, disk::steps},
     state::{EndpointRecord, commit_plan, remove_plan, scan},
 };
 
-/// The disk after each prefix of a plan, the empty one and the whole included.
+/// The disk after each prefix of a plan's steps, the empty one and the whole included.
 fn prefixes(start: &MemoryFs, plan: &[FsOp]) -> Vec<MemoryFs> {
     let mut states = vec![start.clone()];
-    for op in plan {
+    for step in steps(plan) {
         let mut fs = states.last().unwrap().clone();
-        fs.apply(op).unwrap();
+        fs.step(&step).unwrap();
         states.push(fs);
     }
     states
@@ -47,6 +47,50 @@ fn c_15446_a_crash_amid_a_commit_leaves_the_old_or_the_new_record() {
         switched = record == new;
     }
     assert!(switched);
+}
+
+/// Everything that may be left if the power goes now, as far as tries show it.
+fn after_power_cuts(fs: &MemoryFs) -> impl Iterator<Item = MemoryFs> {
+    (1..=200_u64).map(|seed| {
+        let (mut fs, mut dice) = (fs.clone(), seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        fs.cut_power(&mut |sides| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            (dice >> 16) as usize % sides
+        });
+        fs
+    })
+}
+
+#[test]
+fn c_12367_a_power_cut_amid_a_commit_leaves_the_old_or_the_new_record() {
+    let (old, new) = (sample(7, 1), sample(7, 2));
+    let states = prefixes(&committed(&old), &commit_plan(&new));
+    for fs in &states {
+        for cut in after_power_cuts(fs) {
+            let record = restored(&cut).expect("one of the two");
+            assert!(record == old || record == new);
+        }
+    }
+    for cut in after_power_cuts(states.last().unwrap()) {
+        assert_eq!(restored(&cut).as_ref(), Some(&new), "it was answered to be done");
+    }
+}
+
+#[test]
+fn a_power_cut_amid_the_first_commit_or_a_removal_leaves_the_record_or_nothing() {
+    let record = sample(7, 1);
+    let states = prefixes(&MemoryFs::default(), &commit_plan(&record));
+    let removal = prefixes(states.last().unwrap(), &remove_plan(EndpointId(7)));
+    for fs in states.iter().chain(&removal) {
+        for cut in after_power_cuts(fs) {
+            assert!(restored(&cut).is_none_or(|found| found == record));
+        }
+    }
+    for cut in after_power_cuts(removal.last().unwrap()) {
+        assert_eq!(restored(&cut), None, "it was answered to be done");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
 /// A directory made of one letter for each file: `j` a good `ep_config.json`, `J` a torn one,
 /// `h` and `H` likewise `ep_config.h`, `l` a `lxc_config.h`.
 fn fill(fs: &mut MemoryFs, dir: &str, id: u16, files: &str) {
-    fs.make_dir(dir.as_ref());
+    fs.make_dir(dir.as_ref()).unwrap();
     let record = sample(id, 1);
     for letter in files.chars() {
         let (name, bytes) = match letter.to_ascii_lowercase() {

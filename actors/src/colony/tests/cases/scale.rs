@@ -119,7 +119,7 @@ fn c_29795_a_restart_writes_as_much_as_there_is_to_mend() {
         world.audit();
         let mut written: BTreeMap<&str, usize> = BTreeMap::new();
         for op in &world.kernel.writes()[before..] {
-            *written.entry(crate::testing::name(op)).or_default() += 1;
+            *written.entry(op.name()).or_default() += 1;
             if let KernelOp::PutConfig(row) = op {
                 assert!(row.endpoint <= EndpointId(damaged));
             }

@@ -1,0 +1,77 @@
+//! What is done to an agent that runs: steps that fail, actors that crash, clocks that jump.
+
+use std::time::Duration;
+
+use volvox_actors_simulated::{ports::Refusal, testing::Turn};
+
+use super::{action::Fault, node::Node};
+use crate::random::Random;
+
+/// Cells that are not endpoints'.
+const SUPERVISORS: usize = 10;
+/// Steps that a full disk refuses; the content of a file may find no room only when it is synced.
+const NEED_SPACE: [&str; 4] = ["MakeDir", "WriteBeside", "SyncBeside", "LinkMissing"];
+/// Steps that a broken disk refuses besides.
+const NEED_DISK: [&str; 6] = ["Place", "Exchange", "Rename", "MoveAside", "RemoveAside", "SyncDir"];
+
+impl Node {
+    /// Shorter than the patience of endpoints with the kernel: what is given up and done later,
+    /// behind what was asked for since, is a case of its own.
+    pub(super) fn stall(&mut self, span: Duration) {
+        self.world.kernel.hold(true);
+        self.time(span, 1);
+        self.world.kernel.hold(false);
+    }
+
+    pub(super) fn jump(&mut self, span: Duration, wall: u64) {
+        if self.world.is_alive() {
+            // A job that is given up while the kernel still has it is not tried here: see `stall`.
+            while !self.world.fate.is_dead() && self.world.kernel.step(0) {}
+            let universe = &self.world.life().universe;
+            universe.clock().advance(span);
+            universe.clock().set_wall(wall);
+            universe.host.fire_due();
+        }
+    }
+
+    pub(super) fn faults(&mut self, kind: Fault, one_in: u8, seed: u64) {
+        if !self.world.is_alive() {
+            return;
+        }
+        let mut random = Random::new(seed);
+        let trace = self.trace.clone();
+        self.world.fate.is(move |step| {
+            let is_put = step.starts_with("Put");
+            let turn = match kind {
+                Fault::Any => Turn::Fail,
+                Fault::MapFull if is_put => Turn::Refuse(Refusal::MapFull),
+                Fault::NoMemory if matches!(step, "BuildPolicy" | "FlipPolicy") => {
+                    Turn::Refuse(Refusal::NoMemory)
+                }
+                Fault::Half if step.ends_with("Ipcache") => Turn::Half,
+                Fault::NoSpace if NEED_SPACE.contains(&step) => Turn::Fail,
+                Fault::Io if NEED_SPACE.contains(&step) || NEED_DISK.contains(&step) => Turn::Fail,
+                _ => return Turn::Work,
+            };
+            if random.roll(one_in.into()) > 0 {
+                return Turn::Work;
+            }
+            // Rules that deny do not wait for ever for an ipcache that cannot be written.
+            trace.was_late(step.ends_with("Ipcache"));
+            turn
+        });
+    }
+
+    pub(super) fn crash(&mut self, which: u64) {
+        if self.world.is_alive() {
+            let host = &self.world.colony().host;
+            let cells = host.cells();
+            // The supervisors, who come first, as often as all endpoints together.
+            let among =
+                if which.is_multiple_of(2) { cells.len() } else { SUPERVISORS.min(cells.len()) };
+            let cell = &cells[(which >> 16) as usize % among];
+            self.trace.say(|| format!("it is {}", cell.name));
+            host.poison(cell.id);
+        }
+    }
+}
