@@ -2,7 +2,8 @@
 //!
 //! The kernel serves one reader of `cilium_events`: who opens it last has the records. So the agent
 //! reads them, while somebody listens and only then, and hands them on; without listeners the map
-//! is free for others. The socket and what is said on it are those of Cilium's monitor.
+//! is free for others. The socket and what is said on it are those of Cilium's monitor. While no
+//! agent lives, one of the clients does the same at a socket of its own.
 
 mod gob;
 mod hub;
@@ -24,6 +25,9 @@ use crate::api::{SocketError, bind, inode, unbind};
 
 /// Name of the socket, beside the API's.
 const SOCKET: &str = "monitor1_2.sock";
+/// Name of the socket of whoever reads the records while no agent does. It is another one, so that
+/// it is never in an agent's way.
+const STAND_IN_SOCKET: &str = "monitor-stand-in.sock";
 
 /// Why nobody can listen.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +43,11 @@ pub enum MonitorError {
 /// Where records are handed out, given the API's socket.
 pub fn socket_beside(api: &Path) -> PathBuf {
     api.with_file_name(SOCKET)
+}
+
+/// Where they are handed out while no agent lives, given the API's socket.
+pub fn stand_in_beside(api: &Path) -> PathBuf {
+    api.with_file_name(STAND_IN_SOCKET)
 }
 
 /// Hands records out until it is dropped, on a thread of its own.

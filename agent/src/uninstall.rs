@@ -7,7 +7,7 @@ use anyhow::Context;
 use crate::{
     cni::Conflist,
     config::Config,
-    monitor::socket_beside,
+    monitor::{socket_beside, stand_in_beside},
     ports::{Directories, flight, hold_bpf, kernel},
 };
 
@@ -34,8 +34,10 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
             remove(&path, &mut removed)?;
         }
     }
-    remove(&config.socket_path, &mut removed)?;
-    remove(&socket_beside(&config.socket_path), &mut removed)?;
+    let api = &config.socket_path;
+    for socket in [api.clone(), socket_beside(api), stand_in_beside(api)] {
+        remove(&socket, &mut removed)?;
+    }
     drop((held, bpf_root));
     for dir in [&config.run_dir, &config.lib_dir] {
         // What others keep there stays, and the directory with it.

@@ -1,9 +1,11 @@
 //! What the datapath does with packets, as it happens.
 
+mod connection;
 mod line;
 mod origins;
 mod packet;
 mod source;
+mod stand_in;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -85,6 +85,19 @@ fn rings(pid: u32) -> Result<usize> {
     Ok(targets.filter(|target| target.to_string_lossy().contains("[perf_event]")).count())
 }
 
+/// Offends until all of these monitors show one and the same offence.
+fn wait_for_common_drop(shop: &Shop, monitors: &[Monitor]) -> Result<()> {
+    let mut sent = BTreeSet::new();
+    let mut seen = vec![BTreeSet::new(); monitors.len()];
+    wait_for("a drop that all show", || {
+        sent.insert(shop.offend()?);
+        for (monitor, seen) in monitors.iter().zip(&mut seen) {
+            seen.extend(monitor.drops()?.iter().map(port));
+        }
+        Ok(sent.iter().any(|port| seen.iter().all(|seen| seen.contains(port))))
+    })
+}
+
 #[test]
 fn the_monitor_names_the_rule_that_dropped_a_packet() {
     lab::test("monitor::the_monitor_names_the_rule_that_dropped_a_packet", || {
@@ -108,14 +121,7 @@ fn two_monitors_see_the_same_drop_and_without_them_the_rings_are_closed() {
             let agent = shop.node.agent()?.pid();
             ensure!(rings(agent)? == 0, "nobody listens yet");
             let monitors = [Monitor::start(&shop)?, Monitor::start(&shop)?];
-            let mut seen = [BTreeSet::new(), BTreeSet::new()];
-            wait_for("both show a drop", || {
-                shop.offend()?;
-                for (monitor, seen) in monitors.iter().zip(&mut seen) {
-                    seen.extend(monitor.drops()?.iter().map(port));
-                }
-                Ok(seen[0].intersection(&seen[1]).next().is_some())
-            })?;
+            wait_for_common_drop(&shop, &monitors)?;
             ensure!(rings(agent)? > 0, "the agent reads");
             drop(monitors);
             wait_for("the agent reads no more", || Ok(rings(agent)? == 0))
@@ -139,5 +145,31 @@ fn a_monitor_outlives_the_agent_and_finds_the_next_one() {
         shop.node.stop_agent()?;
         monitor.wait_for_remark("the agent has gone")?;
         monitor.wait_for_drop(&shop).map(drop)
+    });
+}
+
+#[test]
+fn without_an_agent_one_monitor_reads_for_all() {
+    lab::test("monitor::without_an_agent_one_monitor_reads_for_all", || {
+        let mut shop = Shop::open()?;
+        shop.node.kill_agent()?;
+        let first = Monitor::start(&shop)?;
+        first.wait_for_drop(&shop)?;
+        let mut monitors = vec![first, Monitor::start(&shop)?];
+        wait_for_common_drop(&shop, &monitors)?;
+        ensure!(rings(monitors[0].child.id())? > 0 && rings(monitors[1].child.id())? == 0);
+        // It is killed, and another takes its part.
+        drop(monitors.remove(0));
+        monitors.push(Monitor::start(&shop)?);
+        wait_for_common_drop(&shop, &monitors)?;
+        shop.node.start_agent()?;
+        for monitor in &monitors {
+            monitor.wait_for_remark("the agent is back")?;
+        }
+        wait_for_common_drop(&shop, &monitors)?;
+        for monitor in &monitors {
+            ensure!(rings(monitor.child.id())? == 0, "the agent is the only reader");
+        }
+        Ok(())
     });
 }

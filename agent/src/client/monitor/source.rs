@@ -1,153 +1,105 @@
 use std::{
-    io::{self, Read},
-    mem,
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
-
+use super::{connection::Connection, stand_in::StandIn};
 use crate::{
     client::error::ClientError,
-    monitor::{Decoder, socket_beside},
-    ports::kernel::{Event, Events},
+    monitor::{socket_beside, stand_in_beside},
+    ports::kernel::Event,
 };
 
-/// How long an agent that can be reached may take until it hands on records.
-const GREETING_PATIENCE: Duration = Duration::from_secs(5);
-/// What is read at once, bytes.
-const CHUNK: usize = 64 << 10;
+/// How long whoever can be reached may take until it hands on records.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two attempts to reach somebody.
+const RETRY: Duration = Duration::from_millis(20);
 
-/// Where records come from: the agent, which hands them to everybody, or without it the kernel,
-/// which has one reader.
+/// Where records come from: the agent, which hands them to everybody, or without it one of the
+/// monitors, which does the same.
 pub(in crate::client) struct Source {
-    socket: PathBuf,
+    api: PathBuf,
     bpf_root: PathBuf,
-    from: From,
+    connection: Connection,
+    reader: Reader,
 }
 
-enum From {
-    Agent(Agent),
-    Kernel {
-        events: Events,
+/// Who reads the records from the kernel.
+enum Reader {
+    Agent,
+    Monitor {
+        /// This monitor's own part in it, if it is the one.
+        _own: Option<StandIn>,
         /// An agent that can be reached, but has not said yet that it hands on records.
-        next: Option<Agent>,
+        next: Option<Connection>,
     },
 }
 
-/// A connection to the agent.
-struct Agent {
-    stream: UnixStream,
-    decoder: Decoder,
-    /// What has come.
-    came: Vec<Event>,
-}
-
 impl Source {
-    /// Asks the agent for records, given its API's socket; without it asks the kernel.
+    /// Asks the agent for records, given its API's socket; without it sees to it that a monitor
+    /// reads them.
     pub(in crate::client) fn open(api: &Path, bpf_root: &Path) -> Result<Self, ClientError> {
-        let (socket, bpf_root) = (socket_beside(api), bpf_root.to_owned());
-        if let Some(mut agent) = Agent::connect(&socket) {
-            if agent.greets(GREETING_PATIENCE) {
-                return Ok(Self { socket, bpf_root, from: From::Agent(agent) });
+        let (api, bpf_root) = (api.to_owned(), bpf_root.to_owned());
+        if let Some(mut agent) = Connection::open(&socket_beside(&api)) {
+            if agent.greets(PATIENCE) {
+                return Ok(Self { api, bpf_root, connection: agent, reader: Reader::Agent });
             }
             eprintln!("volvox: the agent hands on no records: they are read without it");
         }
-        let from = From::Kernel { events: Events::open(&bpf_root)?, next: None };
-        Ok(Self { socket, bpf_root, from })
+        let (connection, reader) = without_agent(&api, &bpf_root)?;
+        Ok(Self { api, bpf_root, connection, reader })
     }
 
     /// What has come, after waiting for it at most so long. Says on stderr when the source changes.
     pub(super) fn next(&mut self, longest: Duration) -> Result<Vec<Event>, ClientError> {
-        match &mut self.from {
-            From::Agent(agent) => {
-                let longest = if agent.came.is_empty() { longest } else { Duration::ZERO };
-                let goes_on = agent.receive(longest);
-                let came = mem::take(&mut agent.came);
-                if goes_on {
-                    return Ok(came);
-                }
-                eprintln!(
-                    "volvox: the agent has gone: records are read without it; there is one reader \
-                     at a time, so another monitor may take them"
-                );
-                let events = Events::open(&self.bpf_root)?;
-                self.from = From::Kernel { events, next: None };
-                Ok(came)
+        let goes_on = self.connection.receive(longest);
+        let came = self.connection.take();
+        match &mut self.reader {
+            Reader::Agent if goes_on => {}
+            Reader::Agent => {
+                eprintln!("volvox: the agent has gone: records are read without it");
+                (self.connection, self.reader) = without_agent(&self.api, &self.bpf_root)?;
             }
-            From::Kernel { events, next } => {
-                let failed = |error| ClientError::Failed(format!("listen: {error}"));
-                events.wait(longest).map_err(failed)?;
-                let agent = next.take().or_else(|| Agent::connect(&self.socket));
+            Reader::Monitor { next, .. } => {
+                let agent = next.take().or_else(|| Connection::open(&socket_beside(&self.api)));
                 *next = agent.and_then(|mut agent| agent.receive(Duration::ZERO).then_some(agent));
-                // Since it greets, records go to the agent; what the rings hold is older.
-                let returned = next.take_if(|agent| agent.decoder.is_greeted());
-                let mut came = Vec::new();
-                events.drain(|event| came.push(event));
-                if let Some(agent) = returned {
-                    eprintln!("volvox: the agent is back and hands on records");
-                    self.from = From::Agent(agent);
+                // Since it greets, records go to it.
+                if let Some(agent) = next.take_if(|agent| agent.is_greeted()) {
+                    (self.connection, self.reader) = (agent, Reader::Agent);
+                } else if !goes_on {
+                    *self = Self::open(&self.api, &self.bpf_root)?;
                 }
-                Ok(came)
+                if matches!(self.reader, Reader::Agent) {
+                    eprintln!("volvox: the agent is back and hands on records");
+                }
             }
         }
+        Ok(came)
     }
 }
 
-impl Agent {
-    /// Connects, if anybody listens there.
-    fn connect(socket: &Path) -> Option<Self> {
-        let stream = UnixStream::connect(socket).ok()?;
-        stream.set_nonblocking(true).ok()?;
-        Some(Self { stream, decoder: Decoder::default(), came: Vec::new() })
-    }
-
-    /// Whether it says within that time that it hands on records.
-    fn greets(&mut self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        while !self.decoder.is_greeted() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.receive(left) {
-                return false;
-            }
+/// Listens to the monitor that reads the records, or becomes it.
+fn without_agent(api: &Path, bpf_root: &Path) -> Result<(Connection, Reader), ClientError> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut own = None;
+    loop {
+        if let Some(mut connection) = Connection::open(&stand_in_beside(api))
+            && connection.greets(PATIENCE)
+        {
+            return Ok((connection, Reader::Monitor { _own: own, next: None }));
         }
-        true
-    }
-
-    /// Waits at most so long, and takes what has come whole. False when the connection has ended.
-    fn receive(&mut self, longest: Duration) -> bool {
-        let goes_on = self.read(longest);
-        match self.decoder.events() {
-            Ok(events) => self.came.extend(events),
-            Err(error) => {
-                eprintln!("volvox: {error}");
-                return false;
-            }
+        if own.is_none() {
+            own = StandIn::start(api, bpf_root)?;
         }
-        goes_on
-    }
-
-    fn read(&mut self, longest: Duration) -> bool {
-        let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
-        let Ok(longest) = Timespec::try_from(longest) else { return false };
-        match poll(&mut fds, Some(&longest)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return false,
+        if Instant::now() > deadline {
+            return Err(ClientError::Failed(format!(
+                "another monitor reads the records of {} and does not hand them on at {}: end it, \
+                 or name its --socket-path",
+                bpf_root.display(),
+                stand_in_beside(api).display()
+            )));
         }
-        let mut chunk = vec![0; CHUNK];
-        match self.stream.read(&mut chunk) {
-            Ok(0) => false,
-            Ok(read) => {
-                self.decoder.feed(&chunk[..read]);
-                true
-            }
-            Err(error) => {
-                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-            }
-        }
+        thread::sleep(RETRY);
     }
 }

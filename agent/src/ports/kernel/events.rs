@@ -1,4 +1,5 @@
 use std::{
+    fs::File,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
     time::Duration,
@@ -13,6 +14,7 @@ use aya::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FlockOperation, flock},
     io::Errno,
 };
 
@@ -52,6 +54,20 @@ pub struct Events {
 }
 
 impl Events {
+    /// The right to read them while no agent does: `None` if somebody has it. An agent takes what
+    /// it needs without it.
+    pub fn hold(bpf_root: &Path) -> Result<Option<File>, DatapathError> {
+        let maps = Pins::at(bpf_root).maps();
+        let taken = File::open(&maps).and_then(|directory| {
+            match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Ok(Some(directory)),
+                Err(Errno::WOULDBLOCK) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        });
+        taken.map_err(|error| bpffs("take hold of", maps, error))
+    }
+
     /// Opens a ring for each CPU.
     pub fn open(bpf_root: &Path) -> Result<Self, DatapathError> {
         let path = Pins::at(bpf_root).map("cilium_events");
