@@ -54,6 +54,7 @@ pub(super) async fn add(
         netns.run(|| Socket::open()?.set_mac(container.ifindex, mac))??;
         container.mac = mac;
     }
+    interface::wait_for_carriers(&netns, &host, &container)?;
     let result = AddResult {
         host_name: host.name,
         host_mac: host.mac,

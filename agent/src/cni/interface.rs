@@ -1,6 +1,6 @@
 //! The pod's interface: a veth pair, one side in the pod and one on the node.
 
-use std::{net::IpAddr, os::fd::AsFd, path::Path};
+use std::{net::IpAddr, os::fd::AsFd, path::Path, time::Duration};
 
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
@@ -15,6 +15,9 @@ use crate::{
         sysctl::Sysctl,
     },
 };
+
+/// How long the kernel may take until both sides carry packets.
+const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The host side's name: `lxc` and twelve digits that the attachment's name is hashed to.
 pub(super) fn host_name(attachment_id: &str) -> String {
@@ -85,6 +88,21 @@ pub(super) fn configure(
         }
         Ok(())
     })?
+}
+
+/// Waits until both sides carry packets. Before, a pod's first packet would be lost, or wait a second
+/// for the neighbour that was asked for in vain.
+pub(super) fn wait_for_carriers(
+    netns: &Netns,
+    host: &Link,
+    container: &Link,
+) -> Result<(), CniError> {
+    let wait = |ifindex| Socket::open()?.wait_for_carrier(ifindex, CARRIER_PATIENCE);
+    if !(wait(host.ifindex)? && netns.run(|| wait(container.ifindex))??) {
+        // It is the pod's as it is: perhaps somebody took one side down.
+        tracing::warn!(host = host.name, ?CARRIER_PATIENCE, "the interface has no carrier");
+    }
+    Ok(())
 }
 
 /// Removes an interface of the calling thread's namespace by its name. False if there was none.

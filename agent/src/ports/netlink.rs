@@ -5,6 +5,7 @@
 //! namespace in which its socket was opened.
 
 mod address;
+mod carrier;
 mod error;
 mod filter;
 mod link;

@@ -2,12 +2,11 @@
 
 use std::{
     net::IpAddr,
-    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::json;
 use volvox_actors::ports::Link;
 use volvox_agent::ports::netlink::Socket;
@@ -68,7 +67,6 @@ impl Pod {
                 let begun = Instant::now();
                 pod.addresses = cni::add(node, &pod)?;
                 pod.created_in = begun.elapsed();
-                pod.wait_for_links()?;
             }
             Through::Rest => (pod.addresses, pod.created_in) = direct::add(node, &pod, labels)?,
         }
@@ -87,16 +85,6 @@ impl Pod {
         let inside = inside.with_context(|| format!("pod {} has no interface", self.name))?;
         let host = Socket::open()?.link_by_index(inside.peer_ifindex)?;
         Ok([inside, host.with_context(|| format!("pod {} has no host side", self.name))?])
-    }
-
-    /// Waits until both sides carry packets. The kernel makes their queues a moment after they are
-    /// up, by a worker of its own; until then it loses what is sent and does not say so, and a first
-    /// packet waits a second for the neighbour that was asked for in vain.
-    fn wait_for_links(&self) -> Result<()> {
-        let host = self.links()?[1].name.clone();
-        wait_for(&format!("the links of pod {} carry packets", self.name), || {
-            Ok(self.netns.run(|| is_running(INTERFACE))? && is_running(&host)?)
-        })
     }
 
     /// Removes it through the plugin, as a runtime does, and its manifest.
@@ -120,11 +108,4 @@ impl Pod {
         });
         node.write_manifest(&self.manifest(), &manifest.to_string())
     }
-}
-
-/// Whether an interface of this namespace carries packets.
-fn is_running(name: &str) -> Result<bool> {
-    let output = Command::new("ip").args(["-oneline", "link", "show", "dev", name]).output()?;
-    ensure!(output.status.success(), "ip knows no interface {name}");
-    Ok(String::from_utf8_lossy(&output.stdout).contains(" state UP "))
 }

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use volvox_agent::ports::netlink::Socket;
 use volvox_testbed::lab::{self, Binaries, Inventory, Netns, Node, Pod, Through, cni};
 
 use super::{PODS, allocations, fleet};
@@ -68,6 +69,25 @@ fn c_9854_an_add_that_is_cancelled_anywhere_leaks_nothing() {
         ensure!(allocations(&fleet.node)? == leased, "the pool is not balanced");
         let pod = Pod::create(&fleet.node, "fleet/late", &[("app", "app-1")], Through::Cni)?;
         pod.delete(&fleet.node)
+    });
+}
+
+/// What was sent before the kernel had given an interface its queue was lost without a word: a pod's
+/// first packet waited a second for the neighbour that was asked for in vain.
+#[test]
+fn an_added_pod_can_send_at_once() {
+    lab::test("cni::an_added_pod_can_send_at_once", || {
+        let fleet = fleet()?;
+        for number in 0..20 {
+            let pod = bare_pod(&format!("prompt-{number}"), number)?;
+            cni::add(&fleet.node, &pod)?;
+            let [inside, host] = pod.links()?;
+            let carries = |ifindex| Ok(Socket::open()?.wait_for_carrier(ifindex, Duration::ZERO)?);
+            ensure!(carries(host.ifindex)?, "{}: the host side has no carrier yet", pod.name);
+            ensure!(pod.netns.run(|| carries(inside.ifindex))?, "{}: nor inside", pod.name);
+            cni::del(&fleet.node, &pod)?;
+        }
+        Ok(())
     });
 }
 

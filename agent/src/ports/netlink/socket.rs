@@ -35,7 +35,7 @@ impl Call {
         Self { op, about: about.into() }
     }
 
-    fn socket_error(&self, source: std::io::Error) -> NetlinkError {
+    pub(super) fn socket_error(&self, source: std::io::Error) -> NetlinkError {
         NetlinkError::Socket { op: self.op, about: self.about.clone(), source }
     }
 
@@ -156,7 +156,16 @@ impl Socket {
         }
     }
 
-    fn receive(&mut self) -> std::io::Result<()> {
+    /// Joins a group of notices; they come between answers and are passed over there.
+    pub(super) fn join(&mut self, call: &Call, group: u32) -> Result<(), NetlinkError> {
+        self.raw.add_membership(group).map_err(|error| call.socket_error(error))
+    }
+
+    pub(super) fn raw(&self) -> &RawSocket {
+        &self.raw
+    }
+
+    pub(super) fn receive(&mut self) -> std::io::Result<()> {
         loop {
             self.buffer.clear();
             match self.raw.recv(&mut self.buffer, 0) {
