@@ -11,7 +11,7 @@ use serde_json::json;
 use volvox_actors::ports::Link;
 use volvox_agent::ports::netlink::Socket;
 
-use super::{Netns, Node, cni, direct, wait_for};
+use super::{Netns, Node, cni, direct};
 
 /// Interface of every pod.
 pub(super) const INTERFACE: &str = "eth0";
