@@ -195,25 +195,32 @@ impl Endpoints {
         reply: Reply<()>,
     ) {
         let reason = Arc::from("policy rules updated");
-        let mut missing = BTreeSet::new();
-        let concerned = |child: &&mut Child| touched.contains(&child.view.identity_labels);
-        for child in self.family.children.values_mut().filter(concerned) {
-            child.trigger(Level::Rewrite, &reason);
-            if child.is_awaited() && child.view.realised.policy_revision < revision {
-                missing.insert(child.view.id);
+        let goal = Goal::Revision(revision);
+        let mut missing = BTreeMap::new();
+        for (&id, child) in &mut self.family.children {
+            let concerned = touched.contains(&child.view.identity_labels);
+            if concerned {
+                child.trigger(Level::Rewrite, &reason);
+                child.wanted = revision;
+            }
+            // Rules are in force when nobody enforces others, also not those of a change before.
+            let awaited = if restored { child.enforces() } else { concerned && child.is_awaited() };
+            if awaited && child.view.realised.policy_revision < child.wanted {
+                missing.insert(id, Goal::Revision(child.wanted));
             }
         }
         if restored {
-            missing.extend(self.family.restoring.pending());
+            missing.extend(self.family.restoring.pending().iter().map(|&id| (id, goal)));
         }
         let all_known = !restored || self.family.restoring.known;
-        self.family.barriers.add(Goal::Revision(revision), missing, all_known, reply);
+        self.family.barriers.add(goal, missing, all_known, reply);
     }
 
     /// Those of them that are gone, or built by now, are not waited for.
     fn await_built(&mut self, mut missing: BTreeSet<EndpointId>, reply: Reply<()>) {
         let children = &self.family.children;
         missing.retain(|id| children.get(id).is_some_and(|child| !Goal::Built.is_met(&child.view)));
+        let missing = missing.into_iter().map(|id| (id, Goal::Built)).collect();
         self.family.barriers.add(Goal::Built, missing, true, reply);
     }
 
@@ -231,7 +238,7 @@ impl Endpoints {
         self.family.restoring.seen(&view);
         let Some(child) = self.family.children.get_mut(&view.id) else { return };
         self.family.regenerations.seen(&child.view, &view);
-        child.view = view;
+        child.show(view);
         child.pay();
     }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     endpoint::{EndpointView, State},
@@ -26,8 +26,9 @@ impl Goal {
 
 /// Somebody who waits for endpoints.
 pub(super) struct Barrier {
+    /// What restored endpoints are to do that are yet to be known.
     goal: Goal,
-    missing: BTreeSet<EndpointId>,
+    missing: BTreeMap<EndpointId, Goal>,
     /// Whether those that are waited for are all known.
     all_known: bool,
     reply: Reply<()>,
@@ -38,11 +39,12 @@ pub(super) struct Barrier {
 pub(super) struct Barriers(Vec<Barrier>);
 
 impl Barriers {
-    /// Waits for those. If restored endpoints are yet to be known, it waits for these too.
+    /// Waits for those, each to reach its goal. If restored endpoints are yet to be known, it waits
+    /// for these too.
     pub(super) fn add(
         &mut self,
         goal: Goal,
-        missing: BTreeSet<EndpointId>,
+        missing: BTreeMap<EndpointId, Goal>,
         all_known: bool,
         reply: Reply<()>,
     ) {
@@ -53,7 +55,8 @@ impl Barriers {
     /// Restored endpoints are known.
     pub(super) fn restored(&mut self, endpoints: &BTreeSet<EndpointId>) {
         for barrier in self.0.iter_mut().filter(|barrier| !barrier.all_known) {
-            barrier.missing.extend(endpoints);
+            let goal = barrier.goal;
+            barrier.missing.extend(endpoints.iter().map(|&id| (id, goal)));
             barrier.all_known = true;
         }
         self.answer();
@@ -61,7 +64,7 @@ impl Barriers {
 
     /// An endpoint changed: those whom it was the last to satisfy are answered.
     pub(super) fn seen(&mut self, view: &EndpointView) {
-        self.strike(view.id, |barrier| barrier.goal.is_met(view));
+        self.strike(view.id, |goal| goal.is_met(view));
     }
 
     /// An endpoint is gone: nobody waits for it any more.
@@ -69,9 +72,9 @@ impl Barriers {
         self.strike(id, |_| true);
     }
 
-    fn strike(&mut self, id: EndpointId, done: impl Fn(&Barrier) -> bool) {
+    fn strike(&mut self, id: EndpointId, done: impl Fn(Goal) -> bool) {
         for barrier in &mut self.0 {
-            if done(barrier) {
+            if barrier.missing.get(&id).is_some_and(|goal| done(*goal)) {
                 barrier.missing.remove(&id);
             }
         }

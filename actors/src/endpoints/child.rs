@@ -13,6 +13,10 @@ pub(super) struct Child {
     pub(super) view: Arc<EndpointView>,
     /// Where the policy is that an earlier life left it.
     pub(super) slot: Option<u32>,
+    /// The newest revision of the policy that concerns it.
+    pub(super) wanted: u64,
+    /// The kernel has a policy of it, of this life or an earlier one.
+    enforces: bool,
     owed: Owed,
 }
 
@@ -30,7 +34,25 @@ impl Child {
         view: Arc<EndpointView>,
         slot: Option<u32>,
     ) -> Self {
-        Self { address, view, slot, owed: Owed::default() }
+        // What an earlier life left is older than any revision of this one.
+        let enforces = slot.is_some();
+        Self { address, view, slot, wanted: enforces.into(), enforces, owed: Owed::default() }
+    }
+
+    /// Takes in how it looks now.
+    pub(super) fn show(&mut self, view: Arc<EndpointView>) {
+        self.enforces |= view.realised.policy_revision > 0;
+        self.view = view;
+    }
+
+    /// Whether packets may meet a policy of it: one that is there, also if its actor crashed and
+    /// knows nothing of it, or one that is being built.
+    pub(super) fn enforces(&self) -> bool {
+        match self.view.state {
+            State::WaitingToRegenerate | State::Regenerating => true,
+            State::Disconnecting | State::Disconnected => false,
+            _ => self.enforces,
+        }
     }
 
     /// Tells it to build; what its full mailbox hands back is owed to it.
@@ -70,9 +92,9 @@ impl Child {
         }
     }
 
-    /// Whether a change of policy waits for this endpoint: it is programmed, or is being so with a
+    /// Whether a new identity waits for this endpoint: it is programmed, or is being so with a
     /// policy that may be older. One that has no identity yet denies everything, and its first
-    /// build will know the change; a restored one may itself wait for the change's author.
+    /// build will know the new one; a restored one may itself wait until its own is known.
     pub(super) fn is_awaited(&self) -> bool {
         match self.view.state {
             State::Ready => self.view.realised.policy_revision > 0,

@@ -63,7 +63,8 @@ fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
     assert!(world.kernel.state().rows.ipcache.contains_key(&prefix));
     world.apply("policy", [allow_from("web", json!({ "fromEntities": ["world"] }))]);
     world.advance(Duration::from_secs(60));
-    assert!(!world.kernel.state().rows.ipcache.contains_key(&prefix));
+    // Rules of before may name the prefix still where nothing is taken up.
+    assert!(world.kernel.state().rows.ipcache.contains_key(&prefix));
     let others: Vec<_> = states(&world).into_iter().filter(|(id, _)| *id != STUCK.0).collect();
     assert_eq!(others, [(2, ready), (3, ready), (4, ready)]);
     assert!(!world.all_ready());
@@ -71,5 +72,6 @@ fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
     world.kernel.stall(|_| false);
     world.advance(Duration::from_secs(120));
     assert!(world.all_ready(), "{:?}", states(&world));
+    assert!(!world.kernel.state().rows.ipcache.contains_key(&prefix));
     world.audit();
 }
