@@ -30,8 +30,6 @@ pub enum Mutant {
     IncompleteNextTrusted,
     /// A build permit stays out when its holder crashes.
     PermitLeaked,
-    /// Rows of nobody are pruned before everybody has spoken.
-    PruneBeforeSync,
     /// A trigger that meets a build under way is lost.
     CoalescedTriggerLost,
     /// A trigger that meets a waiting one does not raise its level.

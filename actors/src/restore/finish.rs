@@ -23,7 +23,6 @@ use crate::{
     ipam::IpamMsg,
     ipcache::IpcacheMsg,
     model::{Addresses, EndpointId},
-    mutants::{Mutant, mutated},
     node::NodeMsg,
     policy::PolicyMsg,
     ports::{DiskError, KernelDone, KernelJob, KernelOp, KernelSnapshot, Refusal},
@@ -109,7 +108,6 @@ impl Restore {
     /// Only when every source has spoken is it proven that nobody claims the rest.
     fn prune_when_proven(&mut self, cx: &mut Cx<'_, Self>) {
         let proven = self.kept.settled && self.kept.synced.len() == Source::COUNT;
-        let proven = proven || mutated(Mutant::PruneBeforeSync);
         if !proven || self.kept.phase != Phase::Settling {
             return;
         }
