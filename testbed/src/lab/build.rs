@@ -22,7 +22,7 @@ pub fn build() -> Result<()> {
     if env::var_os("CARGO").is_none() {
         return Ok(());
     }
-    cargo("")
+    cargo(None)
 }
 
 /// Builds an agent whose programs differ, unless there is one that is newer than the usual agent.
@@ -33,11 +33,11 @@ pub fn build_other() -> Result<()> {
     if age(&other).zip(age(&usual)).is_some_and(|(other, usual)| other > usual) {
         return Ok(());
     }
-    cargo(OTHER)?;
+    cargo(Some(OTHER))?;
     let built = directory.join("built-other");
     fs::copy(&usual, &built)?;
     // The usual one is put back first: the copy must come out newer.
-    cargo("")?;
+    cargo(None)?;
     fs::copy(&built, &other)?;
     fs::remove_file(&built)?;
     Ok(())
@@ -58,12 +58,14 @@ fn age(path: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(path).and_then(|found| found.modified()).ok()
 }
 
-fn cargo(bpf_flags: &str) -> Result<()> {
+/// Without flags the environment stays as cargo itself saw it: an empty variable is another one than
+/// none, and would build everything anew each time.
+fn cargo(bpf_flags: Option<&str>) -> Result<()> {
     let release = binaries::directory()?.ends_with("release");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--package", "volvox-agent", "--bins", "--profile"])
         .arg(if release { "release" } else { "dev" })
-        .env("VOLVOX_BPF_CFLAGS", bpf_flags)
+        .envs(bpf_flags.map(|flags| ("VOLVOX_BPF_CFLAGS", flags)))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .context("cannot start cargo, which builds the agent")?;
