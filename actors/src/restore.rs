@@ -6,6 +6,7 @@
 //! ```
 
 mod actor;
+mod cleanup;
 mod finish;
 mod learn;
 mod messages;

@@ -66,6 +66,7 @@ fn rows_agree_with_c() {
             pod_name,
             uid,
             own_options,
+            unsaved,
             reserved,
             crc32,
         ]

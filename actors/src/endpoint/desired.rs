@@ -46,6 +46,7 @@ impl Endpoint {
             pod_name,
             pod_uid: spec.pod_uid.clone(),
             own_options: options::pack(&self.own_options),
+            unsaved: !self.on_disk,
         }
     }
 

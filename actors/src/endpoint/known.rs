@@ -25,6 +25,8 @@ pub(super) struct Known {
     pub(super) routes: BTreeSet<IpAddr>,
     /// Whether its own record is as it should be.
     pub(super) recorded: bool,
+    /// Whether that says that its state file is older.
+    pub(super) unsaved: bool,
     /// Whether its policy map is pinned by name.
     pub(super) pinned: bool,
     /// Whether its interface is up.
@@ -42,6 +44,7 @@ impl Known {
             attachment: from.attachment,
             routes: from.routes.clone(),
             recorded: from.recorded,
+            unsaved: from.unsaved,
             pinned: from.policy_pinned,
             up: from.link_up,
             staged: None,
@@ -62,6 +65,7 @@ impl Known {
             attachment: snapshot.attachments.get(&id).copied().unwrap_or_default(),
             routes: rows.routes.get(&ifindex).cloned().unwrap_or_default(),
             recorded: snapshot.endpoints.contains_key(&id),
+            unsaved: snapshot.endpoints.get(&id).is_some_and(|row| row.unsaved),
             pinned: rows.policy_pins.contains(&id),
             up: snapshot.links.get(&ifindex).is_some_and(|link| link.up),
             staged: None,
@@ -85,7 +89,10 @@ impl Known {
             KernelOp::DeleteLxc { address, .. } => {
                 self.lxc.remove(address);
             }
-            KernelOp::PutEndpoint { .. } => self.recorded = true,
+            KernelOp::PutEndpoint { row, .. } => {
+                self.recorded = true;
+                self.unsaved = row.unsaved;
+            }
             KernelOp::PutRoute { address, .. } => {
                 self.routes.insert(*address);
             }

@@ -48,7 +48,7 @@ pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
     if level == Level::Rebuild {
         plan.aside.push(KernelOp::LoadPrograms);
     }
-    if !known.recorded {
+    if !known.recorded || known.unsaved != desired.record.unsaved {
         plan.aside.push(KernelOp::PutEndpoint { endpoint, row: desired.record.clone() });
     }
     if mutated(Mutant::UpBeforeAttached) && !known.up {

@@ -140,6 +140,8 @@ pub struct RestoredEndpoint {
     pub link_up: bool,
     /// Whether its state file is whole and current.
     pub on_disk: bool,
+    /// Whether the kernel's record says that its state file is older.
+    pub unsaved: bool,
 }
 
 /// What the supervisor of endpoints can be told.

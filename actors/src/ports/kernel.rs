@@ -105,6 +105,9 @@ pub struct EndpointRow {
     /// The options that were set for it alone, as the endpoint packs them; 0 if none.
     #[serde(default)]
     pub own_options: u32,
+    /// Its state file is older than this row, for it could not be written.
+    #[serde(default)]
+    pub unsaved: bool,
 }
 
 /// Row of `cilium_ipcache_v2`: which identity an address or a prefix has.

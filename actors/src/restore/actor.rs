@@ -11,6 +11,7 @@ use super::{
     learn::carried,
     messages::{RestoreInput, RestoreMsg, Source},
     plan::{RestorePlan, failed, plan},
+    prune::Removal,
     remains::remains,
     report::{EndpointReport, Fate, PhaseReport, RestoreReport},
 };
@@ -25,7 +26,7 @@ use crate::{
     model::{Addresses, EndpointId},
     node::NodeMsg,
     policy::PolicyMsg,
-    ports::{Disk, FsOp, Kernel, KernelOp, KernelSnapshot, Time},
+    ports::{Disk, FsOp, Kernel, KernelSnapshot, Time},
     state::Found,
     workloads::WorkloadsMsg,
 };
@@ -116,9 +117,9 @@ pub(super) struct Kept {
     pub(super) settled: bool,
     /// Who has mapped all that it knows.
     pub(super) synced: BTreeSet<Source>,
-    pub(super) prune: VecDeque<(KernelOp, String)>,
+    pub(super) prune: VecDeque<Removal>,
     /// What of it could not be removed yet, and how often that was tried.
-    pub(super) unremoved: Vec<(KernelOp, String)>,
+    pub(super) unremoved: Vec<Removal>,
     pub(super) rounds: u32,
     /// Whether state directories of what remains could not be removed yet.
     pub(super) unforgotten: bool,
@@ -334,6 +335,8 @@ impl Behaviour for Restore {
             Phase::Idle => {}
             Phase::Done if !self.kept.prune.is_empty() => self.prune_next(cx),
             Phase::Done => {
+                // Whether these directories went, nobody will say.
+                self.kept.unforgotten |= std::mem::take(&mut self.kept.tidying) > 0;
                 if !self.kept.remains.is_empty() && self.kept.enabled {
                     self.free_when_removed(cx);
                 }

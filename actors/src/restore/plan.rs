@@ -49,7 +49,7 @@ pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -
     let mut plan = RestorePlan::default();
     let owned = Owned { kernel, rows: OwnedRows::of(kernel) };
     for found in &disk.records {
-        plan.consider(found.record.id, from_record(found, &owned), kernel);
+        plan.consider(found.record.id, from_record(found, &owned, identities), kernel);
     }
     let known: BTreeSet<EndpointId> = disk.records.iter().map(|found| found.record.id).collect();
     let in_kernel = kernel.endpoints.keys().chain(&kernel.torn_rows).copied();
@@ -231,29 +231,50 @@ pub(super) fn failed(candidate: &Candidate, error: String) -> EndpointReport {
     }
 }
 
-fn from_record(found: &FoundRecord, owned: &Owned<'_>) -> Result<Candidate, EndpointReport> {
+fn from_record(
+    found: &FoundRecord,
+    owned: &Owned<'_>,
+    identities: &IdentityTable,
+) -> Result<Candidate, EndpointReport> {
     let record = &found.record;
     let source = match found.form {
         Form::Json => "ep_config.json",
         Form::Header => "ep_config.h",
         Form::OldHeader => "lxc_config.h",
     };
-    let notes = found.passed_over.iter().map(ToString::to_string).collect();
+    let mut notes: Vec<String> = found.passed_over.iter().map(ToString::to_string).collect();
     let on_disk = found.form == Form::Json && record.generation > 0;
     let mut endpoint = owned.with_kernel(record.id, EndpointSpec::from(record));
     endpoint.identity = record.security.id;
     endpoint.identity_labels = record.security.labels.clone();
     endpoint.user_labels = (record.labels.custom.clone(), record.labels.disabled.clone());
     endpoint.options = record.options.map.clone();
-    let in_kernel = owned.kernel.endpoints.get(&record.id).map_or(0, |row| row.own_options);
+    let row = owned.kernel.endpoints.get(&record.id);
+    let newer = row.filter(|row| row.unsaved && endpoint.recorded);
+    let in_kernel = row.map_or(0, |row| row.own_options);
     endpoint.own_options = match found.form {
-        Form::Json => record.own_options.clone(),
+        Form::Json if newer.is_none() => record.own_options.clone(),
         // Headers have no place for them.
-        Form::Header | Form::OldHeader => options::unpack(in_kernel),
+        _ => options::unpack(in_kernel),
     };
+    // A number is told to nobody before it is on disk.
+    let newer = newer.map(|row| row.identity).filter(|&id| id != endpoint.identity);
+    if let Some((identity, labels)) =
+        newer.and_then(|identity| Some((identity, identities.labels_of(identity)?)))
+    {
+        notes.push(format!(
+            "its record could not be written when its identity changed from {} to {identity}: the \
+             kernel's is taken",
+            endpoint.identity
+        ));
+        let info = record.labels.orchestration_info.iter();
+        endpoint.spec.labels = labels.iter().chain(info).cloned().collect();
+        endpoint.identity = identity;
+        endpoint.identity_labels = labels;
+    }
     // An older agent's row does not hold them.
     endpoint.recorded &= in_kernel == options::pack(&endpoint.own_options);
-    endpoint.on_disk = on_disk;
+    endpoint.on_disk = on_disk && !endpoint.unsaved;
     Ok(Candidate { endpoint, source: source.to_owned(), notes })
 }
 
@@ -290,6 +311,7 @@ impl Owned<'_> {
             policy_pinned: rows.policy_pins.contains(&id),
             link_up: kernel.links.get(&ifindex).is_some_and(|link| link.up),
             on_disk: false,
+            unsaved: kernel.endpoints.get(&id).is_some_and(|row| row.unsaved),
             spec,
         }
     }

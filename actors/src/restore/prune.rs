@@ -1,39 +1,77 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{
-    model::EndpointId,
+    model::{Addresses, EndpointId},
     ports::{KernelOp, KernelSnapshot, lxc_flags},
 };
 
+/// A step that removes what nobody claims.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Removal {
+    /// Whose it was.
+    pub(super) of: EndpointId,
+    pub(super) op: KernelOp,
+    /// What it removes, for people.
+    pub(super) what: String,
+}
+
+impl Removal {
+    fn new(of: EndpointId, op: KernelOp, what: String) -> Self {
+        Self { of, op, what }
+    }
+
+    /// Whether no snapshot shows what it removes.
+    pub(super) fn is_unseen(&self) -> bool {
+        matches!(self.op, KernelOp::ClearSlot { .. } | KernelOp::ScrubConntrack { .. })
+    }
+}
+
+/// Steps that remove what no snapshot shows of an endpoint that did not come back: its policy maps
+/// and its connections.
+pub(super) fn unseen((&id, all): (&EndpointId, &BTreeSet<IpAddr>)) -> Vec<Removal> {
+    let slots = [0, 1].map(|parity| id.slot(parity));
+    let clear = |slot| {
+        Removal::new(
+            id,
+            KernelOp::ClearSlot { slot },
+            format!("policy slot {slot} of endpoint {id}"),
+        )
+    };
+    let scrub = |address: &IpAddr| {
+        let addresses = match address {
+            IpAddr::V4(address) => Addresses { ipv4: Some(*address), ipv6: None },
+            IpAddr::V6(address) => Addresses { ipv4: None, ipv6: Some(*address) },
+        };
+        let what = format!("connections of {address} of endpoint {id}");
+        Removal::new(id, KernelOp::ScrubConntrack { addresses }, what)
+    };
+    slots.into_iter().map(clear).chain(all.iter().map(scrub)).collect()
+}
+
 /// What nobody of the living claims, of all that the kernel held at start. Run once every restored
 /// endpoint has settled; each step names whose it was, so that a newcomer's rows are never hit.
-pub(super) fn prune(
-    kernel: &KernelSnapshot,
-    alive: &BTreeSet<EndpointId>,
-) -> Vec<(KernelOp, String)> {
+pub(super) fn prune(kernel: &KernelSnapshot, alive: &BTreeSet<EndpointId>) -> Vec<Removal> {
     let dead = |id: &EndpointId| id.0 != 0 && !alive.contains(id);
     let mut ops = Vec::new();
     for (&address, row) in &kernel.lxc {
         let id = EndpointId(row.endpoint);
         if row.flags & lxc_flags::HOST == 0 && dead(&id) {
             let op = KernelOp::DeleteLxc { address, endpoint: row.endpoint };
-            ops.push((op, format!("cilium_lxc {address} of endpoint {id}")));
+            ops.push(Removal::new(id, op, format!("cilium_lxc {address} of endpoint {id}")));
             let op = KernelOp::DeleteRoute { address, ifindex: row.ifindex };
-            ops.push((op, format!("route to {address} of endpoint {id}")));
+            ops.push(Removal::new(id, op, format!("route to {address} of endpoint {id}")));
         }
     }
     for (&ifindex, row) in kernel.config.iter().filter(|(_, row)| dead(&row.endpoint)) {
         let op = KernelOp::DeleteConfig { ifindex, endpoint: row.endpoint };
-        ops.push((op, format!("volvox_config {ifindex} of endpoint {}", row.endpoint)));
+        let what = format!("volvox_config {ifindex} of endpoint {}", row.endpoint);
+        ops.push(Removal::new(row.endpoint, op, what));
     }
     ops.extend(of_endpoints(kernel, &dead));
     ops
 }
 
-fn of_endpoints(
-    kernel: &KernelSnapshot,
-    dead: &dyn Fn(&EndpointId) -> bool,
-) -> Vec<(KernelOp, String)> {
+fn of_endpoints(kernel: &KernelSnapshot, dead: &dyn Fn(&EndpointId) -> bool) -> Vec<Removal> {
     let mut ops = Vec::new();
     for (&id, _) in kernel.attachments.iter().filter(|(id, _)| dead(id)) {
         let configured = kernel.config.iter().find(|(_, row)| row.endpoint == id);
@@ -41,14 +79,15 @@ fn of_endpoints(
         let recorded = kernel.endpoints.get(&id).map(|row| row.ifindex);
         let ifindex = recorded.or(configured).unwrap_or(0);
         let op = KernelOp::Detach { endpoint: id, ifindex };
-        ops.push((op, format!("program links of endpoint {id}")));
+        ops.push(Removal::new(id, op, format!("program links of endpoint {id}")));
     }
     for &id in kernel.policy_pins.iter().filter(|id| dead(id)) {
-        ops.push((KernelOp::UnpinPolicy { endpoint: id }, format!("policy pin of endpoint {id}")));
+        let op = KernelOp::UnpinPolicy { endpoint: id };
+        ops.push(Removal::new(id, op, format!("policy pin of endpoint {id}")));
     }
     for &id in kernel.endpoints.keys().chain(&kernel.torn_rows).filter(|id| dead(id)) {
         let op = KernelOp::DeleteEndpoint { endpoint: id };
-        ops.push((op, format!("volvox_endpoint {id}")));
+        ops.push(Removal::new(id, op, format!("volvox_endpoint {id}")));
     }
     ops
 }

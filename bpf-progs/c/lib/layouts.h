@@ -57,7 +57,8 @@ struct endpoint_row {
 	__u8 pod_name[200];
 	__u8 uid[40];
 	__u32 own_options;
-	__u8 reserved[40];
+	__u8 unsaved;
+	__u8 reserved[39];
 	__u32 crc32;
 };
 

@@ -35,8 +35,10 @@ pub struct EndpointRow {
     pub uid: [u8; 40],
     /// Options that were set for it alone; zero if none.
     pub own_options: u32,
+    /// 1 if its state file is older than this row, for it could not be written.
+    pub unsaved: u8,
     /// Zero.
-    pub reserved: [u8; 40],
+    pub reserved: [u8; 39],
     /// CRC-32 (IEEE) of the bytes before it.
     pub crc32: u32,
 }
@@ -51,6 +53,7 @@ const _: () = {
     assert!(offset_of!(EndpointRow, pod_name) == 224);
     assert!(offset_of!(EndpointRow, uid) == 424);
     assert!(offset_of!(EndpointRow, own_options) == 464);
+    assert!(offset_of!(EndpointRow, unsaved) == 468);
     assert!(offset_of!(EndpointRow, crc32) == EndpointRow::CHECKED_BYTES);
 };
 

@@ -6,7 +6,7 @@ use crate::{
     policy::lookup,
     ports::{FsOp, KernelOp, LxcRow},
     restore::{Fate, RestoreMsg},
-    testing::{World, crash, pod, spec},
+    testing::{Turn, World, crash, pod, spec},
 };
 
 const ID: EndpointId = EndpointId(1);
@@ -392,6 +392,56 @@ fn options_of_one_endpoint_outlive_its_record() {
         !keeps(&world) && notes.iter().any(|note| note.contains("endpoint config")),
         "{notes:?}"
     );
+}
+
+#[test]
+fn a_new_identity_outlives_a_restart_although_its_record_could_not_be_written() {
+    let mut world = node();
+    world.fate.is(|step| if step == "Exchange" { Turn::Fail } else { Turn::Work });
+    world.apply("pods", [pod(1, "db"), pod(2, "db")]);
+    let now = world.get(ID).identity;
+    assert_eq!(now, world.get(EndpointId(2)).identity);
+    assert!(world.kernel.state().rows.endpoints[&ID].unsaved);
+    // Nobody says again what its labels are.
+    world.crash();
+    world.manifests.clear();
+    back(&mut world);
+    assert_eq!(world.get(ID).identity, now);
+    assert!(world.report().endpoints[&ID].notes.iter().any(|note| note.contains("identity")));
+    // By now it is written.
+    assert!(!world.kernel.state().rows.endpoints[&ID].unsaved);
+    let writes = world.kernel.writes().len();
+    world.crash();
+    back(&mut world);
+    assert_eq!((world.get(ID).identity, world.kernel.writes().len()), (now, writes));
+}
+
+#[test]
+fn as_long_as_something_unseen_is_left_of_an_endpoint_a_restart_finds_it() {
+    for refused in ["ClearSlot", "ScrubConntrack"] {
+        let mut world = node();
+        let slots = [ID.slot(0), ID.slot(1)];
+        let left = |world: &World| {
+            let state = world.kernel.state();
+            let connected = spec(1).addresses.iter().any(|it| state.connections.contains_key(&it));
+            connected || slots.iter().any(|slot| state.slots.contains_key(slot))
+        };
+        world.crash();
+        world.kernel.tamper(|state| {
+            state.unplug(101);
+            state.connections.extend(spec(1).addresses.iter().map(|own| (own, 1)));
+        });
+        world.fate.refuses(refused);
+        world.boot();
+        world.advance(Duration::from_secs(1));
+        assert!(left(&world) && world.report().finished, "{refused}");
+        world.restart();
+        assert!(!left(&world), "{refused}");
+        world.advance(Duration::from_secs(120));
+        assert!(!world.disk.files().has("1"), "{refused}");
+        assert!(!world.kernel.state().rows.endpoints.contains_key(&ID), "{refused}");
+        world.audit();
+    }
 }
 
 #[test]

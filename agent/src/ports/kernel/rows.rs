@@ -213,6 +213,7 @@ pub(super) fn endpoint_to_raw(row: &EndpointRow) -> raw::EndpointRow {
         mac: row.mac.0,
         node_mac: row.node_mac.0,
         own_options: row.own_options,
+        unsaved: row.unsaved.into(),
         ..raw::EndpointRow::default()
     };
     put_text(&mut to.container_id, &row.container_id);
@@ -241,5 +242,6 @@ pub(super) fn endpoint_from_raw(row: &raw::EndpointRow) -> Option<EndpointRow> {
         pod_name: text(&row.pod_name),
         pod_uid: text(&row.uid),
         own_options: row.own_options,
+        unsaved: row.unsaved != 0,
     })
 }
