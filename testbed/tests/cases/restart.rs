@@ -151,8 +151,6 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
     lab::test("restart::c_42482_a_changed_flag_is_refused_or_followed", || {
         let mut fleet = fleet()?;
         let before = Inventory::read(&fleet.node)?;
-        let streams = fleet.all_streams()?;
-        streams.iter().try_for_each(|stream| stream.wait_for_answers(1))?;
         for (flag, value, followed) in [
             ("routing-mode", "tunnel", false),
             ("ipv4-range", "10.12.0.0/16", true),
@@ -165,6 +163,8 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
             ("mtu", "1400", true),
         ] {
             let what = format!("--{flag}={value}");
+            let streams = fleet.all_streams()?;
+            streams.iter().try_for_each(|stream| stream.wait_for_answers(1))?;
             fleet.node.kill_agent()?;
             fleet.node.set_flag(flag, Some(value)).exec_agent()?;
             let lives = fleet.node.ready_or_ended(PODS).with_context(|| what.clone())?;
@@ -180,7 +180,8 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
             fleet.node.set_flag(flag, None).start_agent()?;
             fleet.node.wait_for_ready(PODS).with_context(|| format!("back from {what}"))?;
             ensure!(before.moved(&Inventory::read(&fleet.node)?) == 0, "{what}: numbers moved");
+            stop_clean(streams).with_context(|| what)?;
         }
-        stop_clean(streams)
+        Ok(())
     });
 }
