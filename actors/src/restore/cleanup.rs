@@ -1,0 +1,179 @@
+//! How what nobody claims goes, also when the kernel or the disk refuses at first.
+//!
+//! As long as something is there that no snapshot shows, something else says whose it is: of an
+//! endpoint whose policy maps or connections could not be removed everything else stays too.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    Restore,
+    actor::{PATIENCE, Phase},
+    messages::RestoreMsg,
+    prune::Removal,
+};
+use crate::{
+    endpoints::EndpointsMsg,
+    host::{AskError, Cx, Reply},
+    ipam::IpamMsg,
+    model::EndpointId,
+    ports::{DiskError, FsOp, KernelDone, KernelJob, Refusal},
+    state::remove_plan,
+};
+
+/// After a round in which something could not be removed: that long, then twice, three times …
+const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+
+impl Restore {
+    pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.prune.is_empty() {
+            return match self.kept.phase {
+                Phase::Pruning => self.forget_failed(cx),
+                _ => self.forget_left(cx),
+            };
+        }
+        let ops = self.kept.prune.iter().map(|removal| removal.op.clone()).collect();
+        let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreMsg::Pruned);
+        self.peers.kernel.submit(KernelJob { ops }, reply);
+    }
+
+    pub(super) fn pruned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
+        match answer {
+            Ok(done) => {
+                let removed = done.outcomes.len().min(self.kept.prune.len());
+                let removed: Vec<String> =
+                    self.kept.prune.drain(..removed).map(|removal| removal.what).collect();
+                self.kept.report.pruned.extend(removed);
+                if let Some((_, error)) = done.failed
+                    && let Some(removal) = self.kept.prune.pop_front()
+                    && !matches!(error.refusal, Refusal::NotFound | Refusal::NoDevice)
+                {
+                    let what = &removal.what;
+                    self.problem(format!("{what} was not removed: {error}; it is tried again"));
+                    self.put_off(removal);
+                }
+            }
+            Err(error) => {
+                self.problem(format!(
+                    "rows nobody claims were not removed: {error}; it is tried again"
+                ));
+                self.kept.unremoved.extend(std::mem::take(&mut self.kept.prune));
+            }
+        }
+        self.prune_next(cx);
+    }
+
+    /// Leaves a step that failed for the next round, and behind one that no snapshot shows all
+    /// others of its endpoint.
+    fn put_off(&mut self, removal: Removal) {
+        let (of, is_unseen) = (removal.of, removal.is_unseen());
+        self.kept.unremoved.push(removal);
+        if is_unseen {
+            let prune = std::mem::take(&mut self.kept.prune).into_iter();
+            let (later, now): (Vec<_>, Vec<_>) = prune.partition(|other| other.of == of);
+            self.kept.prune = now.into();
+            self.kept.unremoved.extend(later);
+        }
+    }
+
+    /// Endpoints of which something is left that no snapshot shows.
+    fn held(&self) -> BTreeSet<EndpointId> {
+        let unseen = self.kept.unremoved.iter().filter(|removal| removal.is_unseen());
+        unseen.map(|removal| removal.of).collect()
+    }
+
+    /// Notes a problem, once.
+    fn problem(&mut self, problem: String) {
+        if !self.kept.report.problems.contains(&problem) {
+            self.kept.report.problems.push(problem);
+        }
+    }
+
+    /// Restoring is over; what could not be removed is tried again until it is. Till then nobody
+    /// gets a number or an address of which something may be left.
+    pub(super) fn free_when_removed(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.unremoved.is_empty() && !self.kept.unforgotten {
+            return self.free_remains();
+        }
+        self.kept.rounds += 1;
+        let wait = AGAIN_MAX.min(AGAIN * self.kept.rounds);
+        cx.after(wait, RestoreMsg::PruneAgain);
+    }
+
+    pub(super) fn prune_again(&mut self, cx: &mut Cx<'_, Self>) {
+        // A crash may have set this twice.
+        if self.kept.phase == Phase::Done && self.kept.tidying == 0 && self.kept.prune.is_empty() {
+            self.kept.prune = std::mem::take(&mut self.kept.unremoved).into();
+            self.prune_next(cx);
+        }
+    }
+
+    /// Removes the state directories of endpoints that could not be brought back.
+    pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.phase = Phase::Forgetting;
+        let held = self.held();
+        // What is put aside is so before a second try removes what is left.
+        let disputed = std::mem::take(&mut self.kept.plan.disputed);
+        let mut plans = Vec::new();
+        for (id, failed) in &self.kept.plan.failed {
+            let mut plan = Vec::new();
+            if let Some(reason) = failed.error.as_ref().filter(|_| disputed.contains(id)) {
+                plan = self.kept.disk.put_aside(&id.to_string(), reason);
+                self.kept.report.quarantined.push(format!("{id}: {reason}"));
+            }
+            match held.contains(id) {
+                true => self.kept.unforgotten = true,
+                false => plan.extend(remove_plan(*id)),
+            }
+            plans.push(plan);
+        }
+        self.write(cx, plans);
+        if self.kept.tidying == 0 {
+            self.finish(cx);
+        }
+    }
+
+    /// Removes those that were left.
+    fn forget_left(&mut self, cx: &mut Cx<'_, Self>) {
+        if std::mem::take(&mut self.kept.unforgotten) {
+            let held = self.held();
+            self.kept.unforgotten = !held.is_empty();
+            let gone = self.kept.remains.keys().filter(|id| !held.contains(id));
+            let plans: Vec<Vec<FsOp>> = gone.map(|&id| remove_plan(id)).collect();
+            self.write(cx, plans);
+        }
+        if self.kept.tidying == 0 {
+            self.free_when_removed(cx);
+        }
+    }
+
+    /// Whether more is under way.
+    pub(super) fn tidied(&mut self, answer: Result<Result<(), DiskError>, AskError>) -> bool {
+        let failed = !matches!(answer, Ok(Ok(())));
+        self.kept.unforgotten |= failed && self.kept.phase != Phase::Tidying;
+        match answer {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.kept.report.problems.push(error.to_string()),
+            Err(error) => self.kept.report.problems.push(format!("state directory: {error}")),
+        }
+        self.kept.tidying -= 1;
+        self.kept.tidying > 0
+    }
+
+    /// Nothing is left of those that did not come back: their numbers and addresses are free.
+    fn free_remains(&mut self) {
+        let remains = std::mem::take(&mut self.kept.remains);
+        let reserved = std::mem::take(&mut self.kept.reserved);
+        for (address, _) in reserved.iter().filter(|(_, id)| remains.contains_key(id)) {
+            let (address, reply) = (*address, Reply::to(|_| {}));
+            if let Err(refused) = self.peers.ipam.tell(IpamMsg::Release { address, reply }) {
+                tracing::warn!(%address, %refused, "address stays withheld");
+            }
+        }
+        for &id in remains.keys() {
+            if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Gone(id)) {
+                tracing::warn!(endpoint = %id, %refused, "number stays withheld");
+            }
+        }
+    }
+}
