@@ -212,6 +212,7 @@ impl Endpoint {
         if let (Some(policy), Some(known)) = (&build.policy, &self.known) {
             self.realised = Arc::new(Realised {
                 policy_revision: policy.revision,
+                labels: Arc::clone(&self.identity_labels),
                 policy: known.policy.clone().unwrap_or_default(),
                 attachment: known.attachment,
                 ingress_enforced: policy.ingress_enforced,

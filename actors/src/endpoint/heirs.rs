@@ -16,6 +16,9 @@ pub type Heirs = BTreeMap<IdentityId, IdentityId>;
 /// Whether rows were written, or why not.
 pub type Inherited = Result<(), Arc<str>>;
 
+/// Steps that put a policy into its slot anew.
+const STEPS: usize = 4;
+
 /// The rows of a policy with which packets of heirs meet the verdicts of those whose heirs they
 /// are. Rows that an heir had long ago mean nothing any more.
 fn with_heirs(rows: &PolicyRows, heirs: &Heirs) -> PolicyRows {
@@ -79,7 +82,7 @@ impl Endpoint {
         }
         // As in a build, there is no pin of another policy at any moment.
         let endpoint = self.id;
-        let ops = vec![
+        let ops: [KernelOp; STEPS] = [
             KernelOp::BuildPolicy { slot, rows: wanted },
             KernelOp::UnpinPolicy { endpoint },
             KernelOp::FlipPolicy { slot },
@@ -87,7 +90,7 @@ impl Endpoint {
         ];
         let then = move |answer| EndpointMsg::Inherited { reply, answer };
         let written = cx.expect("kernel", KERNEL_PATIENCE, "new prefixes in its policy", then);
-        self.peers.kernel.submit(KernelJob { ops }, written);
+        self.peers.kernel.submit(KernelJob { ops: ops.into() }, written);
     }
 
     pub(super) fn bequeathed(
@@ -97,15 +100,22 @@ impl Endpoint {
         answer: Result<KernelDone, AskError>,
     ) {
         let outcome = match answer {
-            Ok(KernelDone { failed: None, .. }) => Ok(()),
-            Ok(KernelDone { failed: Some((_, error)), .. }) => Err(error.to_string().into()),
-            Err(error) => Err(error.to_string().into()),
+            Ok(KernelDone { outcomes, failed }) => {
+                if let Some(known) = &mut self.known {
+                    known.pinned = match outcomes.len() {
+                        // The pin is still that of before.
+                        0 | 1 => known.pinned,
+                        done => done == STEPS,
+                    };
+                }
+                failed.map_or(Ok(()), |(_, error)| Err(error.to_string().into()))
+            }
+            Err(error) => {
+                // Nobody can say how far it came: read before the next build.
+                self.known = None;
+                Err(error.to_string().into())
+            }
         };
-        if outcome.is_err()
-            && let Some(known) = &mut self.known
-        {
-            known.pinned = false;
-        }
         self.inherited(cx, reply, outcome);
     }
 

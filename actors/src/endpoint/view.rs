@@ -58,6 +58,8 @@ pub struct Health {
 pub struct Realised {
     /// Revision of the policy repository that its policy map shows.
     pub policy_revision: u64,
+    /// Labels whose policy that is: for a moment not those that it has now.
+    pub labels: Arc<Labels>,
     /// Rows of its policy map.
     pub policy: Arc<PolicyRows>,
     /// What runs at its hooks.

@@ -198,7 +198,7 @@ impl Endpoints {
         let goal = Goal::Revision(revision);
         let mut missing = BTreeMap::new();
         for (&id, child) in &mut self.family.children {
-            let concerned = touched.contains(&child.view.identity_labels);
+            let concerned = child.is_concerned(touched);
             if concerned {
                 child.trigger(Level::Rewrite, &reason);
                 child.wanted = revision;

@@ -1,9 +1,10 @@
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::Level;
 use crate::{
     endpoint::{EndpointMsg, EndpointView, State},
     host::Ref,
+    model::Labels,
     workloads::PodFacts,
 };
 
@@ -17,6 +18,8 @@ pub(super) struct Child {
     pub(super) wanted: u64,
     /// The kernel has a policy of it, of this life or an earlier one.
     enforces: bool,
+    /// Labels whose policy the kernel has, if it is of this life; they outlive the actor's crash.
+    enforced: Option<Arc<Labels>>,
     owed: Owed,
 }
 
@@ -36,13 +39,24 @@ impl Child {
     ) -> Self {
         // What an earlier life left is older than any revision of this one.
         let enforces = slot.is_some();
-        Self { address, view, slot, wanted: enforces.into(), enforces, owed: Owed::default() }
+        let (wanted, owed) = (enforces.into(), Owed::default());
+        Self { address, view, slot, wanted, enforces, enforced: None, owed }
     }
 
     /// Takes in how it looks now.
     pub(super) fn show(&mut self, view: Arc<EndpointView>) {
-        self.enforces |= view.realised.policy_revision > 0;
+        if view.realised.policy_revision > 0 {
+            self.enforces = true;
+            self.enforced = Some(Arc::clone(&view.realised.labels));
+        }
         self.view = view;
+    }
+
+    /// Whether a change for these labels concerns it: they are its own, or packets still meet the
+    /// policy of those that it had before.
+    pub(super) fn is_concerned(&self, touched: &BTreeSet<Arc<Labels>>) -> bool {
+        let labels = [Some(&self.view.identity_labels), self.enforced.as_ref()];
+        labels.into_iter().flatten().any(|labels| touched.contains(labels))
     }
 
     /// Whether packets may meet a policy of it: one that is there, also if its actor crashed and

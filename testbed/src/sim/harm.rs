@@ -9,6 +9,8 @@ use crate::random::Random;
 
 /// Cells that are not endpoints'.
 const SUPERVISORS: usize = 10;
+/// How often policies may be refused before the rules go on without whoever has none, at least.
+const REFUSALS: u32 = 6;
 /// Steps that a full disk refuses; the content of a file may find no room only when it is synced.
 const NEED_SPACE: [&str; 4] = ["MakeDir", "WriteBeside", "SyncBeside", "LinkMissing"];
 /// Steps that a broken disk refuses besides.
@@ -40,6 +42,7 @@ impl Node {
         }
         let mut random = Random::new(seed);
         let trace = self.trace.clone();
+        let mut refused = 0;
         self.world.fate.is(move |step| {
             let is_put = step.starts_with("Put");
             let turn = match kind {
@@ -56,8 +59,10 @@ impl Node {
             if random.roll(one_in.into()) > 0 {
                 return Turn::Work;
             }
-            // Rules that deny do not wait for ever for an ipcache that cannot be written.
-            trace.was_late(step.ends_with("Ipcache"));
+            // Rules that deny wait for ever neither for an ipcache nor for a policy that cannot be
+            // written.
+            refused += u32::from(matches!(step, "BuildPolicy" | "FlipPolicy"));
+            trace.was_late(step.ends_with("Ipcache") || refused >= REFUSALS);
             turn
         });
     }

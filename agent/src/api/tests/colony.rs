@@ -235,6 +235,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
         options: Arc::default(),
         realised: Arc::new(Realised {
             policy_revision: 3,
+            labels: Arc::default(),
             policy: Arc::new(BTreeMap::from([
                 (key(Direction::Ingress, 1, 0, 0, 0), row(false)),
                 (key(Direction::Ingress, 400, 6, 80, 24), row(false)),
