@@ -23,10 +23,10 @@ impl Acknowledged {
     /// All that is there.
     pub(super) fn all_of(files: &MemoryFs) -> Self {
         // What begins with a dot is on its way to its place, or out.
-        let shown = |dir| files.names(dir).into_iter().filter(|name| !name.starts_with('.'));
-        let in_lib = shown("lib").map(|name| format!("lib/{name}"));
-        let names = shown("").filter(|name| name != "lib").chain(in_lib);
-        let trees = names.map(|name| (name.clone(), files.tree(&name))).collect();
+        let names = |dir| files.names(dir).into_iter().filter(|name| !name.starts_with('.'));
+        let in_lib = names("lib").map(|name| format!("lib/{name}"));
+        let names = names("").filter(|name| name != "lib").chain(in_lib);
+        let trees = names.map(|name| (name.clone(), shown(files, &name))).collect();
         Self { trees, in_doubt: BTreeMap::new() }
     }
 
@@ -34,7 +34,8 @@ impl Acknowledged {
     pub(super) fn done(&mut self, ops: &[FsOp], files: &MemoryFs) {
         for name in names(ops).into_keys() {
             self.in_doubt.remove(&name);
-            self.trees.insert(name.clone(), files.tree(&name));
+            let tree = shown(files, &name);
+            self.trees.insert(name, tree);
         }
     }
 
@@ -50,7 +51,7 @@ impl Acknowledged {
         let mut all = Vec::new();
         for (name, tree) in &self.trees {
             let counts = name.starts_with("lib/") || !lost;
-            if counts && !self.in_doubt.contains_key(name) && files.tree(name) != *tree {
+            if counts && !self.in_doubt.contains_key(name) && shown(files, name) != *tree {
                 all.push(format!("{name} is not as it was acknowledged, after a power cut"));
             }
         }
@@ -95,6 +96,13 @@ impl StateFiles for Acknowledged {
         let found = self.trees.get(&name).and_then(|tree| tree.get(&rest));
         Ok(found.and_then(|bytes| bytes.as_ref()).map(|bytes| bytes.to_vec()))
     }
+}
+
+/// What is under a name, without files that are still written beside their place.
+fn shown(files: &MemoryFs, name: &str) -> Tree {
+    let is_draft =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    files.tree(name).into_iter().filter(|(path, _)| !is_draft(path)).collect()
 }
 
 /// The names at the top that these are about, and whether they remove what is there.

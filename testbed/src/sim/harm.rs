@@ -61,7 +61,7 @@ impl Node {
             }
             // Rules that deny wait for ever neither for an ipcache nor for a policy that cannot be
             // written.
-            refused += u32::from(matches!(step, "BuildPolicy" | "FlipPolicy"));
+            refused += u32::from(step.ends_with("Policy"));
             trace.was_late(step.ends_with("Ipcache") || refused >= REFUSALS);
             turn
         });

@@ -29,7 +29,11 @@ impl Node {
         self.world.disk.tamper(|files| {
             let Ok(found) = scan(files) else { return };
             for found in found.records {
-                write_as(files, &found.record, version);
+                // A torn record stays evidence, also where a build beside it could be read.
+                let kept = files.read(&format!("{}/ep_config.json", found.record.id));
+                if !matches!(kept, Ok(Some(bytes)) if bytes == TORN) {
+                    write_as(files, &found.record, version);
+                }
             }
         });
     }
