@@ -4,10 +4,17 @@ use crate::ports::Time;
 
 /// What the host's thread is at, for a watchdog on another thread.
 #[derive(Debug, Default)]
-pub struct Beat(Mutex<Option<Handling>>);
+pub struct Beat(Mutex<Last>);
+
+/// The handler that began last. Its room is kept from one message to the next.
+#[derive(Debug, Default)]
+struct Last {
+    handling: Handling,
+    runs: bool,
+}
 
 /// A handler that has not returned yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handling {
     /// Whose it is.
     pub actor: String,
@@ -20,23 +27,22 @@ pub struct Handling {
 impl Beat {
     /// The handler that runs right now, if one does.
     pub fn handling(&self) -> Option<Handling> {
-        self.lock().clone()
+        let last = self.lock();
+        last.runs.then(|| last.handling.clone())
     }
 
     pub(super) fn begin(&self, actor: &str, message: &'static str, since: Time) {
-        let mut handling = self.lock();
-        // The name's room is kept from one message to the next.
-        let mut name = handling.take().map(|before| before.actor).unwrap_or_default();
-        name.clear();
-        name.push_str(actor);
-        *handling = Some(Handling { actor: name, message, since });
+        let Last { handling, runs } = &mut *self.lock();
+        handling.actor.clear();
+        handling.actor.push_str(actor);
+        (handling.message, handling.since, *runs) = (message, since, true);
     }
 
     pub(super) fn end(&self) {
-        *self.lock() = None;
+        self.lock().runs = false;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Handling>> {
+    fn lock(&self) -> MutexGuard<'_, Last> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

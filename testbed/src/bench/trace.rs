@@ -27,8 +27,9 @@ const BATCH: u64 = 500;
 /// As the agent's default.
 const RING_BYTES: u32 = 8 << 20;
 
-/// Changes of the policy in one measurement, and the time from one to the next.
-const CHANGES: u32 = 20;
+/// Changes of the policy in one measurement, there and back in turn, and the time from one to the
+/// next.
+const CHANGES: u32 = 40;
 const EVERY: Duration = Duration::from_millis(100);
 /// Changes before it, until memory and caches are as they stay.
 const WARM_UP: u32 = 4;
@@ -50,18 +51,19 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let mut records = Figure::new("trace.records_per_change", Unit::Count);
     let bar = progress.bar("changing the policy", options.rounds.into());
     for _ in 0..options.rounds {
-        let mut seconds = [0.0; 2];
+        let mut seconds = [Vec::new(), Vec::new()];
         for pair in 0..PAIRS {
             // On, off, off, on: what grows or fades meanwhile hits both.
             for recorder in [pair % 2 == 0, pair % 2 == 1] {
                 let work = changes(&mut fleet, recorder)?;
-                seconds[usize::from(recorder)] += work.cpu.as_secs_f64();
+                seconds[usize::from(recorder)].extend(work.cpu);
                 if recorder {
                     records.push(work.records / f64::from(CHANGES));
                 }
             }
         }
-        let [without, with] = seconds;
+        // The middle ones: what else the machine does takes time from a few.
+        let [without, with] = seconds.map(median);
         on.push(with);
         off.push(without);
         share.push((with - without) / without * 100.0);
@@ -73,8 +75,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
 
 /// What an agent did while the policy changed.
 struct Work {
-    /// Processor time, its own and the kernel's for it.
-    cpu: Duration,
+    /// Processor time of each change there and back, its own and the kernel's for it, seconds.
+    cpu: Vec<f64>,
     records: f64,
 }
 
@@ -88,24 +90,37 @@ fn changes(fleet: &mut Fleet, recorder: bool) -> Result<Work> {
     node.wait_for_ready(endpoints)?;
     change(node, WARM_UP)?;
     node.wait_for_ready(endpoints)?;
-    let (cpu, recorded) = (node.agent()?.usage()?.cpu, records(node)?);
-    change(node, CHANGES)?;
+    let recorded = records(node)?;
+    let cpu = change(node, CHANGES)?;
     node.wait_for_ready(endpoints)?;
-    let cpu = node.agent()?.usage()?.cpu - cpu;
     Ok(Work { cpu, records: records(node)? - recorded })
 }
 
-/// Changes the policy so often, ten times a second.
-fn change(node: &Node, times: u32) -> Result<()> {
+/// Changes the policy so often, ten times a second; the processor time from each change to the
+/// one after next, seconds.
+fn change(node: &mut Node, times: u32) -> Result<Vec<f64>> {
     let begun = Instant::now();
+    let mut cpu = Vec::new();
+    let mut before = node.agent()?.usage()?.cpu;
     for time in 1..=times {
         match time % 2 {
             1 => regenerate::put(node)?,
             _ => regenerate::take_back(node)?,
         }
         thread::sleep((EVERY * time).saturating_sub(begun.elapsed()));
+        if time % 2 == 0 {
+            let now = node.agent()?.usage()?.cpu;
+            cpu.push((now - before).as_secs_f64());
+            before = now;
+        }
     }
-    Ok(())
+    Ok(cpu)
+}
+
+/// The middle value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Records that the agent's recorder began; none while it is off.

@@ -42,6 +42,11 @@ impl Kind {
         all.into_iter().find(|kind| *kind as u8 == number)
     }
 
+    /// Whether it tells of a message.
+    pub(super) fn is_message(self) -> bool {
+        matches!(self, Self::Message | Self::WideMessage)
+    }
+
     /// What a record is about, by its first word; `None` for what is never carried over.
     pub(super) fn subject(self, first: u64) -> Option<u64> {
         match self {

@@ -92,6 +92,12 @@ impl Label {
         first.store(self.sealed(salt, at, sum).to_le(), Ordering::Release);
     }
 
+    /// What the first word of a record says, whether that is whole or not.
+    pub(super) fn peek<W: Words + ?Sized>(words: &W, at: usize) -> Self {
+        let first = words.word(at);
+        Self { words: (first >> 32) as u16, kind: (first >> 48) as u8, flags: (first >> 56) as u8 }
+    }
+
     /// The record at that place and its content, if a whole one of that turn is there. The content
     /// is taken before it is checked: a writer may go over the place meanwhile.
     pub(super) fn read<W: Words + ?Sized>(
@@ -99,12 +105,7 @@ impl Label {
         salt: u64,
         at: usize,
     ) -> Option<(Self, Vec<u64>)> {
-        let first = words.word(at);
-        let label = Self {
-            words: (first >> 32) as u16,
-            kind: (first >> 48) as u8,
-            flags: (first >> 56) as u8,
-        };
+        let (first, label) = (words.word(at), Self::peek(words, at));
         let end = at + usize::from(label.words);
         let content: Vec<u64> = (at + 1..=end).map(|at| words.word(at)).collect();
         let mut factor = SPREAD;

@@ -119,6 +119,13 @@ impl<M: Memory> Writer<M> {
         let Some(head) = Head::read(words, place).filter(|head| head.turn == old) else { return };
         let (salt, mut seqs, mut next) = (head.salt(), head.first.., HEAD_WORDS);
         while next < self.geometry.segment_words && self.tail.is_half_empty() {
+            // Most are messages, which nothing needs.
+            let label = Label::peek(words, place + next);
+            if label.words > 0 && Kind::of(label.kind).is_some_and(Kind::is_message) {
+                seqs.next();
+                next += 1 + usize::from(label.words);
+                continue;
+            }
             let Some((label, content)) = Label::read(words, salt, place + next) else { return };
             next += 1 + usize::from(label.words);
             let (seq, content) = match content.split_first() {
