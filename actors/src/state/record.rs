@@ -171,9 +171,9 @@ impl EndpointRecord {
 
     /// Reads `ep_config.json`; `file` names it in errors.
     pub fn from_json(file: &str, bytes: &[u8]) -> Result<Self, StateError> {
-        let (map, stamp) = seal::open(file, bytes)?;
-        let generation = stamp.map_or(0, |stamp| stamp.generation);
-        let record = Self { generation, ..seal::read(file, map)? };
+        let (mut record, stamp): (Self, _) = seal::open(file, bytes)?;
+        record.generation = stamp.map_or(0, |stamp| stamp.generation);
+        seal::drop_stamp(&mut record.foreign);
         if record.id.0 == 0 {
             return Err(StateError::Field {
                 file: file.to_owned(),

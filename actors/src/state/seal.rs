@@ -49,11 +49,49 @@ fn has_fractions(value: &Value) -> bool {
     }
 }
 
-/// Reads a file: its content without our key, and the stamp if there is one and it holds.
-pub(super) fn open(
+/// Reads a file: its record, and the stamp if there is one and it holds. Our key may still be among
+/// the fields of a record that keeps those it does not know: it is for [`drop_stamp`].
+///
+/// Absent and `null` are the same, as they are to the Go programs that write such files.
+pub(super) fn open<T: for<'de> Deserialize<'de>>(
     file: &str,
     bytes: &[u8],
-) -> Result<(Map<String, Value>, Option<Stamp>), StateError> {
+) -> Result<(T, Option<Stamp>), StateError> {
+    if let Some(stamp) = untouched(bytes)
+        && let Ok(record) = serde_json::from_slice(bytes)
+    {
+        return Ok((record, Some(stamp)));
+    }
+    let (map, stamp) = verified(file, bytes)?;
+    Ok((read(file, map)?, stamp))
+}
+
+/// Takes our key out of the fields that a record does not know.
+pub(super) fn drop_stamp(foreign: &mut BTreeMap<String, Value>) {
+    foreign.remove(KEY);
+}
+
+/// The stamp of a file that is to the byte as it was written. What [`seal`] writes is canonical but
+/// for the checksum, so most files need not be taken apart and written anew to be verified.
+fn untouched(bytes: &[u8]) -> Option<Stamp> {
+    const MARK: &str = "\"checksum\":\"crc32:";
+    let text = std::str::from_utf8(bytes).ok()?;
+    // Within a text quotes have backslashes: this is a key.
+    let at = text.rfind(&format!("\"{KEY}\":{{{MARK}"))? + KEY.len() + 4;
+    let written = text.get(at + MARK.len()..at + MARK.len() + 8)?;
+    let rest = text[at + MARK.len() + 8..].strip_prefix("\",")?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&bytes[..at]);
+    crc.update(rest.as_bytes());
+    // Only the careful reading knows what `null` means.
+    let holds = format!("{:08x}", crc.finalize()) == written && !text.contains(":null");
+    let stamp = &text[at - 1..];
+    let mut stamp = serde_json::Deserializer::from_str(stamp).into_iter();
+    holds.then(|| stamp.next()?.ok()).flatten()
+}
+
+/// Reads a file: its content without our key, and the stamp if there is one and it holds.
+fn verified(file: &str, bytes: &[u8]) -> Result<(Map<String, Value>, Option<Stamp>), StateError> {
     let syntax = |cause: String| StateError::Syntax { file: file.to_owned(), cause };
     let mut document: Value =
         serde_json::from_slice(bytes).map_err(|error| syntax(error.to_string()))?;
@@ -83,9 +121,7 @@ pub(super) fn open(
 }
 
 /// Turns a file's content into a record; an error names the field.
-///
-/// Absent and `null` are the same, as they are to the Go programs that write such files.
-pub(super) fn read<T: for<'de> Deserialize<'de>>(
+fn read<T: for<'de> Deserialize<'de>>(
     file: &str,
     mut map: Map<String, Value>,
 ) -> Result<T, StateError> {
@@ -146,13 +182,30 @@ mod tests {
 
     use super::*;
 
+    type Opened = Result<(Map<String, Value>, Option<Stamp>), StateError>;
+
+    fn opened(bytes: &[u8]) -> Opened {
+        let (mut map, stamp): (Map<String, Value>, _) = open("f", bytes)?;
+        map.remove(KEY);
+        Ok((map, stamp))
+    }
+
     #[test]
     fn what_is_sealed_opens() {
-        let body = json!({"b": [1, {"z": 0.1, "a": null}], "a": 1.0e-7});
-        let (map, stamp) = open("f", &seal(&body, 7)).unwrap();
-        assert_eq!(Value::Object(map), body);
-        let stamp = stamp.unwrap();
-        assert_eq!((stamp.version, stamp.generation), (VERSION, 7));
+        for (body, as_written) in [
+            (json!({"b": [1, {"z": 0.1, "a": "x"}], "a": 1.0e-7}), true),
+            (json!({"b": [1, {"z": 0.1, "a": null}], "a": 1.0e-7}), false),
+            (json!({"A": {KEY: {"checksum": "crc32:00000000", "generation": 1}}}), true),
+            (json!({"z": {KEY: {"checksum": "crc32:00000000", "generation": 1}}}), false),
+        ] {
+            let sealed = seal(&body, 7);
+            assert_eq!(untouched(&sealed).is_some(), as_written, "{body}");
+            for (map, stamp) in [opened(&sealed).unwrap(), verified("f", &sealed).unwrap()] {
+                assert_eq!(Value::Object(map), body);
+                let stamp = stamp.unwrap();
+                assert_eq!((stamp.version, stamp.generation), (VERSION, 7));
+            }
+        }
     }
 
     #[test]
@@ -160,10 +213,10 @@ mod tests {
         let text = String::from_utf8(seal(&json!({"a": 1, "b": "x"}), 1)).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         let spaced = serde_json::to_string_pretty(&value).unwrap();
-        assert!(open("f", spaced.as_bytes()).is_ok());
+        assert!(opened(spaced.as_bytes()).is_ok());
         for (from, to) in [("\"x\"", "\"y\""), ("\"generation\":1", "\"generation\":2")] {
             assert!(text.contains(from), "{text}");
-            let error = open("f", text.replace(from, to).as_bytes()).unwrap_err();
+            let error = opened(text.replace(from, to).as_bytes()).unwrap_err();
             assert!(matches!(error, StateError::Checksum { .. }), "{error}");
         }
     }
@@ -171,14 +224,14 @@ mod tests {
     #[test]
     fn every_flipped_byte_and_every_cut_is_noticed() {
         let sealed = seal(&json!({"ID": 442, "name": "web", "list": [1, 2.5, null]}), 3);
-        let (whole, _) = open("f", &sealed).unwrap();
+        let (whole, _) = opened(&sealed).unwrap();
         for at in 0..sealed.len() {
-            assert!(open("f", &sealed[..at]).is_err(), "cut at {at}");
+            assert!(opened(&sealed[..at]).is_err(), "cut at {at}");
             for bit in 0..8 {
                 let mut flipped = sealed.clone();
                 flipped[at] ^= 1 << bit;
                 // A flip in our key's name makes the file a stranger's; elsewhere it is an error.
-                if let Ok((map, stamp)) = open("f", &flipped) {
+                if let Ok((map, stamp)) = opened(&flipped) {
                     assert!(stamp.is_none() || map == whole, "flip of bit {bit} at {at}");
                 }
             }
@@ -187,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_file_without_our_key_is_somebody_elses() {
-        let (map, stamp) = open("f", br#"{"ID": 1}"#).unwrap();
+        let (map, stamp) = opened(br#"{"ID": 1}"#).unwrap();
         assert_eq!((map.len(), stamp), (1, None));
     }
 
@@ -198,16 +251,16 @@ mod tests {
         value[KEY] = json!({"version": 9, "generation": 1, "more": true});
         let sum = checksum(&value);
         value[KEY]["checksum"] = json!(sum);
-        let (_, stamp) = open("f", &to_bytes(&value)).unwrap();
+        let (_, stamp) = opened(&to_bytes(&value)).unwrap();
         assert_eq!(stamp.unwrap().version, 9);
     }
 
     #[test]
     fn what_is_no_object_or_half_stamped_is_refused() {
         for text in ["", "[]", "7", "{\"Volvox\":1}", "{\"Volvox\":{\"version\":1}}", "{\"a\":"] {
-            assert!(matches!(open("f", text.as_bytes()), Err(StateError::Syntax { .. })), "{text}");
+            assert!(matches!(opened(text.as_bytes()), Err(StateError::Syntax { .. })), "{text}");
         }
         let deep = "[".repeat(100_000);
-        assert!(open("f", deep.as_bytes()).is_err());
+        assert!(opened(deep.as_bytes()).is_err());
     }
 }

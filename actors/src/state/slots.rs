@@ -70,12 +70,12 @@ fn read_copy<T: for<'de> Deserialize<'de>>(
 ) -> Result<Option<(T, u32)>, StateError> {
     let unreadable = |cause| StateError::Unreadable { file: path.to_owned(), cause };
     let Some(bytes) = files.read(path).map_err(unreadable)? else { return Ok(None) };
-    let (map, stamp) = seal::open(path, &bytes)?;
+    let (value, stamp) = seal::open(path, &bytes)?;
     let stamp = stamp.ok_or_else(|| StateError::Syntax {
         file: path.to_owned(),
         cause: "it has no checksum".to_owned(),
     })?;
-    Ok(Some((seal::read(path, map)?, stamp.generation)))
+    Ok(Some((value, stamp.generation)))
 }
 
 /// Whether one generation comes after another, also when the counter wrapped.

@@ -21,6 +21,8 @@ const ASKED_MAX: usize = 8_192;
 pub(super) struct Book {
     cluster: String,
     sources: BTreeMap<String, Objects>,
+    /// Which sources describe a pod: the first by name counts.
+    describers: BTreeMap<PodName, BTreeSet<String>>,
     /// What each pod was last found to be.
     facts: BTreeMap<PodName, PodFacts>,
     /// Pods that were asked for and that no manifest described, oldest first.
@@ -34,6 +36,7 @@ impl Book {
         Self {
             cluster,
             sources: BTreeMap::new(),
+            describers: BTreeMap::new(),
             facts: BTreeMap::new(),
             asked: VecDeque::new(),
             complete: false,
@@ -42,23 +45,35 @@ impl Book {
 
     /// Takes in what changed; the pods that are different by it.
     pub(super) fn apply(&mut self, manifests: Vec<Manifest>) -> Vec<(PodName, PodFacts)> {
+        let (mut pods, mut all) = (BTreeSet::new(), false);
         for Manifest { source, objects } in manifests {
-            match objects {
-                Ok(values) if values.is_empty() => {
-                    self.sources.remove(&source);
-                }
-                Ok(values) => self.read(source, &values),
+            let values = match objects {
+                Ok(values) => values,
                 Err(error) => {
-                    tracing::warn!(source, error, "not readable; what it said before stays")
+                    tracing::warn!(source, error, "not readable; what it said before stays");
+                    continue;
                 }
+            };
+            let before = self.sources.remove(&source).unwrap_or_default();
+            let now = read(&source, &values, &before);
+            // Labels of a namespace are labels of its pods.
+            all |= before.namespaces != now.namespaces;
+            self.describe(&source, &before, &now);
+            pods.extend(before.pods.into_keys().chain(now.pods.keys().cloned()));
+            if !values.is_empty() {
+                self.sources.insert(source, now);
             }
         }
         self.complete = true;
-        let known = self.sources.values().flat_map(|objects| objects.pods.keys());
-        let pods: BTreeSet<_> = known.chain(&self.asked).cloned().collect();
-        self.facts.retain(|pod, _| pods.contains(pod));
+        if all {
+            pods.extend(self.describers.keys().chain(&self.asked).cloned());
+        }
         let mut changed = Vec::new();
         for pod in pods {
+            if !self.describers.contains_key(&pod) && !self.asked.contains(&pod) {
+                self.facts.remove(&pod);
+                continue;
+            }
             let facts = self.compute(&pod);
             if self.facts.get(&pod) != Some(&facts) {
                 self.facts.insert(pod.clone(), facts.clone());
@@ -66,6 +81,21 @@ impl Book {
             }
         }
         changed
+    }
+
+    /// A source describes other pods than before.
+    fn describe(&mut self, source: &str, before: &Objects, now: &Objects) {
+        for pod in before.pods.keys().filter(|pod| !now.pods.contains_key(*pod)) {
+            if let Some(sources) = self.describers.get_mut(pod) {
+                sources.remove(source);
+                if sources.is_empty() {
+                    self.describers.remove(pod);
+                }
+            }
+        }
+        for pod in now.pods.keys() {
+            self.describers.entry(pod.clone()).or_default().insert(source.to_owned());
+        }
     }
 
     /// What is known of a pod. One that nobody described is remembered: its namespace may change.
@@ -96,19 +126,10 @@ impl Book {
         (self.sources.len(), pods, namespaces)
     }
 
-    fn read(&mut self, source: String, values: &[serde_json::Value]) {
-        let before = self.sources.remove(&source).unwrap_or_default();
-        let (mut objects, mut errors) = (Objects::default(), Vec::new());
-        values.iter().for_each(|value| objects.take(value, &before, &mut errors));
-        for error in errors {
-            tracing::warn!(source, %error, "not taken in; what it was before stays");
-        }
-        self.sources.insert(source, objects);
-    }
-
     /// What the first source by name says.
     fn pod(&self, pod: &PodName) -> Option<&Pod> {
-        self.sources.values().find_map(|objects| objects.pods.get(pod))
+        let first = self.describers.get(pod)?.first()?;
+        self.sources.get(first)?.pods.get(pod)
     }
 
     fn compute(&self, pod: &PodName) -> PodFacts {
@@ -136,6 +157,16 @@ impl Book {
         }
         labels
     }
+}
+
+/// What a source says now, and said `before` of objects that cannot be used as they are now.
+fn read(source: &str, values: &[serde_json::Value], before: &Objects) -> Objects {
+    let (mut objects, mut errors) = (Objects::default(), Vec::new());
+    values.iter().for_each(|value| objects.take(value, before, &mut errors));
+    for error in errors {
+        tracing::warn!(source, %error, "not taken in; what it was before stays");
+    }
+    objects
 }
 
 /// A pod must not claim for itself what says where it is and who it is.

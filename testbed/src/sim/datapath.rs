@@ -26,6 +26,18 @@ pub(super) struct Datapath {
     verdicts: Vec<BTreeMap<IdentityId, [u8; 2]>>,
 }
 
+/// What judges packets at an interface, by [`Way`].
+#[derive(Clone, Copy)]
+pub(super) struct Door([Gate; 2]);
+
+#[derive(Clone, Copy)]
+enum Gate {
+    Open,
+    Shut,
+    /// The known set of rows of that place.
+    Rows(usize),
+}
+
 impl Datapath {
     /// The policy map in that slot is another one now.
     pub(super) fn slot_changed(&mut self, slot: u32) {
@@ -37,35 +49,46 @@ impl Datapath {
         self.slots.clear();
     }
 
-    /// Which probes pass at an interface between it and that identity; `None` if no packet can
-    /// come: there is no such interface.
-    pub(super) fn passes(
+    /// What judges packets at an interface; `None` if no packet can come: there is no such
+    /// interface.
+    pub(super) fn door(
         &mut self,
         state: &KernelState,
         ifindex: u32,
         endpoint: Option<EndpointId>,
-        way: Way,
-        peer: IdentityId,
-    ) -> Option<u8> {
+    ) -> Option<Door> {
         if !state.rows.links.get(&ifindex)?.up {
-            return Some(0);
+            return Some(Door([Gate::Shut; 2]));
         }
         let config = state.rows.config.get(&ifindex);
         let endpoint = config.map(|row| row.endpoint).or(endpoint);
         let attached = endpoint.and_then(|id| state.rows.attachments.get(&id));
         let attached = attached.copied().unwrap_or_default();
-        let hook = if way == Way::In { attached.to_container } else { attached.from_container };
-        // Without a program nothing is looked up: everything passes.
-        if hook == HookState::Empty {
-            return Some(ALL);
-        }
-        let Some(config) = config else { return Some(0) };
-        let Some(rows) = self.rows_of(state, config.policy_slot) else { return Some(0) };
+        let rows = config.and_then(|row| self.rows_of(state, row.policy_slot));
+        Some(Door([Way::In, Way::Out].map(|way| {
+            let hook = if way == Way::In { attached.to_container } else { attached.from_container };
+            match rows {
+                // Without a program nothing is looked up: everything passes.
+                _ if hook == HookState::Empty => Gate::Open,
+                Some(rows) => Gate::Rows(rows),
+                None => Gate::Shut,
+            }
+        })))
+    }
+
+    /// Which probes pass there between the interface and that identity.
+    pub(super) fn passes(&mut self, door: Door, way: Way, peer: IdentityId) -> u8 {
+        let out = usize::from(way == Way::Out);
+        let rows = match door.0[out] {
+            Gate::Open => return ALL,
+            Gate::Shut => return 0,
+            Gate::Rows(rows) => rows,
+        };
         let known = &self.known[rows];
         let verdicts = self.verdicts[rows].entry(peer).or_insert_with(|| {
             [Direction::Ingress, Direction::Egress].map(|direction| mask(known, direction, peer))
         });
-        Some(verdicts[usize::from(way == Way::Out)])
+        verdicts[out]
     }
 
     fn rows_of(&mut self, state: &KernelState, slot: u32) -> Option<usize> {
@@ -113,6 +136,10 @@ pub(super) fn receiver(state: &KernelState, address: IpAddr) -> IdentityId {
 /// The identity of an address by the longest prefix in the ipcache.
 pub(super) fn outside(state: &KernelState, address: IpAddr) -> IdentityId {
     let world = if address.is_ipv4() { IdentityId::WORLD_IPV4 } else { IdentityId::WORLD_IPV6 };
+    // Nothing is longer than the address itself.
+    if let Some(row) = state.rows.ipcache.get(&address.into()) {
+        return row.identity;
+    }
     let rows = state.rows.ipcache.iter().filter(|(prefix, _)| prefix.contains(&address));
     rows.max_by_key(|(prefix, _)| prefix.prefix_len()).map_or(world, |(_, row)| row.identity)
 }

@@ -17,7 +17,7 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    datapath::{Datapath, outside, receiver},
+    datapath::{Datapath, Door, outside, receiver},
     model::{App, OUTSIDE, PROBES, Peer, Policy, Way, passes},
 };
 
@@ -52,6 +52,29 @@ pub(super) struct Subject {
     pub(super) owner: u64,
     /// Its identity when the node was last at rest.
     pub(super) identity: Option<(App, IdentityId)>,
+}
+
+/// A pod, and what judges its packets.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    number: u8,
+    subject: &'a Subject,
+    door: Door,
+}
+
+/// What a pod's packets to an address are taken for.
+#[derive(Clone, Copy)]
+struct Target {
+    identity: IdentityId,
+    /// A pod of this node has it.
+    mapped: bool,
+}
+
+impl Target {
+    fn of(state: &KernelState, address: IpAddr) -> Self {
+        let mapped = state.rows.lxc.contains_key(&address);
+        Self { identity: receiver(state, address), mapped }
+    }
 }
 
 /// Watches every step of the kernel.
@@ -192,18 +215,21 @@ impl Oracle {
     /// to others.
     fn interface(&mut self, state: &KernelState, ifindex: u32, identity: bool) {
         let subjects = std::mem::take(&mut self.subjects);
-        if let Some((number, subject)) = subjects.iter().find(|(_, it)| it.ifindex == ifindex) {
-            for (other, peer) in subjects.iter().filter(|(other, _)| *other != number) {
-                for address in peer.addresses.iter() {
-                    self.sends(state, (*number, subject), (*other, peer), address);
+        if let Some((&number, subject)) = subjects.iter().find(|(_, it)| it.ifindex == ifindex) {
+            let own = self.side(state, number, subject);
+            for (&other, peer) in subjects.iter().filter(|(other, _)| **other != number) {
+                if let Some(own) = own {
+                    for address in peer.addresses.iter() {
+                        self.sends(own, (other, peer), Target::of(state, address));
+                    }
+                    self.receives(state, own, (other, peer));
                 }
-                self.receives(state, (*number, subject), (*other, peer));
-                if identity {
-                    self.receives(state, (*other, peer), (*number, subject));
+                if identity && let Some(side) = self.side(state, other, peer) {
+                    self.receives(state, side, (number, subject));
                 }
             }
-            for place in 0..OUTSIDE.len() {
-                self.abroad(state, (*number, subject), place);
+            if let Some(own) = own {
+                (0..OUTSIDE.len()).for_each(|place| self.abroad(state, own, place));
             }
         }
         self.subjects = subjects;
@@ -213,9 +239,12 @@ impl Oracle {
     fn address(&mut self, state: &KernelState, address: IpAddr) {
         let subjects = std::mem::take(&mut self.subjects);
         let has = |subject: &&Subject| subject.addresses.iter().any(|own| own == address);
-        if let Some((number, peer)) = subjects.iter().find(|(_, it)| has(it)) {
-            for (other, subject) in subjects.iter().filter(|(other, _)| *other != number) {
-                self.sends(state, (*other, subject), (*number, peer), address);
+        if let Some((&number, peer)) = subjects.iter().find(|(_, it)| has(it)) {
+            let target = Target::of(state, address);
+            for (&other, subject) in subjects.iter().filter(|(other, _)| **other != number) {
+                if let Some(side) = self.side(state, other, subject) {
+                    self.sends(side, (number, peer), target);
+                }
             }
         }
         self.subjects = subjects;
@@ -228,47 +257,47 @@ impl Oracle {
         let subjects = std::mem::take(&mut self.subjects);
         for place in 0..OUTSIDE.len() {
             if prefix.contains(&self.outside[place]) {
-                for (number, subject) in &subjects {
-                    self.abroad(state, (*number, subject), place);
+                for (&number, subject) in &subjects {
+                    if let Some(side) = self.side(state, number, subject) {
+                        self.abroad(state, side, place);
+                    }
                 }
             }
         }
         self.subjects = subjects;
     }
 
-    /// What a pod sends to an address of another one.
-    fn sends(
+    /// A pod as packets find it now; `None` if none can come.
+    fn side<'a>(
         &mut self,
         state: &KernelState,
-        subject: (u8, &Subject),
-        peer: (u8, &Subject),
-        address: IpAddr,
-    ) {
-        let identity = receiver(state, address);
-        let mapped = state.rows.lxc.contains_key(&address);
-        self.judge(state, subject, Way::Out, identity, peer, !mapped);
+        number: u8,
+        subject: &'a Subject,
+    ) -> Option<Side<'a>> {
+        let door = self.datapath.door(state, subject.ifindex, subject.endpoint)?;
+        Some(Side { number, subject, door })
+    }
+
+    /// What a pod sends to an address of another one.
+    fn sends(&mut self, side: Side<'_>, peer: (u8, &Subject), target: Target) {
+        self.judge(side, Way::Out, target.identity, peer, !target.mapped);
     }
 
     /// What a pod gets from another one on this node: its identity comes with the packet.
-    fn receives(&mut self, state: &KernelState, subject: (u8, &Subject), peer: (u8, &Subject)) {
+    fn receives(&mut self, state: &KernelState, side: Side<'_>, peer: (u8, &Subject)) {
         let Some(sender) = state.rows.config.get(&peer.1.ifindex) else { return };
-        self.judge(state, subject, Way::In, sender.identity, peer, false);
+        self.judge(side, Way::In, sender.identity, peer, false);
     }
 
     fn judge(
         &mut self,
-        state: &KernelState,
-        (number, subject): (u8, &Subject),
+        Side { number, subject, door }: Side<'_>,
         way: Way,
         identity: IdentityId,
         (other, peer): (u8, &Subject),
         unmapped: bool,
     ) {
-        let Some(actual) =
-            self.datapath.passes(state, subject.ifindex, subject.endpoint, way, identity)
-        else {
-            return;
-        };
+        let actual = self.datapath.passes(door, way, identity);
         let both_run = subject.runs && peer.runs;
         let (mut must, mut may) = (u8::MAX, 0);
         for &app in &subject.apps {
@@ -287,15 +316,12 @@ impl Oracle {
     }
 
     /// Packets between a pod and an address outside of the cluster.
-    fn abroad(&mut self, state: &KernelState, (number, subject): (u8, &Subject), place: usize) {
+    fn abroad(&mut self, state: &KernelState, side: Side<'_>, place: usize) {
+        let Side { number, subject, door } = side;
         let address = self.outside[place];
         let identity = *self.abroad[place].get_or_insert_with(|| outside(state, address));
         for way in [Way::In, Way::Out] {
-            let Some(actual) =
-                self.datapath.passes(state, subject.ifindex, subject.endpoint, way, identity)
-            else {
-                return;
-            };
+            let actual = self.datapath.passes(door, way, identity);
             let (mut must, mut may) = (u8::MAX, 0);
             for &app in &subject.apps {
                 let (all, any) = self.expect(way, app, Peer::Outside(place));
