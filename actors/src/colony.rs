@@ -27,7 +27,7 @@ use crate::{
     model::{IdentityId, Scope},
     node::{Node, NodeMsg, NodeSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
-    ports::{Disk, Kernel, KernelSnapshot},
+    ports::{Disk, InOrder, Kernel, KernelSnapshot},
     restore::{Restore, RestoreMsg, RestorePeers},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
@@ -117,6 +117,8 @@ impl Colony {
         settings: ColonySettings,
         inheritance: &Inheritance,
     ) -> Self {
+        let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
+        let ports = Ports { kernel, disk: Rc::clone(&ports.disk) };
         let (kernel, disk) = (&ports.kernel, &ports.disk);
         let families = settings.policy.families;
         let cluster = settings.cluster.as_str();

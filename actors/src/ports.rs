@@ -12,8 +12,8 @@ mod owned;
 pub use clock::{Clock, Time};
 pub use disk::{Disk, DiskError, FsOp};
 pub use kernel::{
-    About, Attachment, ConfigRow, EndpointRow, Hook, HookState, IpcacheRow, Kernel, KernelDone,
-    KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow, Refusal,
-    config_flags, lxc_flags,
+    About, Attachment, ConfigRow, EndpointRow, Hook, HookState, InOrder, IpcacheRow, Kernel,
+    KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow,
+    Refusal, config_flags, lxc_flags,
 };
 pub use owned::OwnedRows;

@@ -136,7 +136,7 @@ impl Auditor {
         let ops = look.slots.iter().map(|&slot| KernelOp::ReadPolicy { slot }).collect();
         let why = format!("policies of {} endpoints to compare", look.slots.len());
         let reply = cx.expect("kernel", PATIENCE, why, AuditorMsg::Read);
-        self.peers.kernel.submit(KernelJob { ops }, reply);
+        self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
     fn ask_endpoints(&self, cx: &mut Cx<'_, Self>) {

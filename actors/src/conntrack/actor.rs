@@ -50,7 +50,7 @@ impl Conntrack {
     fn collect(&self, cx: &mut Cx<'_, Self>) {
         let why = "dead connections to be collected";
         let reply = cx.expect("kernel", PATIENCE, why, ConntrackMsg::Collected);
-        self.kernel.submit(KernelJob { ops: vec![KernelOp::CollectConntrack] }, reply);
+        self.kernel.submit(KernelJob::new(vec![KernelOp::CollectConntrack]), reply);
     }
 
     fn collected(&self, done: Result<KernelDone, AskError>) {

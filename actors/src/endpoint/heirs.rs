@@ -54,7 +54,7 @@ impl Endpoint {
         let ops = vec![KernelOp::ReadPolicy { slot }];
         let then = move |answer| EndpointMsg::Bequest { slot, heirs, reply, answer };
         let read = cx.expect("kernel", KERNEL_PATIENCE, "the policy of an earlier life", then);
-        self.peers.kernel.submit(KernelJob { ops }, read);
+        self.peers.kernel.submit(KernelJob::new(ops), read);
     }
 
     pub(super) fn bequest(
@@ -90,7 +90,7 @@ impl Endpoint {
         ];
         let then = move |answer| EndpointMsg::Inherited { reply, answer };
         let written = cx.expect("kernel", KERNEL_PATIENCE, "new prefixes in its policy", then);
-        self.peers.kernel.submit(KernelJob { ops: ops.into() }, written);
+        self.peers.kernel.submit(KernelJob::new(ops.into()), written);
     }
 
     pub(super) fn bequeathed(

@@ -21,7 +21,7 @@ impl Endpoint {
         let ops = vec![self.settle_op()];
         let why = "links in place of its filters";
         let reply = cx.expect("kernel", PATIENCE, why, EndpointMsg::Settled);
-        self.peers.kernel.submit(KernelJob { ops }, reply);
+        self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
     pub(super) fn settled(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {

@@ -112,7 +112,7 @@ impl Endpoint {
             build.submitted.clone_from(&ops);
         }
         let reply = cx.expect("kernel", KERNEL_PATIENCE, step, then);
-        self.peers.kernel.submit(KernelJob { ops }, reply);
+        self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
     /// Notes what a job did. `None` if the build ends here.

@@ -132,7 +132,7 @@ impl Endpoint {
         }
         let ops = down.left.clone();
         let reply = cx.expect("kernel", KERNEL_PATIENCE, "its teardown", EndpointMsg::TornDown);
-        self.peers.kernel.submit(KernelJob { ops }, reply);
+        self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
     pub(super) fn torn_down(

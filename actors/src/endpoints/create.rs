@@ -99,7 +99,7 @@ impl Endpoints {
         let seen = move |answer| EndpointsMsg::Inspected(creation, answer);
         let reply = cx.expect("kernel", PATIENCE, why, seen);
         let ops = vec![KernelOp::ReadLink { ifindex }];
-        self.peers.kernel.submit(KernelJob { ops }, reply);
+        self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
     pub(super) fn inspected(

@@ -38,7 +38,7 @@ impl Endpoints {
         self.looked = cx.now();
         self.seen = self.family.children.values().map(|child| Arc::clone(&child.view)).collect();
         let reply = cx.expect("kernel", PATIENCE, "a look at the kernel", EndpointsMsg::Swept);
-        self.peers.kernel.submit(KernelJob { ops: vec![KernelOp::Snapshot] }, reply);
+        self.peers.kernel.submit(KernelJob::new(vec![KernelOp::Snapshot]), reply);
     }
 
     pub(super) fn swept(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {

@@ -33,7 +33,7 @@ impl Batch {
         let puts = (!self.puts.is_empty()).then(|| KernelOp::PutIpcache(self.puts.clone()));
         let deletes =
             (!self.deletes.is_empty()).then(|| KernelOp::DeleteIpcache(self.deletes.clone()));
-        KernelJob { ops: puts.into_iter().chain(deletes).collect() }
+        KernelJob::new(puts.into_iter().chain(deletes).collect())
     }
 
     /// How additions and removals fared.

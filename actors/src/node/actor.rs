@@ -102,7 +102,7 @@ impl Node {
         }
         self.kept.borrow_mut().begun = true;
         let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeMsg::Looked);
-        self.kernel.submit(KernelJob { ops: vec![KernelOp::ReadLinks] }, reply);
+        self.kernel.submit(KernelJob::new(vec![KernelOp::ReadLinks]), reply);
     }
 
     fn looked(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
@@ -131,7 +131,7 @@ impl Node {
             kept.under_way.clone_from(&ops);
             let why = format!("{} of the host's addresses", ops.len());
             let reply = cx.expect("kernel", PATIENCE, why, NodeMsg::Written);
-            return self.kernel.submit(KernelJob { ops }, reply);
+            return self.kernel.submit(KernelJob::new(ops), reply);
         }
         let wanted = self.settings.entries(&kept.addresses);
         let surplus: Vec<_> =

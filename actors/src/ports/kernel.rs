@@ -1,13 +1,15 @@
 mod about;
+mod in_order;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 pub use about::About;
+pub use in_order::InOrder;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    host::Reply,
+    host::{Current, Reply},
     model::{Addresses, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows},
 };
 
@@ -355,6 +357,15 @@ pub struct KernelError {
 pub struct KernelJob {
     /// The steps; the first that fails ends the job.
     pub ops: Vec<KernelOp>,
+    /// Who wants it, and over what: [`InOrder`] notes it.
+    pub by: Current,
+}
+
+impl KernelJob {
+    /// These steps.
+    pub fn new(ops: Vec<KernelOp>) -> Self {
+        Self { ops, by: Current::default() }
+    }
 }
 
 /// How a job ended.
@@ -368,7 +379,7 @@ pub struct KernelDone {
 
 /// BPF maps, programs, interfaces and routes.
 pub trait Kernel {
-    /// Does the job, then answers. Each step is told to the host's recorder as it ends. Jobs of different endpoints may run at the same time; those
-    /// that one actor submits one after the other's answer do not.
+    /// Does the job, then answers. Each step is told to the host's recorder as it ends. Jobs may run
+    /// at the same time; see [`InOrder`].
     fn submit(&self, job: KernelJob, reply: Reply<KernelDone>);
 }

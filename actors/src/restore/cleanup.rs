@@ -34,7 +34,7 @@ impl Restore {
         }
         let ops = self.kept.prune.iter().map(|removal| removal.op.clone()).collect();
         let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreMsg::Pruned);
-        self.peers.kernel.submit(KernelJob { ops }, reply);
+        self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
     pub(super) fn pruned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {

@@ -186,8 +186,11 @@ impl MemoryKernel {
 
     /// Forgets what was not done: the agent is dead. What was built aside goes with it.
     pub fn forget(&self) {
-        let jobs = self.0.jobs.take();
-        drop(jobs);
+        // One that goes may let the next begin.
+        while self.jobs() > 0 {
+            let jobs = self.0.jobs.take();
+            drop(jobs);
+        }
         self.0.holds.set(false);
         *self.0.watch.borrow_mut() = None;
         *self.0.host.borrow_mut() = None;
@@ -208,9 +211,8 @@ fn half(op: &KernelOp) -> Option<KernelOp> {
 impl Kernel for MemoryKernel {
     fn submit(&self, job: KernelJob, reply: Reply<KernelDone>) {
         let host = self.0.host.borrow();
-        let by = host.as_ref().map(Host::current).unwrap_or_default();
         let submitted = host.as_ref().map(Host::now).unwrap_or_default();
-        let left = job.ops.into();
+        let (left, by) = (job.ops.into(), job.by);
         let run = Run { left, outcomes: Vec::new(), reply, by, submitted };
         self.0.jobs.borrow_mut().push_back(run);
     }

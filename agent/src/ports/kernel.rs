@@ -137,6 +137,6 @@ impl KernelPort {
 
 impl Kernel for KernelPort {
     fn submit(&self, job: KernelJob, reply: Reply<KernelDone>) {
-        Run::new(job, reply, self.lanes.host.current()).go_on(&self.lanes);
+        Run::new(job, reply).go_on(&self.lanes);
     }
 }

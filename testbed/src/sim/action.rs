@@ -253,7 +253,7 @@ fn lively(random: &mut Random, actions: &mut Vec<Action>) {
         17 => Action::Relist(random.roll(usize::from(PODS + SOURCES)) as u8),
         18 => Action::Rebuild(number),
         19 => Action::Connect,
-        20 => Action::Stall { ms: random.one_of(&[20, 1_500, 9_000, 25_000]) },
+        20 => Action::Stall { ms: random.one_of(&[20, 1_500, 9_000, 25_000, 40_000, 70_000]) },
         21 => Action::Jump { ms: random.one_of(&[10, 40_000]), wall: random.number() },
         22 | 23 => {
             use Fault::{Any, Half, Io, MapFull, NoMemory, NoSpace};

@@ -17,8 +17,7 @@ const NEED_SPACE: [&str; 4] = ["MakeDir", "WriteBeside", "SyncBeside", "LinkMiss
 const NEED_DISK: [&str; 6] = ["Place", "Exchange", "Rename", "MoveAside", "RemoveAside", "SyncDir"];
 
 impl Node {
-    /// Shorter than the patience of endpoints with the kernel: what is given up and done later,
-    /// behind what was asked for since, is a case of its own.
+    /// The kernel does nothing for that long; what was given up meanwhile is done later.
     pub(super) fn stall(&mut self, span: Duration) {
         self.world.kernel.hold(true);
         self.time(span, 1);
@@ -27,8 +26,6 @@ impl Node {
 
     pub(super) fn jump(&mut self, span: Duration, wall: u64) {
         if self.world.is_alive() {
-            // A job that is given up while the kernel still has it is not tried here: see `stall`.
-            while !self.world.fate.is_dead() && self.world.kernel.step(0) {}
             let universe = &self.world.life().universe;
             universe.clock().advance(span);
             universe.clock().set_wall(wall);

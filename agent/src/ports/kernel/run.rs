@@ -122,12 +122,12 @@ fn is_at_interface(op: &KernelOp) -> bool {
 }
 
 impl Run {
-    pub(super) fn new(job: KernelJob, reply: Reply<KernelDone>, by: Current) -> Self {
+    pub(super) fn new(job: KernelJob, reply: Reply<KernelDone>) -> Self {
         Self {
             left: job.ops.into_iter(),
             outcomes: Vec::new(),
             reply,
-            by,
+            by: job.by,
             with_lane: Vec::new(),
             submitted: Time::default(),
         }

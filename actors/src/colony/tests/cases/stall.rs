@@ -4,10 +4,11 @@ use serde_json::json;
 
 use crate::{
     endpoint::State,
+    endpoints::{EndpointsMsg, Target},
     host::Whom,
     model::EndpointId,
     ports::KernelOp,
-    testing::{World, allow_from, pod, spec},
+    testing::{Residue, World, allow_from, pod, spec},
 };
 
 /// The endpoint that never answers.
@@ -74,4 +75,31 @@ fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
     assert!(world.all_ready(), "{:?}", states(&world));
     assert!(!world.kernel.state().rows.ipcache.contains_key(&prefix));
     world.audit();
+}
+
+/// A step that the kernel does long after its endpoint lost patience is over before that one is
+/// gone: nothing is written for who has its number or its interface next.
+#[test]
+fn what_the_kernel_does_late_is_done_before_its_endpoint_is_gone() {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web")]);
+    let before = Residue::of(&world);
+    world.create(spec(1)).unwrap();
+    world.advance(Duration::from_secs(1));
+    world.kernel.stall(|op| matches!(op, KernelOp::PutConfig(row) if row.ifindex == 101));
+    world.apply("policy", [allow_from("web", json!({ "fromCIDR": ["192.0.2.0/24"] }))]);
+    world.advance(Duration::from_secs(31));
+    assert!(world.get(STUCK).failing);
+    let target = Target::Id(STUCK);
+    let mut deleted =
+        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply });
+    world.advance(Duration::from_secs(120));
+    assert!(!matches!(deleted.now(), Some(Ok(Ok(0)))));
+    assert_eq!(world.list().len(), 1);
+    world.kernel.stall(|_| false);
+    world.advance(Duration::from_secs(120));
+    assert!(world.list().is_empty());
+    world.apply("policy", []);
+    world.advance(Duration::from_secs(1));
+    Residue::assert_same(&world, &before, "after the deletion");
 }

@@ -22,7 +22,7 @@ fn run(sandbox: &Sandbox, jobs: Vec<Vec<KernelOp>>) -> Vec<KernelDone> {
         let port = KernelPort::start(&datapath, &host).unwrap();
         let submit = |ops| {
             let (tell, done) = oneshot::channel();
-            port.submit(KernelJob { ops }, Reply::to(|answer| tell.send(answer).unwrap()));
+            port.submit(KernelJob::new(ops), Reply::to(|answer| tell.send(answer).unwrap()));
             done
         };
         let waiting: Vec<_> = jobs.into_iter().map(submit).collect();
