@@ -40,6 +40,8 @@ pub struct MapSpec {
     pub max_entries: u32,
     /// Flags of creation.
     pub flags: u32,
+    /// What the maps are like that an outer map holds; they may be of another size.
+    pub inner: Option<&'static MapSpec>,
 }
 
 const fn spec<K, V>(
@@ -55,7 +57,12 @@ const fn spec<K, V>(
         value_size: size_of::<V>() as u32,
         max_entries,
         flags,
+        inner: None,
     }
+}
+
+const fn outer(name: &'static str, max_entries: u32, inner: &'static MapSpec) -> MapSpec {
+    MapSpec { inner: Some(inner), ..spec::<u32, u32>(name, MapType::ArrayOfMaps, max_entries, 0) }
 }
 
 /// Every endpoint's policy: an inner map of `volvox_policy`, pinned as `cilium_policy_v2_NNNNN`.
@@ -66,13 +73,32 @@ pub const POLICY: MapSpec = spec::<PolicyKey, PolicyRow>(
     NO_PREALLOC | RDONLY_PROG,
 );
 
+const OLD_CT4: MapSpec = spec::<Ct4Key, CtRow>("cilium_ct4_old", MapType::LruHash, 1, 0);
+const OLD_CT6: MapSpec = spec::<Ct6Key, CtRow>("cilium_ct6_old", MapType::LruHash, 1, 0);
+
 /// Name of the pin that follows an endpoint's row of the outer map.
 pub fn policy_pin_name(ep_id: u16) -> String {
     format!("{}_{ep_id:05}", POLICY.name)
 }
 
+/// The maps of connections that are being replaced by ones of another size, for each family. A slot
+/// is empty unless such a change is under way.
+pub const OLD_CONNECTIONS: [MapSpec; 2] =
+    [outer("volvox_ct4_old", 2, &OLD_CT4), outer("volvox_ct6_old", 2, &OLD_CT6)];
+
+/// Each map of connections: its name, and where its predecessor stands, as the place of a map in
+/// [`OLD_CONNECTIONS`] and the slot there.
+pub const CONNECTIONS: [(&str, usize, u32); 4] = [
+    ("cilium_ct4_global", 0, 0),
+    ("cilium_ct_any4_global", 0, 1),
+    ("cilium_ct6_global", 1, 0),
+    ("cilium_ct_any6_global", 1, 1),
+];
+
 /// All maps of the object, in the order in which they are created.
 pub const MAPS: &[MapSpec] = &[
+    OLD_CONNECTIONS[0],
+    OLD_CONNECTIONS[1],
     spec::<LxcKey, LxcRow>("cilium_lxc", MapType::Hash, 65535, 0),
     spec::<IpcacheKey, IpcacheRow>(
         "cilium_ipcache_v2",
@@ -93,7 +119,7 @@ pub const MAPS: &[MapSpec] = &[
         NO_COMMON_LRU,
     ),
     spec::<u32, ConfigRow>("volvox_config", MapType::Hash, 65535, NO_PREALLOC),
-    spec::<u32, u32>("volvox_policy", MapType::ArrayOfMaps, 131_072, 0),
+    outer("volvox_policy", 131_072, &POLICY),
     spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),
     spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
 ];

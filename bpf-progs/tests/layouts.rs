@@ -166,7 +166,7 @@ fn the_table_of_maps_is_that_of_the_object() {
         assert_eq!(number("max_entries"), map.max_entries, "rows of {name}");
         assert_eq!(number("map_flags"), map.flags, "flags of {name}");
         assert_eq!(number("key_size"), map.key_size, "key of {name}");
-        if name != "volvox_policy" {
+        if map.inner.is_none() {
             assert_eq!(number("value_size"), map.value_size, "value of {name}");
         }
     }

@@ -22,6 +22,7 @@ mod maps;
 mod pace;
 mod pins;
 mod policies;
+mod resizing;
 mod rows;
 mod run;
 mod snapshot;

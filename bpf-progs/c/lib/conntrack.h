@@ -74,7 +74,7 @@ always_inline void ct_key_make(union ct_key *key, const struct ct_ends *ends, in
 	}
 }
 
-always_inline struct ct_row *ct_lookup(const union ct_key *key, int family, bool tcp)
+always_inline struct ct_row *ct_lookup_current(const union ct_key *key, int family, bool tcp)
 {
 	struct ct_row *row;
 
@@ -92,6 +92,61 @@ always_inline struct ct_row *ct_lookup(const union ct_key *key, int family, bool
 	return row;
 }
 
+/* While the size of connection tracking changes, some hooks still run programs that use the map
+ * before: what those track is brought over from there when it is looked for. Returns whether there
+ * was anything. */
+subprogram int ct_bring_ipv4(const struct ct4_key *key, __u32 slot)
+{
+	void *old = bpf_map_lookup_elem(&volvox_ct4_old, &slot);
+	struct ct_row *row;
+
+	if (likely(!old) || !key)
+		return false;
+	row = bpf_map_lookup_elem(old, key);
+	if (!row)
+		return false;
+	/* Another CPU may have been quicker. */
+	if (slot == CT_SLOT_TCP)
+		bpf_map_update_elem(&cilium_ct4_global, key, row, BPF_NOEXIST);
+	else
+		bpf_map_update_elem(&cilium_ct_any4_global, key, row, BPF_NOEXIST);
+	return true;
+}
+
+subprogram int ct_bring_ipv6(const struct ct6_key *key, __u32 slot)
+{
+	void *old = bpf_map_lookup_elem(&volvox_ct6_old, &slot);
+	struct ct_row *row;
+
+	if (likely(!old) || !key)
+		return false;
+	row = bpf_map_lookup_elem(old, key);
+	if (!row)
+		return false;
+	if (slot == CT_SLOT_TCP)
+		bpf_map_update_elem(&cilium_ct6_global, key, row, BPF_NOEXIST);
+	else
+		bpf_map_update_elem(&cilium_ct_any6_global, key, row, BPF_NOEXIST);
+	return true;
+}
+
+always_inline __u32 ct_slot_of(bool tcp)
+{
+	return tcp ? CT_SLOT_TCP : CT_SLOT_ANY;
+}
+
+always_inline struct ct_row *ct_lookup(const union ct_key *key, int family, bool tcp)
+{
+	struct ct_row *row = ct_lookup_current(key, family, tcp);
+
+	if (likely(row))
+		return row;
+	if (family == FAMILY_IPV4 ? ct_bring_ipv4(&key->v4, ct_slot_of(tcp))
+				  : ct_bring_ipv6(&key->v6, ct_slot_of(tcp)))
+		return ct_lookup_current(key, family, tcp);
+	return NULL;
+}
+
 always_inline long ct_insert(const union ct_key *key, const struct ct_row *row, int family, bool tcp)
 {
 	if (family == FAMILY_IPV4)
@@ -99,6 +154,24 @@ always_inline long ct_insert(const union ct_key *key, const struct ct_row *row, 
 			   : bpf_map_update_elem(&cilium_ct_any4_global, key, row, BPF_ANY);
 	return tcp ? bpf_map_update_elem(&cilium_ct6_global, key, row, BPF_ANY)
 		   : bpf_map_update_elem(&cilium_ct_any6_global, key, row, BPF_ANY);
+}
+
+/* Lets hooks that still run programs of the map before know of a connection too. */
+always_inline void ct_insert_old(const union ct_key *key, const struct ct_row *row, int family, bool tcp)
+{
+	__u32 slot = ct_slot_of(tcp);
+	void *old;
+
+	if (family == FAMILY_IPV4) {
+		old = bpf_map_lookup_elem(&volvox_ct4_old, &slot);
+		if (unlikely(old))
+			bpf_map_update_elem(old, key, row, BPF_ANY);
+		keep_apart();
+	} else {
+		old = bpf_map_lookup_elem(&volvox_ct6_old, &slot);
+		if (unlikely(old))
+			bpf_map_update_elem(old, key, row, BPF_ANY);
+	}
 }
 
 /* Sets flags that another CPU may be setting too: flags share their word with rev_nat_index. */
@@ -200,5 +273,6 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 		ct_key_make(&key, &ends, FAMILY_IPV4, egress ? TUPLE_OUT : TUPLE_IN, false);
 	else
 		ct_key_make(&key, &ends, FAMILY_IPV6, egress ? TUPLE_OUT : TUPLE_IN, false);
+	ct_insert_old(&key, &row, flow->family, tcp);
 	return ct_insert(&key, &row, flow->family, tcp) ? CT_DROP(DROP_CT_CREATE_FAILED) : CT_NEW;
 }

@@ -50,3 +50,28 @@ struct {
 	__uint(max_entries, 131072);
 	__array(values, struct policy_map);
 } volvox_policy SEC(".maps");
+
+/* Slots of the maps below. */
+enum ct_slot {
+	CT_SLOT_TCP = 0,
+	CT_SLOT_ANY = 1,
+	CT_SLOTS = 2,
+};
+
+/* A map of connections that is being replaced by one of another size, whatever its own is. */
+#define OLD_CONNECTIONS(name, k)                                                                   \
+	struct name##_map {                                                                        \
+		__uint(type, BPF_MAP_TYPE_LRU_HASH);                                               \
+		__uint(key_size, sizeof(k));                                                       \
+		__uint(value_size, sizeof(struct ct_row));                                         \
+		__uint(max_entries, 1);                                                            \
+	};                                                                                         \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);                                          \
+		__type(key, __u32);                                                                \
+		__uint(max_entries, CT_SLOTS);                                                     \
+		__array(values, struct name##_map);                                                \
+	} name SEC(".maps")
+
+OLD_CONNECTIONS(volvox_ct4_old, struct ct4_key);
+OLD_CONNECTIONS(volvox_ct6_old, struct ct6_key);

@@ -108,14 +108,22 @@ impl Node {
     /// Loads the programs with a feature set, in a new network namespace of this thread.
     pub fn with(features: Features) -> Self {
         enter_namespace();
+        Self::load(features)
+    }
+
+    /// The programs once more, with maps of their own, where this thread is.
+    pub fn beside() -> Self {
+        Self::load(Features::default())
+    }
+
+    fn load(features: Features) -> Self {
         let globals = features.globals();
         let mut loader = EbpfLoader::new();
         for (name, value) in &globals {
             loader.override_global(name, value, true);
         }
-        for map in maps::MAPS
-            .iter()
-            .filter(|map| map.max_entries > MAX_ENTRIES && map.name != "volvox_policy")
+        for map in
+            maps::MAPS.iter().filter(|map| map.max_entries > MAX_ENTRIES && map.inner.is_none())
         {
             loader.map_max_entries(map.name, MAX_ENTRIES);
         }
@@ -131,6 +139,12 @@ impl Node {
     /// An interface and all rows of an endpoint with an empty policy. Its numbers follow the id.
     pub fn endpoint(&mut self, id: u16) -> Endpoint {
         let endpoint = self.interface(id);
+        self.know(&endpoint);
+        endpoint
+    }
+
+    /// All rows of an endpoint with an empty policy.
+    pub fn know(&mut self, endpoint: &Endpoint) {
         self.map::<HashMap<_, LxcKey, LxcRow>>("cilium_lxc", |mut map| {
             for address in [endpoint.v4(), endpoint.v6()] {
                 map.insert(LxcKey::new(address), endpoint.lxc(), 0).unwrap();
@@ -139,9 +153,8 @@ impl Node {
         for address in [endpoint.v4(), endpoint.v6()] {
             self.ipcache(address, if address.is_ipv4() { 32 } else { 128 }, endpoint.identity);
         }
-        self.policy(policy_slot(id, 0), &[]);
+        self.policy(policy_slot(endpoint.id, 0), &[]);
         self.configure(endpoint.config());
-        endpoint
     }
 
     /// Only the interface of an endpoint.

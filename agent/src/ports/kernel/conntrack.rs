@@ -20,6 +20,7 @@ pub(super) struct Swept {
 
 /// Removes connections whose lifetime is over, by the clock that programs read.
 pub(super) fn collect(maps: &Maps) -> Result<Swept, KernelError> {
+    maps.finish_resizing()?;
     let now = u32::try_from(clock_gettime(ClockId::Monotonic).tv_sec).unwrap_or(u32::MAX);
     let mut swept = Swept::default();
     for table in &maps.ct4 {
@@ -33,6 +34,8 @@ pub(super) fn collect(maps: &Maps) -> Result<Swept, KernelError> {
 
 /// Forgets every connection from and to any of these addresses, in one sweep.
 pub(super) fn scrub(maps: &Maps, addresses: &[IpAddr]) -> Result<Swept, KernelError> {
+    // What a map before has would come back from there.
+    maps.finish_resizing()?;
     let mut ipv4 = Vec::new();
     let mut ipv6 = Vec::new();
     for address in addresses {

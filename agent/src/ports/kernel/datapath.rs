@@ -61,10 +61,15 @@ impl Datapath {
         raise_file_limit();
         pins.sweep()?;
         let writes = Writes::default();
-        let maps = Maps::open(&pins, config.sizes, &writes, || maps_in_use(&pins))?;
         let build = Build::of(config.features);
-        let generation = Generations { pins: &pins, maps: &maps, build }
-            .open(|generation| switch(&pins, &maps, &writes, generation))?;
+        let (mut maps, mut generation) = take_up(&pins, config.sizes, &writes, build)?;
+        if maps.is_behind {
+            // A change of size that was cut off is finished now, and the one asked for comes next.
+            (maps, generation) = take_up(&pins, config.sizes, &writes, build)?;
+        }
+        if maps.is_behind {
+            tracing::warn!("connection tracking keeps its size until the next start");
+        }
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
         writes.tallies.of(POLICY.name).has_room(sizes.policy);
@@ -111,16 +116,19 @@ impl Datapath {
     /// Loads a fresh generation beside the current one and has every hook run it.
     pub(super) fn load(&self) -> Result<(), KernelError> {
         let generations = Generations { pins: &self.pins, maps: &self.maps, build: self.build };
+        let mut all = true;
         let loaded = generations.load(|generation| {
             // Known before the hooks are gone through: what is attached meanwhile is the new one.
             *self.generation.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
                 Arc::clone(generation);
-            switch(&self.pins, &self.maps, &self.writes, generation)
+            all = switch(&self.pins, &self.maps, &self.writes, generation)?;
+            Ok(())
         });
-        loaded.map(drop).map_err(|error| match error {
+        loaded.map_err(|error| match error {
             DatapathError::Kernel(error) => error,
             other => refused("load", "programs", &io::Error::other(other)),
-        })
+        })?;
+        if all { self.maps.finish_resizing() } else { Ok(()) }
     }
 
     /// The programs that hooks are to run.
@@ -139,6 +147,26 @@ impl Datapath {
             writes: &self.writes,
         }
     }
+}
+
+/// Opens the maps, and has every hook run programs that use them.
+fn take_up(
+    pins: &Pins,
+    sizes: MapSizes,
+    writes: &Writes,
+    build: Build,
+) -> Result<(Maps, Arc<Generation>), DatapathError> {
+    let maps = Maps::open(pins, sizes, writes, || maps_in_use(pins))?;
+    let mut all = true;
+    let generation = Generations { pins, maps: &maps, build }.open(|generation| {
+        all = switch(pins, &maps, writes, generation)?;
+        Ok(())
+    })?;
+    // Else it is done before connections are swept, when endpoints have seen to their hooks.
+    if all && let Err(error) = maps.finish_resizing() {
+        tracing::warn!(%error, "connections stay in the map before, where programs find them");
+    }
+    Ok((maps, generation))
 }
 
 /// Judges what the kernel said when it was asked for what it must be able to do.

@@ -1,5 +1,6 @@
 use std::{
     collections::BTreeMap,
+    io,
     mem::size_of,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::Path,
@@ -11,13 +12,17 @@ use volvox_actors::{
     model::{EndpointId, IdentityId, PolicyRows},
     ports::{ConfigRow, EndpointRow, IpcacheRow, LxcRow},
 };
-use volvox_bpf_progs::layouts::{Ct4Key, Ct6Key, CtRow, MetricsKey, MetricsRow, TupleFlags};
+use volvox_bpf_progs::{
+    layouts::{Ct4Key, Ct6Key, CtRow, MetricsKey, MetricsRow, TupleFlags},
+    maps::{CONNECTIONS, OLD_CONNECTIONS},
+};
 use zerocopy::FromBytes;
 
 use super::{
     error::{DatapathError, refused},
     pins::{Pins, bpffs},
     policies,
+    resizing::Slot,
     rows::{config_row, endpoint_from_raw, ipcache_row, lxc_row},
     sys::Map,
     table::{Plain, Table, scan},
@@ -74,7 +79,14 @@ impl Dump {
     }
 
     fn table<K: Plain, V: Plain>(&self, name: &str) -> Result<Table<K, V>, DatapathError> {
-        let map = self.map(name)?;
+        self.read_as(name, self.map(name)?)
+    }
+
+    fn read_as<K: Plain, V: Plain>(
+        &self,
+        name: &str,
+        map: Map,
+    ) -> Result<Table<K, V>, DatapathError> {
         let (key, value) = (size_of::<K>(), size_of::<V>());
         if (map.key_bytes(), map.value_bytes()) != (key, value) {
             let sizes = |key, value| format!("key {key} bytes, value {value} bytes");
@@ -128,32 +140,58 @@ impl Dump {
         Ok(Some(policies::rows(&map).map_err(failed)?))
     }
 
+    /// A map of connections, and the one before while that is being replaced.
+    fn tracked<K: Plain>(&self, name: &str) -> Result<Vec<Table<K, CtRow>>, DatapathError> {
+        let mut tables = vec![self.table(name)?];
+        let known = CONNECTIONS.iter().find(|(known, ..)| *known == name);
+        let Some((name, outer, number)) = known else { return Ok(tables) };
+        let path = self.pins.map(OLD_CONNECTIONS[*outer].name);
+        match Map::pinned(&path) {
+            Ok(outer) => {
+                if let Some(old) = (Slot { name, outer: &outer, number: *number }).map()? {
+                    tables.push(self.read_as(name, old)?);
+                }
+            }
+            // Made by an agent that replaced a map at once.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(bpffs("open", path, error)),
+        }
+        Ok(tables)
+    }
+
     /// Connections of both families, IPv4 first, in order of who opened them.
     pub fn connections(&self) -> Result<Vec<Connection>, DatapathError> {
         let mut found = Vec::new();
         for name in ["cilium_ct4_global", "cilium_ct_any4_global"] {
-            self.table(name)?.for_each(|key: Ct4Key, row| {
-                let (from, to) = (Ipv4Addr::from(key.daddr), Ipv4Addr::from(key.saddr));
-                found.push(connection(
-                    Peer { address: from.into(), port: key.sport.get() },
-                    Peer { address: to.into(), port: key.dport.get() },
-                    (key.protocol, key.flags),
-                    &row,
-                ));
-            })?;
+            for table in self.tracked(name)? {
+                table.for_each(|key: Ct4Key, row| {
+                    let (from, to) = (Ipv4Addr::from(key.daddr), Ipv4Addr::from(key.saddr));
+                    found.push(connection(
+                        Peer { address: from.into(), port: key.sport.get() },
+                        Peer { address: to.into(), port: key.dport.get() },
+                        (key.protocol, key.flags),
+                        &row,
+                    ));
+                })?;
+            }
         }
         for name in ["cilium_ct6_global", "cilium_ct_any6_global"] {
-            self.table(name)?.for_each(|key: Ct6Key, row| {
-                let (from, to) = (Ipv6Addr::from(key.daddr), Ipv6Addr::from(key.saddr));
-                found.push(connection(
-                    Peer { address: from.into(), port: key.sport.get() },
-                    Peer { address: to.into(), port: key.dport.get() },
-                    (key.protocol, key.flags),
-                    &row,
-                ));
-            })?;
+            for table in self.tracked(name)? {
+                table.for_each(|key: Ct6Key, row| {
+                    let (from, to) = (Ipv6Addr::from(key.daddr), Ipv6Addr::from(key.saddr));
+                    found.push(connection(
+                        Peer { address: from.into(), port: key.sport.get() },
+                        Peer { address: to.into(), port: key.dport.get() },
+                        (key.protocol, key.flags),
+                        &row,
+                    ));
+                })?;
+            }
         }
-        found.sort_unstable_by_key(|c| (c.from, c.to, c.protocol, c.direction));
+        // The sort is stable: of one that is in both, the current map's comes first.
+        let order = |c: &Connection| (c.from, c.to, c.protocol, c.direction);
+        found.sort_by_key(order);
+        found.dedup_by_key(|c| order(c));
         Ok(found)
     }
 

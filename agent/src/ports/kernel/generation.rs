@@ -71,7 +71,7 @@ impl Generation {
             let id = map.info().id;
             maps.ids.iter().all(|(_, known)| *known != id)
         });
-        others.into_iter().all(|map| maps.named_like(&map).is_none())
+        !others.into_iter().any(|map| maps.has_named_like(&map))
     }
 
     /// Opens a generation by its pins; `None` unless both programs are there.

@@ -31,8 +31,8 @@ pub(super) struct Hooks<'a> {
     pub(super) generation: &'a Generation,
     pub(super) netlink: &'a mut Socket,
     pub(super) writes: &'a Writes,
-    /// Programs of ours that were replaced.
-    pub(super) replaced: BTreeMap<u32, OwnedFd>,
+    /// Programs of ours that were replaced: each is opened and judged once.
+    replaced: BTreeMap<u32, OwnedFd>,
 }
 
 /// An endpoint and its host-side interface.

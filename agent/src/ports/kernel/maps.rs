@@ -1,17 +1,19 @@
-use std::sync::Arc;
+use std::{os::fd::AsFd, sync::Arc};
 
+use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{
     layouts::{
         ConfigRow, Ct4Key, Ct6Key, CtRow, EndpointRow, IpcacheKey, IpcacheRow, LxcKey, LxcRow,
         NodeRow,
     },
-    maps::{self, MAPS, MapSpec, MapType},
+    maps::{self, MAPS, MapSpec, MapType, OLD_CONNECTIONS},
 };
 
 use super::{
     cpus,
     error::{DatapathError, not_made, refused},
     pins::{Pins, bpffs, rename, unpin},
+    resizing::{Resizing, Slot},
     sys::{Map, MapInfo, NewMap},
     table::{Table, scan},
     writes::Writes,
@@ -62,6 +64,10 @@ pub(super) struct Maps {
     pub(super) slots: Map,
     /// Stands in an empty slot: replacing goes by batches, deleting one by one.
     pub(super) empty: Map,
+    /// Maps of connections that are being replaced by ones of another size.
+    pub(super) resizing: Resizing,
+    /// Whether a map is not of the size wanted because an earlier change has to be finished first.
+    pub(super) is_behind: bool,
     /// Each map's name and number, in the order of [`MAPS`].
     pub(super) ids: Vec<(&'static str, u32)>,
 }
@@ -85,17 +91,27 @@ impl Maps {
             Some(found) => return Err(other_layout(pins, EMPTY_POLICY, &found, &policy)),
             None => create_pinned(pins, EMPTY_POLICY, &NewMap { name: "volvox_empty", ..policy })?,
         };
-        let mut opened = Vec::with_capacity(MAPS.len());
-        for spec in MAPS {
-            let wanted = wanted(spec, sizes, &empty)?;
-            let map = ensure(pins, spec.name, &wanted, &orphans)?;
+        let opening = Opening { pins, sizes, orphans };
+        let [ct4, ct6] = &OLD_CONNECTIONS;
+        let resizing = Resizing { outers: [opening.open(ct4, None)?, opening.open(ct6, None)?] };
+        let (mut opened, mut is_behind) = (Vec::with_capacity(MAPS.len()), false);
+        for spec in MAPS.iter().filter(|spec| !OLD_CONNECTIONS.contains(spec)) {
+            let map = opening.open(spec, Some(&resizing))?;
+            is_behind |= !same_size(map.info(), &wanted(spec, sizes)?);
             opened.push((spec.name, map));
         }
-        Ok(Self::assemble(opened, empty, writes))
+        Ok(Self { is_behind, ..Self::assemble(opened, resizing, empty, writes) })
     }
 
-    fn assemble(mut opened: Vec<(&'static str, Map)>, empty: Map, writes: &Writes) -> Self {
-        let ids = opened.iter().map(|(name, map)| (*name, map.info().id)).collect();
+    fn assemble(
+        mut opened: Vec<(&'static str, Map)>,
+        resizing: Resizing,
+        empty: Map,
+        writes: &Writes,
+    ) -> Self {
+        let outers = OLD_CONNECTIONS.iter().map(|spec| spec.name).zip(&resizing.outers);
+        let maps = outers.chain(opened.iter().map(|(name, map)| (*name, map)));
+        let ids = maps.map(|(name, map)| (name, map.info().id)).collect();
         let mut take = |name: &str| {
             let at = opened.iter().position(|(found, _)| *found == name);
             opened.swap_remove(at.expect("every map used here is in the table of maps")).1
@@ -126,15 +142,23 @@ impl Maps {
             node: table!("volvox_node", node),
             slots: take("volvox_policy"),
             empty,
+            resizing,
+            is_behind: false,
             ids,
         }
     }
 }
 
 impl Maps {
-    /// The open map of the same name as this one, of which the kernel keeps 15 bytes.
-    pub(super) fn named_like(&self, map: &Map) -> Option<(&'static str, u32)> {
-        self.ids.iter().copied().find(|(name, _)| is_named(map.info(), name))
+    /// Whether one of them has the same name as this one, of which the kernel keeps 15 bytes.
+    pub(super) fn has_named_like(&self, map: &Map) -> bool {
+        self.ids.iter().any(|(name, _)| is_named(map.info(), name))
+    }
+
+    /// Lets go of maps of connections that were replaced, once every hook runs a program that uses
+    /// the current ones.
+    pub(super) fn finish_resizing(&self) -> Result<(), KernelError> {
+        self.resizing.finish(&self.ids)
     }
 }
 
@@ -146,33 +170,23 @@ fn is_named(info: &MapInfo, name: &str) -> bool {
 
 /// How an endpoint's policy map is made.
 pub(super) fn policy_spec(sizes: MapSizes) -> NewMap<'static> {
-    let spec = maps::POLICY;
+    new_map(&maps::POLICY, sizes.policy)
+}
+
+fn wanted(spec: &MapSpec, sizes: MapSizes) -> Result<NewMap<'static>, DatapathError> {
+    Ok(new_map(spec, sizes.entries(spec)?))
+}
+
+fn new_map(spec: &MapSpec, max_entries: u32) -> NewMap<'static> {
     NewMap {
         name: spec.name,
         map_type: spec.map_type as u32,
         key_size: spec.key_size,
         value_size: spec.value_size,
-        max_entries: sizes.policy,
+        max_entries,
         flags: spec.flags,
         inner: None,
     }
-}
-
-fn wanted<'a>(
-    spec: &'a MapSpec,
-    sizes: MapSizes,
-    inner: &'a Map,
-) -> Result<NewMap<'a>, DatapathError> {
-    use std::os::fd::AsFd;
-    Ok(NewMap {
-        name: spec.name,
-        map_type: spec.map_type as u32,
-        key_size: spec.key_size,
-        value_size: spec.value_size,
-        max_entries: sizes.entries(spec)?,
-        flags: spec.flags,
-        inner: (spec.map_type == MapType::ArrayOfMaps).then(|| inner.as_fd()),
-    })
 }
 
 fn open_pinned(pins: &Pins, name: &str) -> Result<Option<Map>, DatapathError> {
@@ -194,32 +208,63 @@ fn pin(map: &Map, path: std::path::PathBuf) -> Result<(), DatapathError> {
     super::sys::pin(map, &path).map_err(|cause| bpffs("pin a map at", path, cause))
 }
 
-/// Opens a map, takes over one of another size, or makes one.
-fn ensure(
-    pins: &Pins,
-    name: &'static str,
-    wanted: &NewMap<'_>,
-    orphans: &impl Fn() -> Vec<Map>,
-) -> Result<Map, DatapathError> {
-    let Some(found) = open_pinned(pins, name)? else {
-        if let Some(orphan) = orphans().into_iter().find(|map| is_same(map.info(), wanted)) {
-            tracing::warn!(
-                map = name,
-                "the pin was lost; the map that programs use is pinned again"
-            );
-            pin(&orphan, pins.map(name))?;
-            return Ok(orphan);
+/// What opening a map takes.
+struct Opening<'a, F> {
+    pins: &'a Pins,
+    sizes: MapSizes,
+    orphans: F,
+}
+
+impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
+    /// Opens a map, takes over one of another size, or makes one.
+    fn open(&self, spec: &MapSpec, resizing: Option<&Resizing>) -> Result<Map, DatapathError> {
+        let (pins, name, wanted) = (self.pins, spec.name, wanted(spec, self.sizes)?);
+        let found = match open_pinned(pins, name)? {
+            Some(found) => found,
+            None => match self.orphan(&wanted) {
+                Some(orphan) => {
+                    tracing::warn!(
+                        map = name,
+                        "the pin was lost; the map that programs use is pinned again"
+                    );
+                    pin(&orphan, pins.map(name))?;
+                    orphan
+                }
+                None => return create(pins, spec, &wanted),
+            },
+        };
+        if !same_layout(found.info(), &wanted) {
+            return Err(other_layout(pins, name, &found, &wanted));
         }
-        return create_pinned(pins, name, wanted);
-    };
-    if same_layout(found.info(), wanted) && same_size(found.info(), wanted) {
-        return Ok(found);
+        if same_size(found.info(), &wanted) {
+            return Ok(found);
+        }
+        if spec.inner.is_some() {
+            return Err(other_layout(pins, name, &found, &wanted));
+        }
+        // A slot takes maps of the same flags only.
+        let slot = resizing.and_then(|resizing| resizing.slot(name));
+        match slot.filter(|_| found.info().flags == wanted.flags) {
+            Some(slot) => replace_behind(pins, slot, found, &wanted),
+            None => resize(pins, &found, &wanted),
+        }
     }
-    let is_outer = wanted.inner.is_some();
-    if is_outer || !same_layout(found.info(), wanted) {
-        return Err(other_layout(pins, name, &found, wanted));
+
+    /// A map of that name that has no pin and that programs use, of the size wanted if there is
+    /// one.
+    fn orphan(&self, wanted: &NewMap<'_>) -> Option<Map> {
+        let mut orphans = (self.orphans)();
+        orphans.retain(|map| same_layout(map.info(), wanted) && is_named(map.info(), wanted.name));
+        orphans.sort_by_key(|map| !same_size(map.info(), wanted));
+        orphans.into_iter().next()
     }
-    resize(pins, name, &found, wanted)
+}
+
+/// Makes a map and pins it; for an outer one, after a map like those that it is to hold.
+fn create(pins: &Pins, spec: &MapSpec, new: &NewMap<'_>) -> Result<Map, DatapathError> {
+    let make = |inner: &MapSpec| Map::create(&new_map(inner, inner.max_entries));
+    let inner = spec.inner.map(make).transpose().map_err(|e| not_made(spec.name, &e))?;
+    create_pinned(pins, spec.name, &NewMap { inner: inner.as_ref().map(AsFd::as_fd), ..*new })
 }
 
 fn other_layout(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> DatapathError {
@@ -239,11 +284,6 @@ fn same_layout(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
 
 fn same_size(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
     (info.max_entries, info.flags) == (wanted.max_entries, wanted.flags)
-}
-
-/// Whether a map without a pin is the one wanted.
-fn is_same(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
-    same_layout(info, wanted) && same_size(info, wanted) && is_named(info, wanted.name)
 }
 
 fn as_new(info: &MapInfo) -> NewMap<'static> {
@@ -267,46 +307,58 @@ fn describe(map: &NewMap<'_>) -> String {
 
 /// Makes a map of the size wanted, copies the rows and puts it in the pinned one's place. Programs
 /// that are loaded go on with the old one until the next generation replaces them.
-fn resize(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> Result<Map, DatapathError> {
-    let new = Map::create(wanted).map_err(|e| not_made(name, &e))?;
+fn resize(pins: &Pins, found: &Map, wanted: &NewMap<'_>) -> Result<Map, DatapathError> {
+    let new = Map::create(wanted).map_err(|e| not_made(wanted.name, &e))?;
     if wanted.map_type != MapType::PerfEventArray as u32 {
         copy(found, &new).map_err(|cause| DatapathError::TooSmall {
-            name: name.to_owned(),
+            name: wanted.name.to_owned(),
             found: found.info().max_entries,
             wanted: wanted.max_entries,
             cause,
         })?;
     }
-    let (incoming, place) = (pins.incoming_map(name), pins.map(name));
-    unpin(&incoming).map_err(|e| bpffs("remove", incoming.clone(), e))?;
-    pin(&new, incoming.clone())?;
-    rename(&incoming, &place).map_err(|e| bpffs("replace", place, e))?;
-    tracing::info!(
-        map = name,
-        from = found.info().max_entries,
-        to = wanted.max_entries,
-        "map resized, rows kept"
-    );
+    put_in_place(pins, &new, found, wanted)?;
     Ok(new)
 }
 
-/// Copies every row that is not there.
-pub(super) fn copy_missing(from: &Map, to: &Map) -> std::io::Result<usize> {
-    let (key, value) = (from.key_bytes(), from.value_bytes());
-    let (mut copied, mut result) = (0, Ok(()));
-    scan(from, |keys, values| {
-        for (key, value) in keys.chunks_exact(key).zip(values.chunks_exact(value)) {
-            match to.insert(key, value) {
-                Ok(inserted) => copied += usize::from(inserted),
-                Err(error) => {
-                    result = Err(error);
-                    return false;
-                }
-            }
-        }
-        true
-    })?;
-    result.map(|()| copied)
+/// Puts a new map of connections in the pinned one's place, which from then on stands in the slot:
+/// rows follow when every hook is switched. A change that was cut off is to be finished before the
+/// next: until then the size stays.
+fn replace_behind(
+    pins: &Pins,
+    slot: Slot<'_>,
+    found: Map,
+    wanted: &NewMap<'_>,
+) -> Result<Map, DatapathError> {
+    let before = slot.map()?.map(|map| map.info().id);
+    if before.is_some_and(|before| before != found.info().id) {
+        return Ok(found);
+    }
+    let new = Map::create(wanted).map_err(|e| not_made(wanted.name, &e))?;
+    if before.is_none() {
+        slot.put(&found)?;
+    }
+    put_in_place(pins, &new, &found, wanted)?;
+    Ok(new)
+}
+
+fn put_in_place(
+    pins: &Pins,
+    new: &Map,
+    found: &Map,
+    wanted: &NewMap<'_>,
+) -> Result<(), DatapathError> {
+    let (incoming, place) = (pins.incoming_map(wanted.name), pins.map(wanted.name));
+    unpin(&incoming).map_err(|e| bpffs("remove", incoming.clone(), e))?;
+    pin(new, incoming.clone())?;
+    rename(&incoming, &place).map_err(|e| bpffs("replace", place, e))?;
+    tracing::info!(
+        map = wanted.name,
+        from = found.info().max_entries,
+        to = wanted.max_entries,
+        "map resized"
+    );
+    Ok(())
 }
 
 /// Copies every row.

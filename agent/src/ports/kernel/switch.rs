@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use volvox_actors::{
     model::EndpointId,
@@ -6,49 +6,45 @@ use volvox_actors::{
 };
 
 use super::{
-    error::{DatapathError, refused},
+    error::DatapathError,
     generation::Generation,
     hooks::{Hooks, Place, linked_ifindex},
-    maps::{Maps, copy_missing},
+    maps::Maps,
     pins::{HOOKS, Pins, bpffs, names},
-    sys::{self, Map},
     writes::Writes,
 };
 use crate::ports::netlink::Socket;
 
-/// Prefix of the connection tracking maps.
-const CONNECTIONS: &str = "cilium_ct";
-
 /// Has every hook that runs an older generation run this one. A hook where that fails goes on with
-/// the older; it shows as stale when it is read next.
+/// the older; it shows as stale when it is read next. Answers whether there is none such.
 pub(super) fn switch(
     pins: &Pins,
     maps: &Maps,
     writes: &Writes,
     generation: &Generation,
-) -> Result<(), DatapathError> {
+) -> Result<bool, DatapathError> {
     let mut netlink = Socket::open()?;
     let mut hooks = Hooks::new(pins, generation, &mut netlink, writes);
-    let mut switched = 0;
+    let (mut switched, mut all) = (0, true);
     for place in places(pins, maps)? {
         for hook in HOOKS {
             match renew(&mut hooks, place, hook) {
                 Ok(true) => switched += 1,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(
-                    endpoint = %place.endpoint,
-                    ifindex = place.ifindex,
-                    %error,
-                    "an older program goes on serving"
-                ),
+                Err(error) => {
+                    all = false;
+                    tracing::warn!(
+                        endpoint = %place.endpoint,
+                        ifindex = place.ifindex,
+                        %error,
+                        "an older program goes on serving"
+                    );
+                }
             }
         }
     }
-    let replaced = hooks.replaced;
     tracing::info!(hooks = switched, "program generation switched");
-    let old = replaced.values().filter_map(|program| sys::program_info(program).ok());
-    carry_connections(maps, &old.flat_map(|program| program.map_ids).collect())?;
-    Ok(())
+    Ok(all)
 }
 
 fn renew(
@@ -83,22 +79,4 @@ fn places(pins: &Pins, maps: &Maps) -> Result<Vec<Place>, DatapathError> {
     }
     let place = |(endpoint, ifindex)| Place { endpoint, ifindex };
     Ok(places.into_iter().filter(|(_, ifindex)| *ifindex != 0).map(place).collect())
-}
-
-/// Takes over the connections that older programs tracked in maps that were since replaced.
-fn carry_connections(maps: &Maps, used: &BTreeSet<u32>) -> Result<(), KernelError> {
-    for id in used {
-        if maps.ids.iter().any(|(_, current)| current == id) {
-            continue;
-        }
-        let Ok(old) = Map::by_id(*id) else { continue };
-        let Some((name, current)) = maps.named_like(&old) else { continue };
-        if name.starts_with(CONNECTIONS) {
-            let failed = |e| refused("copy connections to", format!("map {name}"), &e);
-            let new = Map::by_id(current).map_err(failed)?;
-            let copied = copy_missing(&old, &new).map_err(failed)?;
-            tracing::info!(map = name, copied, "connections taken over");
-        }
-    }
-    Ok(())
 }

@@ -6,5 +6,6 @@ mod maps;
 mod network;
 mod policies;
 mod port;
+mod resizing;
 mod sandbox;
 mod upgrade;

@@ -1,10 +1,7 @@
 use std::{fs, sync::Arc};
 
 use volvox_actors::ports::{Attachment, HookState};
-use volvox_bpf_progs::{
-    Features,
-    layouts::{Ct4Key, CtRow},
-};
+use volvox_bpf_progs::Features;
 
 use super::{
     hooks::{endpoint, hooks, settle},
@@ -15,9 +12,8 @@ use crate::ports::{
         Datapath, DatapathConfig, DatapathError,
         generation::{Build, Generations},
         hooks::Place,
-        maps::copy_missing,
         pins::HOOKS,
-        sys::{Map, TCX_EGRESS, TCX_INGRESS, tcx_programs},
+        sys::{TCX_EGRESS, TCX_INGRESS, tcx_programs},
     },
     netlink::{Direction, Socket},
 };
@@ -53,7 +49,7 @@ pub(super) fn generations(sandbox: &Sandbox) -> usize {
 }
 
 /// A datapath with one endpoint, whose programs run by links.
-fn settled(sandbox: &Sandbox) -> (Arc<Datapath>, Place) {
+pub(super) fn settled(sandbox: &Sandbox) -> (Arc<Datapath>, Place) {
     let datapath = sandbox.open();
     let place = endpoint(sandbox, &datapath, 1);
     settle(&datapath, place).unwrap();
@@ -76,33 +72,6 @@ fn c_28088_an_upgrade_and_the_way_back_switch_every_hook() {
         let running = programs(&back).map(|id| vec![id]);
         assert_eq!((linked(settled), filtered(attached)), (running.clone(), running));
         assert_eq!(generations(sandbox), 1);
-    });
-}
-
-/// Programs that run go on with the map that was replaced, until the next ones take over.
-#[test]
-fn connections_that_older_programs_tracked_are_taken_over() {
-    Sandbox::run(|sandbox| {
-        let old = sandbox.open();
-        settle(&old, endpoint(sandbox, &old, 1)).unwrap();
-        let connection = |number: u8, lifetime| {
-            let key = Ct4Key { daddr: [10, 9, 0, number], ..Ct4Key::default() };
-            (key, CtRow { lifetime, ..CtRow::default() })
-        };
-        let (key, row) = connection(1, u32::MAX);
-        old.maps.ct4[0].put(&key, &row).unwrap();
-        let mut config = sandbox.config();
-        config.sizes.ct_tcp *= 2;
-        let new = Datapath::open(&config).unwrap();
-        assert_eq!(new.maps.ct4[0].get(&key).unwrap(), Some(row));
-        // One was tracked after the rows were copied; of one that both have, the newer stays.
-        let (late, tracked) = connection(2, 7);
-        old.maps.ct4[0].put(&late, &tracked).unwrap();
-        old.maps.ct4[0].put(&key, &connection(1, 8).1).unwrap();
-        let of = |datapath: &Datapath| Map::by_id(datapath.maps.ids[2].1).unwrap();
-        assert_eq!(copy_missing(&of(&old), &of(&new)).unwrap(), 1);
-        assert_eq!(new.maps.ct4[0].get(&late).unwrap(), Some(tracked));
-        assert_eq!(new.maps.ct4[0].get(&key).unwrap(), Some(row));
     });
 }
 
