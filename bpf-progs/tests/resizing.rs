@@ -117,3 +117,17 @@ fn a_connection_that_was_closed_begins_anew_in_both() {
         }
     }
 }
+
+#[test]
+fn a_reply_to_what_an_older_program_tracked_passes_where_an_opposite_connection_is_denied() {
+    let mut world = World::new();
+    let (a, b) = (world.a, world.b);
+    for (src, dst) in world.families() {
+        let [_, (sent, reply, _)] = exchanges(src, dst);
+        let opposite = Connection { opener: (dst, 80), other: (src, 1000), protocol: UDP };
+        world.newer.track(opposite, TupleFlags::OUT, CtRow::default());
+        assert_eq!(world.newer.drop_of(|node| node.send(&b, &reply)), Some(133), "to nothing");
+        world.older.send(&a, &sent);
+        assert_eq!(world.newer.drop_of(|node| node.send(&b, &reply)), None);
+    }
+}

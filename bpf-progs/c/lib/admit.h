@@ -62,10 +62,10 @@ subprogram int is_related(struct __sk_buff *skb, const struct packet *packet, in
 		return false;
 	tcp = ends.protocol == IPPROTO_TCP;
 	ct_key_make(&key, &ends, family, egress ? TUPLE_IN : TUPLE_OUT, false);
-	if (ct_lookup(&key, family, tcp))
+	if (ct_lookup(&key, family, tcp) || ct_lookup_old(&key, family, tcp))
 		return true;
 	ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, true);
-	return ct_lookup(&key, family, tcp) != NULL;
+	return ct_lookup(&key, family, tcp) || ct_lookup_old(&key, family, tcp);
 }
 
 /* The entry of the connection that a packet answers. */
@@ -78,8 +78,18 @@ always_inline struct ct_row *find_answered(const struct packet *packet, const st
 	return ct_find(&key, packet, family, tcp);
 }
 
+always_inline struct ct_row *find_answered_old(const struct packet *packet, const struct ct_ends *ends,
+					       int family, bool egress, bool tcp)
+{
+	union ct_key key __attribute__((aligned(8)));
+
+	ct_key_make(&key, ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
+	return ct_find_old(&key, packet, family, tcp);
+}
+
 /* The opener's direction is looked up first: an established packet that policy allows then costs
- * one lookup. Only where policy refuses it does the reply's direction still count. */
+ * one lookup. Only where policy refuses it does the reply's direction still count. The map before is
+ * asked last: no packet of a connection that the current map has pays for it. */
 always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
 			       int family, __u32 policy_slot)
 {
@@ -97,13 +107,21 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, c
 		opened = ct_find(&key, packet, family, tcp);
 		if (!opened)
 			answered = find_answered(packet, &ends, family, egress, tcp);
+		if (unlikely(!opened && !answered)) {
+			opened = ct_find_old(&key, packet, family, tcp);
+			if (!opened)
+				answered = find_answered_old(packet, &ends, family, egress, tcp);
+		}
 	} else if (packet->icmp_error && is_related(skb, packet, family, egress)) {
 		return CT_RELATED | ADMIT_REPORT;
 	}
 	if (!answered) {
 		policy_decide(flow, packet, policy_slot, &verdict);
-		if (unlikely(verdict.code < 0 && opened))
+		if (unlikely(verdict.code < 0 && opened)) {
 			answered = find_answered(packet, &ends, family, egress, tcp);
+			if (!answered)
+				answered = find_answered_old(packet, &ends, family, egress, tcp);
+		}
 	}
 	if (!answered) {
 		policy_report(skb, flow, packet, &verdict, opened != NULL);

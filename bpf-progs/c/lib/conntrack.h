@@ -74,7 +74,7 @@ always_inline void ct_key_make(union ct_key *key, const struct ct_ends *ends, in
 	}
 }
 
-always_inline struct ct_row *ct_lookup_current(const union ct_key *key, int family, bool tcp)
+always_inline struct ct_row *ct_lookup(const union ct_key *key, int family, bool tcp)
 {
 	struct ct_row *row;
 
@@ -135,15 +135,12 @@ always_inline __u32 ct_slot_of(bool tcp)
 	return tcp ? CT_SLOT_TCP : CT_SLOT_ANY;
 }
 
-always_inline struct ct_row *ct_lookup(const union ct_key *key, int family, bool tcp)
+/* The entry of a connection that the current map does not have. */
+always_inline struct ct_row *ct_lookup_old(const union ct_key *key, int family, bool tcp)
 {
-	struct ct_row *row = ct_lookup_current(key, family, tcp);
-
-	if (likely(row))
-		return row;
 	if (family == FAMILY_IPV4 ? ct_bring_ipv4(&key->v4, ct_slot_of(tcp))
 				  : ct_bring_ipv6(&key->v6, ct_slot_of(tcp)))
-		return ct_lookup_current(key, family, tcp);
+		return ct_lookup(key, family, tcp);
 	return NULL;
 }
 
@@ -239,16 +236,25 @@ always_inline bool ct_touch(struct ct_row *row, const struct packet *packet, boo
 	return due;
 }
 
-/* The entry, unless it is that of an old connection which this SYN begins anew. */
-always_inline struct ct_row *ct_find(const union ct_key *key, const struct packet *packet, int family,
-				     bool tcp)
+/* The entry, unless it is that of a former connection which this SYN begins anew. */
+always_inline struct ct_row *ct_unless_former(struct ct_row *row, const struct packet *packet)
 {
-	struct ct_row *row = ct_lookup(key, family, tcp);
-
 	if (row && unlikely(packet->tcp_flags & TCP_SYN) &&
 	    row->flags & (CT_RX_CLOSING | CT_TX_CLOSING))
 		return NULL;
 	return row;
+}
+
+always_inline struct ct_row *ct_find(const union ct_key *key, const struct packet *packet, int family,
+				     bool tcp)
+{
+	return ct_unless_former(ct_lookup(key, family, tcp), packet);
+}
+
+always_inline struct ct_row *ct_find_old(const union ct_key *key, const struct packet *packet, int family,
+					 bool tcp)
+{
+	return ct_unless_former(ct_lookup_old(key, family, tcp), packet);
 }
 
 /* Records a connection that this packet opens. */
