@@ -15,7 +15,7 @@ use volvox_testbed::{
 };
 
 /// How many random histories are lived through here; `cargo testbed sim --seeds N` takes more.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 /// How many seeds a mutant may take here.
 const MUTANT_SEEDS: u64 = 300;
 

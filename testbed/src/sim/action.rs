@@ -9,7 +9,7 @@ use super::model::{App, Policy};
 use crate::random::Random;
 
 /// Pods that a node has.
-pub const PODS: u8 = 20;
+pub const PODS: u8 = 26;
 /// Sources of policies.
 pub const SOURCES: u8 = 2;
 
@@ -166,7 +166,7 @@ pub fn draw(seed: u64) -> Vec<Action> {
         actions.push(label(random, pod));
     }
     fill(random, &mut actions);
-    for _ in 0..6 {
+    for _ in 0..10 {
         for _ in 0..random.roll(8) {
             lively(random, &mut actions);
         }

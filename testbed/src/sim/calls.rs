@@ -7,7 +7,7 @@ use volvox_actors_simulated::{
     endpoints::{DeleteError, EndpointsMsg, PatchError, Target},
     host::{Answer, Reply},
     ipam::{Allocated, IpamMsg},
-    model::Addresses,
+    model::{Addresses, EndpointId},
 };
 
 use super::{
@@ -233,6 +233,7 @@ impl Node {
     /// The pod has addresses: its interface is made, then its endpoint is asked for.
     fn allocated(&mut self, number: u8, allocated: &Allocated) {
         let addresses = Addresses { ipv4: allocated.ipv4, ipv6: allocated.ipv6 };
+        self.forget_deleted();
         let used = self.oracle.borrow().addresses();
         if let Some(address) = addresses.iter().find(|address| used.contains(address)) {
             self.wrong(format!("{address} was handed out to pod {number}, but another has it"));
@@ -279,18 +280,39 @@ impl Node {
         let subject = self.oracle.borrow().subjects.get(&number).cloned();
         let endpoint = subject.as_ref().and_then(|subject| subject.endpoint);
         if let (Some(subject), Some(id), 0) = (subject, endpoint, errors) {
-            let left = self.world.kernel.with(|state| {
-                let row = state.rows.config.get(&subject.ifindex);
-                row.is_some_and(|row| row.endpoint == id)
-                    || state.rows.lxc.values().any(|row| row.endpoint == id.0)
-                    || state.rows.endpoints.contains_key(&id)
-            });
-            if left || self.world.disk.with(|files| files.has(&id.to_string())) {
+            if self.has_left(&subject, id) {
                 self.wrong(format!("the deletion of endpoint {id} was answered before it is gone"));
             }
             self.freed.insert(id);
         }
         self.vanish(number);
+    }
+
+    /// Whether anything of an endpoint is left in the kernel or on the disk.
+    fn has_left(&self, subject: &Subject, id: EndpointId) -> bool {
+        let in_kernel = self.world.kernel.with(|state| {
+            let row = state.rows.config.get(&subject.ifindex);
+            row.is_some_and(|row| row.endpoint == id)
+                || state.rows.lxc.values().any(|row| row.endpoint == id.0)
+                || state.rows.endpoints.contains_key(&id)
+        });
+        in_kernel || self.world.disk.with(|files| files.has(&id.to_string()))
+    }
+
+    /// Pods whose deletion took place, although its answer was lost to a crash and it will be
+    /// asked for again: their addresses are anybody's.
+    fn forget_deleted(&mut self) {
+        let again = |pod: &&Pod| matches!(pod.call, Some(Call::Again(_)));
+        let asked: Vec<u8> = self.pods.values().filter(again).map(|pod| pod.number).collect();
+        for number in asked {
+            let subject = self.oracle.borrow().subjects.get(&number).cloned();
+            let endpoint = subject.as_ref().and_then(|subject| subject.endpoint);
+            if let (Some(subject), Some(id)) = (subject, endpoint)
+                && !self.has_left(&subject, id)
+            {
+                self.oracle.borrow_mut().subjects.remove(&number);
+            }
+        }
     }
 
     /// Gives back addresses that no endpoint has.

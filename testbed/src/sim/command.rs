@@ -7,11 +7,12 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use volvox_actors_simulated::mutants::{Mutant, switch};
 
@@ -116,15 +117,19 @@ fn many(options: &Options) -> Result<i32> {
     let started = Instant::now();
     let (total, failed) = all(1..=options.seeds, |seed| {
         let actions = options.actions(seed).unwrap_or_default();
-        Node::new(Trace::default()).run(&actions)
+        let began = cpu_time();
+        let tally = Node::new(Trace::default()).run(&actions)?;
+        Ok(Tally { cpu: cpu_time() - began, ..tally })
     });
     let seconds = started.elapsed().as_secs_f64();
     let threads = threads().min(options.seeds as usize).max(1);
     let rate = total.lives as f64 / seconds / threads as f64;
+    let cpu_rate = total.lives as f64 / total.cpu.as_secs_f64();
     if options.json {
         let figure =
             |name: &str, value: f64| println!("{}", json!({ "name": name, "value": value }));
         figure("sim.lifetimes_per_second", rate);
+        figure("sim.lifetimes_per_cpu_second", cpu_rate);
         figure("sim.lifetimes", total.lives as f64);
         figure("sim.endpoints_per_lifetime", total.endpoints as f64 / total.lives.max(1) as f64);
         figure("sim.verdicts", total.verdicts as f64);
@@ -132,7 +137,7 @@ fn many(options: &Options) -> Result<i32> {
     } else {
         println!(
             "{} histories, {} lifetimes of the agent, {} verdicts, {seconds:.1} s: {rate:.0} \
-             lifetimes a second and core; {} failed",
+             lifetimes a second and core, {cpu_rate:.0} by processor time; {} failed",
             options.seeds,
             total.lives,
             total.verdicts,
@@ -163,6 +168,12 @@ fn tell(options: &Options, seed: u64, failure: &Failure) -> Result<()> {
     Ok(())
 }
 
+/// Processor time of this thread.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -190,6 +201,7 @@ fn all(
                             found.0.endpoints += tally.endpoints;
                             found.0.verdicts += tally.verdicts;
                             found.0.records += tally.records;
+                            found.0.cpu += tally.cpu;
                         }
                         Err(failure) => found.1.push((seed, failure)),
                     }

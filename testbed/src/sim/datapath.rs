@@ -140,6 +140,8 @@ pub(super) fn outside(state: &KernelState, address: IpAddr) -> IdentityId {
     if let Some(row) = state.rows.ipcache.get(&address.into()) {
         return row.identity;
     }
-    let rows = state.rows.ipcache.iter().filter(|(prefix, _)| prefix.contains(&address));
+    let shorter = |prefix: &ipnet::IpNet| prefix.prefix_len() < prefix.max_prefix_len();
+    let rows = state.rows.ipcache.iter();
+    let rows = rows.filter(|(prefix, _)| shorter(prefix) && prefix.contains(&address));
     rows.max_by_key(|(prefix, _)| prefix.prefix_len()).map_or(world, |(_, row)| row.identity)
 }

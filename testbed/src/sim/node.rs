@@ -51,6 +51,8 @@ pub struct Tally {
     pub records: u64,
     /// The hash of all that happened.
     pub hash: u64,
+    /// Processor time that it took, if that was measured.
+    pub cpu: Duration,
 }
 
 /// A node and what is around it.
@@ -158,6 +160,7 @@ impl Node {
             verdicts: self.oracle.borrow().verdicts,
             records: self.trace.records(),
             hash: self.trace.hash(),
+            cpu: Duration::ZERO,
         }
     }
 

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
 use volvox_actors_simulated::{
     build_queue::BuildQueueMsg,
     endpoint::State,
@@ -103,6 +104,9 @@ impl Node {
         if let Some(id) = builds.first() {
             return Some(format!("endpoint {id} has a permit to build"));
         }
+        if let Some(unmapped) = self.unmapped() {
+            return Some(unmapped);
+        }
         if let Some(programs) = self.programs() {
             return Some(programs);
         }
@@ -145,6 +149,31 @@ impl Node {
             }
         }
         views.pop_first().map(|(id, view)| format!("endpoint {id} is nobody's: {}", view.state))
+    }
+
+    /// Other nodes and the proxies find every pod's identity by its addresses, and nobody else's.
+    fn unmapped(&self) -> Option<String> {
+        let oracle = self.oracle.borrow();
+        self.world.kernel.with(|state| {
+            let mut rows: BTreeMap<_, _> =
+                state.rows.ipcache.iter().map(|(prefix, row)| (*prefix, row.identity)).collect();
+            for (number, subject) in &oracle.subjects {
+                let own = state.rows.config.get(&subject.ifindex).map(|row| row.identity);
+                for address in subject.addresses.iter() {
+                    let mapped = rows.remove(&address.into());
+                    if mapped != own {
+                        return Some(format!("pod {number} is {own:?}, {address} is {mapped:?}"));
+                    }
+                }
+            }
+            let pools = &self.world.settings.pools;
+            let of_a_pod = |prefix: &IpNet| match prefix {
+                IpNet::V4(prefix) => pools.ipv4.is_some_and(|pool| pool.contains(prefix)),
+                IpNet::V6(prefix) => pools.ipv6.is_some_and(|pool| pool.contains(prefix)),
+            };
+            let left = rows.keys().find(|prefix| of_a_pod(prefix));
+            left.map(|prefix| format!("the ipcache has {prefix}, which nobody has"))
+        })
     }
 
     /// Programs run through links, pins follow the policy, state directories are whole.
