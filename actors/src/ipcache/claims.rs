@@ -20,6 +20,11 @@ fn rank(source: &str) -> Rank {
     }
 }
 
+/// Whether an endpoint says so.
+pub(super) fn is_endpoint(source: &str) -> bool {
+    rank(source) == Rank::Endpoint
+}
+
 /// How the policy is called as a source.
 pub(crate) const POLICY: &str = "policy";
 

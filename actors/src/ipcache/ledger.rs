@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use super::{
     IpcacheEntry,
     batch::{Batch, Fate},
-    claims::{Claims, POLICY},
+    claims::{Claims, POLICY, is_endpoint},
 };
 use crate::{
     model::Scope,
@@ -52,7 +52,10 @@ impl Ledger {
 
     pub(super) fn remove(&mut self, prefix: IpNet, source: &str) {
         let prefix = prefix.trunc();
-        if self.wanted.remove(prefix, source) {
+        let named = self.wanted.remove(prefix, source);
+        // What an earlier life mapped for an endpoint goes with it, also if it named nothing yet:
+        // nobody else has its addresses.
+        if named || is_endpoint(source) {
             self.touch(prefix);
         }
     }

@@ -149,11 +149,20 @@ fn of_two_endpoints_the_latest_counts_and_the_earlier_takes_nothing_away() {
 fn only_prune_deletes_what_nobody_named() {
     let bench = Bench::new(&[(A, 300), (B, 301), (C, 302)]);
     bench.upsert("endpoint 1", &[(A, 300)]);
-    assert!(is_ok(&mut bench.remove("endpoint 2", &[B])));
+    assert!(is_ok(&mut bench.remove("policy", &[B])));
     assert_eq!(bench.kernel.pending(), 0);
     bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
     bench.universe.settle();
     assert_eq!(bench.succeed(), [delete(&[B, C])]);
+    assert_eq!(bench.list().len(), 1);
+}
+
+#[test]
+fn what_an_earlier_life_mapped_for_an_endpoint_goes_with_it() {
+    let bench = Bench::new(&[("10.0.0.1/32", 300), ("10.0.0.2/32", 301)]);
+    let mut gone = bench.remove("endpoint 1", &["10.0.0.1/32"]);
+    assert_eq!(bench.succeed(), [delete(&["10.0.0.1/32"])]);
+    assert!(is_ok(&mut gone));
     assert_eq!(bench.list().len(), 1);
 }
 
