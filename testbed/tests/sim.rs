@@ -17,7 +17,7 @@ use volvox_testbed::{
 /// How many random histories are lived through here; `cargo testbed sim --seeds N` takes more.
 const SEEDS: u64 = 40;
 /// How many seeds a mutant may take here.
-const MUTANT_SEEDS: u64 = 300;
+const MUTANT_SEEDS: u64 = 1_000;
 
 fn hash(seed: u64) -> u64 {
     Node::new(Trace::default()).run(&draw(seed)).expect("it ends well").hash
