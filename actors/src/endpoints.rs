@@ -17,8 +17,8 @@ mod tests;
 
 pub use actor::{Endpoints, Observed, Schedule};
 pub use messages::{
-    CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, RestoredEndpoint,
-    Target,
+    Awaited, CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError,
+    RestoredEndpoint, Target,
 };
 pub use regenerations::{Lengths, Regenerations};
 pub use target::TargetError;

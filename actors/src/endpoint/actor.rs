@@ -21,7 +21,7 @@ use crate::{
     endpoints::{CreateError, Level, PatchError, RestoredEndpoint},
     host::{Behaviour, Cx, Reply, TimerId},
     model::{EndpointId, IdentityId, Labels, NamedPorts},
-    ports::Time,
+    ports::{FsOp, Time},
 };
 
 /// What of an endpoint outlives a crash of its actor: as much as its state file holds.
@@ -35,6 +35,8 @@ pub struct Seed {
     pub(super) options: Arc<BTreeMap<String, i64>>,
     pub(super) own_options: Arc<BTreeMap<String, i64>>,
     pub(super) on_disk: bool,
+    /// Steps that come before its state directories may be written.
+    pub(super) untidied: Vec<FsOp>,
     /// It was told to go.
     pub(super) deleted: bool,
 }
@@ -122,6 +124,7 @@ impl Endpoint {
             options,
             own_options: Arc::default(),
             on_disk: false,
+            untidied: Vec::new(),
             deleted: false,
         };
         Self::from_seed(peers, seed, State::WaitingForIdentity, Known::default(), Vec::new())
@@ -140,6 +143,7 @@ impl Endpoint {
             options: Arc::new(from.options),
             own_options: Arc::new(from.own_options),
             on_disk: from.on_disk,
+            untidied: from.untidied,
             deleted: false,
         };
         Self::from_seed(peers, seed, State::Restoring, known, from.carried)

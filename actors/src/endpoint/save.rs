@@ -23,12 +23,14 @@ impl Endpoint {
         self.write(cx, ops, EndpointMsg::Saved);
     }
 
+    /// Has its state directories written, behind what was to be done there before.
     pub(super) fn write(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        ops: Vec<FsOp>,
+        mut ops: Vec<FsOp>,
         then: impl FnOnce(Result<Result<(), DiskError>, AskError>) -> EndpointMsg + 'static,
     ) {
+        ops.splice(0..0, self.seed.borrow().untidied.iter().cloned());
         let reply = cx.expect("disk", DISK_PATIENCE, "its state directory", then);
         self.peers.disk.submit(ops, reply);
     }
@@ -41,6 +43,7 @@ impl Endpoint {
         let written = self.saving.take();
         let error = match answer {
             Ok(Ok(())) => {
+                self.seed.borrow_mut().untidied.clear();
                 // Not what was changed while it was being written.
                 self.on_disk = written == Some(self.edition);
                 None

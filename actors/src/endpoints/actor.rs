@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
+    Awaited, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
     barrier::{Barriers, Goal},
     child::Child,
     create::Creating,
@@ -191,11 +191,14 @@ impl Endpoints {
         &mut self,
         revision: u64,
         touched: &BTreeSet<Arc<Labels>>,
-        restored: bool,
+        awaited: Awaited,
         reply: Reply<()>,
     ) {
         let reason = Arc::from("policy rules updated");
         let goal = Goal::Revision(revision);
+        for id in self.family.barriers.given_up() {
+            self.family.children.get_mut(&id).into_iter().for_each(Child::give_up);
+        }
         let mut missing = BTreeMap::new();
         for (&id, child) in &mut self.family.children {
             let concerned = child.is_concerned(touched);
@@ -204,11 +207,16 @@ impl Endpoints {
                 child.wanted = revision;
             }
             // Rules are in force when nobody enforces others, also not those of a change before.
-            let awaited = if restored { child.enforces() } else { concerned && child.is_awaited() };
-            if awaited && child.view.realised.policy_revision < child.wanted {
+            let is_awaited = match awaited {
+                Awaited::Concerned => concerned && child.is_awaited(),
+                Awaited::Able => child.enforces() && !child.is_given_up(),
+                Awaited::All => child.enforces(),
+            };
+            if is_awaited && child.view.realised.policy_revision < child.wanted {
                 missing.insert(id, Goal::Revision(child.wanted));
             }
         }
+        let restored = awaited != Awaited::Concerned;
         if restored {
             missing.extend(self.family.restoring.pending().iter().map(|&id| (id, goal)));
         }
@@ -343,11 +351,11 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Regenerate { target, level, reason, reply } => {
                 self.regenerate(&target, level, reason, reply);
             }
-            EndpointsMsg::PolicyChanged { revision, touched, restored, reply } => {
-                self.policy_changed(revision, &touched, restored, reply);
+            EndpointsMsg::PolicyChanged { revision, touched, awaited, reply } => {
+                self.policy_changed(revision, &touched, awaited, reply);
             }
             EndpointsMsg::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
-            EndpointsMsg::Inherited(answer) => self.inherited(answer),
+            EndpointsMsg::Inherited(id, answer) => self.inherited(id, answer),
             EndpointsMsg::Restore { endpoints, withheld, reply } => {
                 self.restore(cx, endpoints, &withheld, reply);
             }

@@ -62,6 +62,12 @@ impl Barriers {
         self.answer();
     }
 
+    /// Those that nobody waits for any more although they did not reach their goal.
+    pub(super) fn given_up(&mut self) -> BTreeSet<EndpointId> {
+        let over = self.0.extract_if(.., |barrier| barrier.reply.is_closed());
+        over.flat_map(|barrier| barrier.missing.into_keys()).collect()
+    }
+
     /// An endpoint changed: those whom it was the last to satisfy are answered.
     pub(super) fn seen(&mut self, view: &EndpointView) {
         self.strike(view.id, |goal| goal.is_met(view));
@@ -82,9 +88,7 @@ impl Barriers {
     }
 
     fn answer(&mut self) {
-        let is_over = |barrier: &mut Barrier| {
-            barrier.reply.is_closed() || (barrier.missing.is_empty() && barrier.all_known)
-        };
+        let is_over = |barrier: &mut Barrier| barrier.missing.is_empty() && barrier.all_known;
         for barrier in self.0.extract_if(.., is_over) {
             barrier.reply.send(());
         }

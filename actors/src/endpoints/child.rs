@@ -20,6 +20,8 @@ pub(super) struct Child {
     enforces: bool,
     /// Labels whose policy the kernel has, if it is of this life; they outlive the actor's crash.
     enforced: Option<Arc<Labels>>,
+    /// It was waited for in vain.
+    given_up: bool,
     owed: Owed,
 }
 
@@ -40,7 +42,7 @@ impl Child {
         // What an earlier life left is older than any revision of this one.
         let enforces = slot.is_some();
         let (wanted, owed) = (enforces.into(), Owed::default());
-        Self { address, view, slot, wanted, enforces, enforced: None, owed }
+        Self { address, view, slot, wanted, enforces, enforced: None, given_up: false, owed }
     }
 
     /// Takes in how it looks now.
@@ -49,7 +51,18 @@ impl Child {
             self.enforces = true;
             self.enforced = Some(Arc::clone(&view.realised.labels));
         }
+        self.given_up &= view.failing;
         self.view = view;
+    }
+
+    /// Somebody who waited for it to enforce a policy does so no longer.
+    pub(super) fn give_up(&mut self) {
+        self.given_up = self.view.failing;
+    }
+
+    /// Whether it was waited for in vain and its builds fail ever since.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up
     }
 
     /// Whether a change for these labels concerns it: they are its own, or packets still meet the

@@ -39,18 +39,19 @@ impl Endpoints {
                 PATIENCE,
                 format!("endpoint {id} to know new prefixes"),
                 |reply| EndpointMsg::Inherit { slot, heirs, reply },
-                EndpointsMsg::Inherited,
+                move |answer| EndpointsMsg::Inherited(id, answer),
             );
         }
         self.answer_inherited();
     }
 
-    pub(super) fn inherited(&mut self, answer: Result<Inherited, AskError>) {
+    pub(super) fn inherited(&mut self, id: EndpointId, answer: Result<Inherited, AskError>) {
         let Some(inheriting) = &mut self.inheriting else { return };
         inheriting.left = inheriting.left.saturating_sub(1);
         match answer {
-            // Who is gone enforces nothing.
-            Ok(Ok(())) | Err(AskError::Gone) => {}
+            Ok(Ok(())) => {}
+            // Who is gone enforces nothing; one that crashed does, and let the question go.
+            Err(AskError::Gone) if !self.family.children.contains_key(&id) => {}
             Ok(Err(error)) => inheriting.outcome = Err(error),
             Err(error) => inheriting.outcome = Err(error.to_string().into()),
         }

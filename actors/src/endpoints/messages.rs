@@ -13,7 +13,7 @@ use crate::{
     host::{AskError, Lane, Message, Reply},
     ipam::IpamError,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
-    ports::{Attachment, ConfigRow, KernelDone, LxcRow},
+    ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow},
     workloads::PodFacts,
 };
 
@@ -142,6 +142,21 @@ pub struct RestoredEndpoint {
     pub on_disk: bool,
     /// Whether the kernel's record says that its state file is older.
     pub unsaved: bool,
+    /// Steps that come before its state directories may be written: some hold evidence.
+    pub untidied: Vec<FsOp>,
+}
+
+/// Which endpoints are to enforce a revision of the policy before it is said that they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Those that it concerns and that are programmed.
+    Concerned,
+    /// All that enforce any policy, also what an earlier life wrote; but none that was awaited in
+    /// vain and whose builds fail ever since: a map that is too small for one must not hold back
+    /// the rules of all.
+    Able,
+    /// All that enforce any policy.
+    All,
 }
 
 /// What the supervisor of endpoints can be told.
@@ -198,15 +213,15 @@ pub enum EndpointsMsg {
         /// Where the answer goes, once it is built.
         reply: Reply<Result<Arc<EndpointView>, PatchError>>,
     },
-    /// The policy of endpoints with these labels changed: they look again. Answered when every
-    /// one of them that is programmed shows at least that revision.
+    /// The policy of endpoints with these labels changed: they look again. Answered when all who are
+    /// awaited show at least that revision.
     PolicyChanged {
         /// The revision.
         revision: u64,
         /// Identity labels of those whom it concerns.
         touched: BTreeSet<Arc<Labels>>,
-        /// Whether restored endpoints, which enforce what an earlier life wrote, are waited for.
-        restored: bool,
+        /// Who that is.
+        awaited: Awaited,
         /// Where the answer goes.
         reply: Reply<()>,
     },
@@ -218,7 +233,7 @@ pub enum EndpointsMsg {
         reply: Reply<Inherited>,
     },
     /// An endpoint's policy of an earlier life knows them.
-    Inherited(Result<Inherited, AskError>),
+    Inherited(EndpointId, Result<Inherited, AskError>),
     /// From the restore supervisor: take these over. Answered when all are spawned.
     Restore {
         /// The endpoints.
@@ -301,7 +316,7 @@ impl Message for EndpointsMsg {
             Self::Regenerate { .. } => "Regenerate",
             Self::PolicyChanged { .. } => "PolicyChanged",
             Self::Inherit { .. } => "Inherit",
-            Self::Inherited(_) => "Inherited",
+            Self::Inherited(..) => "Inherited",
             Self::Restore { .. } => "Restore",
             Self::RegenerateRestored { .. } => "RegenerateRestored",
             Self::AwaitBuilt { .. } => "AwaitBuilt",

@@ -15,7 +15,7 @@ use super::{
     Resolved, Resolver, Subject, bearers::Bearers, change::prefix_facts, messages::PrefixChange,
 };
 use crate::{
-    endpoints::EndpointsMsg,
+    endpoints::{Awaited, EndpointsMsg},
     host::{Behaviour, Cx, Ref, Reply},
     identity::{Identity, IdentityMsg},
     ipcache::IpcacheMsg,
@@ -241,7 +241,12 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to know a new identity",
-            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: false, reply },
+            |reply| EndpointsMsg::PolicyChanged {
+                revision,
+                touched,
+                awaited: Awaited::Concerned,
+                reply,
+            },
             move |answer| PolicyMsg::Known { revision, answer },
         );
     }
@@ -274,7 +279,12 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to enforce a change",
-            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: false, reply },
+            |reply| EndpointsMsg::PolicyChanged {
+                revision,
+                touched,
+                awaited: Awaited::Concerned,
+                reply,
+            },
             PolicyMsg::Heard,
         );
     }

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     endpoint::{Heirs, Inherited},
-    endpoints::EndpointsMsg,
+    endpoints::{Awaited, EndpointsMsg},
     host::{AskError, Cx},
     identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
     ipcache::{IpcacheEntry, IpcacheMsg, POLICY},
@@ -40,8 +40,9 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After that long a change that could not be finished is taken up again.
 const RETRY: Duration = Duration::from_secs(2);
-/// How often new prefixes may fail to be mapped before the rules are enforced all the same.
-const REFUSALS_MAX: u8 = 5;
+/// How often new prefixes may fail to be known or mapped before the rules are enforced all the
+/// same: rules that deny must not wait for ever.
+const REFUSALS_MAX: u8 = 8;
 
 type Numbers = Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>;
 
@@ -170,14 +171,25 @@ impl Policies {
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        let Some(change) = &mut self.known.change else { return };
-        // Rules that deny must not wait for ever.
-        if change.refusals < REFUSALS_MAX {
-            change.refusals += 1;
-            return self.later(cx, &error);
+        self.unprepared(cx, &error);
+    }
+
+    /// Some endpoints do not know the new prefixes. What these deny by a wider prefix would pass if
+    /// the new ones were mapped.
+    fn unprepared(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        if self.refused() {
+            return self.later(cx, error);
         }
         tracing::warn!(error, "not every endpoint knows the new prefixes yet; going on");
         self.map(cx, PolicyMsg::Premapped);
+    }
+
+    /// Counts one more refusal; whether the change is to be tried again as it is.
+    fn refused(&mut self) -> bool {
+        let Some(change) = &mut self.known.change else { return false };
+        let again = change.refusals < REFUSALS_MAX;
+        change.refusals += u8::from(again);
+        again
     }
 
     /// The old rules learn of the new prefixes, whose packets go on meeting the verdicts of before
@@ -189,16 +201,21 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to know the new prefixes",
-            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: true, reply },
+            |reply| EndpointsMsg::PolicyChanged {
+                revision,
+                touched,
+                awaited: Awaited::Able,
+                reply,
+            },
             PolicyMsg::Prepared,
         );
     }
 
     pub(super) fn prepared(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
-        if let Err(error) = answer {
-            tracing::warn!(%error, "not every endpoint knows the new prefixes yet; going on");
+        match answer {
+            Ok(()) => self.map(cx, PolicyMsg::Premapped),
+            Err(error) => self.unprepared(cx, &error.to_string()),
         }
-        self.map(cx, PolicyMsg::Premapped);
     }
 
     pub(super) fn premapped(
@@ -206,13 +223,12 @@ impl Policies {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
-        let Some(change) = &mut self.known.change else { return };
-        // The old rules stay for a while; but rules that deny must not wait for ever.
-        if !matches!(answer, Ok(Ok(()))) && change.refusals < REFUSALS_MAX {
-            change.refusals += 1;
+        if !matches!(answer, Ok(Ok(()))) && self.refused() {
             return self.later(cx, "prefixes are not in the ipcache");
         }
-        change.unmapped = false;
+        if let Some(change) = &mut self.known.change {
+            change.unmapped = false;
+        }
         self.enforce(cx);
     }
 
@@ -228,7 +244,7 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to enforce the new rules",
-            |reply| EndpointsMsg::PolicyChanged { revision, touched, restored: true, reply },
+            |reply| EndpointsMsg::PolicyChanged { revision, touched, awaited: Awaited::All, reply },
             PolicyMsg::Enforced,
         );
     }

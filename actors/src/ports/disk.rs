@@ -28,7 +28,7 @@ pub enum FsOp {
     /// Swaps two directories in one step (`RENAME_EXCHANGE`). If the second is absent, the first
     /// takes its place.
     Exchange(PathBuf, PathBuf),
-    /// Renames a directory; the target must not exist.
+    /// Renames a directory. If there is none, or the target exists, that was done before.
     Rename(PathBuf, PathBuf),
     /// Removes a file or a directory with all in it, at once: a crash does not leave a part of it
     /// there. An absent one is fine.

@@ -121,9 +121,12 @@ pub(super) struct Kept {
     /// What of it could not be removed yet, and how often that was tried.
     pub(super) unremoved: Vec<Removal>,
     pub(super) rounds: u32,
-    /// Whether state directories of what remains could not be removed yet.
-    pub(super) unforgotten: bool,
-    pub(super) tidying: usize,
+    /// Steps that bring endpoints' state directories in order and are not known to be done.
+    pub(super) untidied: BTreeMap<EndpointId, Vec<FsOp>>,
+    /// Endpoints that did not come back whose state directories are not known to be gone.
+    pub(super) unforgotten: BTreeSet<EndpointId>,
+    /// How many answers of the disk are awaited.
+    pub(super) writing: usize,
     phase_began: Time,
 }
 
@@ -172,7 +175,7 @@ impl Restore {
             .collect();
         for (id, reason) in std::mem::take(&mut self.kept.plan.refuted) {
             let plan = self.kept.disk.put_aside(&id.to_string(), &reason);
-            self.kept.disk.tidying.push(plan);
+            self.kept.disk.tidying.entry(id).or_default().extend(plan);
             self.kept.report.quarantined.push(format!("{id}: {reason}"));
         }
         self.kept.kernel = input.kernel;
@@ -185,23 +188,26 @@ impl Restore {
     /// aside, builds that never finished go.
     fn tidy(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Tidying;
-        let plans = std::mem::take(&mut self.kept.disk.tidying);
-        self.write(cx, plans);
-        if self.kept.tidying == 0 {
+        self.kept.untidied = std::mem::take(&mut self.kept.disk.tidying);
+        self.write(cx, self.kept.untidied.clone());
+        if self.kept.writing == 0 {
             self.reserve(cx);
         }
     }
 
-    pub(super) fn write(&mut self, cx: &mut Cx<'_, Self>, plans: Vec<Vec<FsOp>>) {
-        self.kept.tidying = plans.len();
-        for ops in plans {
-            let reply = cx.expect("disk", PATIENCE, "the state directory", RestoreMsg::Tidied);
+    pub(super) fn write(&mut self, cx: &mut Cx<'_, Self>, plans: BTreeMap<EndpointId, Vec<FsOp>>) {
+        self.kept.writing = plans.len();
+        for (id, ops) in plans {
+            let then = move |answer| RestoreMsg::Tidied(id, answer);
+            let reply = cx.expect("disk", PATIENCE, "the state directory", then);
             self.peers.disk.submit(ops, reply);
         }
     }
 
-    fn reserve(&mut self, cx: &mut Cx<'_, Self>) {
+    pub(super) fn reserve(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Reserving;
+        // A crash may have cut off what was awaited.
+        self.kept.writing = 0;
         let living = self.kept.plan.endpoints().map(|endpoint| {
             let owner = endpoint.spec.pod();
             let owner = owner.unwrap_or_else(|| format!("endpoint {}", endpoint.id));
@@ -270,9 +276,14 @@ impl Restore {
 
     fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Spawning;
-        let Kept { plan, report, alive, .. } = &mut self.kept;
+        let Kept { plan, report, alive, untidied, .. } = &mut self.kept;
         let mut endpoints = Vec::with_capacity(plan.candidates.len());
-        for (id, candidate) in std::mem::take(&mut plan.candidates) {
+        for (id, mut candidate) in std::mem::take(&mut plan.candidates) {
+            // From now on its directories are its own to write.
+            if let Some(steps) = untidied.remove(&id) {
+                candidate.endpoint.on_disk = false;
+                candidate.endpoint.untidied = steps;
+            }
             let pending = EndpointReport {
                 fate: Fate::Pending,
                 source: candidate.source,
@@ -336,7 +347,7 @@ impl Behaviour for Restore {
             Phase::Done if !self.kept.prune.is_empty() => self.prune_next(cx),
             Phase::Done => {
                 // Whether these directories went, nobody will say.
-                self.kept.unforgotten |= std::mem::take(&mut self.kept.tidying) > 0;
+                self.kept.writing = 0;
                 if !self.kept.remains.is_empty() && self.kept.enabled {
                     self.free_when_removed(cx);
                 }
@@ -375,15 +386,7 @@ impl Behaviour for Restore {
             RestoreMsg::Built(answer) => self.built(cx, answer),
             RestoreMsg::Pruned(answer) => self.pruned(cx, answer),
             RestoreMsg::PruneAgain => self.prune_again(cx),
-            RestoreMsg::Tidied(answer) => {
-                let more = self.tidied(answer);
-                match self.kept.phase {
-                    _ if more => {}
-                    Phase::Tidying => self.reserve(cx),
-                    Phase::Done => self.free_when_removed(cx),
-                    _ => self.finish(cx),
-                }
-            }
+            RestoreMsg::Tidied(id, answer) => self.tidied(cx, id, answer),
         }
     }
 

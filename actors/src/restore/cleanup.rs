@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Restore,
-    actor::{PATIENCE, Phase},
+    actor::{Kept, PATIENCE, Phase},
     messages::RestoreMsg,
     prune::Removal,
 };
@@ -16,7 +16,7 @@ use crate::{
     host::{AskError, Cx, Reply},
     ipam::IpamMsg,
     model::EndpointId,
-    ports::{DiskError, FsOp, KernelDone, KernelJob, Refusal},
+    ports::{DiskError, KernelDone, KernelJob, Refusal},
     state::remove_plan,
 };
 
@@ -29,7 +29,7 @@ impl Restore {
         if self.kept.prune.is_empty() {
             return match self.kept.phase {
                 Phase::Pruning => self.forget_failed(cx),
-                _ => self.forget_left(cx),
+                _ => self.forget(cx),
             };
         }
         let ops = self.kept.prune.iter().map(|removal| removal.op.clone()).collect();
@@ -92,7 +92,8 @@ impl Restore {
     /// Restoring is over; what could not be removed is tried again until it is. Till then nobody
     /// gets a number or an address of which something may be left.
     pub(super) fn free_when_removed(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.unremoved.is_empty() && !self.kept.unforgotten {
+        let Kept { unremoved, untidied, unforgotten, .. } = &self.kept;
+        if unremoved.is_empty() && untidied.is_empty() && unforgotten.is_empty() {
             return self.free_remains();
         }
         self.kept.rounds += 1;
@@ -102,7 +103,7 @@ impl Restore {
 
     pub(super) fn prune_again(&mut self, cx: &mut Cx<'_, Self>) {
         // A crash may have set this twice.
-        if self.kept.phase == Phase::Done && self.kept.tidying == 0 && self.kept.prune.is_empty() {
+        if self.kept.phase == Phase::Done && self.kept.writing == 0 && self.kept.prune.is_empty() {
             self.kept.prune = std::mem::take(&mut self.kept.unremoved).into();
             self.prune_next(cx);
         }
@@ -111,53 +112,61 @@ impl Restore {
     /// Removes the state directories of endpoints that could not be brought back.
     pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Forgetting;
+        let Kept { plan, disk, report, untidied, unforgotten, .. } = &mut self.kept;
+        unforgotten.extend(plan.failed.keys());
+        let disputed = std::mem::take(&mut plan.disputed);
+        for (&id, failed) in plan.failed.iter().filter(|(id, _)| disputed.contains(id)) {
+            let Some(reason) = &failed.error else { continue };
+            untidied.entry(id).or_default().extend(disk.put_aside(&id.to_string(), reason));
+            report.quarantined.push(format!("{id}: {reason}"));
+        }
+        self.forget(cx);
+    }
+
+    /// Removes the directories of those of which nothing else is left, once what is evidence is put
+    /// aside.
+    fn forget(&mut self, cx: &mut Cx<'_, Self>) {
         let held = self.held();
-        // What is put aside is so before a second try removes what is left.
-        let disputed = std::mem::take(&mut self.kept.plan.disputed);
-        let mut plans = Vec::new();
-        for (id, failed) in &self.kept.plan.failed {
-            let mut plan = Vec::new();
-            if let Some(reason) = failed.error.as_ref().filter(|_| disputed.contains(id)) {
-                plan = self.kept.disk.put_aside(&id.to_string(), reason);
-                self.kept.report.quarantined.push(format!("{id}: {reason}"));
-            }
-            match held.contains(id) {
-                true => self.kept.unforgotten = true,
-                false => plan.extend(remove_plan(*id)),
-            }
-            plans.push(plan);
+        let mut plans = self.kept.untidied.clone();
+        for &id in self.kept.unforgotten.difference(&held) {
+            plans.entry(id).or_default().extend(remove_plan(id));
         }
         self.write(cx, plans);
-        if self.kept.tidying == 0 {
-            self.finish(cx);
+        if self.kept.writing == 0 {
+            self.written(cx);
         }
     }
 
-    /// Removes those that were left.
-    fn forget_left(&mut self, cx: &mut Cx<'_, Self>) {
-        if std::mem::take(&mut self.kept.unforgotten) {
-            let held = self.held();
-            self.kept.unforgotten = !held.is_empty();
-            let gone = self.kept.remains.keys().filter(|id| !held.contains(id));
-            let plans: Vec<Vec<FsOp>> = gone.map(|&id| remove_plan(id)).collect();
-            self.write(cx, plans);
-        }
-        if self.kept.tidying == 0 {
-            self.free_when_removed(cx);
+    /// All that was asked of the disk is answered.
+    fn written(&mut self, cx: &mut Cx<'_, Self>) {
+        match self.kept.phase {
+            Phase::Done => self.free_when_removed(cx),
+            _ => self.finish(cx),
         }
     }
 
-    /// Whether more is under way.
-    pub(super) fn tidied(&mut self, answer: Result<Result<(), DiskError>, AskError>) -> bool {
-        let failed = !matches!(answer, Ok(Ok(())));
-        self.kept.unforgotten |= failed && self.kept.phase != Phase::Tidying;
+    pub(super) fn tidied(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        id: EndpointId,
+        answer: Result<Result<(), DiskError>, AskError>,
+    ) {
         match answer {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => self.kept.report.problems.push(error.to_string()),
-            Err(error) => self.kept.report.problems.push(format!("state directory: {error}")),
+            Ok(Ok(())) => {
+                self.kept.untidied.remove(&id);
+                if self.kept.phase != Phase::Tidying && !self.held().contains(&id) {
+                    self.kept.unforgotten.remove(&id);
+                }
+            }
+            Ok(Err(error)) => self.problem(error.to_string()),
+            Err(error) => self.problem(format!("state directory of endpoint {id}: {error}")),
         }
-        self.kept.tidying -= 1;
-        self.kept.tidying > 0
+        self.kept.writing = self.kept.writing.saturating_sub(1);
+        match self.kept.phase {
+            _ if self.kept.writing > 0 => {}
+            Phase::Tidying => self.reserve(cx),
+            _ => self.written(cx),
+        }
     }
 
     /// Nothing is left of those that did not come back: their numbers and addresses are free.

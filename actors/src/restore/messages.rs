@@ -85,8 +85,8 @@ pub enum RestoreMsg {
     Pruned(Result<KernelDone, AskError>),
     /// Try to remove what could not be.
     PruneAgain,
-    /// The state directory is in order.
-    Tidied(Result<Result<(), DiskError>, AskError>),
+    /// That endpoint's state directories are in order, or gone.
+    Tidied(EndpointId, Result<Result<(), DiskError>, AskError>),
 }
 
 impl Message for RestoreMsg {
@@ -104,7 +104,7 @@ impl Message for RestoreMsg {
             Self::Built(_) => "Built",
             Self::Pruned(_) => "Pruned",
             Self::PruneAgain => "PruneAgain",
-            Self::Tidied(_) => "Tidied",
+            Self::Tidied(..) => "Tidied",
         }
     }
 

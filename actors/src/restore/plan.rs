@@ -13,7 +13,7 @@ use super::{
 use crate::{
     endpoint::{EndpointSpec, options},
     endpoints::RestoredEndpoint,
-    model::EndpointId,
+    model::{EndpointId, IdentityId, Labels},
     ports::{KernelSnapshot, OwnedRows},
     state::{Form, Found, FoundRecord, IdentityTable},
 };
@@ -257,25 +257,33 @@ fn from_record(
         // Headers have no place for them.
         _ => options::unpack(in_kernel),
     };
-    // A number is told to nobody before it is on disk.
-    let newer = newer.map(|row| row.identity).filter(|&id| id != endpoint.identity);
-    if let Some((identity, labels)) =
-        newer.and_then(|identity| Some((identity, identities.labels_of(identity)?)))
-    {
-        notes.push(format!(
-            "its record could not be written when its identity changed from {} to {identity}: the \
-             kernel's is taken",
-            endpoint.identity
-        ));
-        let info = record.labels.orchestration_info.iter();
-        endpoint.spec.labels = labels.iter().chain(info).cloned().collect();
-        endpoint.identity = identity;
-        endpoint.identity_labels = labels;
+    if let Some(row) = newer {
+        let info = &record.labels.orchestration_info;
+        notes.extend(take_identity(&mut endpoint, row.identity, info, identities));
     }
     // An older agent's row does not hold them.
     endpoint.recorded &= in_kernel == options::pack(&endpoint.own_options);
     endpoint.on_disk = on_disk && !endpoint.unsaved;
     Ok(Candidate { endpoint, source: source.to_owned(), notes })
+}
+
+/// Gives an endpoint the identity of a newer row, if it is another one; what is to be said of it.
+fn take_identity(
+    endpoint: &mut RestoredEndpoint,
+    newer: IdentityId,
+    info: &Labels,
+    table: &IdentityTable,
+) -> Option<String> {
+    let before = endpoint.identity;
+    // A number is told to nobody before it is on disk.
+    let labels = table.labels_of(newer).filter(|_| newer != before)?;
+    endpoint.spec.labels = labels.iter().chain(info.iter()).cloned().collect();
+    endpoint.identity = newer;
+    endpoint.identity_labels = labels;
+    Some(format!(
+        "its record could not be written when its identity changed from {before} to {newer}: the \
+         kernel's is taken"
+    ))
 }
 
 /// What the kernel holds, as it is, and by whose it is.
@@ -292,7 +300,7 @@ impl Owned<'_> {
         let config = kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied();
         RestoredEndpoint {
             id,
-            identity: crate::model::IdentityId::INIT,
+            identity: IdentityId::INIT,
             identity_labels: Default::default(),
             carried: Vec::new(),
             user_labels: Default::default(),
@@ -312,6 +320,7 @@ impl Owned<'_> {
             link_up: kernel.links.get(&ifindex).is_some_and(|link| link.up),
             on_disk: false,
             unsaved: kernel.endpoints.get(&id).is_some_and(|row| row.unsaved),
+            untidied: Vec::new(),
             spec,
         }
     }

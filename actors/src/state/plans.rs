@@ -38,12 +38,13 @@ pub fn remove_plan(id: EndpointId) -> Vec<FsOp> {
 }
 
 /// Steps that put a directory aside as evidence, with the reason beside it. `number` makes the
-/// place free: nothing in quarantine is ever overwritten.
+/// place free: nothing in quarantine is ever overwritten. Done twice, they are as if done once.
 pub fn quarantine_plan(dir: &str, number: u32, reason: &str) -> Vec<FsOp> {
     let place = quarantine_place(dir, number);
     vec![
         FsOp::MakeDir(PathBuf::from(QUARANTINE)),
         FsOp::Rename(PathBuf::from(dir), place.clone()),
+        FsOp::MakeDir(place.clone()),
         FsOp::Write { path: place.join("reason.txt"), bytes: format!("{reason}\n").into_bytes() },
     ]
 }

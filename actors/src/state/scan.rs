@@ -52,9 +52,10 @@ pub struct Found {
     pub host: Vec<String>,
     /// Names in quarantine, those that the steps put there among them.
     pub in_quarantine: BTreeSet<String>,
-    /// Steps that bring the directory in order, one list for each endpoint. Nothing waits for
-    /// them: a crash before or among them leads to the same finding.
-    pub tidying: Vec<Vec<FsOp>>,
+    /// Steps that bring each endpoint's directories in order. A crash before or among them leads to
+    /// the same finding, and done again they change nothing. Before they are done, none of these
+    /// directories may be written: what is put aside would be lost.
+    pub tidying: BTreeMap<EndpointId, Vec<FsOp>>,
 }
 
 /// A record that can be used.
@@ -97,7 +98,7 @@ pub fn scan(files: &impl StateFiles) -> Result<Found, StateError> {
     for (id, stages) in groups {
         let plan = scan.endpoint(id, stages);
         if !plan.is_empty() {
-            scan.found.tidying.push(plan);
+            scan.found.tidying.insert(id, plan);
         }
     }
     Ok(scan.found)

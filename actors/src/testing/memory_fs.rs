@@ -93,10 +93,9 @@ impl MemoryFs {
                 }
             },
             FsStep::Rename(from, to) => {
-                if self.find(to).is_some() {
-                    return Err(format!("{to:?} exists"));
+                if self.find(from).is_some() && self.find(to).is_none() {
+                    self.rename(from, to)?;
                 }
-                self.rename(from, to)?;
             }
             FsStep::MoveAside(path) => {
                 if self.find(path).is_some() {
@@ -106,8 +105,9 @@ impl MemoryFs {
             }
             FsStep::RemoveAside(path) => self.destroy(&moved_aside(path)),
             FsStep::SyncDir(path) => {
-                let dir = self.find(path).ok_or_else(|| format!("{path:?} is missing"))?;
-                self.platter.sync_dir(dir);
+                if let Some(dir) = self.find(path) {
+                    self.platter.sync_dir(dir);
+                }
             }
         }
         self.forget_unused();

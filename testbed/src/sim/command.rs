@@ -27,12 +27,18 @@ use super::{
 /// How many seeds a mutant may take at most.
 const MUTANT_SEEDS: u64 = 3_000;
 
+/// How many failures are made short.
+const SHRUNK_MAX: usize = 5;
+
 /// What to simulate.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Options {
-    /// How many histories to live through, from seed 1 on
+    /// How many histories to live through
     #[arg(long, default_value_t = 1_000)]
     pub seeds: u64,
+    /// The first of them
+    #[arg(long, default_value_t = 1, conflicts_with_all = ["seed", "mutants"])]
+    pub from: u64,
     /// One history, told line by line
     #[arg(long)]
     pub seed: Option<u64>,
@@ -115,7 +121,8 @@ fn one(options: &Options, seed: u64) -> Result<i32> {
 fn many(options: &Options) -> Result<i32> {
     options.actions(1)?;
     let started = Instant::now();
-    let (total, failed) = all(1..=options.seeds, |seed| {
+    let last = options.from.saturating_add(options.seeds).saturating_sub(1);
+    let (total, failed) = all(options.from..=last, |seed| {
         let actions = options.actions(seed).unwrap_or_default();
         let began = cpu_time();
         let tally = Node::new(Trace::default()).run(&actions)?;
@@ -144,8 +151,12 @@ fn many(options: &Options) -> Result<i32> {
             failed.len()
         );
     }
-    for (seed, failure) in failed.iter().take(5) {
+    for (seed, failure) in failed.iter().take(SHRUNK_MAX) {
         tell(options, *seed, failure)?;
+    }
+    if let Some(rest) = failed.get(SHRUNK_MAX..).filter(|rest| !rest.is_empty()) {
+        println!("\nthe others:");
+        rest.iter().for_each(|(seed, failure)| println!("  seed {seed}: {}", failure.what));
     }
     Ok(i32::from(!failed.is_empty()))
 }

@@ -37,14 +37,15 @@ pub enum FsStep {
     },
     /// Swaps two names in one step. If the second is absent, the first takes its place.
     Exchange(PathBuf, PathBuf),
-    /// Renames; the target must not exist.
+    /// Renames, unless there is nothing to be renamed or the target exists.
     Rename(PathBuf, PathBuf),
     /// Takes a name out of the way, to where [`moved_aside`] says; what an earlier step left there
     /// goes. An absent one is fine.
     MoveAside(PathBuf),
     /// Removes what was moved aside of that name, with all in it; an absent one is fine.
     RemoveAside(PathBuf),
-    /// Puts the names in a directory on the disk; `""` is the state directory.
+    /// Puts the names in a directory on the disk; `""` is the state directory. An absent one has
+    /// none.
     SyncDir(PathBuf),
 }
 

@@ -2,7 +2,7 @@ use super::{MemoryFs, sample};
 use crate::{
     model::EndpointId,
     ports::{FsOp, disk::steps},
-    state::{EndpointRecord, commit_plan, remove_plan, scan},
+    state::{EndpointRecord, StateFiles, commit_plan, remove_plan, scan},
 };
 
 /// The disk after each prefix of a plan's steps, the empty one and the whole included.
@@ -109,10 +109,31 @@ fn a_second_crash_amid_tidying_finds_the_same() {
         let start = if existed { committed(&old) } else { MemoryFs::default() };
         for crashed in prefixes(&start, &commit_plan(&new)) {
             let before = restored(&crashed);
-            let tidying = scan(&crashed).unwrap().tidying.concat();
+            let tidying: Vec<FsOp> =
+                scan(&crashed).unwrap().tidying.into_values().flatten().collect();
             for fs in prefixes(&crashed, &tidying) {
                 assert_eq!(restored(&fs), before);
             }
+        }
+    }
+}
+
+#[test]
+fn tidying_that_failed_at_any_step_is_done_again_with_the_same_end() {
+    let mut torn = committed(&sample(7, 1));
+    torn.write("7/ep_config.json", b"torn");
+    torn.write("7/ep_config.h", b"torn");
+    let mut replaced = torn.clone();
+    replaced.write("7_next/ep_config.json", &sample(7, 2).to_json());
+    for start in [torn, replaced] {
+        let tidying: Vec<FsOp> = scan(&start).unwrap().tidying.into_values().flatten().collect();
+        let record = sample(7, 3);
+        let whole: Vec<FsOp> = tidying.iter().cloned().chain(commit_plan(&record)).collect();
+        for failed in prefixes(&start, &whole) {
+            let again = prefixes(&failed, &whole).pop().unwrap();
+            assert_eq!(restored(&again).as_ref(), Some(&record));
+            assert_eq!(again.read("quarantine/7.1/ep_config.json"), Ok(Some(b"torn".to_vec())));
+            assert_eq!(again.directories("quarantine").unwrap(), ["7.1"]);
         }
     }
 }

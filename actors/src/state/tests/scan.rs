@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
+
 use super::{MemoryFs, sample};
 use crate::{
-    model::{IdentityId, Labels},
+    model::{EndpointId, IdentityId, Labels},
     ports::FsOp,
     state::{EndpointRecord, Form, Found, SecurityLabels, StateError, scan},
 };
@@ -77,11 +79,11 @@ fn each_state_of_a_directory_is_told_apart() {
 /// Once tidied there is nothing more to tidy, the same endpoints are found, and each lives in the
 /// directory of its number.
 fn after_tidying(mut fs: MemoryFs, found: &Found) {
-    for op in found.tidying.iter().flatten() {
+    for op in found.tidying.values().flatten() {
         fs.apply(op).unwrap();
     }
     let again = scan(&fs).unwrap();
-    assert_eq!(again.tidying, Vec::<Vec<FsOp>>::new());
+    assert_eq!(again.tidying, BTreeMap::new());
     let homes: Vec<_> = found.records.iter().map(|found| found.record.id.to_string()).collect();
     assert_eq!(dirs(&again), homes);
 }
@@ -113,7 +115,7 @@ fn quarantine_never_overwrites_and_says_why() {
         fill(&mut fs, place, 7, "J");
     }
     let found = scan(&fs).unwrap();
-    for op in found.tidying.iter().flatten() {
+    for op in found.tidying.values().flatten() {
         fs.apply(op).unwrap();
     }
     for kept in ["7.1/ep_config.json", "7.2/ep_config.json", "7.3/ep_config.json", "7.3/reason.txt"]
@@ -137,5 +139,5 @@ fn the_health_endpoint_goes_and_the_host_endpoint_stays() {
         (&["4".into()][..], &["5".into()][..])
     );
     assert!(found.records.is_empty() && found.quarantined.is_empty());
-    assert_eq!(found.tidying, [[FsOp::Remove("4".into())]]);
+    assert_eq!(found.tidying, [(EndpointId(4), vec![FsOp::Remove("4".into())])].into());
 }

@@ -79,7 +79,7 @@ impl Steps {
             FsStep::Place(path) => write(&at(path)?, |place, new| fs::rename(new, place)),
             FsStep::LinkMissing { from, to } => link_missing(&at(from)?, &at(to)?),
             FsStep::Exchange(a, b) => exchange(&at(a)?, &at(b)?),
-            FsStep::Rename(from, to) => rename(&at(from)?, &at(to)?),
+            FsStep::Rename(from, to) => rename_once(&at(from)?, &at(to)?),
             FsStep::MoveAside(path) => aside(&at(path)?, &at(&moved_aside(path))?),
             FsStep::RemoveAside(path) => remove_tree(&at(&moved_aside(path))?),
             FsStep::SyncDir(path) => sync_dir(&at(path)?),
@@ -114,7 +114,10 @@ fn sync(path: &Path) -> io::Result<()> {
 }
 
 fn sync_dir(path: &Path) -> Result<(), DiskError> {
-    sync(path).map_err(|error| trouble("sync", path, &error))
+    match sync(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        synced => synced.map_err(|error| trouble("sync", path, &error)),
+    }
 }
 
 fn link_missing(from: &Path, to: &Path) -> Result<(), DiskError> {
@@ -137,6 +140,14 @@ fn link_missing(from: &Path, to: &Path) -> Result<(), DiskError> {
         }
     }
     Ok(())
+}
+
+fn rename_once(from: &Path, to: &Path) -> Result<(), DiskError> {
+    let is_absent = |path: &Path| match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        metadata => metadata.map(|_| false).map_err(|error| trouble("rename", path, &error)),
+    };
+    if is_absent(from)? || !is_absent(to)? { Ok(()) } else { rename(from, to) }
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), DiskError> {

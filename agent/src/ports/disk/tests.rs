@@ -115,11 +115,26 @@ fn stops_at_the_first_failure_and_says_what_to_do() {
     assert!(error.to_string().contains("restart the agent"), "{error}");
     assert_eq!(scratch.names(), Vec::<String>::new());
 
-    scratch.run(&[FsOp::MakeDir("a".into()), FsOp::MakeDir("b".into())]).unwrap();
-    let error = scratch.run(&[FsOp::Rename("a".into(), "b".into())]).unwrap_err();
+    scratch.run(&[FsOp::MakeDir("a".into())]).unwrap();
+    fs::write(scratch.state("file"), b"").unwrap();
+    let error = scratch.run(&[FsOp::MakeDir("file".into())]).unwrap_err();
     assert!(error.to_string().contains("look at it, then remove it"), "{error}");
     let error = scratch.run(&[FsOp::Exchange("c".into(), "a".into())]).unwrap_err();
     assert_eq!(error.op, "rename", "there is nothing to swap");
+}
+
+#[test]
+fn a_rename_that_was_done_is_not_done_again() {
+    let scratch = Scratch::new();
+    let rename = [FsOp::Rename("a".into(), "b".into())];
+    scratch.run(&rename).unwrap();
+    assert_eq!(scratch.names(), Vec::<String>::new(), "there was nothing to rename");
+    scratch.run(&[FsOp::MakeDir("a".into())]).unwrap();
+    scratch.run(&rename).unwrap();
+    assert_eq!(scratch.names(), ["b"]);
+    scratch.run(&[FsOp::MakeDir("a".into())]).unwrap();
+    scratch.run(&rename).unwrap();
+    assert_eq!(scratch.names(), ["a", "b"], "what has the name now is another one");
 }
 
 #[test]

@@ -77,7 +77,9 @@ fn kill_after(dir: &TempDir, commits: u32) -> u32 {
 fn write_for_ever(dir: &std::path::Path) -> ! {
     let held = Directories::hold(&dir.join("run"), &dir.join("lib")).unwrap();
     let found = scan(&DiskFiles::new(&held.steps)).unwrap();
-    held.steps.run(&found.tidying.concat()).unwrap();
+    for tidying in found.tidying.values() {
+        held.steps.run(tidying).unwrap();
+    }
     let mut generation = found.records.first().map_or(0, |found| found.record.generation);
     let mut out = std::io::stdout();
     loop {
