@@ -84,6 +84,7 @@ pub struct Endpoint {
     /// Links are being made in place of its filters, beside all else.
     pub(super) settling: bool,
     pub(super) failing: bool,
+    pub(super) refused: bool,
     pub(super) failures_in_a_row: u32,
     /// What a failed build was to do; the next one does it.
     pub(super) owed: Option<Level>,
@@ -195,6 +196,7 @@ impl Endpoint {
                 busy: false,
                 settling: false,
                 failing: false,
+                refused: false,
                 failures_in_a_row: 0,
                 owed: None,
                 retry: None,

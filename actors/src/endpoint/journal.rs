@@ -46,6 +46,7 @@ impl Endpoint {
             id: self.id,
             state: self.state,
             failing: self.failing,
+            refused: self.refused,
             spec: Arc::clone(&self.spec),
             identity: self.identity,
             identity_labels: Arc::clone(&self.identity_labels),

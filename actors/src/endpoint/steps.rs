@@ -127,6 +127,7 @@ impl Endpoint {
         let rows = self.build.as_ref().and_then(|build| build.policy.as_ref());
         let rows = rows.map(|policy| Arc::clone(&policy.rows));
         let record = self.kernel_record();
+        self.refused = answer.as_ref().is_ok_and(|done| done.failed.is_some());
         let done = match answer {
             Ok(done) => done,
             Err(error) => {

@@ -79,6 +79,8 @@ pub struct EndpointView {
     pub state: State,
     /// Whether its last build failed.
     pub failing: bool,
+    /// Whether the kernel answered its last step by a refusal.
+    pub refused: bool,
     /// What it was made of.
     pub spec: Arc<EndpointSpec>,
     /// Its identity.

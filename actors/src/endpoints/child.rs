@@ -20,7 +20,7 @@ pub(super) struct Child {
     enforces: bool,
     /// Labels whose policy the kernel has, if it is of this life; they outlive the actor's crash.
     enforced: Option<Arc<Labels>>,
-    /// It was waited for in vain.
+    /// It was waited for in vain while the kernel refused its builds.
     given_up: bool,
     owed: Owed,
 }
@@ -57,10 +57,11 @@ impl Child {
 
     /// Somebody who waited for it to enforce a policy does so no longer.
     pub(super) fn give_up(&mut self) {
-        self.given_up = self.view.failing;
+        self.given_up = self.view.failing && self.view.refused;
     }
 
-    /// Whether it was waited for in vain and its builds fail ever since.
+    /// Whether it was waited for in vain while the kernel refused its builds, and they fail ever
+    /// since.
     pub(super) fn is_given_up(&self) -> bool {
         self.given_up
     }

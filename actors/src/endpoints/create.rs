@@ -254,6 +254,7 @@ pub(super) fn seed_view(id: EndpointId, spec: &EndpointSpec, state: State) -> Ar
         id,
         state,
         failing: false,
+        refused: false,
         spec: Arc::new(spec.clone()),
         identity: crate::model::IdentityId::INIT,
         identity_labels: Arc::default(),

@@ -152,8 +152,8 @@ pub enum Awaited {
     /// Those that it concerns and that are programmed.
     Concerned,
     /// All that enforce any policy, also what an earlier life wrote; but none that was awaited in
-    /// vain and whose builds fail ever since: a map that is too small for one must not hold back
-    /// the rules of all.
+    /// vain while the kernel refused its builds, as long as they fail: a map that is too small for
+    /// one must not hold back the rules of all.
     Able,
     /// All that enforce any policy.
     All,

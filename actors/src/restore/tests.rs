@@ -1,5 +1,6 @@
 //! Restarts, on a whole node in memory.
 
 mod crash;
+mod evidence;
 mod lost;
 mod unchanged;

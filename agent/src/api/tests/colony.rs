@@ -227,6 +227,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
         id: EndpointId(id),
         state: State::Ready,
         failing: false,
+        refused: false,
         spec: Arc::new(spec),
         identity: IdentityId(300),
         identity_labels: labels,

@@ -77,6 +77,35 @@ fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
     world.audit();
 }
 
+/// What one that hangs denies by a wider prefix does not pass because others allow a part of it.
+#[test]
+fn a_new_prefix_waits_for_one_that_hangs_and_denies_what_is_around_it() {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web")]);
+    let mut policy = allow_from("web", json!({ "fromEntities": ["all"] }));
+    policy["spec"]["ingressDeny"] = json!([{ "fromEntities": ["world"] }]);
+    world.apply("policy", [policy]);
+    world.create(spec(1)).unwrap();
+    world.advance(Duration::from_secs(1));
+    let slots = [0, 1].map(|parity| STUCK.slot(parity));
+    world.kernel.stall(move |op| match op {
+        KernelOp::BuildPolicy { slot, .. } | KernelOp::PutPolicyRow { slot, .. } => {
+            slots.contains(slot)
+        }
+        _ => false,
+    });
+    let prefix = "192.0.2.0/24";
+    world.apply("policy", [allow_from("web", json!({ "fromCIDR": [prefix] }))]);
+    let is_mapped =
+        |world: &World| world.kernel.state().rows.ipcache.contains_key(&prefix.parse().unwrap());
+    // Longer than a few rounds of asking take.
+    world.advance(Duration::from_secs(100));
+    assert!(!is_mapped(&world));
+    world.kernel.stall(|_| false);
+    world.advance(Duration::from_secs(60));
+    assert!(is_mapped(&world) && world.all_ready());
+}
+
 /// A step that the kernel does long after its endpoint lost patience is over before that one is
 /// gone: nothing is written for who has its number or its interface next.
 #[test]
