@@ -27,8 +27,9 @@ use crate::{
 /// never acknowledges must not hold up the rest.
 pub(super) const ENFORCE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Kinds of objects that are policies.
-const KINDS: [&str; 3] = ["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "NetworkPolicy"];
+/// Kinds of objects that are policies, or that these name.
+const KINDS: [&str; 4] =
+    ["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "NetworkPolicy", "CiliumCIDRGroup"];
 
 /// Whom the owner of the policy talks to.
 #[derive(Clone)]

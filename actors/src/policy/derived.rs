@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{
     Origin, Peers, Ports, Repository, Selector,
     ports::protocol,
-    rule::{Clause, Peer, PortMatch},
+    rule::{Clause, PortMatch},
 };
 use crate::model::{Direction, Labels};
 
@@ -104,12 +104,6 @@ fn filter((direction, deny, number, first, last, name): Place<'_>) -> DerivedFil
 fn selectors(clause: &Clause) -> Vec<String> {
     match &clause.peers {
         Peers::Any => vec![Selector::default().to_string()],
-        Peers::Of(peers) => peers
-            .iter()
-            .map(|peer| match peer {
-                Peer::Labels(selector) => selector.to_string(),
-                Peer::Cidr(cidr) => cidr.to_string(),
-            })
-            .collect(),
+        Peers::Of(peers) => peers.iter().map(ToString::to_string).collect(),
     }
 }

@@ -85,6 +85,9 @@ impl IdentityView {
         match peer {
             Peer::Labels(selector) => self.select_labels(selector),
             Peer::Cidr(cidr) => self.select_cidr(cidr, families),
+            Peer::Group(group) => {
+                group.nets.iter().flat_map(|cidr| self.select_cidr(cidr, families)).collect()
+            }
         }
     }
 

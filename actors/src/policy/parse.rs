@@ -1,6 +1,7 @@
 //! From manifests to rules.
 
 mod cidr;
+mod cidr_group;
 mod cilium;
 mod cilium_peers;
 mod cilium_ports;
@@ -31,8 +32,8 @@ pub struct Refused {
     pub error: PolicyError,
 }
 
-/// Reads the policies of one document: one, those of a `List`, or none if it is a Pod or a
-/// Namespace. `cluster` narrows peers to pods that carry the label of that cluster.
+/// Reads the policies and groups of prefixes of one document: one, those of a `List`, or none if it
+/// is a Pod or a Namespace. `cluster` narrows peers to pods that carry the label of that cluster.
 pub fn parse(file: &str, document: &Value, cluster: Option<&str>) -> Vec<Result<Policy, Refused>> {
     let mut policies = Vec::new();
     read(file, &Field::root(document), cluster, &mut policies);
@@ -77,17 +78,19 @@ fn items<'a>(document: &Mapping<'a>) -> Result<Option<Vec<Field<'a>>>, Fault> {
 fn name(document: &Field<'_>) -> Result<Option<PolicyName>, Fault> {
     let mapping = document.any_mapping()?;
     let kind_field = mapping.need("kind")?;
-    let (kind, version) = match kind_field.text()? {
-        "CiliumNetworkPolicy" => (PolicyKind::CiliumNetworkPolicy, "cilium.io/v2"),
+    let (kind, versions): (_, &[&str]) = match kind_field.text()? {
+        "CiliumNetworkPolicy" => (PolicyKind::CiliumNetworkPolicy, &["cilium.io/v2"]),
         "CiliumClusterwideNetworkPolicy" => {
-            (PolicyKind::CiliumClusterwideNetworkPolicy, "cilium.io/v2")
+            (PolicyKind::CiliumClusterwideNetworkPolicy, &["cilium.io/v2"])
         }
-        "NetworkPolicy" => (PolicyKind::NetworkPolicy, "networking.k8s.io/v1"),
+        "NetworkPolicy" => (PolicyKind::NetworkPolicy, &["networking.k8s.io/v1"]),
+        "CiliumCIDRGroup" => (PolicyKind::CiliumCIDRGroup, &["cilium.io/v2", "cilium.io/v2alpha1"]),
         other if NOT_POLICIES.contains(&other) => return Ok(None),
         other => {
             return Err(kind_field.fault(
                 format!("unknown kind {other:?}"),
-                "write CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy or NetworkPolicy",
+                "write CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy, NetworkPolicy or \
+                 CiliumCIDRGroup",
             ));
         }
     };
@@ -98,14 +101,14 @@ fn name(document: &Field<'_>) -> Result<Option<PolicyName>, Fault> {
     }
     let namespace = metadata.get("namespace").map(|field| field.text()).transpose()?;
     let namespace = match kind {
-        PolicyKind::CiliumClusterwideNetworkPolicy => None,
+        PolicyKind::CiliumClusterwideNetworkPolicy | PolicyKind::CiliumCIDRGroup => None,
         _ => Some(namespace.unwrap_or("default").to_owned()),
     };
     let written = mapping.need("apiVersion")?;
-    if written.text()? != version {
+    if !versions.contains(&written.text()?) {
         return Err(written.fault(
             format!("{kind} of version {} is not known", written.value),
-            format!("write {version}"),
+            format!("write {}", versions[0]),
         ));
     }
     Ok(Some(PolicyName { kind, namespace, name: name.text()?.to_owned() }))
@@ -117,6 +120,11 @@ fn policy(
     name: &PolicyName,
     cluster: Option<&str>,
 ) -> Result<Policy, Fault> {
+    if name.kind == PolicyKind::CiliumCIDRGroup {
+        let group = Some(cidr_group::group(document)?);
+        let (rules, unsupported, written) = (Vec::new(), Vec::new(), Vec::new());
+        return Ok(Policy { name: name.clone(), rules, group, unsupported, written });
+    }
     let native = name.kind == PolicyKind::NetworkPolicy;
     let mut known = vec!["apiVersion", "kind", "metadata", "spec", "status"];
     if !native {
@@ -139,6 +147,7 @@ fn policy(
     Ok(Policy {
         name: name.clone(),
         rules,
+        group: None,
         unsupported: scope.unsupported,
         written: specs.iter().map(|spec| spec.value.clone()).collect(),
     })

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    IdentityView, Peer, Peers, Policy, PolicyError, PolicyName, PolicySettings, Refused, Selector,
-    Subject, UnresolvedPort, Unsupported, parse, rule::Rule,
+    IdentityView, MissingGroup, Peer, Peers, Policy, PolicyError, PolicyName, PolicySettings,
+    Refused, Selector, Subject, UnresolvedPort, Unsupported, groups::Groups, parse, rule::Rule,
 };
 use crate::model::{Families, Labels};
 
@@ -15,9 +15,27 @@ use crate::model::{Families, Labels};
 struct Source {
     policies: BTreeMap<PolicyName, Policy>,
     rejected: Vec<PolicyError>,
+    /// Whether any of these policies names groups of prefixes.
+    names_groups: bool,
 }
 
-/// All policies in force, by the source that they come from.
+impl Source {
+    /// Puts in what groups come to; the policies that changed by it, before and after.
+    fn resolve_groups(&mut self, groups: &Groups) -> Vec<(Policy, &Policy)> {
+        let mut changed = Vec::new();
+        if self.names_groups {
+            for policy in self.policies.values_mut().filter(|policy| policy.names_groups()) {
+                let before = policy.clone();
+                if policy.resolve_groups(groups) {
+                    changed.push((before, &*policy));
+                }
+            }
+        }
+        changed
+    }
+}
+
+/// All policies in force and the groups that they name, by the source that they come from.
 #[derive(Clone, Debug)]
 pub struct Repository {
     settings: PolicySettings,
@@ -66,6 +84,8 @@ pub struct PolicyStatus {
     pub unsupported: Vec<Unsupported>,
     /// Names of ports in it that nobody concerned has.
     pub unresolved_ports: Vec<UnresolvedPort>,
+    /// Groups of prefixes that it names and that there are not.
+    pub missing_groups: Vec<MissingGroup>,
     /// Why its newest version was refused; if it selects anything, an older one is in force.
     pub error: Option<PolicyError>,
 }
@@ -91,7 +111,7 @@ impl Repository {
     /// object is refused, every earlier one that is not there any more stays.
     pub fn apply(&mut self, source: &str, documents: &Result<Vec<Value>, String>) -> ApplyReport {
         let mut report = ApplyReport::default();
-        let mut old = self.sources.remove(source).unwrap_or_default();
+        let old = self.sources.remove(source).unwrap_or_default();
         let mut new = Source::default();
         let (parsed, mut refused) = read(source, documents, self.settings.cluster.as_deref());
         for policy in parsed {
@@ -101,29 +121,72 @@ impl Repository {
             }
             report.accepted.push(policy.name.clone());
             report.unsupported.extend(policy.unsupported.iter().cloned());
-            let before = old.policies.remove(&policy.name);
-            if before.as_ref() != Some(&policy) {
-                report.changed(before.as_ref());
-                report.changed(Some(&policy));
-            }
             new.policies.insert(policy.name.clone(), policy);
         }
         let nameless = refused.iter().any(|refused| refused.name.is_none());
         let named: BTreeSet<_> = refused.iter().filter_map(|it| it.name.as_ref()).collect();
-        for (name, policy) in old.policies {
-            if nameless || named.contains(&name) {
-                new.policies.insert(name, policy);
-            } else {
-                report.changed(Some(&policy));
+        for (name, policy) in &old.policies {
+            let stays = nameless || named.contains(name);
+            if stays && !new.policies.contains_key(name) {
+                new.policies.insert(name.clone(), policy.clone());
             }
         }
         new.rejected = refused.into_iter().map(|refused| refused.error).collect();
+        new.names_groups = new.policies.values().any(Policy::names_groups);
         report.rejected = new.rejected.clone();
-        if !(new.policies.is_empty() && new.rejected.is_empty()) {
-            self.sources.insert(source.to_owned(), new);
-        }
+        self.replace(source, &old, new, &mut report);
         self.revision += u64::from(report.changed);
         report
+    }
+
+    /// Has a source hold that, and notes what became another by it.
+    fn replace(&mut self, source: &str, old: &Source, new: Source, report: &mut ApplyReport) {
+        let has_groups = |held: &Source| held.policies.values().any(|it| it.group.is_some());
+        let regroups = has_groups(old) || has_groups(&new);
+        let is_empty = new.policies.is_empty() && new.rejected.is_empty();
+        let names_groups = new.names_groups;
+        self.sources.insert(source.to_owned(), new);
+        if regroups || names_groups {
+            let groups = self.groups();
+            for (name, held) in &mut self.sources {
+                let is_other = name != source;
+                if is_other && !regroups {
+                    continue;
+                }
+                for (before, after) in held.resolve_groups(&groups) {
+                    // What it was itself before, the old one says.
+                    if is_other {
+                        report.changed(Some(&before));
+                        report.changed(Some(after));
+                    }
+                }
+            }
+        }
+        let new = &self.sources[source].policies;
+        for (name, policy) in new {
+            let before = old.policies.get(name);
+            if before != Some(policy) {
+                report.changed(before);
+                report.changed(Some(policy));
+            }
+        }
+        for (_, gone) in old.policies.iter().filter(|(name, _)| !new.contains_key(*name)) {
+            report.changed(Some(gone));
+        }
+        if is_empty {
+            self.sources.remove(source);
+        }
+    }
+
+    /// The groups of prefixes of all sources.
+    fn groups(&self) -> Groups {
+        let mut groups = Groups::new();
+        for (_, policy) in self.policies() {
+            if let Some(group) = &policy.group {
+                groups.entry(policy.name.name.clone()).or_insert_with(|| group.clone());
+            }
+        }
+        groups
     }
 
     /// Forgets a source that is gone.
@@ -141,18 +204,23 @@ impl Repository {
     /// How each policy stands, given every endpoint and every identity that a peer may have.
     pub fn status(&self, endpoints: &[Subject], view: &IdentityView) -> Vec<PolicyStatus> {
         let mut all = Vec::new();
+        let groups = self.groups();
         for (source, held) in &self.sources {
             let mut errors = held.rejected.clone();
             for policy in held.policies.values() {
                 let object = Some(policy.name.to_string());
                 let error = errors.iter().position(|error| error.object == object);
                 let selects = endpoints.iter().filter(|it| policy.selects(&it.labels)).count();
+                if policy.group.is_some() && error.is_none() {
+                    continue;
+                }
                 all.push(PolicyStatus {
                     source: source.clone(),
                     policy: Some(policy.name.clone()),
                     selects,
                     unsupported: policy.unsupported.clone(),
                     unresolved_ports: self.unresolved_ports(policy, endpoints, view),
+                    missing_groups: policy.missing_groups(&groups),
                     error: error.map(|index| errors.remove(index)),
                 });
             }
@@ -162,6 +230,7 @@ impl Repository {
                 selects: 0,
                 unsupported: Vec::new(),
                 unresolved_ports: Vec::new(),
+                missing_groups: Vec::new(),
                 error: Some(error),
             }));
         }
@@ -183,8 +252,10 @@ impl Repository {
         });
         let nets = peers.flatten().filter_map(|peer| match peer {
             Peer::Labels(_) => None,
-            Peer::Cidr(cidr) => Some(std::iter::once(&cidr.net).chain(&cidr.except)),
+            Peer::Cidr(cidr) => Some(Vec::from([cidr])),
+            Peer::Group(group) => Some(group.nets.iter().collect()),
         });
+        let nets = nets.flatten().map(|cidr| std::iter::once(&cidr.net).chain(&cidr.except));
         let Families { ipv4, ipv6 } = self.settings.families;
         let enabled = |net: &&IpNet| if net.addr().is_ipv4() { ipv4 } else { ipv6 };
         nets.flatten().filter(enabled).filter(|net| net.prefix_len() > 0).copied().collect()

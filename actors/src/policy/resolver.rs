@@ -63,6 +63,10 @@ impl Peer {
         match self {
             Self::Labels(selector) => selector.matches(&peer.labels),
             Self::Cidr(cidr) => peer.prefix.as_ref().is_some_and(|net| cidr.selects(net)),
+            Self::Group(group) => {
+                let prefix = peer.prefix.as_ref();
+                prefix.is_some_and(|net| group.nets.iter().any(|cidr| cidr.selects(net)))
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Selector, Unsupported, ports::PortRange};
+use super::{CidrGroup, GroupMatch, Selector, Unsupported, ports::PortRange};
 use crate::model::Direction;
 
 /// Kinds of policy objects.
@@ -16,6 +16,8 @@ pub enum PolicyKind {
     CiliumClusterwideNetworkPolicy,
     /// Kubernetes' own.
     NetworkPolicy,
+    /// Cilium's groups of prefixes, which policies name.
+    CiliumCIDRGroup,
 }
 
 impl fmt::Display for PolicyKind {
@@ -51,6 +53,8 @@ pub struct Policy {
     pub name: PolicyName,
     /// Its rules, one for each of `spec` and `specs`.
     pub rules: Vec<Rule>,
+    /// The prefixes, if it is a group of such.
+    pub group: Option<CidrGroup>,
     /// What of it is not supported yet.
     pub unsupported: Vec<Unsupported>,
     /// `spec` and `specs` as they were written.
@@ -111,6 +115,18 @@ pub enum Peer {
     Labels(Selector),
     /// By address outside the cluster.
     Cidr(CidrMatch),
+    /// By the prefixes of groups.
+    Group(GroupMatch),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Labels(selector) => selector.fmt(f),
+            Self::Cidr(cidr) => cidr.fmt(f),
+            Self::Group(group) => group.fmt(f),
+        }
+    }
 }
 
 /// A prefix without some of its parts.

@@ -91,10 +91,7 @@ impl Policies {
             .into_iter()
             .map(|(peer, users)| PolicySelector {
                 identities: self.known.view.select(&peer, families),
-                selector: match peer {
-                    Peer::Labels(selector) => selector.to_string(),
-                    Peer::Cidr(cidr) => cidr.to_string(),
-                },
+                selector: peer.to_string(),
                 users,
             })
             .collect()

@@ -2,6 +2,7 @@
 
 mod cilium;
 mod compatible;
+mod groups;
 mod kubernetes;
 mod oracle;
 mod properties;

@@ -56,6 +56,12 @@ fn remarks(status: &PolicyStatus) -> String {
         remarks
             .push(format!("{}: nobody has a port named {}: none is meant", port.path, port.name));
     }
+    for group in &status.missing_groups {
+        remarks.push(format!(
+            "{}: there is no CiliumCIDRGroup {}: it has no prefix",
+            group.path, group.name
+        ));
+    }
     if remarks.is_empty() && status.selects == 0 {
         remarks.push("selects no endpoint".to_owned());
     }

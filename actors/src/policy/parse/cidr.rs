@@ -18,12 +18,8 @@ pub(super) fn prefix(field: &Field<'_>) -> Result<IpNet, Fault> {
 }
 
 /// A prefix with exceptions, each of which must be a part of it.
-pub(super) fn with_except(
-    cidr: &Field<'_>,
-    except: Option<Vec<Field<'_>>>,
-) -> Result<CidrMatch, Fault> {
+pub(super) fn with_except(cidr: &Field<'_>, except: &[Field<'_>]) -> Result<CidrMatch, Fault> {
     let net = prefix(cidr)?;
-    let except = except.unwrap_or_default();
     let except = except.iter().map(|field| exception(&net, field));
     Ok(CidrMatch { net, except: except.collect::<Result<BTreeSet<_>, _>>()? })
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::{
     cidr::{prefix, with_except},
     cilium::Side,
@@ -8,7 +10,7 @@ use super::{
 use crate::{
     model::Direction,
     policy::{
-        Selector, SelectorKey,
+        GroupMatch, GroupSelector, Selector, SelectorKey,
         rule::{CidrMatch, Peer, Peers},
     },
 };
@@ -84,7 +86,7 @@ pub(super) fn peers(
         found.peers.push(Peer::Cidr(cidr));
     }
     for field in found.list(clause, names.cidr_set)? {
-        found.cidr_set(&field, scope)?;
+        found.cidr_set(&field)?;
     }
     for field in found.list(clause, names.entities)? {
         found.entity(&field, scope)?;
@@ -124,24 +126,30 @@ impl Found {
         self.any |= self.side.deny;
     }
 
-    fn cidr_set(&mut self, field: &Field<'_>, scope: &mut Scope<'_>) -> Result<(), Fault> {
+    fn cidr_set(&mut self, field: &Field<'_>) -> Result<(), Fault> {
         let mapping = field.mapping(&["cidr", "cidrGroupRef", "cidrGroupSelector", "except"])?;
-        let group = mapping.get("cidrGroupRef").or(mapping.get("cidrGroupSelector"));
-        match (mapping.get("cidr"), group) {
-            (Some(cidr), None) => {
-                self.peers.push(Peer::Cidr(with_except(&cidr, mapping.list("except")?)?));
-                Ok(())
+        let ways = ["cidr", "cidrGroupRef", "cidrGroupSelector"].map(|name| mapping.get(name));
+        let except = mapping.list("except")?.unwrap_or_default();
+        let which = match ways {
+            [Some(cidr), None, None] => {
+                self.peers.push(Peer::Cidr(with_except(&cidr, &except)?));
+                return Ok(());
             }
-            (None, Some(group)) => {
-                self.not_supported(&group, scope);
-                Ok(())
+            [None, Some(name), None] => GroupSelector::Name(name.text()?.to_owned()),
+            [None, None, Some(labels)] => GroupSelector::Labels(selector(&labels, Keys::Pod)?),
+            [None, None, None] => {
+                return Err(field.fault("the entry names no prefix", "add cidr"));
             }
-            (Some(_), Some(group)) => Err(group.fault(
-                "the entry names a prefix and a group of prefixes",
-                "write two entries of the list",
-            )),
-            (None, None) => Err(field.fault("the entry names no prefix", "add cidr")),
-        }
+            _ => {
+                return Err(field.fault(
+                    "the entry names prefixes in two ways",
+                    "write an entry of the list for each",
+                ));
+            }
+        };
+        let except = except.iter().map(prefix).collect::<Result<_, _>>()?;
+        self.peers.push(Peer::Group(GroupMatch { which, except, nets: BTreeSet::new() }));
+        Ok(())
     }
 
     fn entity(&mut self, field: &Field<'_>, scope: &Scope<'_>) -> Result<(), Fault> {

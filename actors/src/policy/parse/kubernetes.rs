@@ -89,7 +89,8 @@ fn peer(field: &Field<'_>, scope: &Scope<'_>) -> Result<Peer, Fault> {
     match (mapping.get("ipBlock"), pods, namespaces) {
         (Some(block), None, None) => {
             let block = block.mapping(&["cidr", "except"])?;
-            with_except(&block.need("cidr")?, block.list("except")?).map(Peer::Cidr)
+            let except = block.list("except")?.unwrap_or_default();
+            with_except(&block.need("cidr")?, &except).map(Peer::Cidr)
         }
         (Some(block), ..) => Err(block.fault(
             "ipBlock beside podSelector or namespaceSelector",

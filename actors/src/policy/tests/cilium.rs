@@ -265,7 +265,7 @@ fn what_is_not_supported_fails_closed_and_is_reported() {
         "ingress": [{ "fromEndpoints": [{}], "toPorts": http },
                     { "fromEndpoints": [{}], "authentication": { "mode": "required" } }],
         "egress": [{ "toFQDNs": [{ "matchName": "example.org" }] },
-                   { "toCIDRSet": [{ "cidrGroupRef": "us" }, { "cidr": "10.0.0.0/8" }] }],
+                   { "toCIDR": ["10.0.0.0/8"] }],
         "egressDeny": [{ "toGroups": [{}], "toPorts": [{ "ports": [{ "port": "25" }] }] }],
     }))]);
     assert_eq!(report.rejected, []);
@@ -276,7 +276,6 @@ fn what_is_not_supported_fails_closed_and_is_reported() {
             ("spec.ingress[0].toPorts[0].rules", Effect::AllowsNothing),
             ("spec.ingress[1].authentication", Effect::AllowsNothing),
             ("spec.egress[0].toFQDNs[0]", Effect::AllowsNothing),
-            ("spec.egress[1].toCIDRSet[0].cidrGroupRef", Effect::AllowsNothing),
             ("spec.egressDeny[0].toGroups[0]", Effect::DeniesEveryPeer),
         ]
     );

@@ -121,6 +121,7 @@ pub(super) fn fake_policy(msg: PolicyMsg) {
                 selects: endpoints.len(),
                 unsupported: Vec::new(),
                 unresolved_ports: Vec::new(),
+                missing_groups: Vec::new(),
                 error: None,
             }],
         }),

@@ -1,0 +1,130 @@
+//! Groups of prefixes: a clause names them, a CiliumCIDRGroup says what they are, and the
+//! repository brings the two together whenever either changes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use ipnet::IpNet;
+
+use super::{CidrMatch, Peer, Peers, Policy, Selector};
+use crate::model::Labels;
+
+/// What a CiliumCIDRGroup holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CidrGroup {
+    /// Its labels.
+    pub labels: Labels,
+    /// Its prefixes.
+    pub nets: BTreeSet<IpNet>,
+}
+
+/// The prefixes of some groups, without some of their parts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupMatch {
+    /// Which groups.
+    pub which: GroupSelector,
+    /// Parts that are not meant, of whichever prefix has them.
+    pub except: BTreeSet<IpNet>,
+    /// What that comes to now.
+    pub nets: BTreeSet<CidrMatch>,
+}
+
+/// How a clause names groups.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupSelector {
+    /// The one of that name.
+    Name(String),
+    /// All whose labels it selects.
+    Labels(Selector),
+}
+
+impl fmt::Display for GroupMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.which {
+            GroupSelector::Name(name) => write!(f, "cidrgroup:{name}")?,
+            GroupSelector::Labels(selector) => write!(f, "cidrgroup:{selector}")?,
+        }
+        let except = self.except.iter().map(IpNet::to_string).collect::<Vec<_>>().join(",");
+        if except.is_empty() { Ok(()) } else { write!(f, " except {except}") }
+    }
+}
+
+/// The groups of all sources, by name. Where two have one name, the first source's is meant.
+pub(super) type Groups = BTreeMap<String, CidrGroup>;
+
+impl GroupMatch {
+    /// What it comes to, given these groups. One that is not there has no prefix.
+    fn resolve(&self, groups: &Groups) -> BTreeSet<CidrMatch> {
+        let is_meant = |(name, group): &(&String, &CidrGroup)| match &self.which {
+            GroupSelector::Name(wanted) => *name == wanted,
+            GroupSelector::Labels(selector) => selector.matches(&group.labels),
+        };
+        let nets = groups.iter().filter(is_meant).flat_map(|(_, group)| &group.nets);
+        let left = nets.filter(|net| !self.except.iter().any(|except| except.contains(*net)));
+        left.map(|net| {
+            let except = self.except.iter().filter(|except| net.contains(*except));
+            CidrMatch { net: *net, except: except.copied().collect() }
+        })
+        .collect()
+    }
+}
+
+impl Policy {
+    fn group_matches(&self) -> impl Iterator<Item = (&str, &GroupMatch)> {
+        let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);
+        clauses.flat_map(|clause| {
+            let peers = match &clause.peers {
+                Peers::Any => &[],
+                Peers::Of(peers) => peers.as_slice(),
+            };
+            peers.iter().filter_map(|peer| match peer {
+                Peer::Group(group) => Some((clause.origin.path.as_str(), group)),
+                _ => None,
+            })
+        })
+    }
+
+    /// Whether a clause of it names groups.
+    pub(super) fn names_groups(&self) -> bool {
+        self.group_matches().next().is_some()
+    }
+
+    /// Groups that it names and that there are not, each with the clause.
+    pub(super) fn missing_groups(&self, groups: &Groups) -> Vec<MissingGroup> {
+        let named = self.group_matches().filter_map(|(path, group)| match &group.which {
+            GroupSelector::Name(name) => Some((path, name)),
+            GroupSelector::Labels(_) => None,
+        });
+        named
+            .filter(|(_, name)| !groups.contains_key(*name))
+            .map(|(path, name)| MissingGroup { name: name.clone(), path: path.to_owned() })
+            .collect()
+    }
+
+    /// Puts in what its groups come to; whether that is anything new.
+    pub(super) fn resolve_groups(&mut self, groups: &Groups) -> bool {
+        let mut changed = false;
+        for clause in self.rules.iter_mut().flat_map(|rule| &mut rule.clauses) {
+            let Peers::Of(peers) = &mut clause.peers else { continue };
+            for peer in peers {
+                if let Peer::Group(group) = peer {
+                    let now = group.resolve(groups);
+                    changed |= group.nets != now;
+                    group.nets = now;
+                }
+            }
+        }
+        changed
+    }
+}
+
+/// A group that a clause names and that there is not: it has no prefix.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct MissingGroup {
+    /// Its name.
+    pub name: String,
+    /// Path of the clause.
+    pub path: String,
+}
