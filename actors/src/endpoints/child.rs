@@ -8,6 +8,9 @@ use crate::{
     workloads::PodFacts,
 };
 
+/// How often an endpoint whose builds are refused is waited for before it is given up.
+const IN_VAIN_MAX: u8 = 8;
+
 /// An endpoint as its supervisor knows it.
 pub(super) struct Child {
     pub(super) address: Ref<EndpointMsg>,
@@ -20,8 +23,8 @@ pub(super) struct Child {
     enforces: bool,
     /// Labels whose policy the kernel has, if it is of this life; they outlive the actor's crash.
     enforced: Option<Arc<Labels>>,
-    /// It was waited for in vain while the kernel refused its builds.
-    given_up: bool,
+    /// How often in a row it was waited for in vain while the kernel refused its builds.
+    in_vain: u8,
     owed: Owed,
 }
 
@@ -42,7 +45,7 @@ impl Child {
         // What an earlier life left is older than any revision of this one.
         let enforces = slot.is_some();
         let (wanted, owed) = (enforces.into(), Owed::default());
-        Self { address, view, slot, wanted, enforces, enforced: None, given_up: false, owed }
+        Self { address, view, slot, wanted, enforces, enforced: None, in_vain: 0, owed }
     }
 
     /// Takes in how it looks now.
@@ -51,19 +54,22 @@ impl Child {
             self.enforces = true;
             self.enforced = Some(Arc::clone(&view.realised.labels));
         }
-        self.given_up &= view.failing;
+        if !view.failing {
+            self.in_vain = 0;
+        }
         self.view = view;
     }
 
     /// Somebody who waited for it to enforce a policy does so no longer.
     pub(super) fn give_up(&mut self) {
-        self.given_up = self.view.failing && self.view.refused;
+        let refused = self.view.failing && self.view.refused;
+        self.in_vain = if refused { self.in_vain.saturating_add(1) } else { 0 };
     }
 
-    /// Whether it was waited for in vain while the kernel refused its builds, and they fail ever
-    /// since.
+    /// Whether nobody waits for it any more: the kernel has refused its builds ever since it was
+    /// waited for.
     pub(super) fn is_given_up(&self) -> bool {
-        self.given_up
+        self.in_vain >= IN_VAIN_MAX
     }
 
     /// Whether a change for these labels concerns it: they are its own, or packets still meet the

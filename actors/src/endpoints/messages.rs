@@ -152,8 +152,8 @@ pub enum Awaited {
     /// Those that it concerns and that are programmed.
     Concerned,
     /// All that enforce any policy, also what an earlier life wrote; but none that was awaited in
-    /// vain while the kernel refused its builds, as long as they fail: a map that is too small for
-    /// one must not hold back the rules of all.
+    /// vain again and again while the kernel refused its builds: a map that is too small for one
+    /// must not hold back the rules of all for ever.
     Able,
     /// All that enforce any policy.
     All,

@@ -93,6 +93,10 @@ impl Ledger {
                 _ => {}
             }
         }
+        // A prefix is never there without the exceptions from it: if the kernel takes a part only,
+        // what a rule leaves out must not pass for what it names.
+        let width = |prefix: &IpNet| prefix.max_prefix_len() - prefix.prefix_len();
+        self.under_way.puts.sort_by_key(|(prefix, _)| width(prefix));
         (!self.under_way.is_empty()).then_some(&self.under_way)
     }
 

@@ -115,6 +115,14 @@ fn one_write_is_under_way_and_the_rest_goes_together() {
 }
 
 #[test]
+fn exceptions_are_written_before_what_they_are_cut_out_of() {
+    let bench = Bench::new(&[]);
+    let (wide, narrow, host) = ("192.0.2.0/24", "192.0.2.128/25", "192.0.2.1/32");
+    bench.upsert("policy", &[(wide, 1), (narrow, 2), (host, 3)]);
+    assert_eq!(bench.succeed(), [put(&[(host, 3), (narrow, 2), (wide, 1)])]);
+}
+
+#[test]
 fn an_endpoint_covers_the_node_and_the_node_a_policy() {
     let bench = Bench::new(&[]);
     bench.upsert("policy", &[(A, 1 << 24 | 1)]);

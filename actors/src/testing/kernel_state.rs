@@ -12,6 +12,8 @@ use crate::{
 pub struct KernelState {
     /// Rows, interfaces, routes, programs.
     pub rows: KernelSnapshot,
+    /// Interfaces that were given programs, and for whom.
+    pub hooked: BTreeMap<u32, EndpointId>,
     /// Policy maps in their slots.
     pub slots: BTreeMap<u32, PolicyRows>,
     /// Policy maps that were built and not flipped.
@@ -51,8 +53,7 @@ impl KernelState {
     pub fn unplug(&mut self, ifindex: u32) {
         self.rows.links.remove(&ifindex);
         self.rows.routes.retain(|_, to| *to != ifindex);
-        let of = |row: &crate::ports::ConfigRow| row.endpoint;
-        if let Some(id) = self.rows.config.get(&ifindex).map(of) {
+        if let Some(id) = self.hooked.remove(&ifindex) {
             self.rows.attachments.remove(&id);
         }
     }
@@ -110,6 +111,7 @@ impl KernelState {
             }
             KernelOp::Attach { endpoint, ifindex } => {
                 self.link(op, *ifindex)?;
+                self.hooked.insert(*ifindex, *endpoint);
                 let at = self.rows.attachments.entry(*endpoint).or_default();
                 for hook in [&mut at.from_container, &mut at.to_container] {
                     if *hook != HookState::Link {
@@ -119,11 +121,13 @@ impl KernelState {
             }
             KernelOp::Settle { endpoint, ifindex } => {
                 self.link(op, *ifindex)?;
+                self.hooked.insert(*ifindex, *endpoint);
                 let both = HookState::Link;
                 let both = Attachment { from_container: both, to_container: both };
                 self.rows.attachments.insert(*endpoint, both);
             }
             KernelOp::Detach { endpoint, .. } => {
+                self.hooked.retain(|_, id| id != endpoint);
                 self.rows.attachments.remove(endpoint);
             }
             op => self.change_maps(op)?,

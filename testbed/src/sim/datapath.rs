@@ -8,7 +8,7 @@ use std::{
 };
 
 use volvox_actors_simulated::{
-    model::{Direction, EndpointId, IdentityId, PolicyRows},
+    model::{Direction, IdentityId, PolicyRows},
     policy::lookup,
     ports::{HookState, lxc_flags},
     testing::KernelState,
@@ -51,18 +51,13 @@ impl Datapath {
 
     /// What judges packets at an interface; `None` if no packet can come: there is no such
     /// interface.
-    pub(super) fn door(
-        &mut self,
-        state: &KernelState,
-        ifindex: u32,
-        endpoint: Option<EndpointId>,
-    ) -> Option<Door> {
+    pub(super) fn door(&mut self, state: &KernelState, ifindex: u32) -> Option<Door> {
         if !state.rows.links.get(&ifindex)?.up {
             return Some(Door([Gate::Shut; 2]));
         }
         let config = state.rows.config.get(&ifindex);
-        let endpoint = config.map(|row| row.endpoint).or(endpoint);
-        let attached = endpoint.and_then(|id| state.rows.attachments.get(&id));
+        let hooked = state.hooked.get(&ifindex);
+        let attached = hooked.and_then(|id| state.rows.attachments.get(id));
         let attached = attached.copied().unwrap_or_default();
         let rows = config.and_then(|row| self.rows_of(state, row.policy_slot));
         Some(Door([Way::In, Way::Out].map(|way| {

@@ -274,7 +274,7 @@ impl Oracle {
         number: u8,
         subject: &'a Subject,
     ) -> Option<Side<'a>> {
-        let door = self.datapath.door(state, subject.ifindex, subject.endpoint)?;
+        let door = self.datapath.door(state, subject.ifindex)?;
         Some(Side { number, subject, door })
     }
 

@@ -110,6 +110,10 @@ impl Node {
         if let Some(programs) = self.programs() {
             return Some(programs);
         }
+        let kept = self.world.disk.with(|files| files.directories("quarantine"));
+        if kept.map_or(0, |kept| kept.len()) < self.torn {
+            return Some("a record that could not be read is not in quarantine".to_owned());
+        }
         let exact = self.world.kernel.clone();
         if let Some(verdict) = exact.with(|state| self.oracle.borrow_mut().exact(state)) {
             return Some(verdict);
@@ -217,10 +221,6 @@ impl Node {
         let rebuilt = report.endpoints.iter().find(|(_, it)| it.fate == Fate::Rebuilt);
         if let (false, Some((id, _))) = (self.tampered, rebuilt) {
             self.wrong(format!("endpoint {id} lost its state file to a kill"));
-        }
-        let kept = self.world.disk.with(|files| files.directories("quarantine"));
-        if kept.map_or(0, |kept| kept.len()) < self.torn {
-            self.wrong("a record that could not be read is not kept in quarantine");
         }
         let left = self.world.kernel.with(|state| state.connections.contains_key(&HOST_PEER));
         if self.host_connected && !left {
