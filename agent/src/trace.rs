@@ -13,4 +13,4 @@ pub use lines::{Line, lines};
 pub use otlp::otlp;
 pub use perfetto::perfetto;
 pub use select::Selection;
-pub use story::{OpenWait, Regenerated, Story};
+pub use story::{Regenerated, Story};

@@ -15,6 +15,8 @@ pub async fn watch(host: Host) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         watcher.look(&host);
+        // Nothing may be handled meanwhile that would have the recorder told.
+        host.tell_waits();
     }
 }
 

@@ -84,7 +84,7 @@ fn the_last_moments_before_a_kill_are_there_for_the_next_life() {
         let current = trace(node, "")?;
         let number = |trace: &Value| trace["life"]["number"].as_u64();
         ensure!(number(&current) == number(&previous).map(|number| number + 1));
-        for kind in ["phase", "root", "spawned", "message", "state", "wait-began", "kernel"] {
+        for kind in ["phase", "root", "spawned", "message", "state", "waited", "kernel"] {
             let any = |event: &Value| event["record"] == kind;
             let events = current["events"].as_array().context("no events")?;
             ensure!(events.iter().any(any), "nothing of kind {kind} is recorded");

@@ -29,6 +29,8 @@ pub enum Record<'a> {
     State { cell: CellId, from: &'static str, to: &'static str, why: &'a str, at: Time },
     /// A wait began.
     WaitBegan { wait: &'a Wait },
+    /// A wait that began is open for longer than most.
+    WaitLasts { wait: &'a Wait },
     /// A wait ended, answered or not.
     WaitEnded { wait: &'a Wait, answered: bool, at: Time },
     /// A step in the kernel, told once its job is over.

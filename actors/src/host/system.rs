@@ -9,6 +9,8 @@ use super::{
 };
 use crate::ports::{Clock, Time};
 
+/// No wait is open that does not last already.
+const NEVER: Time = Time(u64::MAX);
 /// How many messages a cell handles before others get their turn.
 const TURN_MESSAGES_MAX: usize = 16;
 
@@ -29,6 +31,8 @@ struct Shared {
     recorder: RefCell<Box<dyn Recorder>>,
     beat: Arc<Beat>,
     waits: RefCell<Waits>,
+    /// When the next wait that is open begins to last.
+    lasting: std::cell::Cell<Time>,
     timers: RefCell<Timers>,
     cells: RefCell<BTreeMap<CellId, Rc<dyn AnyCell>>>,
     current: std::cell::Cell<Current>,
@@ -50,6 +54,7 @@ impl Host {
             recorder: RefCell::new(recorder),
             beat: Arc::default(),
             waits: RefCell::default(),
+            lasting: std::cell::Cell::new(NEVER),
             timers: RefCell::default(),
             cells: RefCell::default(),
             current: std::cell::Cell::default(),
@@ -188,6 +193,17 @@ impl Host {
         look(&self.0.waits.borrow())
     }
 
+    /// Tells the recorder of waits that last. The host does it when a message is handled; whoever
+    /// has a clock of his own may have it done while none is.
+    pub fn tell_waits(&self) {
+        let now = self.now();
+        if now >= self.0.lasting.get() {
+            let tell = |wait: &Wait| self.record(Record::WaitLasts { wait });
+            let next = self.0.waits.borrow_mut().tell_lasting(now, tell);
+            self.0.lasting.set(next.unwrap_or(NEVER));
+        }
+    }
+
     /// Replaces the recorder, returns the one before.
     pub fn set_recorder(&self, recorder: Box<dyn Recorder>) -> Box<dyn Recorder> {
         self.0.recorder.replace(recorder)
@@ -200,6 +216,9 @@ impl Host {
 
     pub(super) fn handling(&self, actor: &str, message: &'static str, since: Time) {
         self.0.beat.begin(actor, message, since);
+        if since >= self.0.lasting.get() {
+            self.tell_waits();
+        }
     }
 
     pub(super) fn handled(&self) {
@@ -287,6 +306,7 @@ impl Host {
     ) -> WaitId {
         let mut waits = self.0.waits.borrow_mut();
         let wait = waits.begin(who, whom, why, since, until);
+        self.0.lasting.set(self.0.lasting.get().min(wait.lasts_from()));
         self.record(Record::WaitBegan { wait });
         wait.id
     }

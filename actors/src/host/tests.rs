@@ -269,3 +269,49 @@ fn what_is_being_handled_can_be_seen_from_another_thread() {
     assert_eq!(seen.get(), Some("sum"));
     assert_eq!(beat.handling(), None);
 }
+
+/// Keeps what is said of waits, as letters: begins, lasts, ends.
+struct WaitLetters(Rc<std::cell::RefCell<String>>);
+
+impl Recorder for WaitLetters {
+    fn record(&mut self, record: Record<'_>) {
+        let (letter, wait) = match record {
+            Record::WaitBegan { wait } => ('b', wait),
+            Record::WaitLasts { wait } => ('l', wait),
+            Record::WaitEnded { wait, .. } => ('e', wait),
+            _ => return,
+        };
+        let mut letters = self.0.borrow_mut();
+        letters.push(letter);
+        letters.push_str(&wait.id.0.to_string());
+    }
+}
+
+#[test]
+fn a_wait_that_lasts_is_told_of_once() {
+    let letters = Rc::new(std::cell::RefCell::new(String::new()));
+    let told = |wanted: &str| assert_eq!(letters.take(), wanted);
+    let universe = Universe::new(Box::new(WaitLetters(Rc::clone(&letters))));
+    let cell = counter(&universe, None);
+    let ask = |patience: u64| {
+        universe
+            .host
+            .ask(&cell, Duration::from_millis(patience), "its word", |reply| Say::Keep(vec![reply]))
+    };
+    let _asked = (ask(100), ask(1000), ask(2000));
+    universe.advance(Duration::from_millis(150));
+    told("b1b2b3e1");
+    let _asked = ask(500);
+    universe.advance(Duration::from_millis(100));
+    // Nothing was handled meanwhile: a clock of one's own tells of it.
+    told("b4");
+    universe.host.tell_waits();
+    told("l2l3");
+    universe.advance(Duration::from_millis(150));
+    cell.tell(Say::Add(1)).unwrap();
+    universe.settle();
+    universe.host.tell_waits();
+    told("l4");
+    universe.advance(Duration::from_secs(2));
+    told("e4e2e3");
+}

@@ -1,6 +1,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -8,8 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::CellId;
 use crate::ports::Time;
 
+/// A wait that is open for so long lasts: the trace tells of it before it ends.
+const LASTS_FROM: Duration = Duration::from_millis(200);
+
 /// Number of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WaitId(pub u64);
 
@@ -40,6 +44,13 @@ pub struct Wait {
     pub until: Time,
 }
 
+impl Wait {
+    /// When it begins to count among those that last.
+    pub(super) fn lasts_from(&self) -> Time {
+        self.since + LASTS_FROM
+    }
+}
+
 /// Actors that wait for each other in a ring: none of them will go on before a deadline passes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WaitCycle(pub Vec<Wait>);
@@ -49,6 +60,8 @@ pub struct WaitCycle(pub Vec<Wait>);
 pub struct Waits {
     open: BTreeMap<WaitId, Wait>,
     next: u64,
+    /// Those up to here have ended, or were told of when they lasted.
+    told: WaitId,
 }
 
 impl Waits {
@@ -67,6 +80,19 @@ impl Waits {
 
     pub(super) fn end(&mut self, id: WaitId) -> Option<Wait> {
         self.open.remove(&id)
+    }
+
+    /// Calls `tell` for each wait that lasts, once. When the next one will, if it is still open.
+    pub(super) fn tell_lasting(&mut self, now: Time, mut tell: impl FnMut(&Wait)) -> Option<Time> {
+        let Self { open, told, .. } = self;
+        for (id, wait) in open.range(WaitId(told.0 + 1)..) {
+            if wait.lasts_from() > now {
+                return Some(wait.lasts_from());
+            }
+            tell(wait);
+            *told = *id;
+        }
+        None
     }
 
     /// All open waits, oldest first.

@@ -6,7 +6,7 @@ mod regenerated;
 
 use std::path::Path;
 
-use volvox_actors::host::flight::Life;
+use volvox_actors::host::flight::{Life, RecordedWait};
 
 use super::{
     args::{Lifetime, Question},
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     api::models::{Endpoint, WaitEntry, WaitList, Why},
     rest_client::{RestClient, RestError, escape},
-    trace::{OpenWait, Story},
+    trace::Story,
 };
 
 /// Where answers are found besides the agent.
@@ -128,14 +128,14 @@ fn of_the_dead(
             "{unreachable}; and its flight recorder knows no endpoint {endpoint}"
         )));
     };
-    let entry = |wait: &OpenWait| WaitEntry {
+    let entry = |wait: &RecordedWait| WaitEntry {
         who: wait.who.map_or_else(|| "outside".to_owned(), |cell| story.name(cell).to_string()),
         whom: wait.whom.to_string(),
         why: wait.why.to_string(),
         since_seconds: end.since(wait.since).as_secs_f64(),
         left_seconds: wait.until.since(end).as_secs_f64(),
     };
-    let chain: Vec<_> = story.chain(endpoint).iter().map(entry).collect();
+    let chain: Vec<_> = story.chain(endpoint).into_iter().map(entry).collect();
     let why = Why {
         id: endpoint,
         state: state.to_string(),

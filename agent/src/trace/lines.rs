@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use volvox_actors::{
     host::{
         CellId, Outcome,
-        flight::{Event, What},
+        flight::{Event, RecordedWait, What},
     },
     ports::Time,
 };
@@ -49,18 +49,14 @@ fn line(story: &Story<'_>, event: &Event) -> Line {
         What::State { cell, from, to, why, .. } => {
             (story.name(*cell), format!("{from} -> {to}: {why}"))
         }
-        What::WaitBegan { who, whom, why, since, until, .. } => {
+        What::WaitBegan(RecordedWait { who, whom, why, since, until, .. }) => {
             let most = span(*since, *until);
             (actor(who), format!("waits for {whom}, {most} at most: {why}"))
         }
-        What::WaitEnded { wait, answered, .. } => {
-            let end = if *answered { "is answered" } else { "ends without an answer" };
-            match story.wait(*wait).map(|began| &began.what) {
-                Some(What::WaitBegan { who, whom, .. }) => {
-                    (actor(who), format!("its wait for {whom} {end}"))
-                }
-                _ => (Arc::default(), format!("wait {} {end}", wait.0)),
-            }
+        What::Waited { wait, ended, answered } => {
+            let RecordedWait { who, whom, why, since, .. } = wait;
+            let (took, end) = (span(*since, *ended), if *answered { "" } else { ", NO ANSWER" });
+            (actor(who), format!("waited {took} for {whom}{end}: {why}"))
         }
         What::Kernel { cell, op, about, submitted, started, ended, failed, .. } => {
             let (queued, took) = (span(*submitted, *started), span(*started, *ended));

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use volvox_actors::{
     host::{
-        CellId, WaitId,
-        flight::{Event, What},
+        CellId,
+        flight::{Event, RecordedWait, What},
     },
     ports::Time,
 };
@@ -25,10 +27,8 @@ pub fn perfetto(story: &Story<'_>, events: &[&Event]) -> Value {
         name("thread_name", BOOT, 0, "phases"),
         name("thread_name", ACTORS, 0, "outside"),
     ];
-    let mut cells: Vec<_> = events.iter().flat_map(|event| cells(event)).collect();
-    cells.sort_unstable();
-    cells.dedup();
-    for cell in cells {
+    let shown: BTreeSet<_> = events.iter().flat_map(|event| cells(event)).collect();
+    for &cell in &shown {
         out.push(name("thread_name", ACTORS, cell.0, &story.name(cell)));
         let order = json!({ "sort_index": cell.0 });
         out.push(json!({
@@ -36,6 +36,8 @@ pub fn perfetto(story: &Story<'_>, events: &[&Event]) -> Value {
         }));
     }
     events.iter().for_each(|event| export.event(event, &mut out));
+    let open = story.open_waits().filter(|wait| wait.who.is_none_or(|who| shown.contains(&who)));
+    out.extend(open.map(|wait| export.wait("b", wait, wait.since, json!({ "why": wait.why }))));
     json!({ "displayTimeUnit": "ns", "traceEvents": out })
 }
 
@@ -45,6 +47,7 @@ fn start(events: &[&Event]) -> Time {
         What::Message { enqueued, .. } => *enqueued,
         What::Kernel { submitted, .. } => *submitted,
         What::Phase { started, .. } => *started,
+        What::Waited { wait, .. } => wait.since,
         what => what.at(),
     };
     events.iter().map(begin).min().unwrap_or_default()
@@ -58,7 +61,7 @@ fn cells(event: &Event) -> Vec<CellId> {
         | What::State { cell, .. }
         | What::Stopped { cell, .. } => vec![*cell],
         What::Kernel { cell, .. } => cell.iter().copied().collect(),
-        What::WaitBegan { who, .. } => who.iter().copied().collect(),
+        What::WaitBegan(wait) | What::Waited { wait, .. } => wait.who.iter().copied().collect(),
         _ => Vec::new(),
     }
 }
@@ -105,11 +108,11 @@ impl Export<'_> {
                 let args = json!({ "from": from, "why": why });
                 out.push(instant(*cell, to.to_string(), at, args));
             }
-            What::WaitBegan { wait, why, since, .. } => {
-                out.extend(self.wait("b", *wait, *since, json!({ "why": why })));
-            }
-            What::WaitEnded { wait, answered, at } => {
-                out.extend(self.wait("e", *wait, *at, json!({ "answered": answered })));
+            // Told of whole when it is over, or else at the end.
+            What::WaitBegan(_) => {}
+            What::Waited { wait, ended, answered } => {
+                out.push(self.wait("b", wait, wait.since, json!({ "why": wait.why })));
+                out.push(self.wait("e", wait, *ended, json!({ "answered": answered })));
             }
             What::Kernel { cell, op, about, submitted, started, ended, failed, .. } => {
                 let tid = cell.map_or(0, |cell| cell.0);
@@ -131,12 +134,12 @@ impl Export<'_> {
     }
 
     /// One end of a wait, for which both bear the same name.
-    fn wait(&self, ph: &str, id: WaitId, at: Time, args: Value) -> Option<Value> {
-        let What::WaitBegan { who, whom, .. } = &self.story.wait(id)?.what else { return None };
-        Some(json!({
-            "ph": ph, "cat": "wait", "id": id, "name": format!("waits for {whom}"),
-            "pid": ACTORS, "tid": who.map_or(0, |cell| cell.0), "ts": self.at(at), "args": args,
-        }))
+    fn wait(&self, ph: &str, wait: &RecordedWait, at: Time, args: Value) -> Value {
+        json!({
+            "ph": ph, "cat": "wait", "id": wait.wait, "name": format!("waits for {}", wait.whom),
+            "pid": ACTORS, "tid": wait.who.map_or(0, |cell| cell.0), "ts": self.at(at),
+            "args": args,
+        })
     }
 
     fn message(&self, event: &Event, out: &mut Vec<Value>) {

@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use volvox_actors::{
     host::{
-        CellId, RootId, WaitId,
+        CellId, RootId,
         flight::{Event, What},
     },
     ports::Time,
@@ -28,9 +28,8 @@ impl Selection {
         let from = self.since.map(|span| {
             Time(end.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
         });
-        let mut waits = BTreeSet::new();
         let wanted = |event: &&Event| {
-            let about = cells.as_ref().is_none_or(|cells| concerns(event, cells, &mut waits));
+            let about = cells.as_ref().is_none_or(|cells| concerns(event, cells));
             let behind = self.root.is_none_or(|root| root_of(event) == Some(RootId(root)));
             about && behind && from.is_none_or(|from| event.what.at() >= from)
         };
@@ -38,8 +37,8 @@ impl Selection {
     }
 }
 
-/// Whether a record is about one of these actors. `waits` are theirs so far.
-fn concerns(event: &Event, cells: &BTreeSet<CellId>, waits: &mut BTreeSet<WaitId>) -> bool {
+/// Whether a record is about one of these actors.
+fn concerns(event: &Event, cells: &BTreeSet<CellId>) -> bool {
     let any = |some: &[Option<CellId>]| some.iter().flatten().any(|cell| cells.contains(cell));
     match &event.what {
         What::Root { .. } | What::Phase { .. } => false,
@@ -49,9 +48,6 @@ fn concerns(event: &Event, cells: &BTreeSet<CellId>, waits: &mut BTreeSet<WaitId
         | What::Stopped { cell, .. } => cells.contains(cell),
         What::Message { from, to, .. } => any(&[*from, Some(*to)]),
         What::Kernel { cell, .. } => any(&[*cell]),
-        What::WaitBegan { wait, who, whom_cell, .. } => {
-            any(&[*who, *whom_cell]) && waits.insert(*wait)
-        }
-        What::WaitEnded { wait, .. } => waits.contains(wait),
+        What::WaitBegan(wait) | What::Waited { wait, .. } => any(&[wait.who, wait.whom_cell]),
     }
 }

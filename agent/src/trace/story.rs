@@ -6,7 +6,7 @@ use std::{
 use volvox_actors::{
     host::{
         CellId, EnvelopeId, RootId, WaitId,
-        flight::{Event, Flight, What},
+        flight::{Event, Flight, RecordedWait, What},
     },
     ports::Time,
 };
@@ -18,26 +18,7 @@ pub struct Story<'a> {
     names: BTreeMap<CellId, Arc<str>>,
     roots: BTreeMap<RootId, Arc<str>>,
     messages: BTreeMap<EnvelopeId, &'a Event>,
-    waits: BTreeMap<WaitId, &'a Event>,
-}
-
-/// A wait that had not ended when the record did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenWait {
-    /// Its number.
-    pub wait: WaitId,
-    /// Who waits.
-    pub who: Option<CellId>,
-    /// For whom.
-    pub whom: Arc<str>,
-    /// For which actor, unless it is a port.
-    pub whom_cell: Option<CellId>,
-    /// About what.
-    pub why: Arc<str>,
-    /// Since when.
-    pub since: Time,
-    /// Until when at most.
-    pub until: Time,
+    open: BTreeMap<WaitId, &'a RecordedWait>,
 }
 
 /// How a regeneration came about.
@@ -61,7 +42,7 @@ impl<'a> Story<'a> {
             names: BTreeMap::new(),
             roots: BTreeMap::new(),
             messages: BTreeMap::new(),
-            waits: BTreeMap::new(),
+            open: flight.life.waits.iter().map(|wait| (wait.wait, wait)).collect(),
         };
         for event in &flight.events {
             match &event.what {
@@ -74,9 +55,10 @@ impl<'a> Story<'a> {
                 What::Message { id, .. } => {
                     story.messages.insert(*id, event);
                 }
-                What::WaitBegan { wait, .. } => {
-                    story.waits.insert(*wait, event);
+                What::WaitBegan(wait) => {
+                    story.open.insert(wait.wait, wait);
                 }
+                What::Waited { wait, .. } => drop(story.open.remove(&wait.wait)),
                 _ => {}
             }
         }
@@ -96,11 +78,6 @@ impl<'a> Story<'a> {
     /// A message by its number.
     pub fn message(&self, id: EnvelopeId) -> Option<&'a Event> {
         self.messages.get(&id).copied()
-    }
-
-    /// The beginning of a wait.
-    pub fn wait(&self, id: WaitId) -> Option<&'a Event> {
-        self.waits.get(&id).copied()
     }
 
     /// The actors that were that endpoint: more than one if its number was used again.
@@ -133,40 +110,20 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// The waits that had not ended.
-    pub fn open_waits(&self) -> Vec<OpenWait> {
-        let mut open = BTreeMap::new();
-        for event in &self.flight.events {
-            match &event.what {
-                What::WaitBegan { wait, who, whom, whom_cell, why, since, until } => {
-                    let began = OpenWait {
-                        wait: *wait,
-                        who: *who,
-                        whom: Arc::clone(whom),
-                        whom_cell: *whom_cell,
-                        why: Arc::clone(why),
-                        since: *since,
-                        until: *until,
-                    };
-                    open.insert(*wait, began);
-                }
-                What::WaitEnded { wait, .. } => drop(open.remove(wait)),
-                _ => {}
-            }
-        }
-        open.into_values().collect()
+    /// The waits that had not ended when the record did.
+    pub fn open_waits(&self) -> impl Iterator<Item = &'a RecordedWait> {
+        self.open.values().copied()
     }
 
     /// The chain of open waits that begins at an endpoint, nearest first.
-    pub fn chain(&self, endpoint: u16) -> Vec<OpenWait> {
-        let open = self.open_waits();
+    pub fn chain(&self, endpoint: u16) -> Vec<&'a RecordedWait> {
         let mut frontier: Vec<_> = self.cells_of(endpoint).into_iter().collect();
         let mut seen: BTreeSet<_> = frontier.iter().copied().collect();
         let mut chain = Vec::new();
         while let Some(cell) = frontier.pop() {
-            for wait in open.iter().filter(|wait| wait.who == Some(cell)) {
+            for wait in self.open_waits().filter(|wait| wait.who == Some(cell)) {
                 frontier.extend(wait.whom_cell.filter(|next| seen.insert(*next)));
-                chain.push(wait.clone());
+                chain.push(wait);
             }
         }
         chain

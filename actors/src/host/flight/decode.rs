@@ -1,16 +1,17 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    What,
+    RecordedWait, What,
     encode::{FAILED, Kind, WRITE, about_of},
     fields::Content,
     message::{Fields, cell_of},
     names::Known,
     segment::Base,
+    wait::{self, Whom},
     words::Words,
 };
 use crate::{
-    host::{CellId, EnvelopeId, RootId, WaitId},
+    host::{CellId, EnvelopeId, RootId},
     ports::Time,
 };
 
@@ -51,10 +52,14 @@ impl<W: Words + ?Sized> Decoder<'_, '_, W> {
                 let (from, to) = (self.name(first >> 32), self.name(first >> 48));
                 What::State { cell: cell(first), from, to, why: self.text()?, at: Time(at) }
             }
-            Kind::WaitBegan => self.wait()?,
-            Kind::WaitEnded => {
-                let [wait, at] = self.content.numbers()?;
-                What::WaitEnded { wait: WaitId(wait >> 1), answered: wait & 1 == 1, at: Time(at) }
+            Kind::WaitBegan => What::WaitBegan(self.wait()?),
+            Kind::Waited => {
+                let numbers = self.content.numbers()?;
+                self.waited(wait::Fields::of_narrow(numbers, self.base))?
+            }
+            Kind::WideWaited => {
+                let numbers = self.content.numbers()?;
+                self.waited(wait::Fields::of_wide(numbers))?
             }
             Kind::Kernel => self.kernel()?,
             Kind::Phase => {
@@ -74,16 +79,25 @@ impl<W: Words + ?Sized> Decoder<'_, '_, W> {
         What::Message { id, kind, from, to, cause, root, enqueued, started, ended, outcome }
     }
 
-    fn wait(&mut self) -> Option<What> {
-        let [wait, cells, names, since, until] = self.content.numbers()?;
-        let (who, whom_cell) = (cell_of(cells as u32), cell_of((cells >> 32) as u32));
-        let whom = match whom_cell {
-            Some(cell) => cell.to_string().into(),
-            None => self.name(names),
+    /// A wait that begins.
+    pub(super) fn wait(&mut self) -> Option<RecordedWait> {
+        let numbers = self.content.numbers()?;
+        self.recorded(wait::Fields::of_began(numbers))
+    }
+
+    fn waited(&mut self, (fields, end): (wait::Fields, wait::End)) -> Option<What> {
+        let wait = self.recorded(fields)?;
+        Some(What::Waited { wait, ended: end.at, answered: end.answered })
+    }
+
+    fn recorded(&mut self, fields: wait::Fields) -> Option<RecordedWait> {
+        let wait::Fields { wait, who, whom, why, since, until } = fields;
+        let (whom, whom_cell) = match whom {
+            Whom::Cell(cell) => (cell.to_string().into(), Some(cell)),
+            Whom::Port(port) => (self.names.get(port), None),
         };
-        let why = if names as u32 >> 16 == 0 { self.text()? } else { self.name(names >> 16) };
-        let (since, until) = (Time(since), Time(until));
-        Some(What::WaitBegan { wait: WaitId(wait), who, whom, whom_cell, why, since, until })
+        let why = if why == 0 { self.text()? } else { self.names.get(why) };
+        Some(RecordedWait { wait, who, whom, whom_cell, why, since, until })
     }
 
     fn kernel(&mut self) -> Option<What> {
@@ -118,13 +132,9 @@ fn cell(first: u64) -> CellId {
     CellId(first as u32)
 }
 
-/// Puts the names of actors where only their numbers stand.
-pub(super) fn name_cells(whats: &mut [super::Event], cells: &BTreeMap<CellId, Arc<str>>) {
-    for event in whats {
-        if let What::WaitBegan { whom, whom_cell: Some(cell), .. } = &mut event.what
-            && let Some(name) = cells.get(cell)
-        {
-            *whom = Arc::clone(name);
-        }
+/// Puts the name of an actor where only its number stands.
+pub(super) fn name_whom(wait: &mut RecordedWait, cells: &BTreeMap<CellId, Arc<str>>) {
+    if let Some(name) = wait.whom_cell.and_then(|cell| cells.get(&cell)) {
+        wait.whom = Arc::clone(name);
     }
 }

@@ -1,6 +1,12 @@
 use std::{borrow::Cow, net::IpAddr, sync::atomic::AtomicU64};
 
-use super::{fields::Fields, message::number, names::Names};
+use super::{
+    fields::Fields,
+    message::number,
+    names::Names,
+    segment::Base,
+    wait::{self, End},
+};
 use crate::{
     host::{CellId, Record, Wait, Whom},
     ports::About,
@@ -18,40 +24,40 @@ pub(super) enum Kind {
     Crash,
     State,
     WaitBegan,
-    WaitEnded,
+    Waited,
+    /// A wait that is over, whose numbers are too far from the segment's base.
+    WideWaited,
     Kernel,
     Phase,
     Stopped,
 }
 
 impl Kind {
-    pub(super) fn of(number: u8) -> Option<Self> {
-        let all = [
-            Self::Root,
-            Self::Spawned,
-            Self::Message,
-            Self::WideMessage,
-            Self::Crash,
-            Self::State,
-            Self::WaitBegan,
-            Self::WaitEnded,
-            Self::Kernel,
-            Self::Phase,
-            Self::Stopped,
-        ];
-        all.into_iter().find(|kind| *kind as u8 == number)
-    }
+    /// By their numbers, from 1.
+    const ALL: [Self; 12] = [
+        Self::Root,
+        Self::Spawned,
+        Self::Message,
+        Self::WideMessage,
+        Self::Crash,
+        Self::State,
+        Self::WaitBegan,
+        Self::Waited,
+        Self::WideWaited,
+        Self::Kernel,
+        Self::Phase,
+        Self::Stopped,
+    ];
 
-    /// Whether it tells of a message.
-    pub(super) fn is_message(self) -> bool {
-        matches!(self, Self::Message | Self::WideMessage)
+    pub(super) fn of(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).wrapping_sub(1)).copied()
     }
 
     /// What a record is about, by its first word; `None` for what is never carried over.
-    pub(super) fn subject(self, first: u64) -> Option<u64> {
+    pub(super) fn subject(self, first: impl FnOnce() -> u64) -> Option<u64> {
         match self {
-            Self::Root | Self::WaitBegan => Some(first),
-            Self::Spawned | Self::State => Some(first & u64::from(u32::MAX)),
+            Self::Root | Self::WaitBegan => Some(first()),
+            Self::Spawned | Self::State => Some(first() & u64::from(u32::MAX)),
             _ => None,
         }
     }
@@ -61,7 +67,7 @@ impl Kind {
 pub(super) const WRITE: u64 = 1;
 pub(super) const FAILED: u64 = 2;
 
-/// Writes all records but messages.
+/// Writes all records but messages and waits that are over.
 pub(super) struct Encoder<'a> {
     pub(super) names: &'a mut Names,
     pub(super) words: &'a [AtomicU64],
@@ -72,7 +78,9 @@ impl Encoder<'_> {
     /// The record's kind; `None` for what has a place of its own.
     pub(super) fn write(&mut self, record: &Record<'_>) -> Option<Kind> {
         Some(match *record {
-            Record::Handling { .. } | Record::Message { .. } => return None,
+            Record::Handling { .. } | Record::Message { .. } | Record::WaitEnded { .. } => {
+                return None;
+            }
             Record::Root { root, what, at } => {
                 self.out.numbers([root.0, at.0]);
                 self.out.text(what);
@@ -95,13 +103,9 @@ impl Encoder<'_> {
                 self.out.text(why);
                 Kind::State
             }
-            Record::WaitBegan { wait } => {
-                self.wait(wait);
+            Record::WaitBegan { wait } | Record::WaitLasts { wait } => {
+                self.began(wait);
                 Kind::WaitBegan
-            }
-            Record::WaitEnded { wait, answered, at } => {
-                self.out.numbers([wait.id.0 << 1 | u64::from(answered), at.0]);
-                Kind::WaitEnded
             }
             Record::Kernel { .. } => {
                 self.kernel(record);
@@ -145,24 +149,46 @@ impl Encoder<'_> {
         }
     }
 
-    fn wait(&mut self, wait: &Wait) {
-        let (whom, port) = match wait.whom {
-            Whom::Cell(cell) => (u64::from(cell.0), 0),
-            Whom::Port(port) => (0, self.name(port)),
+    /// A wait that begins.
+    pub(super) fn began(&mut self, wait: &Wait) {
+        let fields = self.wait(wait);
+        self.out.numbers(fields.began());
+        self.reason(wait, fields);
+    }
+
+    /// A wait that is over.
+    pub(super) fn waited(&mut self, wait: &Wait, end: End, base: &Base) -> Kind {
+        let fields = self.wait(wait);
+        let kind = match fields.narrow(end, base) {
+            Some(numbers) => {
+                self.out.numbers(numbers);
+                Kind::Waited
+            }
+            None => {
+                self.out.numbers(fields.wide(end));
+                Kind::WideWaited
+            }
+        };
+        self.reason(wait, fields);
+        kind
+    }
+
+    fn wait(&mut self, wait: &Wait) -> wait::Fields {
+        let &Wait { id, who, since, until, .. } = wait;
+        let whom = match wait.whom {
+            Whom::Cell(cell) => wait::Whom::Cell(cell),
+            Whom::Port(port) => wait::Whom::Port(self.names.number(self.words, port)),
         };
         // A reason that is known at compile time is a name; 0 if it is none, or has no room.
         let why = match wait.why {
-            Cow::Borrowed(why) => self.name(why),
+            Cow::Borrowed(why) => self.names.number(self.words, why),
             Cow::Owned(_) => 0,
         };
-        self.out.numbers([
-            wait.id.0,
-            number(wait.who) | whom << 32,
-            port | why << 16,
-            wait.since.0,
-            wait.until.0,
-        ]);
-        if why == 0 {
+        wait::Fields { wait: id, who, whom, why, since, until }
+    }
+
+    fn reason(&mut self, wait: &Wait, fields: wait::Fields) {
+        if fields.why == 0 {
             self.out.text(&wait.why);
         }
     }

@@ -44,20 +44,15 @@ pub enum What {
     Crash { cell: CellId, kind: Arc<str>, cause: Arc<str>, at: Time },
     /// An actor said that its state changed.
     State { cell: CellId, from: Arc<str>, to: Arc<str>, why: Arc<str>, at: Time },
-    /// A wait began.
-    WaitBegan {
-        wait: WaitId,
-        who: Option<CellId>,
-        /// Name of the actor or the port.
-        whom: Arc<str>,
-        /// The actor, unless it is a port.
-        whom_cell: Option<CellId>,
-        why: Arc<str>,
-        since: Time,
-        until: Time,
+    /// A wait lasts; most are told of when they are over.
+    WaitBegan(RecordedWait),
+    /// A wait is over, answered or not.
+    Waited {
+        #[serde(flatten)]
+        wait: RecordedWait,
+        ended: Time,
+        answered: bool,
     },
-    /// A wait ended, answered or not.
-    WaitEnded { wait: WaitId, answered: bool, at: Time },
     /// A step in the kernel.
     Kernel {
         cell: Option<CellId>,
@@ -85,14 +80,33 @@ impl What {
             | Self::Spawned { at, .. }
             | Self::Crash { at, .. }
             | Self::State { at, .. }
-            | Self::WaitEnded { at, .. }
             | Self::Stopped { at, .. } => *at,
-            Self::WaitBegan { since, .. } => *since,
+            Self::WaitBegan(wait) => wait.since,
             Self::Message { ended, .. }
+            | Self::Waited { ended, .. }
             | Self::Kernel { ended, .. }
             | Self::Phase { ended, .. } => *ended,
         }
     }
+}
+
+/// A wait, read again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedWait {
+    /// Its number.
+    pub wait: WaitId,
+    /// Who waits; `None` is somebody outside.
+    pub who: Option<CellId>,
+    /// Name of the actor or the port that is waited for.
+    pub whom: Arc<str>,
+    /// The actor, unless it is a port.
+    pub whom_cell: Option<CellId>,
+    /// What it is about.
+    pub why: Arc<str>,
+    /// Since when.
+    pub since: Time,
+    /// Until when at most.
+    pub until: Time,
 }
 
 /// Which life that was, and how much of it is there.
@@ -121,6 +135,8 @@ pub struct Life {
     pub capacity: u64,
     /// The message that is being handled, or was when that life ended.
     pub unfinished: Option<Unfinished>,
+    /// Waits that had only just begun, and are not among the events yet.
+    pub waits: Vec<RecordedWait>,
 }
 
 /// All there is to read of one life.

@@ -53,6 +53,11 @@ impl Fields {
     }
 }
 
+/// Words that a text of so many bytes takes at most.
+pub(super) fn text_words(len: usize) -> usize {
+    1 + len.min(TEXT_MAX).div_ceil(8)
+}
+
 /// Up to eight bytes as a word.
 fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))

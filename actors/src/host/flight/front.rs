@@ -1,7 +1,8 @@
-use std::sync::atomic::AtomicU64;
+use std::{ops::Range, sync::atomic::AtomicU64};
 
 use super::{
     names::NAMES,
+    pending::PLACE_WORDS,
     segment::{SEGMENT_WORDS_MIN, SEGMENTS},
     words::{Words, commit, put},
 };
@@ -14,8 +15,9 @@ pub(super) const BEGUN: usize = 24;
 /// Where the number of bytes of names stands.
 pub(super) const NAMES_USED: usize = 25;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"VOLVOXFR");
-const VERSION: u64 = 2;
+/// The first word of a ring.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"VOLVOXFR");
+const VERSION: u64 = 3;
 /// Words under the check, and where the check stands.
 const CHECKED: usize = 17;
 const VERSION_TEXT: (usize, usize) = (8, 4);
@@ -69,21 +71,39 @@ pub(super) struct Geometry {
 
 impl Geometry {
     pub(super) fn of(words: usize) -> Result<Self, FlightError> {
-        let segment_words = words.saturating_sub(FRONT_WORDS) / SEGMENTS;
+        // Places for waits take as much as the fourth part of a segment.
+        let segment_words = words.saturating_sub(FRONT_WORDS) * 4 / (4 * SEGMENTS + 1);
+        let geometry = Self { segments: SEGMENTS as u64, segment_words };
         if segment_words < SEGMENT_WORDS_MIN {
-            let least = (FRONT_WORDS + SEGMENTS * SEGMENT_WORDS_MIN) * 8;
+            let least = Self { segment_words: SEGMENT_WORDS_MIN, ..geometry }.segments().end * 8;
             return Err(FlightError::TooSmall { least, given: words * 8 });
         }
-        Ok(Self { segments: SEGMENTS as u64, segment_words })
+        Ok(geometry)
+    }
+
+    /// How many places there are for waits that have just begun.
+    pub(super) fn places(self) -> usize {
+        self.segment_words / 4 / PLACE_WORDS
+    }
+
+    /// Where one of those places is.
+    pub(super) fn pending(self, index: usize) -> usize {
+        FRONT_WORDS + index * PLACE_WORDS
+    }
+
+    /// The words of all segments.
+    pub(super) fn segments(self) -> Range<usize> {
+        let begin = self.pending(self.places());
+        begin..begin + self.segments as usize * self.segment_words
     }
 
     /// Where the segment of a turn begins.
     pub(super) fn place(self, turn: u64) -> usize {
-        FRONT_WORDS + (turn % self.segments) as usize * self.segment_words
+        self.segments().start + (turn % self.segments) as usize * self.segment_words
     }
 
     pub(super) fn bytes(self) -> u64 {
-        (FRONT_WORDS + self.segments as usize * self.segment_words) as u64 * 8
+        self.segments().end as u64 * 8
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::encode::Kind;
 use crate::host::{CellId, Record, RootId, WaitId};
@@ -12,7 +12,8 @@ pub(super) struct Live {
     /// Cells that are no more, and the turn in which they stopped: what they did is there yet.
     stopped: BTreeMap<CellId, u64>,
     states: States,
-    waits: OpenWaits,
+    /// Waits that last.
+    waits: BTreeSet<WaitId>,
     /// Roots that began in an earlier turn, and the turn in which they last led to something.
     roots: BTreeMap<RootId, u64>,
     /// The one that was found among them last, in this turn.
@@ -29,8 +30,10 @@ impl Live {
             Record::Root { root, .. } => self.latest_root = self.latest_root.max(root),
             Record::Kernel { root, .. } => self.used(root, turn),
             Record::State { cell, .. } => self.states.set(cell, seq),
-            Record::WaitBegan { wait } => self.waits.open(wait.id),
-            Record::WaitEnded { wait, .. } => self.waits.close(wait.id),
+            Record::WaitBegan { wait } | Record::WaitLasts { wait } => {
+                self.waits.insert(wait.id);
+            }
+            Record::WaitEnded { wait, .. } => drop(self.waits.remove(&wait.id)),
             Record::Stopped { cell, .. } => drop(self.stopped.insert(cell, turn)),
             _ => {}
         }
@@ -61,7 +64,7 @@ impl Live {
                 let latest = cell(subject).is_some_and(|it| self.states.get(it) == seq);
                 latest && self.lives(subject, old)
             }
-            Kind::WaitBegan => self.waits.is_open(WaitId(subject)),
+            Kind::WaitBegan => self.waits.contains(&WaitId(subject)),
             _ => false,
         }
     }
@@ -108,43 +111,5 @@ impl States {
     fn get(&self, CellId(cell): CellId) -> u64 {
         let group = self.0.get(cell as usize / GROUP).and_then(Option::as_deref);
         group.map_or(0, |seqs| seqs[cell as usize % GROUP])
-    }
-}
-
-/// Which waits are open: a bit for each since the oldest open one, for they are many and short.
-#[derive(Default)]
-struct OpenWaits {
-    base: u64,
-    words: VecDeque<u64>,
-}
-
-impl OpenWaits {
-    fn open(&mut self, WaitId(wait): WaitId) {
-        if self.words.is_empty() {
-            self.base = wait & !63;
-        }
-        let Some(offset) = wait.checked_sub(self.base) else { return };
-        let word = (offset / 64) as usize;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] |= 1 << (offset % 64);
-    }
-
-    fn close(&mut self, WaitId(wait): WaitId) {
-        let Some(offset) = wait.checked_sub(self.base) else { return };
-        if let Some(word) = self.words.get_mut((offset / 64) as usize) {
-            *word &= !(1 << (offset % 64));
-        }
-        while self.words.len() > 1 && self.words.front() == Some(&0) {
-            self.words.pop_front();
-            self.base += 64;
-        }
-    }
-
-    fn is_open(&self, WaitId(wait): WaitId) -> bool {
-        let offset = wait.checked_sub(self.base);
-        let word = offset.and_then(|offset| self.words.get((offset / 64) as usize));
-        word.is_some_and(|word| word >> (wait % 64) & 1 == 1)
     }
 }

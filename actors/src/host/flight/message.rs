@@ -14,10 +14,10 @@ pub(super) const WIDE: usize = 8;
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Handled, Outcome::Crashed, Outcome::Absorbed, Outcome::Refused, Outcome::Discarded];
 
-const CELL_BITS: u32 = 24;
-const TIME_BITS: u32 = 40;
+pub(super) const CELL_BITS: u32 = 24;
+pub(super) const TIME_BITS: u32 = 40;
 /// Times before the segment's begin are told as well.
-const TIME_MIDDLE: u64 = 1 << (TIME_BITS - 1);
+pub(super) const TIME_MIDDLE: u64 = 1 << (TIME_BITS - 1);
 
 /// A message's record as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

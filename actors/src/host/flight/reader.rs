@@ -2,11 +2,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Birth, Event, Flight, FlightError, Life, What,
-    decode::{Decoder, name_cells},
+    decode::{Decoder, name_whom},
     encode::Kind,
     fields::Content,
     front::{self, BEGUN, Geometry},
     names::Known,
+    pending,
     segment::{Base, CARRIED, HEAD_WORDS, Head, Label},
     unfinished,
     words::Words,
@@ -28,10 +29,13 @@ pub fn read_part<W: Words + ?Sized>(
     // First, so that what is being written right now is not taken for torn.
     let begun = words.word(BEGUN);
     let (birth, geometry) = front::read(words)?;
+    let mut names = Known::read(words);
+    // Before the records: what ends meanwhile is among those.
+    let waits = pending::read(words, geometry, &birth, &mut names);
     let mut reading = Reading {
         words,
         geometry,
-        names: Known::read(words),
+        names,
         after,
         limit,
         begun,
@@ -43,7 +47,7 @@ pub fn read_part<W: Words + ?Sized>(
     };
     reading.segments();
     let oldest = reading.oldest.unwrap_or(begun + 1);
-    let life = Life {
+    let mut life = Life {
         number: birth.life,
         pid: birth.pid,
         version: birth.version,
@@ -55,13 +59,20 @@ pub fn read_part<W: Words + ?Sized>(
         overwritten: oldest - 1,
         capacity: geometry.bytes(),
         unfinished: unfinished::read(words, &mut reading.names),
+        waits,
     };
+    life.waits.iter_mut().for_each(|wait| name_whom(wait, &reading.cells));
     Ok(Flight { life, events: reading.finish() })
 }
 
 /// Whose ring it is.
 pub fn birth<W: Words + ?Sized>(words: &W) -> Result<Birth, FlightError> {
     front::read(words).map(|(birth, _)| birth)
+}
+
+/// Whether it has no record, nor anything else: what is made for a ring is so until a writer comes.
+pub fn is_unwritten<W: Words + ?Sized>(words: &W) -> bool {
+    records(words) == 0 && matches!(words.word(0), 0 | front::MAGIC)
 }
 
 /// How many records were begun in it.
@@ -167,7 +178,11 @@ impl<W: Words + ?Sized> Reading<'_, W> {
         // What was carried over may be there as it was first written, too.
         self.events.dedup_by_key(|event| event.seq);
         self.events.truncate(self.limit);
-        name_cells(&mut self.events, &self.cells);
+        for event in &mut self.events {
+            if let What::WaitBegan(wait) | What::Waited { wait, .. } = &mut event.what {
+                name_whom(wait, &self.cells);
+            }
+        }
         self.events
     }
 }

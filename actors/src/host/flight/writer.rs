@@ -3,17 +3,19 @@ use std::{ops::Range, sync::atomic::AtomicU64};
 use super::{
     Birth, FlightError, Memory,
     encode::{Encoder, Kind},
-    fields::Fields,
+    fields::{Fields, text_words},
     front::{self, BEGUN, Geometry},
     live::Live,
     message,
     names::Names,
+    pending::Pending,
     segment::{Base, CARRIED, HEAD_WORDS, Head, Label},
     unfinished,
-    words::put,
+    wait::{End, OVER_WIDE},
+    words::{Words, put},
 };
 use crate::{
-    host::{EnvelopeId, Header, Outcome, Record, Recorder},
+    host::{EnvelopeId, Header, Outcome, Record, Recorder, Wait},
     ports::Time,
 };
 
@@ -22,6 +24,7 @@ pub struct Writer<M> {
     memory: M,
     geometry: Geometry,
     names: Names,
+    pending: Pending,
     live: Live,
     tail: Tail,
     /// Number of the last record.
@@ -45,6 +48,7 @@ impl<M: Memory> Writer<M> {
             memory,
             geometry,
             names: Names::new(),
+            pending: Pending::new(geometry, birth),
             live: Live::default(),
             tail,
             seq: 0,
@@ -65,9 +69,19 @@ impl<M: Memory> Writer<M> {
         self.tail.head.turn
     }
 
+    /// How often it has gone round.
+    pub fn rounds(&self) -> u64 {
+        self.turn() / self.geometry.segments - 1
+    }
+
     /// The words that are written in this turn.
     pub fn segment(&self) -> Range<usize> {
         self.tail.place..self.tail.end
+    }
+
+    /// The words that are written in turn.
+    pub fn segments(&self) -> Range<usize> {
+        self.geometry.segments()
     }
 
     fn message(&mut self, header: &Header, started: Time, ended: Time, outcome: Outcome) {
@@ -86,14 +100,30 @@ impl<M: Memory> Writer<M> {
         self.live.used(header.root, self.tail.head.turn);
     }
 
+    fn waited(&mut self, wait: &Wait, end: End) {
+        self.make_room(OVER_WIDE + text_words(wait.why.len()));
+        let base = self.tail.head.base;
+        let kind = self.encoder().waited(wait, end, &base);
+        self.tail.append(self.memory.words(), kind, 0, self.content.content());
+    }
+
     fn other(&mut self, record: &Record<'_>) {
-        self.content.clear();
-        let (names, words) = (&mut self.names, self.memory.words());
-        let mut encoder = Encoder { names, words, out: &mut self.content };
-        let Some(kind) = encoder.write(record) else { return };
+        let Some(kind) = self.encoder().write(record) else { return };
         self.make_room(self.content.content().len());
         self.tail.append(self.memory.words(), kind, 0, self.content.content());
-        self.live.note(record, self.seq, self.tail.head.turn);
+    }
+
+    /// Puts a wait into its place; false if it has none.
+    fn begin(&mut self, wait: &Wait) -> bool {
+        self.encoder().began(wait);
+        self.pending.begin(self.memory.words(), wait.id, self.content.content())
+    }
+
+    /// Writes the content anew.
+    fn encoder(&mut self) -> Encoder<'_> {
+        self.content.clear();
+        let (names, words) = (&mut self.names, self.memory.words());
+        Encoder { names, words, out: &mut self.content }
     }
 
     /// Begins the next segment if a record with so many words of content does not fit this one.
@@ -119,25 +149,20 @@ impl<M: Memory> Writer<M> {
         let Some(head) = Head::read(words, place).filter(|head| head.turn == old) else { return };
         let (salt, mut seqs, mut next) = (head.salt(), head.first.., HEAD_WORDS);
         while next < self.geometry.segment_words && self.tail.is_half_empty() {
-            // Most are messages, which nothing needs.
-            let label = Label::peek(words, place + next);
-            if label.words > 0 && Kind::of(label.kind).is_some_and(Kind::is_message) {
-                seqs.next();
-                next += 1 + usize::from(label.words);
+            // Nearly all are such as nothing needs: only their labels are looked at.
+            let (at, label) = (place + next, Label::peek(words, place + next));
+            let Some(kind) = Kind::of(label.kind).filter(|_| label.words > 0) else { return };
+            next += 1 + usize::from(label.words);
+            let carried = usize::from(label.flags & CARRIED);
+            let seq = if carried == 0 { seqs.next() } else { Some(words.word(at + 1)) };
+            let subject = kind.subject(|| words.word(at + 1 + carried));
+            let (Some(seq), Some(subject)) = (seq, subject) else { continue };
+            if !self.live.needs(kind, subject, seq, old) {
                 continue;
             }
-            let Some((label, content)) = Label::read(words, salt, place + next) else { return };
-            next += 1 + usize::from(label.words);
-            let (seq, content) = match content.split_first() {
-                Some((seq, content)) if label.flags & CARRIED != 0 => (Some(*seq), content),
-                _ => (seqs.next(), &content[..]),
-            };
-            let (Some(seq), Some(kind), Some(first)) = (seq, Kind::of(label.kind), content.first())
-            else {
-                continue;
-            };
-            let Some(subject) = kind.subject(*first) else { continue };
-            if self.live.needs(kind, subject, seq, old) && self.tail.fits(1 + content.len()) {
+            let Some((_, content)) = Label::read(words, salt, at) else { return };
+            let content = content.get(carried..).unwrap_or_default();
+            if self.tail.fits(1 + content.len()) {
                 self.tail.append(words, kind, CARRIED, &[&[seq], content].concat());
             }
         }
@@ -186,13 +211,28 @@ impl<M: Memory> Recorder for Writer<M> {
             let kind = self.names.number(self.memory.words(), header.kind);
             return unfinished::begin(self.memory.words(), kind, &header, started);
         }
+        let told = match record {
+            // Told of when it lasts, or is over.
+            Record::WaitBegan { wait } => self.begin(wait),
+            Record::WaitLasts { wait } => !self.pending.holds(wait.id),
+            _ => false,
+        };
+        if told {
+            return;
+        }
         self.seq += 1;
         put(self.memory.words(), BEGUN, self.seq);
         match record {
             Record::Message { header, started, ended, outcome } => {
-                self.message(&header, started, ended, outcome);
+                return self.message(&header, started, ended, outcome);
             }
-            other => self.other(&other),
+            Record::WaitEnded { wait, answered, at } => self.waited(wait, End { at, answered }),
+            _ => self.other(&record),
+        }
+        self.live.note(&record, self.seq, self.tail.head.turn);
+        // Last: a kill before leaves it in two places, which says the same.
+        if let Record::WaitLasts { wait } | Record::WaitEnded { wait, .. } = record {
+            self.pending.end(self.memory.words(), wait.id);
         }
     }
 }

@@ -87,7 +87,6 @@ export class EventsView {
       if (!bad) return false;
     } else if (this.record && event.record !== this.record) return false;
     if (named.length) {
-      if (event.record === "wait-ended") return named.includes(this.app.flight.waits.get(event.wait)?.who);
       return named.some((id) => event.to === id || event.from === id || event.cell === id || event.who === id || event.whom_cell === id);
     }
     if (!words.length) return true;
@@ -114,7 +113,7 @@ export class EventsView {
 
   cells(event) {
     const { flight } = this.app;
-    const took = event.record === "message" || event.record === "kernel" ? event.ended - event.started : event.record === "phase" ? event.ended - event.started : undefined;
+    const took = ["message", "kernel", "phase", "waited"].includes(event.record) ? event.ended - (event.started ?? event.since) : undefined;
     const root = event.root && event.record !== "root" ? flight.roots.get(event.root) : undefined;
     const bad = event.record === "crash" || event.outcome === "crashed" || event.failed;
     return [

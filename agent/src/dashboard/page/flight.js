@@ -93,22 +93,36 @@ export class Flight {
         append(this.states, event.cell, event);
         break;
       case "wait-began":
-        // Whom the ring itself cannot name: his birth may not be in the piece that was read.
-        if (event.whom_cell) event.whom = this.cells.get(event.whom_cell)?.name ?? event.whom;
-        this.waits.set(event.wait, event);
-        append(this.waitsOf, event.who, event);
+        this.wait(event);
         break;
-      case "wait-ended": {
-        const wait = this.waits.get(event.wait);
-        if (wait) Object.assign(wait, { ended: event.at, answered: event.answered });
+      case "waited":
+        Object.assign(this.wait(event), { ended: event.ended, answered: event.answered });
         break;
-      }
       case "phase":
         this.phases.push(event);
         break;
       case "stopped":
         this.cell(event.cell).stopped = event.at;
         break;
+    }
+  }
+
+  /** A wait, from what told of it first. */
+  wait(event) {
+    const known = this.waits.get(event.wait);
+    if (known) return known;
+    // Whom the ring itself cannot name: his birth may not be in the piece that was read.
+    if (event.whom_cell) event.whom = this.cells.get(event.whom_cell)?.name ?? event.whom;
+    this.waits.set(event.wait, event);
+    append(this.waitsOf, event.who, event);
+    return event;
+  }
+
+  /** Waits that had just begun when the record was read; the ends of some may be among its events. */
+  begun(waits) {
+    for (const wait of waits ?? []) {
+      const known = this.wait({ ...wait, record: "wait-began", seq: this.lastSeq });
+      if (known.ended === undefined) this.live.waits.set(known.wait, known);
     }
   }
 
@@ -123,7 +137,7 @@ export class Flight {
     for (const event of old) {
       if (event.record === "root") this.roots.delete(event.root);
       else if (event.record === "message") this.messages.delete(event.id);
-      else if (event.record === "wait-ended") this.waits.delete(event.wait);
+      else if (event.record === "waited") this.waits.delete(event.wait);
     }
     const first = this.events[0]?.seq ?? Infinity;
     for (const lists of [this.inboxes, this.waitsOf, this.stepsOf, this.states]) {
@@ -236,10 +250,11 @@ export class Flight {
     this.kept = { key, moment };
     for (let i = 0; i <= index; i += 1) moment.apply(this.events[i]);
     moment.at = this.times[index] ?? this.begin;
-    // A message is recorded at its end: what waited or was handled then comes later in the record.
+    // Messages and waits are recorded at their end: what was under way then comes later in the record.
     for (let i = index + 1; i < this.events.length; i += 1) {
       const event = this.events[i];
       if (event.record === "message" && event.enqueued <= moment.at) moment.pending(event);
+      else if (event.since <= moment.at && !(event.ended <= moment.at)) moment.waits.set(event.wait, event);
     }
     return moment;
   }
@@ -324,7 +339,7 @@ export class Moment {
       case "wait-began":
         this.waits.set(event.wait, event);
         break;
-      case "wait-ended":
+      case "waited":
         this.waits.delete(event.wait);
         break;
       case "stopped":

@@ -44,7 +44,10 @@ export async function load(id, progress) {
     flight.add(page.events);
     progress?.(flight);
     // Whoever lives on may write quicker than this reads: the stream brings the rest.
-    if (page.events.length < PAGE_EVENTS || flight.lastSeq >= first + EVENTS_MAX / 2) return flight;
+    if (page.events.length < PAGE_EVENTS || flight.lastSeq >= first + EVENTS_MAX / 2) {
+      flight.begun(page.life.waits);
+      return flight;
+    }
     after = flight.lastSeq;
     await breath();
   }

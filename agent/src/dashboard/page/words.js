@@ -49,6 +49,7 @@ export function when(event) {
     case "message":
     case "kernel":
     case "phase":
+    case "waited":
       return event.ended;
     case "wait-began":
       return event.since;
@@ -64,8 +65,8 @@ export const RECORDS = {
   message: "message",
   crash: "crash",
   state: "state",
-  "wait-began": "wait begins",
-  "wait-ended": "wait ends",
+  "wait-began": "long wait begins",
+  waited: "wait",
   kernel: "kernel",
   phase: "boot phase",
   stopped: "actor stopped",
@@ -89,11 +90,8 @@ export function sentence(event, flight) {
       return `${name(event.cell)}: ${event.from} → ${event.to}: ${event.why}`;
     case "wait-began":
       return `${name(event.who)} waits for ${event.whom}: ${event.why}`;
-    case "wait-ended": {
-      const wait = flight.waits.get(event.wait);
-      const about = wait ? `${name(wait.who)} for ${wait.whom}: ${wait.why}` : `wait ${event.wait}`;
-      return `${event.answered ? "answered" : "given up"}: ${about}`;
-    }
+    case "waited":
+      return `${name(event.who)} waited for ${event.whom}${event.answered ? "" : " in vain"}: ${event.why}`;
     case "kernel":
       return `${name(event.cell)}: ${event.op} ${event.about}${event.failed ? `: ${event.failed}` : ""}`;
     case "phase":

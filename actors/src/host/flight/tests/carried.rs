@@ -34,7 +34,9 @@ fn names_states_and_waits_outlive_the_records_that_named_them() {
         state("restoring"),
         state("waiting-to-regenerate"),
         Record::WaitBegan { wait: &open },
+        Record::WaitLasts { wait: &open },
         Record::WaitBegan { wait: &over },
+        Record::WaitLasts { wait: &over },
         Record::WaitEnded { wait: &over, answered: true, at },
         Record::Stopped { cell: CellId(41), at },
     ] {
@@ -51,7 +53,7 @@ fn names_states_and_waits_outlive_the_records_that_named_them() {
     let expected = [(1, "root"), (2, "spawned"), (3, "spawned"), (6, "state"), (7, "wait-began")];
     assert_eq!(old.collect::<Vec<_>>(), expected.map(|(seq, kind)| (seq, kind.to_owned())));
     let waits = flight.events.iter().find_map(|event| match &event.what {
-        What::WaitBegan { whom, .. } => Some(whom.to_string()),
+        What::WaitBegan(wait) => Some(wait.whom.to_string()),
         _ => None,
     });
     assert_eq!(waits.as_deref(), Some("policy"));

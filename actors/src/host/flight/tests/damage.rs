@@ -103,7 +103,7 @@ fn a_damaged_front_is_named() {
         read(&bytes[..], 0).unwrap_err()
     };
     assert_eq!(with(0), FlightError::NotARing);
-    assert_eq!(with(8), FlightError::Version(3));
+    assert_eq!(with(8), FlightError::Version(2));
     assert_eq!(with(32), FlightError::Damaged);
     assert_eq!(read(&b"hello"[..], 0), Err(FlightError::NotARing));
 }
