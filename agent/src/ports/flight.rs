@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::{Arc, atomic::AtomicU64},
+    time::Duration,
 };
 
 use volvox_actors::{
@@ -36,6 +37,10 @@ pub const PREVIOUS: &str = "flight.previous.ring";
 
 /// Bytes of a ring that has no file.
 const MEMORY_BYTES: usize = 1 << 20;
+
+/// Who fills a segment within this comes back to it soon: bringing its pages back each time would
+/// cost more than writing them.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// Why a ring cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -84,8 +89,8 @@ impl Recording {
     /// Keeps the ring of the life before, and makes one for this life.
     pub fn begin(dir: &Path, bytes: u32, started: Time) -> Self {
         let mut troubles = Vec::new();
-        let before = file::life(&dir.join(CURRENT)).or_else(|| file::life(&dir.join(PREVIOUS)));
         keep_previous(dir, &mut troubles);
+        let before = file::life(&dir.join(PREVIOUS));
         let (mapping, path) = match file::create(&dir.join(CURRENT), bytes) {
             Ok(mapping) => (Some(mapping), Some(dir.join(CURRENT))),
             Err(trouble) => {
@@ -125,7 +130,7 @@ impl Recording {
             Some(writer) => {
                 let turn = writer.turn();
                 let in_file = self.view.0.path.is_some();
-                Box::new(FlightRecorder { writer, turn, in_file })
+                Box::new(FlightRecorder { writer, turn, begun: self.birth.started, in_file })
             }
             None => Box::new(volvox_actors::host::NoRecorder),
         }
@@ -137,14 +142,20 @@ impl Recording {
     }
 }
 
-/// Gives the ring of the life before the name under which it is kept.
+/// Gives the ring of the life before the name under which it is kept. A start that failed left one
+/// without a record; the one to be kept is then that of the life before it.
 fn keep_previous(dir: &Path, troubles: &mut Vec<String>) {
     let (current, previous) = (dir.join(CURRENT), dir.join(PREVIOUS));
-    match fs::rename(&current, &previous) {
+    let kept = match file::is_unwritten(&current) {
+        true => fs::remove_file(&current),
+        false => fs::rename(&current, &previous),
+    };
+    match kept {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => troubles.push(format!(
-            "the flight recorder of the life before is not kept: rename {} to {}: {error}",
+            "the flight recorder of the life before is not kept: move {} out of the way, to {}: \
+             {error}",
             current.display(),
             previous.display()
         )),
@@ -196,7 +207,7 @@ impl FlightView {
     /// Takes what was looked at out of this process again; the file keeps it.
     fn release(&self, ring: &Ring) {
         if self.0.path.is_some() {
-            ring.0.release();
+            ring.0.release(0..ring.words().len());
         }
     }
 }
@@ -216,21 +227,36 @@ impl Memory for Ring {
     }
 }
 
-/// Writes into the ring, and keeps no more of its file in this process than it works at.
+/// Writes into the ring, and keeps no more of its file in this process than it works at, unless it
+/// goes round and round.
 struct FlightRecorder {
     writer: Writer<Ring>,
     turn: u64,
+    /// When that turn began.
+    begun: Time,
     in_file: bool,
+}
+
+impl FlightRecorder {
+    /// Another segment is written from now on.
+    #[cold]
+    fn turned(&mut self) {
+        let now = SystemClock.now();
+        let busy = self.writer.rounds() > 0 && now.since(self.begun) < BUSY;
+        (self.turn, self.begun) = (self.writer.turn(), now);
+        let mapping = &self.writer.memory().0;
+        if !busy {
+            mapping.release(self.writer.segments());
+        }
+        mapping.populate(self.writer.segment());
+    }
 }
 
 impl Recorder for FlightRecorder {
     fn record(&mut self, record: Record<'_>) {
         self.writer.record(record);
         if self.in_file && self.writer.turn() != self.turn {
-            self.turn = self.writer.turn();
-            let mapping = &self.writer.memory().0;
-            mapping.release();
-            mapping.populate(self.writer.segment());
+            self.turned();
         }
     }
 }

@@ -96,6 +96,12 @@ pub(super) fn map_existing(path: &Path) -> Result<Option<Mapping>, FlightFileErr
     Mapping::of_file(&file, bytes, false).map(Some).map_err(open)
 }
 
+/// Whether it is a ring into which nobody has written a record, or even its front.
+pub(super) fn is_unwritten(path: &Path) -> bool {
+    let mapping = map_existing(path).ok().flatten();
+    mapping.is_some_and(|mapping| flight::is_unwritten(mapping.words()))
+}
+
 /// The number of the life that wrote a ring.
 pub(super) fn life(path: &Path) -> Option<u64> {
     let mapping = map_existing(path).ok().flatten()?;

@@ -46,23 +46,26 @@ impl Mapping {
         unsafe { slice::from_raw_parts(self.start.cast(), self.bytes / size_of::<AtomicU64>()) }
     }
 
-    /// Takes the pages of a file out of this process; they come back when they are next used.
-    pub(super) fn release(&self) {
-        // SAFETY: the pages of a shared mapping keep their content, which is the file's. Where the
-        // kernel does not do it, the pages stay, which is no harm.
-        let _ = unsafe { madvise(self.start, self.bytes, Advice::LinuxDontNeed) };
+    /// Takes pages of a file out of this process; they come back when they are next used.
+    pub(super) fn release(&self, words: Range<usize>) {
+        // Where the kernel does not do it, the pages stay, which is no harm.
+        self.advise(words, Advice::LinuxDontNeed);
     }
 
     /// Brings pages of a file into this process at once, which costs less than one by one. Where
     /// the kernel does not do it, they come when they are used.
     pub(super) fn populate(&self, words: Range<usize>) {
+        self.advise(words, Advice::LinuxPopulateWrite);
+    }
+
+    fn advise(&self, words: Range<usize>, advice: Advice) {
         let bytes = words.start * size_of::<AtomicU64>()..words.end * size_of::<AtomicU64>();
         let (first, end) = (bytes.start & !(PAGE - 1), bytes.end.min(self.bytes));
-        // SAFETY: the range lies within the mapping and begins at a page; the call changes nothing
-        // of what the pages hold.
+        // SAFETY: the range lies within the mapping and begins at a page; neither advice changes what
+        // the pages of a shared mapping hold, for that is the file's.
         let _ = unsafe {
             let start = self.start.cast::<u8>().add(first.min(end)).cast();
-            madvise(start, end.saturating_sub(first), Advice::LinuxPopulateWrite)
+            madvise(start, end.saturating_sub(first), advice)
         };
     }
 }

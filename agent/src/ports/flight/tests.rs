@@ -92,6 +92,21 @@ fn what_is_no_ring_is_named_and_set_aside() {
     assert!(open(dir.path()).unwrap_err().to_string().contains("no file"));
 }
 
+#[test]
+fn a_start_that_fails_leaves_the_life_before_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    stop(&mut *begin(dir.path()).recorder(), 41);
+    // One fails before it has a host, one before that records anything.
+    drop(begin(dir.path()));
+    drop(begin(dir.path()).recorder());
+    let third = begin(dir.path());
+    stop(&mut *third.recorder(), 42);
+    let before = third.view().previous(0, usize::MAX).unwrap();
+    assert_eq!((before.life.number, stopped(&before)), (1, vec![41]));
+    assert_eq!(third.view().current(0, usize::MAX).unwrap().life.number, 2);
+    assert_eq!(third.view().troubles(), [""; 0]);
+}
+
 /// A reader that looks on while another thread writes sees whole records only, in order.
 #[test]
 fn it_is_read_while_it_is_written() {
