@@ -116,9 +116,12 @@ impl Endpoint {
             };
             self.become_state(cx, next, &reason);
             self.note(cx, "OK", &format!("Triggering endpoint regeneration due to {reason}"));
-            self.publish(cx);
         }
-        if self.identity_stale { self.identify(cx) } else { self.after_identity(cx) }
+        if !self.identity_stale {
+            return self.after_identity(cx);
+        }
+        self.publish(cx);
+        self.identify(cx);
     }
 
     /// The identity stands: the state file, then the policy.
@@ -140,7 +143,7 @@ impl Endpoint {
         cx.ask(
             &peers.policy,
             POLICY_PATIENCE,
-            format!("the policy of identity {}", self.identity),
+            "the policy of its identity",
             |reply| PolicyMsg::Resolve { subject, reply },
             EndpointMsg::Resolved,
         );
