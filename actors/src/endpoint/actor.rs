@@ -251,7 +251,9 @@ impl Behaviour for Endpoint {
             EndpointMsg::Bequest { slot, heirs, reply, answer } => {
                 self.bequest(cx, slot, &heirs, reply, answer);
             }
-            EndpointMsg::Inherited { reply, answer } => self.bequeathed(cx, reply, answer),
+            EndpointMsg::Inherited { submitted, reply, answer } => {
+                self.bequeathed(cx, &submitted, reply, answer);
+            }
             EndpointMsg::Identified(edition, answer) => self.identified(cx, edition, answer),
             EndpointMsg::Learned(answer) => self.learned(cx, answer),
             EndpointMsg::Saved(answer) => self.saved(cx, answer),

@@ -16,9 +16,6 @@ pub type Heirs = BTreeMap<IdentityId, IdentityId>;
 /// Whether rows were written, or why not.
 pub type Inherited = Result<(), Arc<str>>;
 
-/// Steps that put a policy into its slot anew.
-const STEPS: usize = 4;
-
 /// The rows of a policy with which packets of heirs meet the verdicts of those whose heirs they
 /// are. Rows that an heir had long ago mean nothing any more.
 fn with_heirs(rows: &PolicyRows, heirs: &Heirs) -> PolicyRows {
@@ -82,31 +79,29 @@ impl Endpoint {
         }
         // As in a build, there is no pin of another policy at any moment.
         let endpoint = self.id;
-        let ops: [KernelOp; STEPS] = [
+        let ops = vec![
             KernelOp::BuildPolicy { slot, rows: wanted },
             KernelOp::UnpinPolicy { endpoint },
             KernelOp::FlipPolicy { slot },
             KernelOp::PinPolicy { endpoint, slot },
         ];
-        let then = move |answer| EndpointMsg::Inherited { reply, answer };
+        let submitted = ops.clone();
+        let then = move |answer| EndpointMsg::Inherited { submitted, reply, answer };
         let written = cx.expect("kernel", KERNEL_PATIENCE, "new prefixes in its policy", then);
-        self.peers.kernel.submit(KernelJob::new(ops.into()), written);
+        self.peers.kernel.submit(KernelJob::new(ops), written);
     }
 
     pub(super) fn bequeathed(
         &mut self,
         cx: &mut Cx<'_, Self>,
+        submitted: &[KernelOp],
         reply: Reply<Inherited>,
         answer: Result<KernelDone, AskError>,
     ) {
         let outcome = match answer {
             Ok(KernelDone { outcomes, failed }) => {
                 if let Some(known) = &mut self.known {
-                    known.pinned = match outcomes.len() {
-                        // The pin is still that of before.
-                        0 | 1 => known.pinned,
-                        done => done == STEPS,
-                    };
+                    submitted.iter().take(outcomes.len()).for_each(|op| known.done(op, None));
                 }
                 failed.map_or(Ok(()), |(_, error)| Err(error.to_string().into()))
             }

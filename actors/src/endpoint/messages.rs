@@ -7,7 +7,7 @@ use crate::{
     host::{Absorbed, AskError, Lane, Message, Reply},
     mutants::{Mutant, mutated},
     policy::EndpointPolicy,
-    ports::{DiskError, KernelDone, KernelError, KernelSnapshot, OwnedRows, Time},
+    ports::{DiskError, KernelDone, KernelError, KernelOp, KernelSnapshot, OwnedRows, Time},
     workloads::PodFacts,
 };
 
@@ -78,6 +78,8 @@ pub enum EndpointMsg {
     },
     /// That policy was written.
     Inherited {
+        /// The steps that were asked for.
+        submitted: Vec<KernelOp>,
         /// Where the answer goes.
         reply: Reply<Inherited>,
         /// Whether it is in force.
