@@ -1,10 +1,4 @@
-use std::{
-    collections::BTreeMap,
-    io,
-    mem::size_of,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::Path,
-};
+use std::{collections::BTreeMap, io, mem::size_of, net::IpAddr, path::Path};
 
 use ipnet::IpNet;
 use serde::Serialize;
@@ -161,37 +155,22 @@ impl Dump {
 
     /// Connections of both families, IPv4 first, in order of who opened them.
     pub fn connections(&self) -> Result<Vec<Connection>, DatapathError> {
-        let mut found = Vec::new();
-        for name in ["cilium_ct4_global", "cilium_ct_any4_global"] {
-            for table in self.tracked(name)? {
-                table.for_each(|key: Ct4Key, row| {
-                    let (from, to) = (Ipv4Addr::from(key.daddr), Ipv4Addr::from(key.saddr));
-                    found.push(connection(
-                        Peer { address: from.into(), port: key.sport.get() },
-                        Peer { address: to.into(), port: key.dport.get() },
-                        (key.protocol, key.flags),
-                        &row,
-                    ));
-                })?;
-            }
-        }
-        for name in ["cilium_ct6_global", "cilium_ct_any6_global"] {
-            for table in self.tracked(name)? {
-                table.for_each(|key: Ct6Key, row| {
-                    let (from, to) = (Ipv6Addr::from(key.daddr), Ipv6Addr::from(key.saddr));
-                    found.push(connection(
-                        Peer { address: from.into(), port: key.sport.get() },
-                        Peer { address: to.into(), port: key.dport.get() },
-                        (key.protocol, key.flags),
-                        &row,
-                    ));
-                })?;
-            }
-        }
+        let mut found = self.connections_of::<Ct4Key>()?;
+        found.extend(self.connections_of::<Ct6Key>()?);
         // The sort is stable: of one that is in both, the current map's comes first.
         let order = |c: &Connection| (c.from, c.to, c.protocol, c.direction);
         found.sort_by_key(order);
         found.dedup_by_key(|c| order(c));
+        Ok(found)
+    }
+
+    fn connections_of<K: TupleKey>(&self) -> Result<Vec<Connection>, DatapathError> {
+        let mut found = Vec::new();
+        for name in K::MAPS {
+            for table in self.tracked(name)? {
+                table.for_each(|key: K, row| found.push(connection(key.tuple(), &row)))?;
+            }
+        }
         Ok(found)
     }
 
@@ -218,7 +197,37 @@ impl Dump {
     }
 }
 
-fn connection(from: Peer, to: Peer, (protocol, flags): (u8, u8), row: &CtRow) -> Connection {
+/// Who connects, to whom, by what protocol, and the key's flags.
+type Tuple = (Peer, Peer, u8, u8);
+
+/// Key of a family's maps of connections.
+trait TupleKey: Plain {
+    const MAPS: [&str; 2];
+
+    fn tuple(&self) -> Tuple;
+}
+
+impl TupleKey for Ct4Key {
+    const MAPS: [&str; 2] = ["cilium_ct4_global", "cilium_ct_any4_global"];
+
+    fn tuple(&self) -> Tuple {
+        let from = Peer { address: self.daddr.into(), port: self.sport.get() };
+        let to = Peer { address: self.saddr.into(), port: self.dport.get() };
+        (from, to, self.protocol, self.flags)
+    }
+}
+
+impl TupleKey for Ct6Key {
+    const MAPS: [&str; 2] = ["cilium_ct6_global", "cilium_ct_any6_global"];
+
+    fn tuple(&self) -> Tuple {
+        let from = Peer { address: self.daddr.into(), port: self.sport.get() };
+        let to = Peer { address: self.saddr.into(), port: self.dport.get() };
+        (from, to, self.protocol, self.flags)
+    }
+}
+
+fn connection((from, to, protocol, flags): Tuple, row: &CtRow) -> Connection {
     let direction = match flags {
         flags if flags & TupleFlags::SERVICE != 0 => "service",
         flags if flags & TupleFlags::IN != 0 => "in",
