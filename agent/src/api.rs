@@ -14,6 +14,7 @@ mod health_port;
 mod limiter;
 mod metrics;
 pub mod models;
+mod places;
 mod router;
 mod runtime_options;
 mod server;

@@ -9,7 +9,12 @@ use std::{
 };
 
 use axum::{Router, serve::Listener};
-use hyper::server::conn::http1;
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -17,16 +22,25 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    sync::{Semaphore, watch},
+    sync::watch,
     time::timeout,
 };
 
-/// How many connections one listener serves at a time; more wait in the kernel.
-const CONNECTIONS_MAX: usize = 512;
-/// How long a request's head may take to arrive.
-const HEAD_PATIENCE: Duration = Duration::from_secs(15);
+use super::places::{Place, Places};
+
+/// What each listener allows.
+const LIMITS: Limits = Limits { connections: 512, head: Duration::from_secs(15) };
 /// How long requests that are being answered may take once the server is told to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a listener allows.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// How many connections it serves at a time; for one more, an idle one is closed.
+    connections: u32,
+    /// How long a request's head may take to arrive.
+    head: Duration,
+}
 
 /// Serves HTTP on a thread of its own: a big answer or a slow client never holds up an actor.
 #[derive(Debug)]
@@ -47,13 +61,17 @@ pub enum Socket {
 impl Server {
     /// Starts serving each router on its socket, on a thread of that name.
     pub fn start(name: &str, sockets: Vec<(Socket, Router)>) -> io::Result<Self> {
+        Self::limited(name, sockets, LIMITS)
+    }
+
+    fn limited(name: &str, sockets: Vec<(Socket, Router)>, limits: Limits) -> io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(async {
                 let mut serving = tokio::task::JoinSet::new();
                 for (socket, router) in sockets {
-                    serving.spawn(serve_socket(socket, router, stopped.clone()));
+                    serving.spawn(serve_socket(socket, router, stopped.clone(), limits));
                 }
                 serving.join_all().await;
             });
@@ -89,14 +107,19 @@ impl Drop for Server {
     }
 }
 
-async fn serve_socket(socket: Socket, router: Router, stopped: watch::Receiver<bool>) {
+async fn serve_socket(
+    socket: Socket,
+    router: Router,
+    stopped: watch::Receiver<bool>,
+    limits: Limits,
+) {
     let listened = match socket {
         Socket::Unix(socket) => UnixListener::from_std(socket).map(Listened::Unix),
         Socket::Tcp(socket) => TcpListener::from_std(socket).map(Listened::Tcp),
     };
     match listened {
-        Ok(Listened::Unix(listener)) => serve(listener, router, stopped).await,
-        Ok(Listened::Tcp(listener)) => serve(listener, router, stopped).await,
+        Ok(Listened::Unix(listener)) => serve(listener, router, stopped, limits).await,
+        Ok(Listened::Tcp(listener)) => serve(listener, router, stopped, limits).await,
         Err(error) => tracing::error!(%error, "a socket cannot be served"),
     }
 }
@@ -106,41 +129,59 @@ enum Listened {
     Tcp(TcpListener),
 }
 
-async fn serve<L: Listener>(mut listener: L, router: Router, stopped: watch::Receiver<bool>) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn serve<L: Listener>(
+    mut listener: L,
+    router: Router,
+    stopped: watch::Receiver<bool>,
+    limits: Limits,
+) {
+    let places = Places::new(limits.connections);
     loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-        let (stream, _) = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let next = async {
+            let (stream, _) = listener.accept().await;
+            Some((stream, places.take().await?))
+        };
+        let (stream, place) = tokio::select! {
+            Some(next) = next => next,
             () = told(stopped.clone()) => break,
         };
         let (router, stopped) = (router.clone(), stopped.clone());
         tokio::spawn(async move {
-            let _slot = slot;
-            if let Err(error) = serve_connection(stream, router, stopped).await {
+            if let Err(error) = serve_connection(stream, router, stopped, place, limits).await {
                 tracing::debug!(%error, "a connection to the API broke");
             }
         });
     }
     drop(listener);
-    // Every slot is free again once the last connection has ended.
-    let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
-    let _ = timeout(STOP_PATIENCE, slots.acquire_many(all)).await;
+    let _ = timeout(STOP_PATIENCE, places.all_free()).await;
 }
 
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
     stopped: watch::Receiver<bool>,
+    place: Arc<Place>,
+    limits: Limits,
 ) -> Result<(), hyper::Error> {
+    let router = TowerToHyperService::new(router);
+    let answers = Arc::clone(&place);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .header_read_timeout(limits.head)
+        .serve_connection(
+            TokioIo::new(stream),
+            service_fn(move |request: Request<Incoming>| {
+                let (answering, answer) = (answers.answer(), router.call(request));
+                async { answer.await.map(|answer| answer.map(|body| answering.until_sent(body))) }
+            }),
+        );
     let mut connection = pin!(connection);
     tokio::select! {
+        // First of all: a request that is there already is answered.
+        biased;
         ended = connection.as_mut() => return ended,
         () = told(stopped) => {}
+        () = place.told_to_leave() => return Ok(()),
     }
     connection.as_mut().graceful_shutdown();
     connection.await
@@ -150,4 +191,72 @@ async fn serve_connection(
 async fn told(mut stopped: watch::Receiver<bool>) {
     // A sender that is gone means the same.
     let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        os::unix::net::UnixStream,
+        path::Path,
+    };
+
+    use axum::routing::get;
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::api::bind;
+
+    /// Who gets no answer within this gets none.
+    const NEVER: Duration = Duration::from_secs(60);
+    const HALF: &str = "GET /here HTTP/1.1\r\nHost: x";
+
+    fn begin(socket: &Path, text: &str) -> UnixStream {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(NEVER)).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    }
+
+    fn answer(mut stream: UnixStream) -> String {
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text.lines().last().unwrap_or("closed").to_owned()
+    }
+
+    fn whole(path: &str) -> String {
+        format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    }
+
+    #[test]
+    fn requests_that_are_never_sent_whole_keep_nobody_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let (came, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (here, gone) = (Arc::clone(&came), Arc::clone(&go));
+        let slow = || async move {
+            here.notify_one();
+            gone.notified().await;
+            "late"
+        };
+        let router = Router::new().route("/here", get(async || "here")).route("/slow", get(slow));
+        let limits = Limits { connections: 4, head: 2 * NEVER };
+        let sockets = vec![(Socket::Unix(bind(&socket).unwrap()), router)];
+        let server = Server::limited("api", sockets, limits).unwrap();
+        let late = begin(&socket, &whole("/slow"));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(came.notified());
+        let half: Vec<_> = (0..20).map(|_| begin(&socket, HALF)).collect();
+        assert_eq!(answer(begin(&socket, &whole("/here"))), "here");
+        // The first ones made room, and the last can still be finished.
+        let mut half = half.into_iter();
+        assert_eq!(half.next().map(answer).as_deref(), Some("closed"));
+        let mut last = half.next_back().unwrap();
+        last.write_all(b"\r\nConnection: close\r\n\r\n").unwrap();
+        assert_eq!(answer(last), "here");
+        // Who is being answered keeps its place, however many come.
+        go.notify_one();
+        assert_eq!(answer(late), "late");
+        drop(server);
+    }
 }
