@@ -5,12 +5,13 @@
 //! is bounded and the oldest goes.
 //!
 //! The ring is plain memory, which production maps from a file. It begins with a front (who wrote
-//! it, and the names that are known at compile time, written once), followed by places for waits that
-//! have just begun; then come equal segments, used in turn. A segment's head says which turn it is; every record in it ends with its commit word:
-//! a check over turn, place and content, written last and in one store together with the length. So
-//! a record that was not finished, is being overwritten, or is left from an earlier turn does not
-//! pass for one. What is still needed of the segment that goes next (living actors, their state,
-//! waits that last, roots still in use) is carried over first.
+//! it, and the names that are known at compile time, written once), followed by places for waits
+//! that have just begun; then come equal segments, used in turn. A segment's head says which turn it
+//! is; every record in it ends with its commit word: a check over turn, place and content, written
+//! last and in one store together with the length. So a record that was not finished, is being
+//! overwritten, or is left from an earlier turn does not pass for one. What is still needed of the
+//! segment that goes next (living actors, their state, waits that last, roots still in use) is
+//! carried over first.
 
 mod decode;
 mod encode;
