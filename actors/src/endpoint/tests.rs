@@ -4,3 +4,4 @@ mod create;
 mod delete;
 mod faults;
 mod policy;
+mod records;

@@ -109,10 +109,10 @@ export class Flight {
 
   /** A wait, from what told of it first. */
   wait(event) {
-    const known = this.waits.get(event.wait);
-    if (known) return known;
     // Whom the ring itself cannot name: his birth may not be in the piece that was read.
     if (event.whom_cell) event.whom = this.cells.get(event.whom_cell)?.name ?? event.whom;
+    const known = this.waits.get(event.wait);
+    if (known) return known;
     this.waits.set(event.wait, event);
     append(this.waitsOf, event.who, event);
     return event;
