@@ -79,7 +79,7 @@ pub struct Endpoint {
     pub(super) stored: Option<Trigger>,
     pub(super) begin: Option<Reply<Result<Arc<EndpointView>, CreateError>>>,
     pub(super) teardown: Option<Teardown>,
-    /// A job is in the kernel's hands; nothing else may be submitted before it is answered.
+    /// A job is in the kernel's hands: what is known of it may be behind.
     pub(super) busy: bool,
     /// Links are being made in place of its filters, beside all else.
     pub(super) settling: bool,

@@ -118,9 +118,6 @@ impl Endpoint {
         self.busy = false;
         self.worked_at = cx.now();
         reply.send(outcome);
-        if self.teardown.is_some() && self.saving.is_none() {
-            self.tear_down(cx);
-        }
     }
 }
 

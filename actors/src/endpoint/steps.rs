@@ -133,9 +133,7 @@ impl Endpoint {
             Err(error) => {
                 // Nobody can say how far it came: read before the next build.
                 self.known = None;
-                if self.teardown.is_some() {
-                    self.tear_down(cx);
-                } else {
+                if self.teardown.is_none() {
                     self.fail(cx, &format!("the kernel did not answer: {error}"));
                 }
                 return None;
@@ -148,7 +146,6 @@ impl Endpoint {
             known.recorded &= !ops.iter().flatten().any(|op| is_other_record(op, &record));
         }
         if self.teardown.is_some() {
-            self.tear_down(cx);
             return None;
         }
         if let Some((_, error)) = &done.failed {

@@ -115,8 +115,9 @@ impl Endpoint {
         if let Some(stored) = self.stored.take() {
             answer_all(stored.waiting, &Err(PatchError::NotFound));
         }
-        // A job in the kernel's or the disk's hands is waited for, so that nothing overtakes it.
-        if !self.busy && self.saving.is_none() {
+        // What the disk is at is waited for, so that nothing overtakes it; the kernel's jobs are done
+        // in order.
+        if self.saving.is_none() {
             self.tear_down(cx);
         }
     }
