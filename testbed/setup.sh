@@ -30,6 +30,10 @@ PARTS=(
     runc:runc
     /usr/lib/cni/loopback:containernetworking-plugins
     /usr/share/doc/busybox-static:busybox-static
+    protoc:protobuf-compiler
+    /usr/include/google/protobuf/any.proto:libprotobuf-dev
+    etcd:etcd-server
+    etcdctl:etcd-client
 )
 
 install_packages() {

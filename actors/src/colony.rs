@@ -24,10 +24,11 @@ use crate::{
     identity::{Identities, IdentityMsg, LabelFilter, reserved},
     ipam::{Ipam, IpamMsg, Pools},
     ipcache::{Ipcache, IpcacheMsg},
+    kvstore::{Inherited, KvActors, KvPeers, KvSettings},
     model::{IdentityId, Scope},
     node::{Node, NodeMsg, NodeSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
-    ports::{Disk, InOrder, Kernel, KernelSnapshot},
+    ports::{Disk, InOrder, Kernel, KernelSnapshot, KvStore},
     restore::{Restore, RestoreMsg, RestorePeers},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
@@ -44,6 +45,8 @@ pub struct Ports {
     pub kernel: Rc<dyn Kernel>,
     /// The state and library directories.
     pub disk: Rc<dyn Disk>,
+    /// The store that the nodes of the cluster share, if there is one.
+    pub kvstore: Option<Rc<dyn KvStore>>,
 }
 
 /// How this node is to be run.
@@ -67,6 +70,8 @@ pub struct ColonySettings {
     pub conntrack_interval: Option<Duration>,
     /// What is this node's own.
     pub node: NodeSettings,
+    /// How it takes part in the store.
+    pub kvstore: KvSettings,
 }
 
 /// What the life before left, as far as supervisors need it from their first moment.
@@ -107,6 +112,8 @@ pub struct Colony {
     pub auditor: Ref<AuditorMsg>,
     /// The supervisor of restoring.
     pub restore: Ref<RestoreMsg>,
+    /// Those who share a store with other nodes, if there is one.
+    pub kvstore: Option<KvActors>,
 }
 
 impl Colony {
@@ -118,7 +125,7 @@ impl Colony {
         inheritance: &Inheritance,
     ) -> Self {
         let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
-        let ports = Ports { kernel, disk: Rc::clone(&ports.disk) };
+        let ports = Ports { kernel, ..ports.clone() };
         let (kernel, disk) = (&ports.kernel, &ports.disk);
         let families = settings.policy.families;
         let cluster = settings.cluster.as_str();
@@ -166,8 +173,13 @@ impl Colony {
                 ipcache: ipcache.clone(),
             }
         };
+        let remote = match ports.kvstore {
+            Some(_) => Inherited::of(inheritance),
+            None => Inherited::default(),
+        };
         let known = reserved::identities()
-            .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE));
+            .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE))
+            .chain(remote.identities.clone());
         let repository = Repository::new(settings.policy.clone());
         let policy = Policies::factory(policy_peers, repository, known, mapped);
         let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
@@ -215,6 +227,15 @@ impl Colony {
         let endpoints = host.spawn(name("endpoints"), SUPERVISOR_CAPACITY, endpoints);
         late.set(endpoints.clone());
         let _ = ipcache.tell(IpcacheMsg::Restore(inheritance.kernel.ipcache.clone()));
+        let kvstore = ports.kvstore.as_ref().map(|store| {
+            let peers = KvPeers {
+                endpoints: endpoints.clone(),
+                identities: identities.clone(),
+                policy: policy.clone(),
+                ipcache: ipcache.clone(),
+            };
+            KvActors::spawn(host, store, settings.kvstore, &peers, remote)
+        });
 
         let restore_peers = RestorePeers {
             kernel: Rc::clone(kernel),
@@ -245,6 +266,7 @@ impl Colony {
             node,
             auditor,
             restore,
+            kvstore,
         }
     }
 }
@@ -257,7 +279,7 @@ fn prefixes(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IdentityId> {
 
 /// An address that is there by the time anybody runs: behaviours are made when their cell first
 /// runs, and no cell runs before the spawning has ended.
-struct Late<M: Message>(Rc<OnceCell<Ref<M>>>);
+pub(crate) struct Late<M: Message>(Rc<OnceCell<Ref<M>>>);
 
 impl<M: Message> Default for Late<M> {
     fn default() -> Self {
@@ -272,12 +294,12 @@ impl<M: Message> Clone for Late<M> {
 }
 
 impl<M: Message> Late<M> {
-    fn set(&self, address: Ref<M>) {
-        // Set once, right here above.
+    pub(crate) fn set(&self, address: Ref<M>) {
+        // Set once, by who spawns.
         let _ = self.0.set(address);
     }
 
-    fn get(&self) -> Ref<M> {
+    pub(crate) fn get(&self) -> Ref<M> {
         self.0.get().expect("cells run after all are spawned").clone()
     }
 }

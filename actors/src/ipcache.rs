@@ -9,5 +9,5 @@ mod messages;
 mod tests;
 
 pub use actor::{Ipcache, IpcacheView};
-pub(crate) use claims::POLICY;
+pub(crate) use claims::{CLUSTER, POLICY};
 pub use messages::{IpcacheEntry, IpcacheMsg};

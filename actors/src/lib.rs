@@ -14,6 +14,7 @@ pub mod identity;
 pub mod invariants;
 pub mod ipam;
 pub mod ipcache;
+pub mod kvstore;
 pub mod model;
 pub mod mutants;
 pub mod node;

@@ -7,6 +7,7 @@ mod clock;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
 mod kernel;
+mod kvstore;
 mod owned;
 
 pub use clock::{Clock, Time};
@@ -15,5 +16,9 @@ pub use kernel::{
     About, Attachment, ConfigRow, EndpointRow, Hook, HookState, InOrder, IpcacheRow, Kernel,
     KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow,
     Refusal, config_flags, lxc_flags,
+};
+pub use kvstore::{
+    Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, Revision, TRANSACTION_MAX,
+    Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
 };
 pub use owned::OwnedRows;

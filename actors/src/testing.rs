@@ -14,6 +14,7 @@ mod kernel_state;
 mod memory_disk;
 mod memory_fs;
 mod memory_kernel;
+mod memory_kvstore;
 mod memory_platter;
 mod residue;
 mod world;
@@ -27,6 +28,7 @@ pub use kernel_state::KernelState;
 pub use memory_disk::MemoryDisk;
 pub use memory_fs::MemoryFs;
 pub use memory_kernel::MemoryKernel;
+pub use memory_kvstore::{KvLink, MemoryKvStore};
 pub use residue::Residue;
 pub use world::{Created, World, allow_from, link, pod, spec, with_http};
 

@@ -11,6 +11,7 @@ mod extract;
 mod facts;
 mod handlers;
 mod health_port;
+mod kvstore;
 mod limiter;
 mod metrics;
 pub mod models;

@@ -88,6 +88,8 @@ pub struct NodeNumbers {
     pub ipv6_range: Option<Ipv6Net>,
     /// The address that pods route through.
     pub router: Addresses,
+    /// The address by which other nodes reach this one.
+    pub address: Option<IpAddr>,
 }
 
 struct Disk {
@@ -262,6 +264,8 @@ fn number(
         IpAddr::V4(address) if !address.is_loopback() => Some(*address),
         _ => None,
     });
+    let ipv6 = own.iter().copied().find(|address| is_reachable_ipv6(*address));
+    let address = node_ipv4.map(IpAddr::V4).or(ipv6);
     let node_ipv4 = node_ipv4.unwrap_or(Ipv4Addr::LOCALHOST);
     let before = before.value.clone().unwrap_or_default();
     let kept4 = before.ipv4_range.filter(|_| config.ipv4_range == crate::config::Range::Auto);
@@ -284,7 +288,11 @@ fn number(
         let kept = before.router.ipv6.filter(|address| range.contains(address));
         kept.or_else(|| first_ipv6(range, &taken))
     });
-    NodeNumbers { ipv4_range, ipv6_range, router: Addresses { ipv4, ipv6 } }
+    NodeNumbers { ipv4_range, ipv6_range, router: Addresses { ipv4, ipv6 }, address }
+}
+
+fn is_reachable_ipv6(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(ipv6) if !ipv6.is_loopback() && !ipv6.is_unicast_link_local())
 }
 
 /// The first free address behind the network's own.

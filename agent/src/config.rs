@@ -32,13 +32,18 @@ pub use map_sizes::ConntrackSizes;
 pub use options::{Config, List};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
-pub use values::{AllowLocalhost, EnablePolicy, LogFormat, LogLevel, OptionalAddress, RoutingMode};
+pub use values::{
+    AllowLocalhost, EnablePolicy, KvStoreKind, LogFormat, LogLevel, OptionalAddress, RoutingMode,
+};
+
+use crate::ports::kvstore::EtcdOptions;
 
 const LABELS: &str = "labels";
 const API_RATE_LIMIT: &str = "api_rate_limit";
 /// Flags that hold lists.
 const MONITOR_FLAGS: &str = "monitor_aggregation_flags";
-const LISTS: [&str; 3] = [LABELS, API_RATE_LIMIT, MONITOR_FLAGS];
+const KVSTORE_OPT: &str = "kvstore_opt";
+const LISTS: [&str; 4] = [LABELS, API_RATE_LIMIT, MONITOR_FLAGS, KVSTORE_OPT];
 
 /// A node agent whose restart nobody notices.
 #[derive(Debug, Parser)]
@@ -136,6 +141,12 @@ impl Config {
         if is_told(API_RATE_LIMIT) {
             let pieces = own.get_many::<RateLimits>(API_RATE_LIMIT).into_iter().flatten();
             self.api_rate_limit = RateLimits(pieces.flat_map(|piece| piece.0.clone()).collect());
+        }
+        if is_told(KVSTORE_OPT) {
+            let pieces = own.get_many::<EtcdOptions>(KVSTORE_OPT).into_iter().flatten();
+            // Of one that is said twice the last word counts.
+            let all = pieces.rev().cloned().fold(EtcdOptions::default(), EtcdOptions::or);
+            self.kvstore_opt = all;
         }
         if is_told(MONITOR_FLAGS) {
             let pieces = own.get_many::<TcpFlags>(MONITOR_FLAGS).into_iter().flatten();

@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::Context;
-use rustix::system::uname;
 use serde_json::Value;
 use volvox_actors::host::Beat;
 
@@ -109,7 +108,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
     let settings = serde_json::to_value(config).context("settings as JSON")?;
     Ok(Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        node_name: uname().nodename().to_string_lossy().into_owned(),
+        node_name: settings::node_name(),
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
         mtu: if config.mtu == 0 { MTU } else { config.mtu },

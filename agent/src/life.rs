@@ -16,13 +16,14 @@ use volvox_actors::{
 use crate::{
     boot::{Boot, Phase},
     cni::Conflist,
-    config::Config,
+    config::{Config, KvStoreKind},
     delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
     faces::Faces,
     gateway::gateway,
     ports::{
         DiskPort, SystemClock,
         kernel::KernelPort,
+        kvstore::Etcd,
         manifests::{Manifests, Watch},
     },
     settings, wait_cycles, watchdog,
@@ -62,7 +63,11 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         host.record(Record::Phase { name, started, ended });
     }
     let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
-    let ports = Ports { kernel, disk: Rc::clone(&disk) as _ };
+    let kvstore = match config.kvstore {
+        Some(KvStoreKind::Etcd) => Some(Rc::new(Etcd::start(config.kvstore_opt.clone())?) as _),
+        None => None,
+    };
+    let ports = Ports { kernel, disk: Rc::clone(&disk) as _, kvstore };
     actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {

@@ -4,6 +4,7 @@ mod clock;
 mod disk;
 pub mod flight;
 pub mod kernel;
+pub mod kvstore;
 pub mod manifests;
 pub mod netlink;
 pub mod sysctl;

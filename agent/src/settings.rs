@@ -1,22 +1,30 @@
 //! From flags to what the actors are told.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    process,
+};
 
 use anyhow::Context;
+use rustix::system::uname;
 use volvox_actors::{
     colony::ColonySettings,
     endpoints::Schedule,
     identity::LabelFilter,
     ipam::Pools,
+    kvstore::KvSettings,
     model::Families,
     node::NodeSettings,
     policy::{Enforcement, PolicySettings},
+    ports::Clock,
 };
 
 use crate::{
     boot::{NodeNumbers, POD_INTERFACES},
     config::{AllowLocalhost, Config, EnablePolicy},
     life::processors,
+    ports::SystemClock,
 };
 
 /// How the actors are to run this node.
@@ -51,7 +59,19 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             router: node.router,
             pod_interfaces: POD_INTERFACES.to_owned(),
         },
+        kvstore: KvSettings {
+            cluster: config.cluster_name.clone(),
+            node: node_name(),
+            address: node.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            lease_ttl: config.kvstore_lease_ttl,
+            seed: SystemClock.wall() ^ u64::from(process::id()),
+        },
     })
+}
+
+/// The node's name, as others know it.
+pub fn node_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Options of endpoints that say nothing else, by Cilium's names.

@@ -22,6 +22,7 @@ use crate::{
     auditor::AuditorMsg,
     endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
     host::{AskError, Behaviour, Cx, Full, Ref, Reply},
+    kvstore::AddressesMsg,
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
     policy::PolicyMsg,
@@ -55,6 +56,8 @@ pub(super) struct Family {
     pub(super) creations: u64,
     pub(super) barriers: Barriers,
     pub(super) regenerations: Regenerations,
+    /// Who tells the cluster of endpoints, if there is one.
+    announcer: Option<Ref<AddressesMsg>>,
 }
 
 /// The supervisor of all endpoints.
@@ -246,12 +249,23 @@ impl Endpoints {
         self.family.restoring.seen(&view);
         let Some(child) = self.family.children.get_mut(&view.id) else { return };
         self.family.regenerations.seen(&child.view, &view);
-        child.show(view);
+        child.show(Arc::clone(&view));
         child.pay();
+        self.announce(AddressesMsg::Endpoint(view));
+    }
+
+    /// Tells who tells the cluster.
+    fn announce(&self, msg: AddressesMsg) {
+        if let Some(announcer) = &self.family.announcer
+            && let Err(refused) = announcer.tell(msg)
+        {
+            tracing::error!(%refused, "the cluster does not hear how an endpoint is");
+        }
     }
 
     fn gone(&mut self, id: EndpointId) {
         self.family.children.remove(&id);
+        self.announce(AddressesMsg::Gone(id));
         self.family.numbers.free(id);
         self.vanished.remove(&id);
         self.family.barriers.gone(id);
@@ -366,6 +380,7 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Changed(view) => self.changed(view),
             EndpointsMsg::Gone(id) => self.gone(id),
             EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),
+            EndpointsMsg::AnnounceTo(announcer) => self.family.announcer = Some(announcer),
             EndpointsMsg::Sweep => self.sweep(cx),
             EndpointsMsg::Look => self.look(cx),
             EndpointsMsg::Swept(answer) => self.swept(cx, answer),

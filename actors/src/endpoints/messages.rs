@@ -10,8 +10,9 @@ use super::Regenerations;
 
 use crate::{
     endpoint::{EndpointSpec, EndpointView, Heirs, Held, Inherited},
-    host::{AskError, Lane, Message, Reply},
+    host::{AskError, Lane, Message, Ref, Reply},
     ipam::IpamError,
+    kvstore::AddressesMsg,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow},
     workloads::PodFacts,
@@ -275,6 +276,8 @@ pub enum EndpointsMsg {
     Changed(Arc<EndpointView>),
     /// From an endpoint: it is gone.
     Gone(EndpointId),
+    /// Who tells the cluster of endpoints: hears of each change.
+    AnnounceTo(Ref<AddressesMsg>),
     /// Time to compare the kernel with what was written, and to look for vanished interfaces.
     Sweep,
     /// The same now, out of turn.
@@ -326,6 +329,7 @@ impl Message for EndpointsMsg {
             Self::Claimed(..) => "Claimed",
             Self::Changed(_) => "Changed",
             Self::Gone(_) => "Gone",
+            Self::AnnounceTo(_) => "AnnounceTo",
             Self::Sweep => "Sweep",
             Self::Look => "Look",
             Self::Deleted { .. } => "Deleted",

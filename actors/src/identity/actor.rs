@@ -3,20 +3,23 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 use serde::Serialize;
 
 use super::{
-    IdentityError, IdentityMsg,
+    Identity, IdentityError, IdentityMsg,
     ledger::Ledger,
     round::{Question, Round},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Ref},
-    model::{Families, IdentityId},
+    host::{AskError, Behaviour, Cx, Ref, Reply},
+    kvstore::AllocatorMsg,
+    model::{Families, IdentityId, Labels},
     policy::PolicyMsg,
-    ports::{Disk, DiskError},
+    ports::{Disk, DiskError, KvError},
     state::IdentityTable,
 };
 
 /// How long the disk may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the cluster may take for a number, somewhat less than who asks for it waits.
+const ALLOCATE_PATIENCE: Duration = Duration::from_secs(110);
 
 /// The owner of identities.
 pub struct Identities {
@@ -25,6 +28,8 @@ pub struct Identities {
     ledger: Rc<RefCell<Ledger>>,
     /// Who hears of identities that nobody uses any more.
     listener: Rc<RefCell<Option<Ref<PolicyMsg>>>>,
+    /// Who hands out numbers for the whole cluster, if it is not done here.
+    allocator: Rc<RefCell<Option<Ref<AllocatorMsg>>>>,
     waiting: Vec<Question>,
     under_way: Option<Round>,
     last_error: Option<String>,
@@ -58,11 +63,12 @@ impl Identities {
     ) -> impl FnMut() -> Self + 'static {
         let ledger = Ledger::new(cluster, stored, generation, families);
         let ledger = Rc::new(RefCell::new(ledger));
-        let listener = Rc::default();
+        let (listener, allocator) = (Rc::default(), Rc::default());
         move || Self {
             disk: Rc::clone(&disk),
             ledger: Rc::clone(&ledger),
             listener: Rc::clone(&listener),
+            allocator: Rc::clone(&allocator),
             waiting: Vec::new(),
             under_way: None,
             last_error: None,
@@ -70,7 +76,8 @@ impl Identities {
     }
 
     /// Answers at once what is settled; puts the rest to what waits for the disk.
-    fn ask(&mut self, question: Question) {
+    fn ask(&mut self, cx: &mut Cx<'_, Self>, question: Question) {
+        let allocator = self.allocator.borrow().clone();
         let mut ledger = self.ledger.borrow_mut();
         match question {
             Question::Labels { labels, before, reply } => {
@@ -78,31 +85,100 @@ impl Identities {
                     return reply.send(Ok(identity));
                 }
                 let draft = self.under_way.as_ref().map(|round| &round.draft);
-                match ledger.settled(&labels, before, draft) {
+                let settled = match allocator {
+                    Some(_) => ledger.settled_in_cluster(&labels, before, draft),
+                    None => ledger.settled(&labels, before, draft),
+                };
+                match (settled, allocator) {
                     // Nobody would give back what nobody hears of.
-                    Some(_) if reply.is_closed() => {}
-                    Some(id) => {
+                    (Some(_), _) if reply.is_closed() => {}
+                    (Some(id), _) => {
                         let identity = ledger.take(id, &labels);
                         reply.send(Ok(identity));
                     }
-                    None => self.waiting.push(Question::Labels { labels, before, reply }),
+                    (None, None) => self.waiting.push(Question::Labels { labels, before, reply }),
+                    (None, Some(allocator)) => {
+                        drop(ledger);
+                        allocate(cx, &allocator, labels, before, reply);
+                    }
                 }
             }
             // One after the other: the last set of prefixes must be the last to be in force.
-            prefixes @ Question::Prefixes { .. } => self.waiting.push(prefixes),
+            other => self.waiting.push(other),
         }
     }
 
-    /// Takes a reference back. With the last one goes what endpoints enforce for the identity.
+    /// Takes a reference back.
     fn release(&self, id: IdentityId) {
         let mut ledger = self.ledger.borrow_mut();
         let last = ledger.uses.give_back(id) && ledger.uses.of(id) == 0;
-        let labels = last && ledger.tables.labels(id).is_some();
         drop(ledger);
-        if let (true, Some(listener)) = (labels, self.listener.borrow().as_ref())
+        if last {
+            self.forget(id);
+        }
+    }
+
+    /// No address of another node has these any more.
+    fn abandon(&self, ids: Vec<IdentityId>) {
+        for id in ids {
+            let last = self.ledger.borrow_mut().uses.abandon(id);
+            if last {
+                self.forget(id);
+            }
+        }
+    }
+
+    /// With the last reference goes what endpoints enforce for the identity.
+    fn forget(&self, id: IdentityId) {
+        let mut ledger = self.ledger.borrow_mut();
+        let known = ledger.disputed.remove(&id) || ledger.tables.labels(id).is_some();
+        drop(ledger);
+        if let (true, Some(listener)) = (known, self.listener.borrow().as_ref())
             && let Err(refused) = listener.tell(PolicyMsg::Forget(id))
         {
             tracing::warn!(identity = %id, %refused, "rows of an unused identity stay");
+        }
+    }
+
+    /// The cluster gave a number, or did not.
+    fn allocated(
+        &mut self,
+        labels: Arc<Labels>,
+        reply: Reply<Result<Identity, IdentityError>>,
+        answer: Result<Result<IdentityId, KvError>, AskError>,
+    ) {
+        match answer {
+            Ok(Ok(id)) if reply.is_closed() => self.tell_allocator(AllocatorMsg::Unused(id)),
+            Ok(Ok(id)) => self.waiting.push(Question::Numbered { labels, id, reply }),
+            Ok(Err(error)) => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
+            Err(error) => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
+        }
+    }
+
+    /// Who hands out numbers hears which of them are in use here.
+    fn tell_turned(&self) {
+        let mut ledger = self.ledger.borrow_mut();
+        let turned = ledger.uses.turned();
+        if self.allocator.borrow().is_none() {
+            return;
+        }
+        for id in turned {
+            let labels = ledger.tables.cluster_labels(id);
+            match (ledger.uses.local(id), labels) {
+                (0, _) => self.tell_allocator(AllocatorMsg::Unused(id)),
+                (_, Some(labels)) => {
+                    self.tell_allocator(AllocatorMsg::Used(id, Arc::clone(labels)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_allocator(&self, msg: AllocatorMsg) {
+        if let Some(allocator) = self.allocator.borrow().as_ref()
+            && let Err(refused) = allocator.tell(msg)
+        {
+            tracing::error!(%refused, "the cluster does not hear which identities are in use");
         }
     }
 
@@ -149,10 +225,27 @@ impl Behaviour for Identities {
     fn handle(&mut self, msg: IdentityMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             IdentityMsg::Resolve { labels, before, reply } => {
-                self.ask(Question::Labels { labels: Arc::new(labels), before, reply });
+                self.ask(cx, Question::Labels { labels: Arc::new(labels), before, reply });
             }
             IdentityMsg::Prefixes { wanted, reply } => {
-                self.ask(Question::Prefixes { wanted, reply });
+                self.ask(cx, Question::Prefixes { wanted, reply });
+            }
+            IdentityMsg::Adopt { wanted, reply } => {
+                self.ask(cx, Question::Adopt { wanted, reply });
+            }
+            IdentityMsg::Allocated { labels, reply, answer } => {
+                self.allocated(labels, reply, answer);
+            }
+            IdentityMsg::AllocateBy(allocator) => {
+                self.allocator.replace(Some(allocator));
+            }
+            IdentityMsg::Inherit(ids) => {
+                let mut ledger = self.ledger.borrow_mut();
+                ids.into_iter().for_each(|id| ledger.adopt_known(id));
+            }
+            IdentityMsg::Abandon(ids) => self.abandon(ids),
+            IdentityMsg::Disputed(id) => {
+                self.ledger.borrow_mut().disputed.insert(id);
             }
             IdentityMsg::Release(id) => self.release(id),
             IdentityMsg::Subscribe(listener) => {
@@ -169,6 +262,7 @@ impl Behaviour for Identities {
             IdentityMsg::Stored(result) => self.stored(result),
         }
         self.write(cx);
+        self.tell_turned();
     }
 
     fn observe(&self) -> IdentitiesView {
@@ -182,6 +276,23 @@ impl Behaviour for Identities {
             last_error: self.last_error.clone(),
         }
     }
+}
+
+fn allocate(
+    cx: &mut Cx<'_, Identities>,
+    allocator: &Ref<AllocatorMsg>,
+    labels: Arc<Labels>,
+    before: Option<IdentityId>,
+    reply: Reply<Result<Identity, IdentityError>>,
+) {
+    let wanted = Arc::clone(&labels);
+    cx.ask(
+        allocator,
+        ALLOCATE_PATIENCE,
+        format!("the number of {labels} in the cluster"),
+        |reply| AllocatorMsg::Allocate { labels: wanted, before, reply },
+        move |answer| IdentityMsg::Allocated { labels, reply, answer },
+    );
 }
 
 fn unanswered(error: AskError) -> DiskError {

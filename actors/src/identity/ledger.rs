@@ -17,6 +17,8 @@ pub(super) struct Ledger {
     pub(super) fixed: Numbered,
     pub(super) tables: Tables,
     pub(super) uses: Uses,
+    /// Numbers in use that stand for other labels in the cluster: nobody else is given them.
+    pub(super) disputed: BTreeSet<IdentityId>,
     /// Which writing of the table is on disk.
     pub(super) generation: u32,
     /// Numbers that the last wanted prefixes use.
@@ -36,7 +38,8 @@ impl Ledger {
         let rest = tables.iter().map(|(id, _)| id);
         let uses = Uses::all_unused(retired.chain(rest));
         let fixed = Numbered::fixed(cluster);
-        Self { fixed, tables, uses, generation, prefixes: BTreeSet::new() }
+        let (disputed, prefixes) = (BTreeSet::new(), BTreeSet::new());
+        Self { fixed, tables, uses, disputed, generation, prefixes }
     }
 
     /// The number of a set of labels that can be given without writing: it is stored, and `draft`,
@@ -54,10 +57,30 @@ impl Ledger {
         (stays && !moves).then_some(id)
     }
 
+    /// The same where the cluster hands numbers out: one that nobody uses may be somebody else's
+    /// there by now, unless it is what an endpoint had before.
+    pub(super) fn settled_in_cluster(
+        &self,
+        labels: &Labels,
+        before: Option<IdentityId>,
+        draft: Option<&Tables>,
+    ) -> Option<IdentityId> {
+        let id = self.settled(labels, None, draft)?;
+        let ours = self.uses.of(id) > 0 || before == Some(id);
+        (ours && !self.disputed.contains(&id)).then_some(id)
+    }
+
     /// Takes a reference; the identity as it is then.
     pub(super) fn take(&mut self, id: IdentityId, labels: &Arc<Labels>) -> Identity {
         self.uses.take(id);
         self.show(id, labels)
+    }
+
+    /// An earlier life mapped addresses of other nodes to it.
+    pub(super) fn adopt_known(&mut self, id: IdentityId) {
+        if self.tables.cluster_labels(id).is_some() {
+            self.uses.adopt(id);
+        }
     }
 
     /// These are the prefixes in use from now on.
@@ -88,6 +111,6 @@ impl Ledger {
 
     fn show(&self, id: IdentityId, labels: &Arc<Labels>) -> Identity {
         let prefix = cidr::prefix(labels);
-        Identity { id, labels: Arc::clone(labels), prefix, references: self.uses.of(id) }
+        Identity { id, labels: Arc::clone(labels), prefix, references: self.uses.local(id) }
     }
 }

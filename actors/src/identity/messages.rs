@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use crate::{
     host::{AskError, Lane, Message, Ref, Reply},
+    kvstore::AllocatorMsg,
     model::{IdentityId, Labels},
     policy::PolicyMsg,
-    ports::DiskError,
+    ports::{DiskError, KvError},
 };
 
 /// An identity with what stands behind it.
@@ -35,6 +36,15 @@ pub enum IdentityError {
     /// The number could not be stored; it is not used before it is.
     #[error("identity could not be stored: {0}")]
     NotStored(DiskError),
+    /// The cluster did not give these labels a number.
+    #[error("identity could not be allocated in the cluster: {0}")]
+    NotAllocated(String),
+    /// Its number in the cluster stands for something else here.
+    #[error(
+        "identity {0} of these labels in the cluster cannot be used yet: on this node that number \
+         or these labels are taken by endpoints of before; they wait for those to go"
+    )]
+    Taken(IdentityId),
 }
 
 /// What the owner of identities can be told.
@@ -58,6 +68,31 @@ pub enum IdentityMsg {
         /// Where the answer goes.
         reply: Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>,
     },
+    /// Keep identities that addresses of other nodes have, under exactly these numbers. Answered
+    /// with those that can be had, once they are stored; each counts as used until it is abandoned.
+    Adopt {
+        /// The identities.
+        wanted: BTreeMap<IdentityId, Arc<Labels>>,
+        /// Where the answer goes.
+        reply: Reply<Result<BTreeSet<IdentityId>, IdentityError>>,
+    },
+    /// These were adopted by an earlier life, as far as they are known.
+    Inherit(BTreeSet<IdentityId>),
+    /// No address of another node has these any more.
+    Abandon(Vec<IdentityId>),
+    /// The cluster hands out numbers of label sets, through this.
+    AllocateBy(Ref<AllocatorMsg>),
+    /// The number that the cluster gave these labels.
+    Allocated {
+        /// The labels.
+        labels: Arc<Labels>,
+        /// Who wants to know.
+        reply: Reply<Result<Identity, IdentityError>>,
+        /// The number.
+        answer: Result<Result<IdentityId, KvError>, AskError>,
+    },
+    /// A number in use stands for other labels in the cluster.
+    Disputed(IdentityId),
     /// Tell there when no endpoint has an identity any more.
     Subscribe(Ref<PolicyMsg>),
     /// Show one.
@@ -79,6 +114,12 @@ impl Message for IdentityMsg {
             Self::Resolve { .. } => "Resolve",
             Self::Release(_) => "Release",
             Self::Prefixes { .. } => "Prefixes",
+            Self::Adopt { .. } => "Adopt",
+            Self::Inherit(_) => "Inherit",
+            Self::Abandon(_) => "Abandon",
+            Self::AllocateBy(_) => "AllocateBy",
+            Self::Allocated { .. } => "Allocated",
+            Self::Disputed(_) => "Disputed",
             Self::Subscribe(_) => "Subscribe",
             Self::Get { .. } => "Get",
             Self::List(_) => "List",

@@ -89,6 +89,31 @@ impl Numbers {
         Ok(id)
     }
 
+    /// Gives a set exactly that number, unless somebody uses the number, or the set under another
+    /// one that is not about to be left.
+    pub(super) fn bind_exactly(
+        &mut self,
+        labels: &Arc<Labels>,
+        id: IdentityId,
+        in_use: impl Fn(IdentityId) -> bool,
+        is_left: impl Fn(IdentityId) -> bool,
+    ) -> bool {
+        let before = self.of(labels);
+        if before == Some(id) {
+            return true;
+        }
+        let kept = before.is_some_and(|before| in_use(before) && !is_left(before));
+        if kept || in_use(id) || !(self.first..=self.last).contains(&id.0) {
+            return false;
+        }
+        self.unbind(id);
+        if let Some(before) = before {
+            self.unbind(before);
+        }
+        self.bind(id, Arc::clone(labels));
+        true
+    }
+
     /// Forgets the longest unused numbers until at most `kept_max` are remembered.
     pub(super) fn forget_surplus(
         &mut self,

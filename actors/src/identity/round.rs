@@ -15,12 +15,30 @@ use crate::{
 };
 
 type LabelsReply = Reply<Result<Identity, IdentityError>>;
+type AdoptReply = Reply<Result<BTreeSet<IdentityId>, IdentityError>>;
 type PrefixesReply = Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>;
 
 /// A question that may need a new number.
 pub(super) enum Question {
-    Labels { labels: Arc<Labels>, before: Option<IdentityId>, reply: LabelsReply },
-    Prefixes { wanted: BTreeSet<IpNet>, reply: PrefixesReply },
+    Labels {
+        labels: Arc<Labels>,
+        before: Option<IdentityId>,
+        reply: LabelsReply,
+    },
+    /// The same with the number that the cluster gave.
+    Numbered {
+        labels: Arc<Labels>,
+        id: IdentityId,
+        reply: LabelsReply,
+    },
+    Prefixes {
+        wanted: BTreeSet<IpNet>,
+        reply: PrefixesReply,
+    },
+    Adopt {
+        wanted: BTreeMap<IdentityId, Arc<Labels>>,
+        reply: AdoptReply,
+    },
 }
 
 /// Questions that are answered together, once the table with their numbers is on disk.
@@ -29,6 +47,7 @@ pub(super) struct Round {
     generation: u32,
     labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
     prefixes: Vec<(BTreeMap<IpNet, IdentityId>, PrefixesReply)>,
+    adopted: Vec<(BTreeSet<IdentityId>, AdoptReply)>,
 }
 
 impl Round {
@@ -39,6 +58,7 @@ impl Round {
             generation: ledger.generation,
             labels: Vec::new(),
             prefixes: Vec::new(),
+            adopted: Vec::new(),
         };
         let mut spared = BTreeSet::new();
         for question in questions {
@@ -52,6 +72,7 @@ impl Round {
     }
 
     fn add(&mut self, question: Question, ledger: &Ledger, spared: &mut BTreeSet<IdentityId>) {
+        let Ledger { uses, disputed, .. } = ledger;
         match question {
             // Nobody waits for the answer: no number is spent on it.
             Question::Labels { reply, .. } if reply.is_closed() => {}
@@ -63,6 +84,24 @@ impl Round {
                     }
                     Err(error) => reply.send(Err(error)),
                 }
+            }
+            Question::Numbered { labels, id, reply } => {
+                if self.draft.assign_exactly(&labels, id, uses, disputed, spared) {
+                    spared.insert(id);
+                    self.labels.push((id, labels, reply));
+                } else {
+                    reply.send(Err(IdentityError::Taken(id)));
+                }
+            }
+            Question::Adopt { wanted, reply } => {
+                let mut had = BTreeSet::new();
+                for (id, labels) in wanted {
+                    if self.draft.assign_exactly(&labels, id, uses, disputed, spared) {
+                        spared.insert(id);
+                        had.insert(id);
+                    }
+                }
+                self.adopted.push((had, reply));
             }
             Question::Prefixes { wanted, reply } => {
                 match self.draft.assign_prefixes(&wanted, &ledger.uses, spared) {
@@ -79,7 +118,12 @@ impl Round {
     /// How many numbers are waited for, in words.
     pub(super) fn why(&self) -> String {
         let (labels, prefixes) = (self.labels.len(), self.prefixes.len());
-        format!("the numbers of {labels} label sets and {prefixes} sets of prefixes")
+        let adopted: usize = self.adopted.iter().map(|(ids, _)| ids.len()).sum();
+        let adopted = match adopted {
+            0 => String::new(),
+            count => format!(", {count} identities of other nodes"),
+        };
+        format!("the numbers of {labels} label sets and {prefixes} sets of prefixes{adopted}")
     }
 
     /// What has to be on disk before anybody is answered; nothing if no number is new.
@@ -109,6 +153,14 @@ impl Round {
                 answers.push(Box::new(move || reply.send(Ok(identity))));
             }
         }
+        for (had, reply) in self.adopted {
+            if reply.is_closed() {
+                had.into_iter().for_each(|id| ledger.uses.retire(id));
+            } else {
+                had.iter().for_each(|&id| ledger.uses.adopt(id));
+                answers.push(Box::new(move || reply.send(Ok(had))));
+            }
+        }
         for (numbers, reply) in self.prefixes {
             ledger.use_prefixes(&numbers);
             answers.push(Box::new(move || reply.send(Ok(numbers))));
@@ -122,6 +174,9 @@ impl Round {
             reply.send(Err(error.clone()));
         }
         for (_, reply) in self.prefixes {
+            reply.send(Err(error.clone()));
+        }
+        for (_, reply) in self.adopted {
             reply.send(Err(error.clone()));
         }
     }

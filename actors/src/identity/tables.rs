@@ -67,6 +67,11 @@ impl Tables {
         }
     }
 
+    /// The labels behind a number that is handed out for the cluster.
+    pub(super) fn cluster_labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
+        self.cluster.labels(id)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
         self.cluster.iter().chain(self.local.iter())
     }
@@ -85,6 +90,20 @@ impl Tables {
         spared: &BTreeSet<IdentityId>,
     ) -> Result<IdentityId, IdentityError> {
         self.cluster.assign(labels, before, uses, spared)
+    }
+
+    /// Gives a set of labels the number that it has in the cluster; false if that is not possible
+    /// while endpoints use the one or the other. Those of `disputed` numbers are about to leave.
+    pub(super) fn assign_exactly(
+        &mut self,
+        labels: &Arc<Labels>,
+        id: IdentityId,
+        uses: &Uses,
+        disputed: &BTreeSet<IdentityId>,
+        spared: &BTreeSet<IdentityId>,
+    ) -> bool {
+        let in_use = |other| uses.of(other) > 0 || spared.contains(&other);
+        self.cluster.bind_exactly(labels, id, in_use, |other| disputed.contains(&other))
     }
 
     /// Gives each prefix its number.

@@ -9,6 +9,10 @@ pub(super) struct Uses {
     unused: BTreeSet<(u64, IdentityId)>,
     unused_since: BTreeMap<IdentityId, u64>,
     clock: u64,
+    /// Numbers that addresses of other nodes have: one of their references each.
+    adopted: BTreeSet<IdentityId>,
+    /// Numbers that this node's endpoints began or ceased to use, since that was last asked.
+    turned: BTreeSet<IdentityId>,
 }
 
 impl Uses {
@@ -23,7 +27,37 @@ impl Uses {
         self.references.get(&id).copied().unwrap_or(0)
     }
 
+    /// How many endpoints of this node use it.
+    pub(super) fn local(&self, id: IdentityId) -> u32 {
+        self.of(id) - u32::from(self.adopted.contains(&id))
+    }
+
     pub(super) fn take(&mut self, id: IdentityId) {
+        if self.local(id) == 0 {
+            self.turned.insert(id);
+        }
+        self.refer(id);
+    }
+
+    /// Addresses of other nodes have it; one reference for all of them.
+    pub(super) fn adopt(&mut self, id: IdentityId) {
+        if !self.adopted.contains(&id) {
+            self.refer(id);
+            self.adopted.insert(id);
+        }
+    }
+
+    /// They do not have it any more. Whether that was the last reference.
+    pub(super) fn abandon(&mut self, id: IdentityId) -> bool {
+        self.adopted.remove(&id) && self.let_go(id) && self.of(id) == 0
+    }
+
+    /// Numbers that endpoints began or ceased to use since the last time.
+    pub(super) fn turned(&mut self) -> BTreeSet<IdentityId> {
+        std::mem::take(&mut self.turned)
+    }
+
+    fn refer(&mut self, id: IdentityId) {
         *self.references.entry(id).or_default() += 1;
         if let Some(since) = self.unused_since.remove(&id) {
             self.unused.remove(&(since, id));
@@ -32,6 +66,16 @@ impl Uses {
 
     /// Gives one reference back; false if there was none.
     pub(super) fn give_back(&mut self, id: IdentityId) -> bool {
+        if self.local(id) == 0 || !self.let_go(id) {
+            return false;
+        }
+        if self.local(id) == 0 {
+            self.turned.insert(id);
+        }
+        true
+    }
+
+    fn let_go(&mut self, id: IdentityId) -> bool {
         let Some(count) = self.references.get_mut(&id) else { return false };
         *count -= 1;
         if *count == 0 {

@@ -9,6 +9,7 @@ use super::IpcacheEntry;
 enum Rank {
     Endpoint,
     Node,
+    Cluster,
     Policy,
 }
 
@@ -16,6 +17,7 @@ fn rank(source: &str) -> Rank {
     match source.split(' ').next() {
         Some("endpoint") => Rank::Endpoint,
         Some("node") => Rank::Node,
+        Some(CLUSTER) => Rank::Cluster,
         _ => Rank::Policy,
     }
 }
@@ -25,11 +27,14 @@ pub(super) fn is_endpoint(source: &str) -> bool {
     rank(source) == Rank::Endpoint
 }
 
+/// How other nodes, heard of through the store, are called as a source.
+pub(crate) const CLUSTER: &str = "cluster";
+
 /// How the policy is called as a source.
 pub(crate) const POLICY: &str = "policy";
 
 /// What each source says of each prefix. An endpoint's word counts more than the node's, the
-/// node's more than a policy's; of equals the latest counts.
+/// node's more than other nodes', theirs more than a policy's; of equals the latest counts.
 #[derive(Debug, Default)]
 pub(super) struct Claims(BTreeMap<IpNet, Vec<IpcacheEntry>>);
 

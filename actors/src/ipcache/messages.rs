@@ -14,7 +14,7 @@ use crate::{
 pub struct IpcacheEntry {
     /// Its identity.
     pub identity: IdentityId,
-    /// Who says so: `endpoint 42`, `node`, `policy`; the first word tells how much it counts, in
+    /// Who says so: `endpoint 42`, `node`, `cluster`, `policy`; the first word tells how much it counts, in
     /// this order.
     pub source: String,
 }

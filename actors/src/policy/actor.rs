@@ -264,7 +264,10 @@ impl Policies {
     fn forget(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
         self.known.bearers.forget(id);
         let Some(facts) = self.known.view.remove(id) else { return };
-        self.known.computed.retain(|subject, _| subject.labels != facts.labels);
+        // A set that has another number by now is still somebody's.
+        if self.known.view.of_labels(&facts.labels).is_none() {
+            self.known.computed.retain(|subject, _| subject.labels != facts.labels);
+        }
         let touched =
             self.recompute(|repository, subject| repository.concerns(&subject.labels, &facts));
         self.announce(cx, touched);

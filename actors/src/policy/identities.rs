@@ -75,6 +75,13 @@ impl IdentityView {
         self.known.get(&id)
     }
 
+    /// A number of exactly these labels.
+    pub(super) fn of_labels(&self, labels: &Labels) -> Option<IdentityId> {
+        let label = labels.iter().next()?;
+        let mut ids = self.by_label.get(&label.key)?.get(&label.value)?.iter();
+        ids.find(|id| self.known.get(id).is_some_and(|facts| *facts.labels == *labels)).copied()
+    }
+
     /// Each identity, by number.
     pub fn iter(&self) -> impl Iterator<Item = (IdentityId, &PeerFacts)> {
         self.known.iter().map(|(id, facts)| (*id, facts))

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Fate, KernelState, MemoryDisk, MemoryKernel};
+use super::{Fate, KernelState, MemoryDisk, MemoryKernel, MemoryKvStore};
 use crate::{
     colony::{Colony, ColonySettings, Inheritance, Ports},
     endpoint::{EndpointSpec, EndpointView, State},
@@ -11,6 +11,7 @@ use crate::{
     identity::LabelFilter,
     invariants::{self, EndpointFacts, Snapshot},
     ipam::{IpamMsg, Pools},
+    kvstore::KvSettings,
     model::{Addresses, EndpointId, Families, Labels, Mac, PolicyRows},
     node::NodeSettings,
     policy::{PolicyMsg, PolicySettings},
@@ -34,6 +35,8 @@ pub struct World {
     pub kernel: MemoryKernel,
     /// The disk.
     pub disk: MemoryDisk,
+    /// The store that it shares with other nodes, if there is one.
+    pub kvstore: Option<MemoryKvStore>,
     /// What each source of manifests holds.
     pub manifests: BTreeMap<String, Vec<Value>>,
     /// Whether the next agent restores endpoints.
@@ -82,6 +85,7 @@ impl World {
             fate,
             kernel,
             disk,
+            kvstore: None,
             manifests,
             restores: true,
             keeps_options: true,
@@ -118,8 +122,11 @@ impl World {
             identities_generation: identities.generation,
             kernel: self.kernel.with(KernelState::snapshot_at_boot),
         };
-        let ports =
-            Ports { kernel: Rc::new(self.kernel.clone()), disk: Rc::new(self.disk.clone()) };
+        let ports = Ports {
+            kernel: Rc::new(self.kernel.clone()),
+            disk: Rc::new(self.disk.clone()),
+            kvstore: self.kvstore.as_ref().map(|store| Rc::new(store.clone()) as _),
+        };
         let colony = Colony::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
         let input = RestoreInput {
             disk: found,
@@ -146,6 +153,9 @@ impl World {
         }
         self.kernel.forget();
         self.disk.forget();
+        if let Some(store) = &self.kvstore {
+            store.forget();
+        }
         self.fate.is_kind();
     }
 
@@ -188,11 +198,17 @@ impl World {
     pub fn settle(&self) {
         loop {
             self.life().universe.settle();
-            let worked = !self.fate.is_dead() && (self.kernel.step(0) || self.disk.step());
+            let worked = !self.fate.is_dead()
+                && (self.kernel.step(0) || self.disk.step() || self.answer_kvstore());
             if !worked {
                 break;
             }
         }
+    }
+
+    fn answer_kvstore(&self) -> bool {
+        let now = self.life().universe.host.now();
+        self.kvstore.as_ref().is_some_and(|store| store.step(now))
     }
 
     /// Lets time pass.
@@ -367,6 +383,13 @@ fn settings() -> ColonySettings {
             families: Families::DUAL,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
             pod_interfaces: "lxc".to_owned(),
+        },
+        kvstore: KvSettings {
+            cluster: "default".to_owned(),
+            node: "here".to_owned(),
+            address: "192.0.2.1".parse().unwrap(),
+            lease_ttl: Duration::from_secs(900),
+            seed: 1,
         },
     }
 }

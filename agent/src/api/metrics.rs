@@ -3,6 +3,7 @@
 mod actors;
 mod datapath;
 mod endpoints;
+mod kvstore;
 mod node;
 mod process;
 mod sheet;
@@ -19,7 +20,7 @@ use volvox_actors::{
 };
 
 use self::sheet::Sheet;
-use super::{Api, ApiError};
+use super::{Api, ApiError, kvstore::KvReport};
 
 /// OpenMetrics, which Prometheus reads since version 2.5.
 const CONTENT_TYPE: HeaderValue =
@@ -65,6 +66,10 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     node::write_policy(&mut sheet, &policy);
     let conntrack = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
     node::write_conntrack(&mut sheet, &conntrack);
+
+    if let Some(report) = KvReport::gather(api, what).await? {
+        kvstore::write(&mut sheet, &report);
+    }
 
     let audit = api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show).await?;
     node::write_audit(&mut sheet, &audit);

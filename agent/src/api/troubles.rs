@@ -13,7 +13,7 @@ use volvox_actors::{
     restore::{RestoreMsg, RestoreReport},
 };
 
-use super::Api;
+use super::{Api, kvstore::KvReport};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// How long a refused message is held against a mailbox.
@@ -33,7 +33,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    fn new(name: impl Into<String>, failures: u64, text: impl Into<String>) -> Self {
+    pub(super) fn new(name: impl Into<String>, failures: u64, text: impl Into<String>) -> Self {
         Self { name: name.into(), failures, text: text.into() }
     }
 }
@@ -56,15 +56,17 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, views, report, audit) = tokio::try_join!(
+    let (host, views, report, audit, kvstore) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| of_host(&colony.host)),
         api.gateway.ask(what, |colony| &colony.endpoints, list),
         api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
         api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
+        KvReport::gather(api, what),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let parts = api.disk.now().map(disk).into_iter().chain(host).chain(failing);
-    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).collect())
+    let kvstore = kvstore.iter().flat_map(KvReport::troubles);
+    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(kvstore).collect())
 }
 
 fn disk(error: volvox_actors::ports::DiskError) -> Trouble {

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     api::models::{Endpoint, Recorder, StatusAnswer, WaitList},
     rest_client::RestClient,
+    rest_model::Status,
 };
 
 pub(super) async fn show(
@@ -62,6 +63,7 @@ pub(super) async fn show(
             ),
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
+        ("KVStore", kvstore_line(&details.kvstore)),
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])
@@ -92,6 +94,14 @@ fn recorder_line(recorder: &Recorder) -> String {
     let troubles = recorder.troubles.iter().cloned();
     let file = recorder.file.iter().map(|file| format!("{} records in {file}", recorder.records));
     file.chain(troubles).collect::<Vec<_>>().join("\n")
+}
+
+/// Nothing where there is none.
+fn kvstore_line(status: &Status) -> String {
+    match status.state.as_str() {
+        "" | "Disabled" => String::new(),
+        state => format!("{state}, {}", status.msg),
+    }
 }
 
 fn wait_line(waits: &WaitList) -> String {

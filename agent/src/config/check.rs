@@ -1,3 +1,5 @@
+use clap::ValueEnum;
+
 use super::{Config, ConfigError, Origin, RoutingMode, layers::Origins};
 
 /// The least that every link must carry with IPv6, bytes.
@@ -49,6 +51,21 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
         let other = say("agent-health-port", &config.agent_health_port);
         return contradiction(one, other, "one port serves one of them; choose another");
     }
+    if let Some(kind) = config.kvstore {
+        let name = kind.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
+        let unsupported = |why| {
+            let setting = say("kvstore", &name);
+            Err(ConfigError::Unsupported { setting, why })
+        };
+        if config.kvstore_opt.is_empty() {
+            return unsupported("no server is named; say --kvstore-opt=etcd.address=URL as well");
+        }
+        if config.cluster_id != 0 {
+            return unsupported(
+                "clusters that have a number cannot share identities yet; drop --cluster-id",
+            );
+        }
+    }
     check_mtu(config, &say)?;
     Ok(warnings(config, origins))
 }
@@ -80,6 +97,9 @@ fn warnings(config: &Config, origins: &Origins) -> Vec<String> {
         if !enabled && origins.of(range) != Origin::Default {
             warnings.push(format!("--{range} has no effect: --{family} is false"));
         }
+    }
+    if config.kvstore.is_none() && !config.kvstore_opt.is_empty() {
+        warnings.push("--kvstore-opt has no effect: say --kvstore=etcd as well".to_owned());
     }
     warnings
 }

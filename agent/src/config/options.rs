@@ -5,14 +5,16 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
 
 use super::{
-    AllowLocalhost, EnablePolicy, LogFormat, LogLevel, MonitorAggregation, Range, RateLimits,
-    RoutingMode, TcpFlags,
+    AllowLocalhost, EnablePolicy, KvStoreKind, LogFormat, LogLevel, MonitorAggregation, Range,
+    RateLimits, RoutingMode, TcpFlags,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
     values::{
-        OptionalAddress, parse_list, parse_listen_address, parse_optional_address, parse_ratio,
+        OptionalAddress, parse_lease_ttl, parse_list, parse_listen_address, parse_optional_address,
+        parse_ratio,
     },
 };
+use crate::ports::kvstore::EtcdOptions;
 
 /// All settings. Serialised it has the names of Cilium's `daemonConfigurationMap`, durations in
 /// nanoseconds.
@@ -138,6 +140,21 @@ pub struct Config {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
     #[serde(rename = "ClusterID")]
     pub cluster_id: u32,
+
+    /// Store that the nodes of the cluster share; none if not given
+    #[arg(long, value_enum, ignore_case = true, value_name = "KIND")]
+    #[serde(rename = "KVStore")]
+    pub kvstore: Option<KvStoreKind>,
+
+    /// Where the store is: `etcd.address=URL`, or `etcd.config=FILE` with certificates and a user
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
+    #[serde(rename = "KVStoreOpt")]
+    pub kvstore_opt: EtcdOptions,
+
+    /// Time that what this node announces in the store outlives it, at most 24h
+    #[arg(long, value_name = "DURATION", default_value = "15m0s", value_parser = parse_lease_ttl)]
+    #[serde(rename = "KVstoreLeaseTTL", serialize_with = "as_nanoseconds")]
+    pub kvstore_lease_ttl: Duration,
 
     /// Whether packets of a pod must have its address as their source
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]

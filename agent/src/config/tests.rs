@@ -158,18 +158,19 @@ fn the_verb_stands_anywhere() {
 fn an_unknown_flag_is_refused_by_name_with_a_suggestion() {
     let text = refusal(&["--bpf-rot=/b"]);
     assert!(text.contains("'--bpf-rot'") && text.contains("'--bpf-root'"), "{text}");
-    let text = refusal(&["--kvstore=etcd"]);
-    assert!(text.contains("'--kvstore'"), "{text}");
+    let text = refusal(&["--hubble-listen-address=:4244"]);
+    assert!(text.contains("'--hubble-listen-address'"), "{text}");
     let text = refusal(&["start"]);
     assert!(text.contains("'start'"), "{text}");
 }
 
 #[test]
 fn an_unknown_key_of_a_directory_is_a_warning() {
-    let dir = config_map(&[("kvstore", "etcd"), ("tofqdns-min-ttl", "0"), ("labels", "")]);
+    let dir =
+        config_map(&[("hubble-listen-address", ":4244"), ("tofqdns-min-ttl", "0"), ("labels", "")]);
     let loaded = load_with(&["--config-dir", dir.path().to_str().unwrap()], &[]).unwrap();
     assert_eq!(loaded.warnings.len(), 1);
-    assert!(loaded.warnings[0].ends_with("ignored: kvstore, tofqdns-min-ttl"));
+    assert!(loaded.warnings[0].ends_with("ignored: hubble-listen-address, tofqdns-min-ttl"));
 }
 
 #[test]
@@ -201,6 +202,9 @@ fn wrong_values_on_the_command_line_name_flag_and_form() {
         ("--conntrack-gc-interval=-5s", "it is negative"),
         ("--monitor-aggregation-interval=500ms", "whole seconds are wanted"),
         ("--monitor-aggregation-flags=syn,x", "\"x\" is no TCP flag"),
+        ("--kvstore=consul", "possible values: etcd"),
+        ("--kvstore-opt=etcd.adress=x", "\"etcd.adress\" is no option of etcd"),
+        ("--kvstore-lease-ttl=25h", "1s to 24h are wanted"),
     ] {
         let text = refusal(&[argument]);
         let flag = argument.split('=').next().unwrap();
@@ -246,4 +250,28 @@ fn what_cannot_be_done_yet_is_refused_and_what_has_no_effect_is_told() {
     );
     let loaded = load_with(&["--enable-ipv6=false", "--ipv6-range=fd11::/96"], &[]).unwrap();
     assert_eq!(loaded.warnings, ["--ipv6-range has no effect: --enable-ipv6 is false"]);
+}
+
+#[test]
+fn a_store_wants_a_server_and_its_options_may_come_in_pieces() {
+    let text = refusal(&["--kvstore=etcd"]);
+    assert!(text.starts_with("--kvstore=etcd is not possible: no server is named"), "{text}");
+    let loaded = load_with(&["--kvstore-opt=etcd.address=http://[::1]:2379"], &[]).unwrap();
+    assert_eq!(loaded.warnings, ["--kvstore-opt has no effect: say --kvstore=etcd as well"]);
+    let pieces =
+        ["--kvstore=etcd", "--kvstore-opt=etcd.address=a:1", "--kvstore-opt=etcd.config=/c"];
+    let options = load_with(&pieces, &[]).unwrap().config.kvstore_opt;
+    let json = serde_json::to_string(&options).unwrap();
+    assert_eq!(json, r#"{"etcd.address":"a:1","etcd.config":"/c"}"#);
+    // As a ConfigMap has it.
+    let dir = config_map(&[("kvstore", "etcd"), ("kvstore-opt", &json)]);
+    let loaded = load_with(&["--config-dir", dir.path().to_str().unwrap()], &[]).unwrap();
+    assert_eq!(loaded.config.kvstore_opt, options);
+    let text = refusal(&[
+        "--kvstore=etcd",
+        "--kvstore-opt=etcd.address=a:1",
+        "--cluster-id=3",
+        "--cluster-name=x",
+    ]);
+    assert!(text.contains("clusters that have a number"), "{text}");
 }

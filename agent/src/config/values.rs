@@ -1,9 +1,12 @@
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::options::List;
+use super::{duration::parse_duration, options::List};
 
 /// How packets reach other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -25,6 +28,14 @@ pub enum EnablePolicy {
     Always,
     /// None
     Never,
+}
+
+/// A store that nodes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KvStoreKind {
+    /// etcd, version 3
+    Etcd,
 }
 
 /// Whether the node always reaches its pods.
@@ -78,6 +89,16 @@ pub(super) fn parse_switch(text: &str) -> Result<bool, String> {
 #[allow(clippy::unnecessary_wraps, reason = "a parser of flags returns a result")]
 pub(super) fn parse_list(text: &str) -> Result<List, String> {
     Ok(text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect())
+}
+
+/// Longest time that a lease may last.
+const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Reads how long a lease lasts: seconds, as the store counts.
+pub(super) fn parse_lease_ttl(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text).map_err(|error| error.to_string())?;
+    let fits = (Duration::from_secs(1)..=LEASE_TTL_MAX).contains(&span);
+    fits.then_some(span).ok_or_else(|| "1s to 24h are wanted".to_owned())
 }
 
 /// Reads a share of something, 0 to 1.

@@ -13,6 +13,7 @@ use super::{Answer, ok};
 use crate::{
     api::{
         Api, ApiError, Facts,
+        kvstore::KvReport,
         models::{
             BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
             IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
@@ -46,12 +47,13 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
         return Ok(failure(&stuck.text));
     }
     // Also when brief, actors are asked: an agent whose actors hang is not well.
-    let all = async { tokio::try_join!(troubles::gather(api), leases(api, brief)) };
+    let kvstore = KvReport::gather(api, "GET /healthz");
+    let all = async { tokio::try_join!(troubles::gather(api), leases(api, brief), kvstore) };
     let Ok(answers) = timeout(PATIENCE, all).await else {
         let text = troubles::stuck(api).map(|stuck| stuck.text);
         return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
     };
-    let (troubles, leases) = answers?;
+    let (troubles, leases, kvstore) = answers?;
     let cilium = Status {
         state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
         msg: message(&api.facts.version, &troubles),
@@ -62,7 +64,7 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(details(ipam(&api.facts, &leases), troubles)),
+        details: Some(details(ipam(&api.facts, &leases), troubles, kvstore.as_ref())),
     })
 }
 
@@ -77,7 +79,7 @@ fn message(version: &str, troubles: &[Trouble]) -> String {
     parts.join("; ")
 }
 
-fn details(ipam: IpamStatus, troubles: Vec<Trouble>) -> StatusDetails {
+fn details(ipam: IpamStatus, troubles: Vec<Trouble>, kvstore: Option<&KvReport>) -> StatusDetails {
     let disabled = |msg: &str| Status { state: "Disabled".to_owned(), msg: msg.to_owned() };
     StatusDetails {
         attach_mode: "tcx".to_owned(),
@@ -97,7 +99,10 @@ fn details(ipam: IpamStatus, troubles: Vec<Trouble>) -> StatusDetails {
         ipam,
         kube_proxy_replacement: Mode::new("False"),
         kubernetes: KubernetesStatus { k8s_api_versions: None, state: "Disabled".to_owned() },
-        kvstore: disabled("identities are kept by the agent itself"),
+        kvstore: match kvstore {
+            Some(report) => report.status(),
+            None => disabled("identities are kept by the agent itself"),
+        },
         masquerading: [("enabledProtocols".to_owned(), json!({}))].into_iter().collect(),
         routing: RoutingStatus {
             inter_host_routing_mode: "Native".to_owned(),

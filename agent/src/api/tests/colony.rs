@@ -203,6 +203,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             node: spawn(&host, "node", || fake_node),
             auditor: spawn(&host, "auditor", || fake_auditor),
             host,
+            kvstore: None,
         };
         ready.send(colony.host.beat()).unwrap();
         errands.run(colony).await;

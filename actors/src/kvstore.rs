@@ -1,0 +1,59 @@
+//! What the nodes of a cluster tell each other through a key-value store: addresses and whose they
+//! are, identities and their numbers.
+//!
+//! ```text
+//!   store ─► watcher (ip/v1) ────────────► addresses ─► identities, policy, ipcache
+//!     ▲ └──► watcher (identities/v1/id) ─► allocator ◄─ identities
+//!     └───── session ◄──── what this node announces ── addresses, allocator
+//! ```
+//!
+//! The store widens what is known and never holds it back: without it, what an earlier life learned
+//! is in force as it was. Keys and values are Cilium's, whose agents may share the store.
+
+mod actors;
+mod addresses;
+mod allocator;
+mod candidates;
+mod directory;
+mod outage;
+mod pairs;
+mod remote;
+mod session;
+#[cfg(test)]
+mod tests;
+mod watcher;
+
+use std::{net::IpAddr, time::Duration};
+
+pub use actors::{Inherited, KvActors, KvPeers};
+pub use addresses::{Addresses, AddressesMsg, AddressesPeers, AddressesView};
+pub use allocator::{Allocator, AllocatorMsg, AllocatorView};
+pub use pairs::{AddressPair, PairError, PortPair};
+pub use session::{Session, SessionMsg, SessionView, Unreachable};
+pub use watcher::{Update, Watcher, WatcherMsg, WatcherView};
+
+/// Below it: an address or a prefix and whose it is.
+pub const ADDRESSES: &str = "cilium/state/ip/v1/default/";
+/// Below it: an identity's number, with its labels as value.
+pub const IDENTITIES: &str = "cilium/state/identities/v1/id/";
+/// Below it: an identity's labels and a node that uses it, with its number as value.
+pub const IDENTITY_USERS: &str = "cilium/state/identities/v1/value/";
+/// Below it: labels whose number an agent of Cilium is just choosing.
+pub const IDENTITY_LOCKS: &str = "cilium/state/identities/v1/locks/";
+/// Written by the operator every minute; read to see whether the store has a majority.
+pub const HEARTBEAT: &str = "cilium/.heartbeat";
+
+/// How this node takes part.
+#[derive(Clone, Debug)]
+pub struct KvSettings {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Name of this node.
+    pub node: String,
+    /// Address by which others reach this node.
+    pub address: IpAddr,
+    /// How long what it announces outlives it.
+    pub lease_ttl: Duration,
+    /// Where randomness comes from: pauses, and which number a new identity gets.
+    pub seed: u64,
+}

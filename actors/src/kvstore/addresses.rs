@@ -1,0 +1,476 @@
+//! Which address is whose in the cluster: what other nodes say goes to the ipcache, what this
+//! node's endpoints are goes to the store.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use serde::Serialize;
+
+use super::{
+    KvSettings, SessionMsg, Update,
+    directory::Renewed,
+    pairs::{AddressPair, prefix_of},
+    remote::{Remote, Work},
+};
+use crate::{
+    endpoint::{EndpointView, State},
+    endpoints::{EndpointsMsg, Target},
+    host::{AskError, Behaviour, Cx, Lane, Message, Ref, Reply},
+    identity::{Identity, IdentityError, IdentityMsg},
+    ipcache::{CLUSTER, IpcacheEntry, IpcacheMsg},
+    model::{EndpointId, IdentityId, Labels},
+    policy::PolicyMsg,
+    ports::{Change, KernelError, Pair},
+};
+
+/// How long another supervisor may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After that long, what could not go on is looked at again.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// What the owner of the cluster's addresses can be told.
+pub enum AddressesMsg {
+    /// What the store says of addresses.
+    Update(Update),
+    /// What it says of identities; none are gone.
+    Identities(Vec<(IdentityId, Option<Arc<Labels>>)>),
+    /// The store has this identity for this node: its endpoints' addresses may be announced.
+    Claimed(IdentityId),
+    /// This identity stands for other labels in the cluster: endpoints that have it are to get
+    /// another one.
+    Disputed(IdentityId),
+    /// An endpoint of this node changed.
+    Endpoint(Arc<EndpointView>),
+    /// An endpoint of this node is gone.
+    Gone(EndpointId),
+    /// Identities are kept on disk from now on, as many of them as can be had.
+    Adopted(
+        BTreeMap<IdentityId, Arc<Labels>>,
+        Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
+    ),
+    /// Every policy knows them.
+    Learned(Vec<IdentityId>, Result<u64, AskError>),
+    /// These addresses are in the ipcache.
+    Mapped(BTreeMap<IpNet, IdentityId>, Result<Result<(), KernelError>, AskError>),
+    /// These are out of it.
+    Unmapped(Vec<IpNet>, Result<Result<(), KernelError>, AskError>),
+    /// Time to look again at what could not go on.
+    Again,
+    /// Show how it stands.
+    Show(Reply<AddressesView>),
+}
+
+impl Message for AddressesMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Update(_) => "Update",
+            Self::Identities(_) => "Identities",
+            Self::Claimed(_) => "Claimed",
+            Self::Disputed(_) => "Disputed",
+            Self::Endpoint(_) => "Endpoint",
+            Self::Gone(_) => "Gone",
+            Self::Adopted(..) => "Adopted",
+            Self::Learned(..) => "Learned",
+            Self::Mapped(..) => "Mapped",
+            Self::Unmapped(..) => "Unmapped",
+            Self::Again => "Again",
+            Self::Show(_) => "Show",
+        }
+    }
+
+    /// One lane for all: what was said last of an address counts.
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}
+
+/// How the cluster's addresses stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AddressesView {
+    /// Addresses of other nodes' endpoints that the store names.
+    pub known: usize,
+    /// Those that are in force.
+    pub mapped: usize,
+    /// Those whose identity is not known, or stands for other labels here.
+    pub waiting: usize,
+    /// Whether all that the store has was read once.
+    pub synced: bool,
+    /// Endpoints of this node that are announced.
+    pub announced: usize,
+}
+
+/// Whom this actor talks to.
+#[derive(Clone)]
+pub struct AddressesPeers {
+    /// The owner of the lease.
+    pub session: Ref<SessionMsg>,
+    /// The owner of identities.
+    pub identities: Ref<IdentityMsg>,
+    /// The owner of the policy.
+    pub policy: Ref<PolicyMsg>,
+    /// The owner of the ipcache.
+    pub ipcache: Ref<IpcacheMsg>,
+    /// The supervisor of endpoints.
+    pub endpoints: Ref<EndpointsMsg>,
+}
+
+/// What outlives a crash: it is said only once.
+#[derive(Default)]
+struct Kept {
+    remote: Remote,
+    claimed: BTreeSet<IdentityId>,
+    disputed: BTreeSet<IdentityId>,
+    /// Endpoints that were told to get another identity.
+    told: BTreeSet<EndpointId>,
+    own: BTreeMap<EndpointId, Arc<EndpointView>>,
+    announced: BTreeMap<EndpointId, BTreeMap<String, Vec<u8>>>,
+}
+
+/// The owner of the cluster's addresses on this node.
+pub struct Addresses {
+    peers: AddressesPeers,
+    settings: Rc<KvSettings>,
+    kept: Rc<RefCell<Kept>>,
+    /// A step is under way, or failed and rests.
+    busy: bool,
+    resting: bool,
+    /// Another look is on its way.
+    again: bool,
+}
+
+impl Addresses {
+    /// Makes each life of the owner. `mapped` is what an earlier life of the agent mapped, `held`
+    /// the identities that policies know since then.
+    pub fn factory(
+        peers: AddressesPeers,
+        settings: Rc<KvSettings>,
+        mapped: BTreeMap<IpNet, IdentityId>,
+        held: BTreeSet<IdentityId>,
+    ) -> impl FnMut() -> Self + 'static {
+        let kept = Kept { remote: Remote::inherited(mapped, held), ..Kept::default() };
+        let kept = Rc::new(RefCell::new(kept));
+        move || Self {
+            peers: peers.clone(),
+            settings: Rc::clone(&settings),
+            kept: Rc::clone(&kept),
+            busy: false,
+            resting: false,
+            again: false,
+        }
+    }
+
+    fn update(&self, update: Update) {
+        for change in update.changes {
+            match change {
+                Change::Put(pair) => self.named(&pair),
+                Change::Delete(key) => self.unnamed(key),
+            }
+        }
+        if update.listed {
+            self.kept.borrow_mut().remote.listed();
+        }
+    }
+
+    fn named(&self, pair: &Pair) {
+        let read = AddressPair::read(pair);
+        let remote = &mut self.kept.borrow_mut().remote;
+        match read {
+            // What an earlier life of this node said is taken from what it has now.
+            Ok((prefix, value)) if value.host_ip == Some(self.settings.address) => {
+                remote.want(prefix, None);
+            }
+            Ok((prefix, value)) => remote.want(prefix, Some(value.id)),
+            Err(error) => {
+                tracing::warn!(%error, "an address of the cluster is not known");
+                if let Ok(prefix) = prefix_of(&pair.key) {
+                    remote.want(prefix, None);
+                }
+            }
+        }
+    }
+
+    fn unnamed(&self, key: String) {
+        let mut kept = self.kept.borrow_mut();
+        if let Ok(prefix) = prefix_of(&key) {
+            kept.remote.want(prefix, None);
+        }
+        let ours = kept.announced.values().any(|keys| keys.contains_key(&key));
+        drop(kept);
+        if ours {
+            self.tell_session(SessionMsg::Removed(key));
+        }
+    }
+
+    fn renew(&self, renewed: Vec<Renewed>) {
+        let remote = &mut self.kept.borrow_mut().remote;
+        renewed.into_iter().for_each(|(id, labels)| remote.renew(id, labels));
+        remote.resume();
+    }
+
+    /// Takes the next step, unless one is under way.
+    fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.busy {
+            return;
+        }
+        let work = self.kept.borrow_mut().remote.next();
+        match work {
+            None => self.look_again(cx),
+            Some(Work::Adopt(wanted)) => self.adopt(cx, wanted),
+            Some(Work::Map(rows)) => self.map(cx, rows),
+            Some(Work::Unmap(prefixes)) => self.unmap(cx, prefixes),
+            Some(Work::Release(ids)) => self.release(ids),
+        }
+    }
+
+    fn look_again(&mut self, cx: &mut Cx<'_, Self>) {
+        let stalled = self.kept.borrow().remote.has_stalled();
+        if stalled && !std::mem::replace(&mut self.again, true) {
+            cx.after(AGAIN_AFTER, AddressesMsg::Again);
+        }
+    }
+
+    fn adopt(&mut self, cx: &mut Cx<'_, Self>, wanted: BTreeMap<IdentityId, Arc<Labels>>) {
+        self.busy = true;
+        let (identities, asked) = (self.peers.identities.clone(), wanted.clone());
+        cx.ask(
+            &identities,
+            PATIENCE,
+            format!("{} identities of other nodes to be kept", wanted.len()),
+            |reply| IdentityMsg::Adopt { wanted, reply },
+            move |answer| AddressesMsg::Adopted(asked, answer),
+        );
+    }
+
+    fn adopted(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        asked: BTreeMap<IdentityId, Arc<Labels>>,
+        answer: Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
+    ) {
+        let had = match answer {
+            Ok(Ok(had)) => had,
+            Ok(Err(error)) => return self.failed(cx, &error.to_string()),
+            Err(error) => return self.failed(cx, &error.to_string()),
+        };
+        let refused = asked.keys().copied().filter(|id| !had.contains(id)).collect();
+        self.kept.borrow_mut().remote.refused(&refused);
+        let identity = |(id, labels)| Identity { id, labels, prefix: None, references: 0 };
+        let identities: Vec<Identity> =
+            asked.into_iter().filter(|(id, _)| had.contains(id)).map(identity).collect();
+        let ids = had.into_iter().collect();
+        let policy = self.peers.policy.clone();
+        cx.ask(
+            &policy,
+            PATIENCE,
+            "every policy to know identities of other nodes",
+            |reply| PolicyMsg::Learn { identities, bearers: Vec::new(), reply },
+            move |answer| AddressesMsg::Learned(ids, answer),
+        );
+    }
+
+    fn learned(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        ids: Vec<IdentityId>,
+        answer: Result<u64, AskError>,
+    ) {
+        match answer {
+            Ok(_) => {
+                self.busy = false;
+                self.kept.borrow_mut().remote.learned(ids);
+            }
+            Err(error) => self.failed(cx, &error.to_string()),
+        }
+    }
+
+    fn map(&mut self, cx: &mut Cx<'_, Self>, rows: BTreeMap<IpNet, IdentityId>) {
+        self.busy = true;
+        let entry = |identity| IpcacheEntry { identity, source: CLUSTER.to_owned() };
+        let entries = rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
+        let ipcache = self.peers.ipcache.clone();
+        cx.ask(
+            &ipcache,
+            PATIENCE,
+            format!("{} addresses of other nodes in the ipcache", rows.len()),
+            |reply| IpcacheMsg::Upsert { entries, reply },
+            move |answer| AddressesMsg::Mapped(rows, answer),
+        );
+    }
+
+    fn unmap(&mut self, cx: &mut Cx<'_, Self>, prefixes: Vec<IpNet>) {
+        self.busy = true;
+        let (ipcache, gone) = (self.peers.ipcache.clone(), prefixes.clone());
+        cx.ask(
+            &ipcache,
+            PATIENCE,
+            format!("{} addresses of other nodes out of the ipcache", prefixes.len()),
+            |reply| IpcacheMsg::Remove { prefixes, source: CLUSTER.to_owned(), reply },
+            move |answer| AddressesMsg::Unmapped(gone, answer),
+        );
+    }
+
+    /// What the ipcache heard of it brings into force, and tries again by itself.
+    fn written(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<(), KernelError>, AskError>,
+        note: impl FnOnce(&mut Remote),
+    ) {
+        match answer {
+            Ok(result) => {
+                self.busy = false;
+                note(&mut self.kept.borrow_mut().remote);
+                if let Err(error) = result {
+                    tracing::warn!(%error, "addresses of other nodes are not in force yet");
+                }
+            }
+            Err(error) => self.failed(cx, &error.to_string()),
+        }
+    }
+
+    fn release(&mut self, ids: Vec<IdentityId>) {
+        self.kept.borrow_mut().remote.released(&ids);
+        if let Err(refused) = self.peers.identities.tell(IdentityMsg::Abandon(ids)) {
+            tracing::warn!(%refused, "identities that no address has stay known");
+        }
+    }
+
+    /// A step was not done; the same is tried again later.
+    fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
+        (self.resting, self.again) = (true, true);
+        cx.after(AGAIN_AFTER, AddressesMsg::Again);
+    }
+
+    fn endpoint(&self, view: Arc<EndpointView>) {
+        match view.state {
+            State::Ready => {
+                let id = view.id;
+                self.kept.borrow_mut().own.insert(id, view);
+                self.announce(id);
+                self.move_disputed();
+            }
+            State::Disconnecting | State::Disconnected | State::Invalid => self.gone(view.id),
+            // What is in force is what it was.
+            _ => {}
+        }
+    }
+
+    fn claimed(&self, identity: IdentityId) {
+        let mut kept = self.kept.borrow_mut();
+        kept.claimed.insert(identity);
+        kept.disputed.remove(&identity);
+        let theirs = kept.own.iter().filter(|(_, view)| view.identity == identity);
+        let theirs: Vec<_> = theirs.map(|(&id, _)| id).collect();
+        drop(kept);
+        theirs.into_iter().for_each(|id| self.announce(id));
+    }
+
+    /// Has each endpoint look for its identity again whose number means something else to others;
+    /// once, for the number may be all that it can have.
+    fn move_disputed(&self) {
+        let mut kept = self.kept.borrow_mut();
+        let Kept { own, disputed, told, .. } = &mut *kept;
+        let theirs = own.values().filter(|view| disputed.contains(&view.identity));
+        for id in theirs.map(|view| view.id).filter(|&id| told.insert(id)) {
+            let (target, patch) = (Target::Id(id), Box::default());
+            let patch = EndpointsMsg::Patch { target, patch, reply: Reply::to(|_| {}) };
+            if let Err(refused) = self.peers.endpoints.tell(patch) {
+                tracing::error!(endpoint = %id, %refused, "it keeps a disputed identity");
+            }
+        }
+    }
+
+    /// Says whose an endpoint's addresses are, once its identity means the same to everybody.
+    fn announce(&self, id: EndpointId) {
+        let mut kept = self.kept.borrow_mut();
+        let Some(view) = kept.own.get(&id) else { return };
+        if !view.identity.is_reserved() && !kept.claimed.contains(&view.identity) {
+            return;
+        }
+        let pairs = AddressPair::of_endpoint(view, &self.settings);
+        let after: BTreeMap<_, _> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
+        let before = kept.announced.insert(id, after.clone()).unwrap_or_default();
+        drop(kept);
+        self.tell_difference(before, after);
+    }
+
+    fn gone(&self, id: EndpointId) {
+        let mut kept = self.kept.borrow_mut();
+        kept.own.remove(&id);
+        kept.told.remove(&id);
+        let before = kept.announced.remove(&id).unwrap_or_default();
+        drop(kept);
+        self.tell_difference(before, BTreeMap::new());
+    }
+
+    fn tell_difference(&self, before: BTreeMap<String, Vec<u8>>, after: BTreeMap<String, Vec<u8>>) {
+        let gone = before.keys().filter(|key| !after.contains_key(*key));
+        let mut changes: BTreeMap<_, _> = gone.map(|key| (key.clone(), None)).collect();
+        let new = after.into_iter().filter(|(key, value)| before.get(key) != Some(value));
+        changes.extend(new.map(|(key, value)| (key, Some(value))));
+        if !changes.is_empty() {
+            self.tell_session(SessionMsg::Announce(changes));
+        }
+    }
+
+    fn tell_session(&self, msg: SessionMsg) {
+        if let Err(refused) = self.peers.session.tell(msg) {
+            tracing::error!(%refused, "an address is not announced as it is");
+        }
+    }
+
+    fn view(&self) -> AddressesView {
+        let kept = self.kept.borrow();
+        let (known, mapped, waiting, synced) = kept.remote.counts();
+        AddressesView { known, mapped, waiting, synced, announced: kept.announced.len() }
+    }
+}
+
+impl Behaviour for Addresses {
+    type Msg = AddressesMsg;
+    type Observed = AddressesView;
+
+    fn handle(&mut self, msg: AddressesMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            AddressesMsg::Update(update) => self.update(update),
+            AddressesMsg::Identities(renewed) => self.renew(renewed),
+            AddressesMsg::Claimed(identity) => self.claimed(identity),
+            AddressesMsg::Disputed(identity) => {
+                self.kept.borrow_mut().disputed.insert(identity);
+                self.move_disputed();
+            }
+            AddressesMsg::Endpoint(view) => self.endpoint(view),
+            AddressesMsg::Gone(id) => self.gone(id),
+            AddressesMsg::Adopted(asked, answer) => self.adopted(cx, asked, answer),
+            AddressesMsg::Learned(ids, answer) => self.learned(cx, ids, answer),
+            AddressesMsg::Mapped(rows, answer) => {
+                self.written(cx, answer, |remote| remote.mapped(rows));
+            }
+            AddressesMsg::Unmapped(prefixes, answer) => {
+                self.written(cx, answer, |remote| remote.unmapped(&prefixes));
+            }
+            AddressesMsg::Again => {
+                self.again = false;
+                self.busy &= !std::mem::take(&mut self.resting);
+                self.kept.borrow_mut().remote.resume();
+            }
+            AddressesMsg::Show(reply) => reply.send(self.view()),
+        }
+        self.proceed(cx);
+    }
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.proceed(cx);
+    }
+
+    fn observe(&self) -> AddressesView {
+        self.view()
+    }
+}

@@ -1,0 +1,126 @@
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::ADDRESSES;
+use crate::{
+    endpoint::EndpointView,
+    kvstore::KvSettings,
+    model::{IdentityId, NamedPorts},
+    policy::protocol,
+    ports::Pair,
+};
+
+/// Value of a key below [`ADDRESSES`], as Cilium writes it, member for member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+#[allow(missing_docs, reason = "the members are Cilium's")]
+pub struct AddressPair {
+    #[serde(rename = "IP")]
+    pub ip: Option<IpAddr>,
+    /// The bytes of a mask in base64; null for an address.
+    pub mask: Option<String>,
+    #[serde(rename = "HostIP")]
+    pub host_ip: Option<IpAddr>,
+    #[serde(rename = "ID")]
+    pub id: IdentityId,
+    pub key: u8,
+    pub metadata: String,
+    #[serde(rename = "K8sNamespace", skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(rename = "K8sPodName", skip_serializing_if = "String::is_empty")]
+    pub pod_name: String,
+    #[serde(rename = "K8sServiceAccount", skip_serializing_if = "String::is_empty")]
+    pub service_account: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named_ports: Vec<PortPair>,
+}
+
+/// A port by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+#[allow(missing_docs, reason = "the members are Cilium's")]
+pub struct PortPair {
+    pub name: String,
+    pub port: u16,
+    pub protocol: String,
+}
+
+/// Why a key with its value says nothing of an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PairError {
+    /// The key names none.
+    #[error("kvstore key {0}: it ends in no address or prefix; remove it")]
+    Key(String),
+    /// The value is not what Cilium writes.
+    #[error("kvstore key {key}: {cause}; remove it, its owner writes it again")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+impl AddressPair {
+    /// What this node says of an endpoint's addresses.
+    pub(super) fn of_endpoint(view: &EndpointView, settings: &KvSettings) -> Vec<Pair> {
+        let named_ports = ports(&view.spec.named_ports);
+        let addresses = view.spec.addresses.iter();
+        let pair = |ip: IpAddr| Self {
+            ip: Some(ip),
+            mask: None,
+            host_ip: Some(settings.address),
+            id: view.identity,
+            key: 0,
+            metadata: format!("cilium-global:{}:{}:{}", settings.cluster, settings.node, view.id),
+            namespace: view.spec.namespace.clone(),
+            pod_name: view.spec.pod_name.clone(),
+            service_account: String::new(),
+            named_ports: named_ports.clone(),
+        };
+        addresses.map(|ip| Pair { key: key_of(ip), value: pair(ip).to_bytes() }).collect()
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        // Plain data: serialising it cannot fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads a pair: the prefix comes from the key, the rest from the value.
+    pub(super) fn read(pair: &Pair) -> Result<(IpNet, Self), PairError> {
+        let prefix = prefix_of(&pair.key)?;
+        let bad = |cause: String| PairError::Value { key: pair.key.clone(), cause };
+        let value: Self =
+            serde_json::from_slice(&pair.value).map_err(|error| bad(error.to_string()))?;
+        if value.id == IdentityId::UNKNOWN {
+            return Err(bad("it has no identity".to_owned()));
+        }
+        Ok((prefix, value))
+    }
+}
+
+const PROTOCOLS: [(&str, u8); 3] =
+    [("TCP", protocol::TCP), ("UDP", protocol::UDP), ("SCTP", protocol::SCTP)];
+
+fn ports(named: &NamedPorts) -> Vec<PortPair> {
+    let each = named.iter().flat_map(|(name, all)| all.iter().map(move |port| (name, port)));
+    each.filter_map(|(name, &(number, port))| {
+        let (text, _) = PROTOCOLS.iter().find(|(_, known)| *known == number)?;
+        Some(PortPair { name: name.clone(), port, protocol: (*text).to_owned() })
+    })
+    .collect()
+}
+
+/// The key of an address.
+pub(super) fn key_of(address: IpAddr) -> String {
+    format!("{ADDRESSES}{address}")
+}
+
+/// The address or prefix that a key names.
+pub(super) fn prefix_of(key: &str) -> Result<IpNet, PairError> {
+    let name = key.strip_prefix(ADDRESSES).unwrap_or_default();
+    let prefix = name.parse().or_else(|_| name.parse().map(|ip: IpAddr| IpNet::from(ip)));
+    prefix.map(|prefix: IpNet| prefix.trunc()).map_err(|_| PairError::Key(key.to_owned()))
+}

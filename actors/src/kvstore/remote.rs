@@ -1,0 +1,175 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use crate::model::{IdentityId, Labels};
+
+/// Addresses of other nodes' endpoints: what the store says, what is in force, and what lies
+/// between.
+#[derive(Debug, Default)]
+pub(super) struct Remote {
+    wanted: BTreeMap<IpNet, IdentityId>,
+    /// What the ipcache was told, now or by an earlier life.
+    mapped: BTreeMap<IpNet, IdentityId>,
+    /// How many addresses each identity has through that.
+    users: BTreeMap<IdentityId, usize>,
+    /// Identities that every policy knows.
+    held: BTreeSet<IdentityId>,
+    labels: BTreeMap<IdentityId, Arc<Labels>>,
+    /// Prefixes to be looked at.
+    due: BTreeSet<IpNet>,
+    /// Prefixes whose identity nobody knows yet, or that stands for something else here.
+    stalled: BTreeSet<IpNet>,
+    listed: bool,
+}
+
+/// The next thing to be done. An identity is known to every policy before an address has it, and
+/// forgotten after the last one lost it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Adopt(BTreeMap<IdentityId, Arc<Labels>>),
+    Map(BTreeMap<IpNet, IdentityId>),
+    Unmap(Vec<IpNet>),
+    Release(Vec<IdentityId>),
+}
+
+impl Remote {
+    /// What an earlier life mapped, and the identities among it that policies know already.
+    pub(super) fn inherited(
+        mapped: BTreeMap<IpNet, IdentityId>,
+        held: BTreeSet<IdentityId>,
+    ) -> Self {
+        let mut users = BTreeMap::new();
+        mapped.values().for_each(|&id| *users.entry(id).or_default() += 1);
+        Self { mapped, users, held, ..Self::default() }
+    }
+
+    /// What the store says of a prefix now.
+    pub(super) fn want(&mut self, prefix: IpNet, identity: Option<IdentityId>) {
+        match identity {
+            Some(id) => self.wanted.insert(prefix, id),
+            None => self.wanted.remove(&prefix),
+        };
+        self.stalled.remove(&prefix);
+        self.due.insert(prefix);
+    }
+
+    /// All that the store has was said: what it does not name goes.
+    pub(super) fn listed(&mut self) {
+        if !std::mem::replace(&mut self.listed, true) {
+            let unnamed = self.mapped.keys().filter(|prefix| !self.wanted.contains_key(*prefix));
+            self.due.extend(unnamed);
+        }
+    }
+
+    /// What the store says of an identity now.
+    pub(super) fn renew(&mut self, id: IdentityId, labels: Option<Arc<Labels>>) {
+        match labels {
+            Some(labels) => self.labels.insert(id, labels),
+            None => self.labels.remove(&id),
+        };
+    }
+
+    /// What could not go on is looked at again.
+    pub(super) fn resume(&mut self) {
+        self.due.append(&mut self.stalled);
+    }
+
+    pub(super) fn has_stalled(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
+    /// The next thing to be done.
+    pub(super) fn next(&mut self) -> Option<Work> {
+        let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for prefix in std::mem::take(&mut self.due) {
+            match self.wanted.get(&prefix) {
+                Some(id) if self.mapped.get(&prefix) == Some(id) => continue,
+                Some(&id) if id.is_reserved() || self.held.contains(&id) => {
+                    map.insert(prefix, id);
+                }
+                Some(&id) => match self.labels.get(&id) {
+                    Some(labels) => {
+                        adopt.insert(id, Arc::clone(labels));
+                    }
+                    None => {
+                        self.stalled.insert(prefix);
+                        continue;
+                    }
+                },
+                None if self.mapped.contains_key(&prefix) => unmap.push(prefix),
+                None => continue,
+            }
+            // Until it is done.
+            self.due.insert(prefix);
+        }
+        if !adopt.is_empty() {
+            return Some(Work::Adopt(adopt));
+        }
+        if !map.is_empty() {
+            return Some(Work::Map(map));
+        }
+        if !unmap.is_empty() {
+            return Some(Work::Unmap(unmap));
+        }
+        // What an earlier life knew stays until the store has said what there is.
+        let idle =
+            self.held.iter().copied().filter(|id| self.listed && !self.users.contains_key(id));
+        let idle: Vec<IdentityId> = idle.collect();
+        (!idle.is_empty()).then_some(Work::Release(idle))
+    }
+
+    /// These identities cannot be had for now: their addresses wait.
+    pub(super) fn refused(&mut self, ids: &BTreeSet<IdentityId>) {
+        let waits = |prefix: &IpNet| self.wanted.get(prefix).is_some_and(|id| ids.contains(id));
+        let (stalled, due) = std::mem::take(&mut self.due).into_iter().partition(waits);
+        self.due = due;
+        self.stalled = &self.stalled | &stalled;
+    }
+
+    /// Every policy knows these.
+    pub(super) fn learned(&mut self, ids: impl IntoIterator<Item = IdentityId>) {
+        self.held.extend(ids);
+    }
+
+    pub(super) fn mapped(&mut self, rows: BTreeMap<IpNet, IdentityId>) {
+        for (prefix, id) in rows {
+            *self.users.entry(id).or_default() += 1;
+            let before = self.mapped.insert(prefix, id);
+            self.leave(before);
+        }
+    }
+
+    pub(super) fn unmapped(&mut self, prefixes: &[IpNet]) {
+        for prefix in prefixes {
+            let before = self.mapped.remove(prefix);
+            self.leave(before);
+        }
+    }
+
+    fn leave(&mut self, id: Option<IdentityId>) {
+        if let Some(id) = id
+            && let Some(count) = self.users.get_mut(&id)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.users.remove(&id);
+            }
+        }
+    }
+
+    pub(super) fn released(&mut self, ids: &[IdentityId]) {
+        ids.iter().for_each(|id| {
+            self.held.remove(id);
+        });
+    }
+
+    /// Addresses that the store names, those in force, those that wait for their identity, and
+    /// whether all were named.
+    pub(super) fn counts(&self) -> (usize, usize, usize, bool) {
+        (self.wanted.len(), self.mapped.len(), self.stalled.len(), self.listed)
+    }
+}

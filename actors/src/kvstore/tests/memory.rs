@@ -1,0 +1,16 @@
+use std::{cell::Cell, time::Duration};
+
+use super::conformance::{Bench, run};
+use crate::{ports::Time, testing::MemoryKvStore};
+
+#[test]
+fn the_store_in_memory_does_what_every_store_must() {
+    let store = MemoryKvStore::default();
+    let now = Cell::new(Time::default());
+    let pump = || {
+        if !store.step(now.get()) {
+            now.set(now.get() + Duration::from_millis(100));
+        }
+    };
+    run(&Bench { store: &store, pump: &pump, prefix: "suite/" });
+}

@@ -1,0 +1,296 @@
+//! One prefix of the store: listed, compared with what is known, and watched from there on.
+//!
+//! Whatever happens to a watch, its listener hears of each difference once: a watch that ends or
+//! falls silent goes on behind the last revision that was told; where the store no longer has what
+//! came since, the prefix is listed again and compared.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    rc::Rc,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    outage::{Dice, Outage},
+    session::Unreachable,
+};
+use crate::{
+    host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
+    ports::{Change, KvError, KvStore, Listing, Revision, WATCH_ALIVE_EVERY, Watch, WatchEvent},
+};
+
+/// How long a list may take.
+const LIST_PATIENCE: Duration = Duration::from_secs(60);
+/// A watch that says nothing for that long is dead, whatever its connection looks like.
+const SILENCE_MAX: Duration = Duration::from_secs(3 * WATCH_ALIVE_EVERY.as_secs());
+
+/// What changed below the prefix.
+#[derive(Debug)]
+pub struct Update {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// Whether all that the store has is known now.
+    pub listed: bool,
+}
+
+/// What a watcher can be told.
+pub enum WatcherMsg {
+    /// Answered once the prefix was listed.
+    Await(Reply<()>),
+    /// What stands below the prefix.
+    Listed(Result<Result<Listing, KvError>, AskError>),
+    /// What the watch of that number tells.
+    Seen(u64, WatchEvent),
+    /// The watch of that number has said nothing for too long.
+    Silent(u64),
+    /// The pause is over.
+    Retry,
+}
+
+impl Message for WatcherMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Await(_) => "Await",
+            Self::Listed(_) => "Listed",
+            Self::Seen(..) => "Seen",
+            Self::Silent(_) => "Silent",
+            Self::Retry => "Retry",
+        }
+    }
+}
+
+/// Follows one prefix for one listener.
+pub struct Watcher<M: Message> {
+    store: Rc<dyn KvStore>,
+    prefix: &'static str,
+    listener: Ref<M>,
+    message: fn(Update) -> M,
+    /// Outlives a crash, as what the listener heard does: each key with what tells its value from
+    /// another one.
+    known: Rc<RefCell<BTreeMap<String, u64>>>,
+    /// Up to where everything was told; none before the first list and where it must be listed
+    /// again.
+    revision: Option<Revision>,
+    listing: bool,
+    lists: u64,
+    watch: Option<Watch>,
+    number: u64,
+    alarm: Option<TimerId>,
+    outage: Outage,
+    awaiting: Vec<Reply<()>>,
+}
+
+/// What a watcher shows of itself.
+#[derive(Debug, Serialize)]
+pub struct WatcherView {
+    prefix: &'static str,
+    keys: usize,
+    revision: Option<Revision>,
+    lists: u64,
+    watching: bool,
+    unreachable: Option<Unreachable>,
+}
+
+impl<M: Message> Watcher<M> {
+    /// Makes each life of a watcher that tells `listener` of `prefix`.
+    pub fn factory(
+        store: Rc<dyn KvStore>,
+        prefix: &'static str,
+        seed: u64,
+        listener: impl Fn() -> Ref<M> + 'static,
+        message: fn(Update) -> M,
+    ) -> impl FnMut() -> Self + 'static {
+        let known = Rc::default();
+        move || Self {
+            store: Rc::clone(&store),
+            prefix,
+            listener: listener(),
+            message,
+            known: Rc::clone(&known),
+            revision: None,
+            listing: false,
+            lists: 0,
+            watch: None,
+            number: 0,
+            alarm: None,
+            outage: Outage::new(Dice::new(seed)),
+            awaiting: Vec::new(),
+        }
+    }
+
+    /// Takes up the work where it stands.
+    fn follow(&mut self, cx: &mut Cx<'_, Self>) {
+        self.end_watch(cx);
+        match self.revision {
+            Some(revision) => self.watch(cx, Revision(revision.0 + 1)),
+            None if self.listing => {}
+            None => {
+                self.listing = true;
+                let why = format!("a list of {}", self.prefix);
+                let reply = cx.expect("kvstore", LIST_PATIENCE, why, WatcherMsg::Listed);
+                self.store.list(self.prefix, reply);
+            }
+        }
+    }
+
+    fn listed(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<Listing, KvError>, AskError>,
+    ) {
+        self.listing = false;
+        let listing = match answer {
+            Ok(Ok(listing)) => listing,
+            Ok(Err(error)) => return self.pause(cx, error.to_string()),
+            Err(error) => return self.pause(cx, format!("list {}: {error}", self.prefix)),
+        };
+        self.outage.end();
+        self.lists += 1;
+        let changes = self.differences(listing.pairs);
+        if self.tell(cx, changes, true) {
+            self.revision = Some(listing.revision);
+            self.awaiting.drain(..).for_each(|reply| reply.send(()));
+            self.follow(cx);
+        }
+    }
+
+    /// What is new in a list, and what is missing from it.
+    fn differences(&self, pairs: Vec<crate::ports::Pair>) -> Vec<Change> {
+        let known = self.known.borrow();
+        let listed: BTreeSet<&str> = pairs.iter().map(|pair| pair.key.as_str()).collect();
+        let gone = known.keys().filter(|key| !listed.contains(key.as_str()));
+        let gone: Vec<Change> = gone.cloned().map(Change::Delete).collect();
+        let is_new = |pair: &crate::ports::Pair| known.get(&pair.key) != Some(&mark(&pair.value));
+        pairs.into_iter().filter(is_new).map(Change::Put).chain(gone).collect()
+    }
+
+    /// Tells the listener; what it does not take is listed again later.
+    fn tell(&mut self, cx: &mut Cx<'_, Self>, changes: Vec<Change>, listed: bool) -> bool {
+        let marks: Vec<_> = changes
+            .iter()
+            .map(|change| match change {
+                Change::Put(pair) => (pair.key.clone(), Some(mark(&pair.value))),
+                Change::Delete(key) => (key.clone(), None),
+            })
+            .collect();
+        if let Err(refused) = self.listener.tell((self.message)(Update { changes, listed })) {
+            self.revision = None;
+            self.end_watch(cx);
+            self.pause(cx, format!("whoever wants to know of {}: {refused}", self.prefix));
+            return false;
+        }
+        let mut known = self.known.borrow_mut();
+        for (key, mark) in marks {
+            match mark {
+                Some(mark) => known.insert(key, mark),
+                None => known.remove(&key),
+            };
+        }
+        true
+    }
+
+    fn watch(&mut self, cx: &mut Cx<'_, Self>, from: Revision) {
+        self.number += 1;
+        let (me, host, number) = (cx.me().clone(), cx.host().clone(), self.number);
+        let what = format!("kvstore: {}", self.prefix);
+        let tell = Box::new(move |event| {
+            host.outside(&what, || me.tell(WatcherMsg::Seen(number, event)).is_ok())
+        });
+        self.watch = Some(self.store.watch(self.prefix, from, tell));
+        self.arm(cx);
+    }
+
+    fn arm(&mut self, cx: &mut Cx<'_, Self>) {
+        self.disarm(cx);
+        self.alarm = Some(cx.after(SILENCE_MAX, WatcherMsg::Silent(self.number)));
+    }
+
+    fn disarm(&mut self, cx: &mut Cx<'_, Self>) {
+        if let Some(alarm) = self.alarm.take() {
+            cx.cancel(alarm);
+        }
+    }
+
+    fn end_watch(&mut self, cx: &mut Cx<'_, Self>) {
+        self.watch = None;
+        self.disarm(cx);
+    }
+
+    fn seen(&mut self, cx: &mut Cx<'_, Self>, event: WatchEvent) {
+        match event {
+            WatchEvent::Changed { revision, changes } => {
+                self.outage.end();
+                if self.tell(cx, changes, false) {
+                    self.revision = Some(revision);
+                    self.arm(cx);
+                }
+            }
+            WatchEvent::Alive => {
+                self.outage.end();
+                self.arm(cx);
+            }
+            WatchEvent::Compacted => {
+                tracing::info!(prefix = self.prefix, "kvstore was compacted; listing again");
+                self.revision = None;
+                self.follow(cx);
+            }
+            WatchEvent::Ended(error) => {
+                self.end_watch(cx);
+                self.pause(cx, error.to_string());
+            }
+        }
+    }
+
+    fn pause(&mut self, cx: &mut Cx<'_, Self>, error: String) {
+        self.outage.pause(cx, error, || WatcherMsg::Retry);
+    }
+}
+
+/// What tells a value from another one.
+fn mark(value: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<M: Message> Behaviour for Watcher<M> {
+    type Msg = WatcherMsg;
+    type Observed = WatcherView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.follow(cx);
+    }
+
+    fn handle(&mut self, msg: WatcherMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            WatcherMsg::Await(reply) if self.lists > 0 => reply.send(()),
+            WatcherMsg::Await(reply) => self.awaiting.push(reply),
+            WatcherMsg::Listed(answer) => self.listed(cx, answer),
+            // One that was given up may still have something on its way.
+            WatcherMsg::Seen(number, event) if number == self.number && self.watch.is_some() => {
+                self.seen(cx, event);
+            }
+            WatcherMsg::Silent(number) if number == self.number && self.watch.is_some() => {
+                self.end_watch(cx);
+                self.pause(cx, format!("watch {}: silent for {SILENCE_MAX:?}", self.prefix));
+            }
+            WatcherMsg::Seen(..) | WatcherMsg::Silent(_) => {}
+            WatcherMsg::Retry => self.follow(cx),
+        }
+    }
+
+    fn observe(&self) -> WatcherView {
+        WatcherView {
+            prefix: self.prefix,
+            keys: self.known.borrow().len(),
+            revision: self.revision,
+            lists: self.lists,
+            watching: self.watch.is_some(),
+            unreachable: self.outage.view(),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The store that the nodes of a cluster share: etcd.
+//!
+//! A thread of its own speaks to the servers; what it hears goes to the actors' thread. The client
+//! connects again by itself, but resumes neither watches nor leases: the actors do that.
+
+mod client;
+mod error;
+mod follow;
+mod options;
+
+use std::{future::Future, thread, time::Duration};
+
+use etcd_client::{Compare, CompareOp, GetOptions, KvClient, PutOptions, Txn, TxnOp};
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::{mpsc, oneshot},
+    task::spawn_local,
+};
+use volvox_actors::{
+    host::Reply,
+    ports::{
+        Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, Revision, Transaction, Watch,
+        WatchSink,
+    },
+};
+
+use client::Connection;
+pub use error::EtcdError;
+pub use options::{Endpoints, EtcdOptions};
+
+/// Pairs that are read at once.
+const PAGE: i64 = 2000;
+/// Largest answer that is read, bytes: a page of large values.
+const ANSWER_MAX: usize = 64 << 20;
+/// What a watch may be ahead of the actors' thread, events.
+const EVENTS_MAX: usize = 64;
+
+/// The way to etcd. Its thread ends when this is dropped.
+pub struct Etcd {
+    runtime: Handle,
+    connection: Connection,
+    _end: oneshot::Sender<()>,
+}
+
+impl Etcd {
+    /// Starts the thread; does not wait for a server. To be called on the actors' thread.
+    pub fn start(options: EtcdOptions) -> Result<Self, EtcdError> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(EtcdError::Thread)?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        thread::Builder::new()
+            .name("etcd".to_owned())
+            .spawn(move || {
+                // Either way the port is gone.
+                let _ = runtime.block_on(ended);
+            })
+            .map_err(EtcdError::Thread)?;
+        Ok(Self { runtime: handle, connection: Connection::new(options), _end: end })
+    }
+
+    /// Has work done on the other thread; its result comes back through `reply`.
+    fn answer<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, KvError>> + Send + 'static,
+        reply: Reply<Result<T, KvError>>,
+    ) {
+        let work = self.runtime.spawn(work);
+        spawn_local(async move {
+            // Dropped without an answer, the reply says itself that there will be none.
+            if let Ok(result) = work.await {
+                reply.send(result);
+            }
+        });
+    }
+}
+
+impl KvStore for Etcd {
+    fn list(&self, prefix: &str, reply: Reply<Result<Listing, KvError>>) {
+        let (connection, prefix) = (self.connection.clone(), prefix.to_owned());
+        let work = async move {
+            let kv = |client: etcd_client::Client| {
+                list(client.kv_client().max_decoding_message_size(ANSWER_MAX), prefix.clone())
+            };
+            connection.call("list", &prefix, kv).await
+        };
+        self.answer(work, reply);
+    }
+
+    fn commit(&self, transaction: Transaction, reply: Reply<Result<bool, KvError>>) {
+        let connection = self.connection.clone();
+        let work = async move {
+            let about = about(&transaction);
+            let txn = to_txn(transaction);
+            let commit = |client: etcd_client::Client| async move {
+                Ok(client.kv_client().txn(txn).await?.succeeded())
+            };
+            connection.call("write", &about, commit).await
+        };
+        self.answer(work, reply);
+    }
+
+    fn watch(&self, prefix: &str, from: Revision, mut tell: WatchSink) -> Watch {
+        let (events, mut seen) = mpsc::channel(EVENTS_MAX);
+        let (connection, prefix) = (self.connection.clone(), prefix.to_owned());
+        self.runtime.spawn(follow::follow(connection, prefix, from, events));
+        let telling = spawn_local(async move {
+            while let Some(event) = seen.recv().await {
+                if !tell(event) {
+                    break;
+                }
+            }
+        });
+        // With its receiver gone, the other end sees that nobody listens.
+        Watch::new(move || telling.abort())
+    }
+
+    fn grant(&self, ttl: Duration, reply: Reply<Result<LeaseId, KvError>>) {
+        let connection = self.connection.clone();
+        let seconds = i64::try_from(ttl.as_secs().max(1)).unwrap_or(i64::MAX);
+        let work = async move {
+            let grant = |mut client: etcd_client::Client| async move {
+                Ok(LeaseId(client.lease_grant(seconds, None).await?.id()))
+            };
+            connection.call("grant", "a lease", grant).await
+        };
+        self.answer(work, reply);
+    }
+
+    fn keep_alive(&self, lease: LeaseId, reply: Reply<Result<bool, KvError>>) {
+        let connection = self.connection.clone();
+        let work = async move {
+            let keep = |mut client: etcd_client::Client| async move {
+                match client.lease_keep_alive(lease.0).await {
+                    Ok(_) => Ok(true),
+                    Err(etcd_client::Error::LeaseKeepAliveError(cause))
+                        if cause == LEASE_NOT_FOUND =>
+                    {
+                        Ok(false)
+                    }
+                    Err(error) => Err(error),
+                }
+            };
+            connection.call("keep alive", &format!("lease {lease}"), keep).await
+        };
+        self.answer(work, reply);
+    }
+}
+
+/// How the client says that a lease ran out.
+const LEASE_NOT_FOUND: &str = "lease not found";
+
+/// Reads all of a prefix, page by page, as it was at the revision of the first.
+async fn list(mut kv: KvClient, prefix: String) -> Result<Listing, etcd_client::Error> {
+    let end = end_of(prefix.as_bytes());
+    let mut from = prefix.into_bytes();
+    let mut listing = Listing::default();
+    loop {
+        let options = GetOptions::new()
+            .with_range(end.clone())
+            .with_limit(PAGE)
+            .with_revision(listing.revision.0);
+        let mut page = kv.get(from, Some(options)).await?;
+        if listing.revision == Revision::default() {
+            listing.revision = Revision(page.header().map_or(0, |header| header.revision()));
+        }
+        let more = page.more();
+        let pairs = page.take_kvs();
+        let Some(last) = pairs.last() else { return Ok(listing) };
+        from = [last.key(), b"\0"].concat();
+        listing.pairs.extend(pairs.into_iter().filter_map(|pair| {
+            let (key, value) = pair.into_key_value();
+            // Nobody of ours writes keys that are no text.
+            Some(Pair { key: String::from_utf8(key).ok()?, value })
+        }));
+        if !more {
+            return Ok(listing);
+        }
+    }
+}
+
+/// The first key behind all that begin so.
+fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let last = prefix.iter().rposition(|&byte| byte < u8::MAX);
+    match last {
+        Some(place) => [&prefix[..place], &[prefix[place] + 1]].concat(),
+        // To the end of all keys.
+        None => vec![0],
+    }
+}
+
+fn to_txn(transaction: Transaction) -> Txn {
+    let compare = |condition: Condition| match condition {
+        Condition::Absent(key) => Compare::create_revision(key, CompareOp::Equal, 0),
+        Condition::NoneBelow(prefix) => {
+            Compare::create_revision(prefix, CompareOp::Equal, 0).with_prefix()
+        }
+        Condition::ValueIs(key, value) => Compare::value(key, CompareOp::Equal, value),
+    };
+    let put = |Put { key, value, lease }: Put| {
+        let options = lease.map(|lease| PutOptions::new().with_lease(lease.0));
+        TxnOp::put(key, value, options)
+    };
+    let when: Vec<_> = transaction.when.into_iter().map(compare).collect();
+    let puts = transaction.puts.into_iter().map(put);
+    let deletes = transaction.deletes.into_iter().map(|key| TxnOp::delete(key, None));
+    Txn::new().when(when).and_then(puts.chain(deletes).collect::<Vec<_>>())
+}
+
+/// The first key that a transaction writes, for errors.
+fn about(transaction: &Transaction) -> String {
+    let puts = transaction.puts.iter().map(|put| &put.key);
+    puts.chain(&transaction.deletes).next().cloned().unwrap_or_default()
+}

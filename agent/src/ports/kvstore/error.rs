@@ -1,0 +1,62 @@
+use std::{io, path::PathBuf};
+
+use volvox_actors::ports::KvError;
+
+/// Why etcd cannot be spoken to.
+#[derive(Debug, thiserror::Error)]
+pub enum EtcdError {
+    /// There is no thread for it.
+    #[error("cannot start the thread that speaks to etcd: {0}; raise the limit of threads")]
+    Thread(io::Error),
+    /// A file that the options name cannot be read.
+    #[error("{}: {cause}; correct etcd.config of --kvstore-opt, or the file", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The options name no server.
+    #[error("no server is named: say etcd.address=URL or etcd.config=FILE in --kvstore-opt")]
+    NoEndpoint,
+    /// A server's answer, or the lack of one.
+    #[error("{}", cause(.0))]
+    Client(#[from] etcd_client::Error),
+    /// No answer came in time.
+    #[error("no answer within {0} s")]
+    Silence(u64),
+}
+
+impl EtcdError {
+    /// The same for the actors.
+    pub(super) fn told(&self, op: &'static str, about: &str) -> KvError {
+        let remedy = match self {
+            Self::File { .. } | Self::NoEndpoint => "it is tried again",
+            _ => "look whether etcd runs, has a majority and lets this node in (--kvstore-opt)",
+        };
+        KvError { op, about: about.to_owned(), cause: self.to_string(), remedy }
+    }
+}
+
+/// The server's own words where there are some.
+fn cause(error: &etcd_client::Error) -> String {
+    let mut text = match error {
+        etcd_client::Error::GRpcStatus(status) => status.message().to_owned(),
+        other => other.to_string(),
+    };
+    let inner: &dyn std::error::Error = match error {
+        etcd_client::Error::GRpcStatus(status) => status,
+        etcd_client::Error::TransportError(error) => error,
+        _ => return text,
+    };
+    // "transport error" alone helps nobody.
+    let mut source = inner.source();
+    while let Some(error) = source {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,9 @@
+//! A store that nodes share: a real etcd, alone and under a real agent.
+
+mod api;
+#[path = "../../../actors/src/kvstore/tests/conformance.rs"]
+mod conformance;
+mod outages;
+mod sharing;
+mod store;
+mod village;

@@ -1,0 +1,122 @@
+//! A node with a web pod, an etcd, and what other nodes write there.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use volvox_testbed::lab::{Binaries, Etcd, Node, Pod, Through, wait_for};
+
+pub(super) const ADDRESSES: &str = "cilium/state/ip/v1/default/";
+pub(super) const IDENTITIES: &str = "cilium/state/identities/v1/id/";
+pub(super) const USERS: &str = "cilium/state/identities/v1/value/";
+
+/// Web lets clients in.
+const POLICY: &str = r#"
+apiVersion: cilium.io/v2
+kind: CiliumNetworkPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  endpointSelector: {matchLabels: {app: web}}
+  ingress:
+  - fromEndpoints: [{matchLabels: {app: client}}]
+"#;
+
+pub(super) struct Village {
+    pub(super) node: Node,
+    pub(super) etcd: Etcd,
+    pub(super) web: Pod,
+}
+
+impl Village {
+    /// Founds it: another node's client is known, and the web pod is ready.
+    pub(super) fn found() -> Result<Self> {
+        let mut node = Node::new(Binaries::find()?)?;
+        let etcd = Etcd::start(&node.path("etcd"))?;
+        let status =
+            Command::new("ip").args(["addr", "add", "192.0.2.1/32", "dev", "lo"]).status()?;
+        ensure!(status.success(), "the node has no address: {status}");
+        let option = etcd.option();
+        node.set_flag("kvstore", Some("etcd")).set_flag("kvstore-opt", Some(&option));
+        node.write_manifest("web.yaml", POLICY)?;
+        let etcd = Self::client(etcd, 40_000, "10.99.0.1")?;
+        node.start_agent()?;
+        let web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Rest)?;
+        node.wait_for_ready(1)?;
+        let village = Self { node, etcd, web };
+        village.wait_for_address("10.99.0.1/32", Some(40_000))?;
+        Ok(village)
+    }
+
+    fn client(etcd: Etcd, id: u32, ip: &str) -> Result<Etcd> {
+        etcd.put(&format!("{IDENTITIES}{id}"), &labels("client"))?;
+        etcd.put(&format!("{USERS}{}/192.0.2.7", labels("client")), &id.to_string())?;
+        announce(&etcd, ip, id)?;
+        Ok(etcd)
+    }
+
+    /// The identity that the kernel has for an address.
+    pub(super) fn address(&self, prefix: &str) -> Result<Option<u64>> {
+        let rows: Value = self.volvox("-o json bpf ipcache list")?;
+        Ok(rows[prefix]["identity"].as_u64())
+    }
+
+    pub(super) fn wait_for_address(&self, prefix: &str, id: Option<u64>) -> Result<()> {
+        wait_for(&format!("{prefix} has identity {id:?}"), || Ok(self.address(prefix)? == id))
+    }
+
+    /// Identities that the web pod's policy map lets in.
+    pub(super) fn lets_in(&self) -> Result<Vec<u64>> {
+        let rows: Vec<Value> = self.volvox("-o json bpf policy list")?;
+        Ok(rows.iter().filter_map(|row| row["identity"].as_u64()).collect())
+    }
+
+    /// What the client writes.
+    pub(super) fn volvox<T: serde::de::DeserializeOwned>(&self, words: &str) -> Result<T> {
+        let text = self.text(words)?;
+        serde_json::from_str(&text).with_context(|| format!("volvox {words} wrote {text}"))
+    }
+
+    pub(super) fn text(&self, words: &str) -> Result<String> {
+        let output = Command::new(&self.node.binaries().client)
+            .arg("--socket-path")
+            .arg(self.node.path("cilium.sock"))
+            .arg("--bpf-root")
+            .arg(self.node.bpf_root())
+            .args(words.split(' '))
+            .output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "volvox {words}: {}: {complaint}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Waits until the agent says this of the store.
+    pub(super) fn wait_for_store(&mut self, state: &str) -> Result<()> {
+        self.node.wait(&format!("the agent does not call the store {state}"), |node| {
+            let health: Value = node.rest().get("/healthz")?;
+            Ok(health["kvstore"]["state"] == state)
+        })?;
+        Ok(())
+    }
+
+    /// Waits until this node has announced the web pod.
+    pub(super) fn wait_for_announcement(&self) -> Result<()> {
+        let key = format!("{ADDRESSES}{}", self.web.address(false)?);
+        wait_for("the web pod is announced", || Ok(!self.etcd.get(&key)?.is_empty()))
+    }
+}
+
+/// Labels of a pod of that app, as the store has them.
+pub(super) fn labels(app: &str) -> String {
+    format!(
+        "k8s:app={app};k8s:io.cilium.k8s.policy.cluster=default;\
+         k8s:io.cilium.k8s.policy.serviceaccount=default;k8s:io.kubernetes.pod.namespace=shop;"
+    )
+}
+
+/// Another node says whose an address is.
+pub(super) fn announce(etcd: &Etcd, ip: &str, id: u32) -> Result<()> {
+    let value = format!(
+        r#"{{"IP":"{ip}","Mask":null,"HostIP":"192.0.2.7","ID":{id},"Key":0,"Metadata":"cilium-global:default:there:7","K8sNamespace":"shop","K8sPodName":"client"}}"#
+    );
+    etcd.put(&format!("{ADDRESSES}{ip}"), &value)
+}
