@@ -12,7 +12,7 @@ become_root() {
     (( EUID == 0 )) && return
     command -v sudo >/dev/null || fail "this needs root, and there is no sudo: run it as root"
     # By its full name: this may be another directory than it was called from.
-    exec sudo --preserve-env=CI,CARGO_HOME,RUSTUP_HOME,CARGO_TARGET_DIR \
+    exec sudo --preserve-env=CI,CARGO_HOME,RUSTUP_HOME,CARGO_TARGET_DIR,KUBEBUILDER_ASSETS,XDG_CACHE_HOME \
         "$PWD/testbed/$(basename "$0")" "$@"
 }
 
@@ -66,6 +66,33 @@ install_browser() {
     install_packages || fail "please install Chromium or Chrome: the dashboard is tested in it"
 }
 
+# Real servers of a cluster: etcd from the distribution, and a kube-apiserver that
+# KUBEBUILDER_ASSETS names or that is built once, beside what follows, and kept.
+install_cluster() {
+    PARTS=(
+        etcd:etcd-server
+        openssl:openssl
+        dpkg-source:dpkg-dev
+    )
+    install_packages
+    [[ ${KUBEBUILDER_ASSETS:-} ]] && return
+    export KUBEBUILDER_ASSETS=${XDG_CACHE_HOME:-$HOME/.cache}/volvox/kubernetes
+    [[ -x $KUBEBUILDER_ASSETS/kube-apiserver ]] && return
+    step "building kube-apiserver in the background, once, into $KUBEBUILDER_ASSETS"
+    mkdir -p "$KUBEBUILDER_ASSETS"
+    nice testbed/kube-apiserver.sh "$KUBEBUILDER_ASSETS" >"$KUBEBUILDER_ASSETS/build.log" 2>&1 &
+    KUBE_APISERVER_BUILD=$!
+}
+
+# Waits until it is built; without it the tests that need it are skipped.
+await_cluster() {
+    [[ ${KUBE_APISERVER_BUILD:-} ]] && ! wait "$KUBE_APISERVER_BUILD" &&
+        tail -n 5 "$KUBEBUILDER_ASSETS/build.log"
+    [[ -x $KUBEBUILDER_ASSETS/kube-apiserver ]] && return
+    echo "SKIPPED: tests against a kube-apiserver: name a directory that has one and etcd by" \
+        "KUBEBUILDER_ASSETS"
+}
+
 # The user who called sudo, or root.
 BUILDER=${SUDO_USER:-root}
 
@@ -76,7 +103,7 @@ find_cargo() {
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
     PATH=$CARGO_HOME/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
     command -v cargo >/dev/null ||
-        fail "cargo is missing for user $BUILDER: install Rust 1.88 or newer, see https://rustup.rs"
+        fail "cargo is missing for user $BUILDER: install Rust 1.89 or newer, see https://rustup.rs"
     step "$(cargo --version)"
 }
 

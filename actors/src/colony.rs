@@ -4,7 +4,8 @@
 //! ```text
 //!   workloads ─► endpoints ─► endpoint, endpoint, … ─► identities, policy, build queue, ipcache
 //!       ▲            ▲                                        ▲
-//!   manifests    REST, CNI                               kernel, disk
+//!   cluster or   REST, CNI                               kernel, disk
+//!   manifests
 //! ```
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use ipnet::IpNet;
 use crate::{
     auditor::{Auditor, AuditorMsg, AuditorPeers},
     build_queue::{BuildQueue, BuildQueueMsg},
+    cluster::{ClusterMsg, ClusterPeers, ClusterSettings, ClusterSupervisor},
     conntrack::{Conntrack, ConntrackMsg},
     endpoint::{Peers, Settings},
     endpoints::{Endpoints, EndpointsMsg, Schedule},
@@ -28,7 +30,7 @@ use crate::{
     model::{IdentityId, Scope},
     node::{Node, NodeMsg, NodeSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
-    ports::{Disk, InOrder, Kernel, KernelSnapshot, KvStore},
+    ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore},
     restore::{Restore, RestoreMsg, RestorePeers},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
@@ -47,6 +49,8 @@ pub struct Ports {
     pub disk: Rc<dyn Disk>,
     /// The store that the nodes of the cluster share, if there is one.
     pub kvstore: Option<Rc<dyn KvStore>>,
+    /// The API server, if a cluster is followed.
+    pub cluster: Option<Rc<dyn Cluster>>,
 }
 
 /// How this node is to be run.
@@ -72,6 +76,8 @@ pub struct ColonySettings {
     pub node: NodeSettings,
     /// How it takes part in the store.
     pub kvstore: KvSettings,
+    /// How the cluster is followed, if one is.
+    pub follow: ClusterSettings,
 }
 
 /// What the life before left, as far as supervisors need it from their first moment.
@@ -102,6 +108,8 @@ pub struct Colony {
     pub policy: Ref<PolicyMsg>,
     /// The owner of build permits.
     pub build_queue: Ref<BuildQueueMsg>,
+    /// Who follows the cluster, if that is done.
+    pub cluster: Option<Ref<ClusterMsg>>,
     /// The keeper of pods and namespaces.
     pub workloads: Ref<WorkloadsMsg>,
     /// The collector of dead connections.
@@ -151,7 +159,13 @@ impl Colony {
         let ipcache = host.spawn(name("ipcache"), SUPERVISOR_CAPACITY, ipcache);
         let build_queue = BuildQueue::factory(settings.permits);
         let build_queue = host.spawn(name("build-queue"), SUPERVISOR_CAPACITY, build_queue);
-        let workloads = Workloads::factory(cluster);
+        // Who follows the cluster tells these two, and they ask it.
+        let late_cluster = Late::<ClusterMsg>::default();
+        let follows = ports.cluster.is_some();
+        let workloads = {
+            let late = late_cluster.clone();
+            Workloads::factory(cluster, move || follows.then(|| late.get()))
+        };
         let workloads = host.spawn(name("workloads"), SUPERVISOR_CAPACITY, workloads);
         let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
         let conntrack = host.spawn(name("conntrack"), SUPERVISOR_CAPACITY, conntrack);
@@ -167,10 +181,12 @@ impl Colony {
         let late = Late::<EndpointsMsg>::default();
         let policy_peers = {
             let (late, identities, ipcache) = (late.clone(), identities.clone(), ipcache.clone());
+            let late_cluster = late_cluster.clone();
             move || PolicyPeers {
                 endpoints: late.get(),
                 identities: identities.clone(),
                 ipcache: ipcache.clone(),
+                cluster: follows.then(|| late_cluster.get()),
             }
         };
         let remote = match ports.kvstore {
@@ -183,6 +199,14 @@ impl Colony {
         let repository = Repository::new(settings.policy.clone());
         let policy = Policies::factory(policy_peers, repository, known, mapped);
         let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
+        let cluster = ports.cluster.clone().map(|cluster| {
+            let (policy, workloads) = (policy.clone(), workloads.clone());
+            let peers = ClusterPeers { cluster, policy, workloads };
+            let supervisor = ClusterSupervisor::factory(peers, settings.follow);
+            let supervisor = host.spawn(name("cluster"), SUPERVISOR_CAPACITY, supervisor);
+            late_cluster.set(supervisor.clone());
+            supervisor
+        });
         // Mailboxes of new cells are empty.
         let _ = identities.tell(IdentityMsg::Subscribe(policy.clone()));
 
@@ -261,6 +285,7 @@ impl Colony {
             ipcache,
             policy,
             build_queue,
+            cluster,
             workloads,
             conntrack,
             node,

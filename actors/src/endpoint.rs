@@ -10,6 +10,7 @@ mod desired;
 mod heirs;
 mod identity;
 mod journal;
+mod keep;
 mod known;
 mod messages;
 pub(crate) mod options;

@@ -5,6 +5,7 @@
 
 pub mod auditor;
 pub mod build_queue;
+pub mod cluster;
 pub mod colony;
 pub mod conntrack;
 pub mod endpoint;

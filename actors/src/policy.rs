@@ -8,6 +8,7 @@
 //! rule with default deny selects the endpoint; otherwise it passes.
 
 mod actor;
+mod asker;
 mod bearers;
 mod change;
 mod cookie;

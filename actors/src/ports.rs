@@ -4,6 +4,7 @@
 //! [`Reply`](crate::host::Reply), which arrives as a message.
 
 mod clock;
+mod cluster;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
 mod kernel;
@@ -11,6 +12,9 @@ mod kvstore;
 mod owned;
 
 pub use clock::{Clock, Time};
+pub use cluster::{
+    Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, Page, Resource,
+};
 pub use disk::{Disk, DiskError, FsOp};
 pub use kernel::{
     About, Attachment, ConfigRow, EndpointRow, Hook, HookState, InOrder, IpcacheRow, Kernel,

@@ -11,6 +11,7 @@ mod fate;
 #[cfg(test)]
 mod kernel;
 mod kernel_state;
+mod memory_cluster;
 mod memory_disk;
 mod memory_fs;
 mod memory_kernel;
@@ -25,6 +26,7 @@ pub use fate::{Fate, Turn};
 #[cfg(test)]
 pub(crate) use kernel::FakeKernel;
 pub use kernel_state::KernelState;
+pub use memory_cluster::MemoryCluster;
 pub use memory_disk::MemoryDisk;
 pub use memory_fs::MemoryFs;
 pub use memory_kernel::MemoryKernel;

@@ -24,6 +24,7 @@ use crate::{
     netns,
     ports::{
         Directories, DiskFiles, SystemClock,
+        cluster::Access,
         flight::Recording,
         hold_bpf,
         kernel::{Datapath, DatapathConfig, MapSizes},
@@ -156,7 +157,8 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
     let node = NodeState::SLOTS.load(&files);
     let torn = identities.errors.iter().chain(&node.errors);
     problems.extend(torn.map(ToString::to_string));
-    let manifests = config.static_cnp_path.as_ref().map(|dir| {
+    let dir = config.static_cnp_path.as_ref().filter(|_| Access::of(config).is_none());
+    let manifests = dir.map(|dir| {
         let mut manifests = Manifests::new(dir);
         let first = manifests.look(&Look::All);
         (manifests, first)

@@ -21,6 +21,7 @@ use crate::{
     dashboard::{self, Lives},
     gateway::Gateway,
     monitor::{Monitor, socket_beside},
+    ports::cluster::Access,
     settings,
 };
 
@@ -119,6 +120,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
             EnablePolicy::Never => "never",
         }
         .to_owned(),
+        follows_cluster: Access::of(config).is_some(),
         options: settings::options(config),
         bpf_root: config.bpf_root.clone(),
         socket_path: config.socket_path.clone(),

@@ -74,6 +74,25 @@ impl Gateway {
         }
     }
 
+    /// Asks an actor that may not be there; `None` if it is not.
+    pub async fn ask_if<M: Message, T: Send + 'static>(
+        &self,
+        what: &'static str,
+        whom: fn(&Colony) -> Option<&Ref<M>>,
+        make: impl FnOnce(Reply<T>) -> M + Send + 'static,
+    ) -> Result<Option<T>, GatewayError> {
+        let ask = move |colony: &Colony| {
+            let whom = whom(colony)?;
+            let host = &colony.host;
+            Some(host.outside(what, || host.ask(whom, PATIENCE, what, make)))
+        };
+        let Some(answer) = self.look(ask).await? else { return Ok(None) };
+        match tokio::time::timeout(PATIENCE + PATIENCE_EXTRA, answer).await {
+            Ok(answer) => Ok(Some(answer?)),
+            Err(_) => Err(GatewayError::Hung),
+        }
+    }
+
     /// Asks an actor. `what` is the outside event that the question and all that follows from it
     /// are traced back to; `make` makes the question, on the actors' thread.
     pub async fn ask<M: Message, T: Send + 'static>(

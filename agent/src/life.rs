@@ -22,6 +22,7 @@ use crate::{
     gateway::gateway,
     ports::{
         DiskPort, SystemClock,
+        cluster::{Access, ClusterPort},
         kernel::KernelPort,
         kvstore::Etcd,
         manifests::{Manifests, Watch},
@@ -67,7 +68,10 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         Some(KvStoreKind::Etcd) => Some(Rc::new(Etcd::start(config.kvstore_opt.clone())?) as _),
         None => None,
     };
-    let ports = Ports { kernel, disk: Rc::clone(&disk) as _, kvstore };
+    let cluster = Access::of(&config).map(ClusterPort::start).transpose()?;
+    let follows = cluster.is_some();
+    let cluster = cluster.map(|cluster| Rc::new(cluster) as _);
+    let ports = Ports { kernel, disk: Rc::clone(&disk) as _, kvstore, cluster };
     actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {
@@ -82,7 +86,14 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
 
     let (manifests, first) =
         boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));
-    hand_out(&colony, first);
+    // A cluster says all there is itself.
+    match &config.static_cnp_path {
+        Some(dir) if follows => {
+            tracing::warn!(dir = %dir.display(), "manifests are not read: a cluster is followed");
+        }
+        _ if follows => {}
+        _ => hand_out(&colony, first),
+    }
     if let Some(manifests) = manifests {
         actix::spawn(follow(colony.clone(), manifests));
     }

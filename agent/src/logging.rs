@@ -17,6 +17,11 @@ pub fn start(level: LogLevel, format: LogFormat) {
         .with_default_directive(level_filter(level).into())
         .with_env_var(FILTER_VARIABLE)
         .from_env_lossy();
+    // What it fails at is said once, by whoever asked.
+    let filter = match "kube_client=off".parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    };
     // Only a second call fails, and then the first one's format stays.
     let _ = subscriber(filter, format, io::stderr().is_terminal(), io::stderr).try_init();
 }

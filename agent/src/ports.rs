@@ -1,6 +1,7 @@
 //! What the actors ask of the world, done for real.
 
 mod clock;
+pub mod cluster;
 mod disk;
 pub mod flight;
 pub mod kernel;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    env,
     net::{IpAddr, Ipv4Addr},
     process,
 };
@@ -9,6 +10,7 @@ use std::{
 use anyhow::Context;
 use rustix::system::uname;
 use volvox_actors::{
+    cluster::ClusterSettings,
     colony::ColonySettings,
     endpoints::Schedule,
     identity::LabelFilter,
@@ -66,12 +68,18 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             lease_ttl: config.kvstore_lease_ttl,
             seed: SystemClock.wall() ^ u64::from(process::id()),
         },
+        follow: ClusterSettings {
+            seed: crc32fast::hash(node_name().as_bytes()).into(),
+            node_name: node_name(),
+            sync_timeout: config.k8s_sync_timeout.max(config.crd_wait_timeout),
+        },
     })
 }
 
-/// The node's name, as others know it.
+/// This node's name, as its pod is told or as the machine is called.
 pub fn node_name() -> String {
-    uname().nodename().to_string_lossy().into_owned()
+    let told = env::var("K8S_NODE_NAME").ok().filter(|name| !name.is_empty());
+    told.unwrap_or_else(|| uname().nodename().to_string_lossy().into_owned())
 }
 
 /// Options of endpoints that say nothing else, by Cilium's names.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
+use volvox_actors::cluster::resources;
 use volvox_agent::{
     cni::CONFLIST_FILE,
     config::{Config, Loaded, load},
@@ -118,4 +119,30 @@ fn the_daemon_set_mounts_every_directory_that_the_agent_uses() {
     }
     let bpf = mounted(&config.bpf_root).unwrap();
     assert_eq!(bpf["mountPropagation"], "Bidirectional", "pins must outlive the container");
+}
+
+#[test]
+fn the_service_account_may_read_all_that_the_agent_follows() {
+    let all = objects(&read("daemonset.yaml")).unwrap();
+    let rules = object(&all, "ClusterRole")["rules"].as_array().unwrap();
+    let may = |group: &str, resource: &str, verb: &str| {
+        let has = |rule: &Value, list: &str, name: &str| {
+            rule[list].as_array().unwrap().iter().any(|it| it == name)
+        };
+        rules.iter().any(|rule| {
+            has(rule, "apiGroups", group)
+                && has(rule, "resources", resource)
+                && has(rule, "verbs", verb)
+        })
+    };
+    for resource in resources("node").iter().flat_map(|(_, forms)| forms) {
+        let group = resource.api_version.split_once('/').map_or("", |(group, _)| group);
+        for verb in ["list", "watch"] {
+            assert!(may(group, resource.name, verb), "{verb} {}", resource.name);
+        }
+    }
+    assert!(may("apiextensions.k8s.io", "customresourcedefinitions", "get"));
+    let container = &object(&all, "DaemonSet")["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["env"][0]["name"], "K8S_NODE_NAME");
+    assert_eq!(container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
 }

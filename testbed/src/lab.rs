@@ -26,7 +26,7 @@ mod wait;
 pub use binaries::Binaries;
 pub use browser::{Browser, Page};
 pub use disk::Disk;
-pub use enter::{command, inside, is_inside, test};
+pub use enter::{NODE_NAME, command, inside, is_inside, test};
 pub use etcd::Etcd;
 pub use inventory::Inventory;
 pub use metrics::Metrics;

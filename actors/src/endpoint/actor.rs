@@ -81,6 +81,8 @@ pub struct Endpoint {
     pub(super) teardown: Option<Teardown>,
     /// A job is in the kernel's hands: what is known of it may be behind.
     pub(super) busy: bool,
+    /// It keeps the policy of the life before until another is known.
+    pub(super) keeping: bool,
     /// Links are being made in place of its filters, beside all else.
     pub(super) settling: bool,
     pub(super) failing: bool,
@@ -194,6 +196,7 @@ impl Endpoint {
                 begin: None,
                 teardown: None,
                 busy: false,
+                keeping: false,
                 settling: false,
                 failing: false,
                 refused: false,
@@ -258,6 +261,8 @@ impl Behaviour for Endpoint {
             EndpointMsg::Learned(answer) => self.learned(cx, answer),
             EndpointMsg::Saved(answer) => self.saved(cx, answer),
             EndpointMsg::Resolved(answer) => self.resolved(cx, answer),
+            EndpointMsg::ResolvedOrKept(answer) => self.resolved_or_kept(cx, answer),
+            EndpointMsg::PoliciesKnown(answer) => self.policies_known(cx, answer),
             EndpointMsg::Permitted(answer) => self.permitted(cx, answer),
             EndpointMsg::Read(answer) => self.read(cx, answer),
             EndpointMsg::Built(answer) => self.built(cx, answer),

@@ -65,6 +65,8 @@ pub(super) struct Build {
     /// What it is at, for people.
     pub(super) step: &'static str,
     pub(super) policy: Option<Arc<EndpointPolicy>>,
+    /// Whether the policy that the kernel holds stays, for nobody knows another.
+    pub(super) keeps: bool,
     pub(super) permit: Option<Permit>,
     pub(super) plan: Plan,
     /// Steps that the kernel works on.
@@ -77,7 +79,7 @@ impl Endpoint {
         if self.teardown.is_some() {
             return answer_all(trigger.waiting, &Err(PatchError::NotFound));
         }
-        if self.build.is_none() && self.state == State::Ready {
+        if self.build.is_none() && self.state == State::Ready && !self.busy {
             return self.build_from(cx, trigger);
         }
         match &mut self.stored {
@@ -104,6 +106,7 @@ impl Endpoint {
             since: cx.now(),
             step: "begin",
             policy: None,
+            keeps: false,
             permit: None,
             plan: Plan::default(),
             submitted: Vec::new(),
@@ -140,13 +143,13 @@ impl Endpoint {
         self.at_step("policy");
         let subject = self.subject();
         let peers = Rc::clone(&self.peers);
-        cx.ask(
-            &peers.policy,
-            POLICY_PATIENCE,
-            "the policy of its identity",
-            |reply| PolicyMsg::Resolve { subject, reply },
-            EndpointMsg::Resolved,
-        );
+        let why = "the policy of its identity";
+        if self.may_keep() {
+            let make = |reply| PolicyMsg::ResolveOrKeep { subject, reply };
+            return cx.ask(&peers.policy, POLICY_PATIENCE, why, make, EndpointMsg::ResolvedOrKept);
+        }
+        let make = |reply| PolicyMsg::Resolve { subject, reply };
+        cx.ask(&peers.policy, POLICY_PATIENCE, why, make, EndpointMsg::Resolved);
     }
 
     pub(super) fn resolved(
@@ -159,6 +162,11 @@ impl Endpoint {
             Ok(policy) => build.policy = Some(policy),
             Err(error) => return self.fail(cx, &format!("policy was not computed: {error}")),
         }
+        self.acquire(cx);
+    }
+
+    /// The policy stands: a permit, if there is something to do.
+    pub(super) fn acquire(&mut self, cx: &mut Cx<'_, Self>) {
         if self.nothing_to_do() {
             self.become_state(cx, State::Regenerating, "compared");
             return self.map_addresses(cx);
@@ -212,7 +220,9 @@ impl Endpoint {
         self.failing = false;
         self.failures_in_a_row = 0;
         self.last_error = None;
-        if let (Some(policy), Some(known)) = (&build.policy, &self.known) {
+        if build.keeps {
+            self.realise_kept();
+        } else if let (Some(policy), Some(known)) = (&build.policy, &self.known) {
             self.realised = Arc::new(Realised {
                 policy_revision: policy.revision,
                 labels: Arc::clone(&self.identity_labels),

@@ -1,14 +1,14 @@
 //! What an endpoint wants of the kernel, of the ipcache and of the policy.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ipnet::IpNet;
 
 use super::{Endpoint, OwnRows, options, plan::Desired};
 use crate::{
     ipcache::IpcacheEntry,
-    model::{Label, Labels},
-    policy::{EndpointPolicy, Subject},
+    model::{Label, Labels, PolicyRows},
+    policy::Subject,
     ports::EndpointRow,
 };
 
@@ -16,14 +16,14 @@ use crate::{
 const POD_NAME_BYTES_MAX: usize = 200;
 
 impl Endpoint {
-    pub(super) fn desired(&self, policy: &EndpointPolicy) -> Desired {
+    pub(super) fn desired(&self, policy: Arc<PolicyRows>) -> Desired {
         let rows = OwnRows::of(self.id, &self.spec, self.identity, &self.options);
         Desired {
             id: self.id,
             config: rows.config,
             lxc: rows.lxc,
             record: self.kernel_record(),
-            policy: std::sync::Arc::clone(&policy.rows),
+            policy,
         }
     }
 
@@ -64,7 +64,7 @@ impl Endpoint {
 
     pub(super) fn subject(&self) -> Subject {
         Subject {
-            labels: std::sync::Arc::clone(&self.identity_labels),
+            labels: Arc::clone(&self.identity_labels),
             named_ports: self.spec.named_ports.clone(),
         }
     }

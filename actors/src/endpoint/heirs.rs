@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Endpoint, EndpointMsg, steps::KERNEL_PATIENCE};
+use super::{Endpoint, EndpointMsg, State, steps::KERNEL_PATIENCE};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
@@ -46,6 +46,10 @@ impl Endpoint {
     ) {
         if self.teardown.is_some() {
             return reply.send(Ok(()));
+        }
+        // Whoever keeps its policy may be at it.
+        if self.busy {
+            return reply.send(Err("it is being built".into()));
         }
         self.busy = true;
         let ops = vec![KernelOp::ReadPolicy { slot }];
@@ -118,6 +122,11 @@ impl Endpoint {
         self.busy = false;
         self.worked_at = cx.now();
         reply.send(outcome);
+        if self.state == State::Ready
+            && let Some(stored) = self.stored.take()
+        {
+            self.trigger(cx, stored);
+        }
     }
 }
 

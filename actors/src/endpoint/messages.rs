@@ -93,6 +93,10 @@ pub enum EndpointMsg {
     Saved(Result<Result<(), DiskError>, AskError>),
     /// The policy it is to have.
     Resolved(Result<Arc<EndpointPolicy>, AskError>),
+    /// The same for one whose policy the kernel holds: none while nobody knows another.
+    ResolvedOrKept(Result<Option<Arc<EndpointPolicy>>, AskError>),
+    /// Policies are known, or nobody answers any more.
+    PoliciesKnown(Result<(), AskError>),
     /// It may build.
     Permitted(Result<Permit, AskError>),
     /// What the kernel has for it.
@@ -132,6 +136,8 @@ impl Message for EndpointMsg {
             Self::Learned(_) => "Learned",
             Self::Saved(_) => "Saved",
             Self::Resolved(_) => "Resolved",
+            Self::ResolvedOrKept(_) => "ResolvedOrKept",
+            Self::PoliciesKnown(_) => "PoliciesKnown",
             Self::Permitted(_) => "Permitted",
             Self::Read(_) => "Read",
             Self::Built(_) => "Built",

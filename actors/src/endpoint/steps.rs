@@ -65,7 +65,7 @@ impl Endpoint {
     }
 
     fn build_aside(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(plan) = self.plan() else { return };
+        let Some(plan) = self.plan() else { return self.nothing_kept(cx) };
         let Some(build) = &mut self.build else { return };
         build.plan = plan;
         let ops = std::mem::take(&mut build.plan.aside);
@@ -158,8 +158,12 @@ impl Endpoint {
     /// What there is to do.
     fn plan(&self) -> Option<Plan> {
         let build = self.build.as_ref()?;
-        let desired = self.desired(build.policy.as_deref()?);
-        Some(plan(&desired, self.known.as_ref()?, build.trigger.level))
+        let known = self.known.as_ref()?;
+        let rows = match &build.policy {
+            Some(policy) => Arc::clone(&policy.rows),
+            None => known.policy.clone().filter(|_| build.keeps)?,
+        };
+        Some(plan(&self.desired(rows), known, build.trigger.level))
     }
 
     /// Whether the kernel is known to do all that is wanted.

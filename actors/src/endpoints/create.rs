@@ -135,13 +135,15 @@ impl Endpoints {
         if creating.described {
             return self.claim(cx, creation);
         }
-        let (namespace, pod) = (creating.spec.namespace.clone(), creating.spec.pod_name.clone());
+        let spec = &creating.spec;
+        let (namespace, pod) = (spec.namespace.clone(), spec.pod_name.clone());
+        let uid = spec.pod_uid.clone();
         let workloads = self.workloads.clone();
         cx.ask(
             &workloads,
             PATIENCE,
             format!("what the cluster says of pod {namespace}/{pod}"),
-            |reply| WorkloadsMsg::Describe { namespace, pod, reply },
+            |reply| WorkloadsMsg::Describe { namespace, pod, uid, reply },
             move |answer| EndpointsMsg::Described(creation, answer),
         );
     }
@@ -155,7 +157,10 @@ impl Endpoints {
         let facts = match answer {
             Ok(facts) => facts,
             Err(error) => {
-                let error = format!("the labels of its pod are not known yet ({error}); try again");
+                let error = format!(
+                    "the labels of its pod are not known yet ({error}); try again, and ask \
+                     `volvox why` what the agent waits for"
+                );
                 return self.abandon(creation, Some(CreateError::NotReady(error)));
             }
         };

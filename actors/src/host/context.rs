@@ -64,6 +64,25 @@ impl<B: Behaviour> Cx<'_, B> {
         Reply::over(self.open(Whom::Port(port), patience, why.into(), then))
     }
 
+    /// A reply to hand to a port for what may never come: nobody waits for it, and there is no
+    /// deadline. When it comes it is an event from outside of that name. Lost if this behaviour
+    /// crashes meanwhile.
+    pub fn heed<T: 'static>(
+        &mut self,
+        what: impl Into<Cow<'static, str>>,
+        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+    ) -> Reply<T> {
+        let (me, life) = (self.me.clone(), self.me.life());
+        let (host, what) = (self.host.clone(), what.into());
+        Reply::to(move |answer| {
+            // Whoever lets it go says nothing of the world outside.
+            match answer {
+                Ok(_) => host.outside(&what, || me.answer(life, then(answer))),
+                Err(_) => me.answer(life, then(answer)),
+            }
+        })
+    }
+
     /// Sends itself a message after a while, into the lane of answers.
     pub fn after(&mut self, span: Duration, msg: B::Msg) -> TimerId {
         let (me, life) = (self.me.clone(), self.me.life());

@@ -12,9 +12,11 @@ use serde_json::Value;
 
 use super::{
     Bearer, EndpointPolicy, IdentityView, Origin, PeerFacts, PolicyMsg, PolicyView, Repository,
-    Resolved, Resolver, Subject, bearers::Bearers, change::prefix_facts, messages::PrefixChange,
+    Resolved, Resolver, Subject, asker::Asker, bearers::Bearers, change::prefix_facts,
+    messages::PrefixChange,
 };
 use crate::{
+    cluster::{ClusterMsg, Feed},
     endpoints::{Awaited, EndpointsMsg},
     host::{Behaviour, Cx, Ref, Reply},
     identity::{Identity, IdentityMsg},
@@ -26,6 +28,10 @@ use crate::{
 /// How long every endpoint may take to enforce a change. After that the change goes on: one that
 /// never acknowledges must not hold up the rest.
 pub(super) const ENFORCE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the cluster's policies are waited for before they are asked for again: as long as it
+/// takes.
+const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Kinds of objects that are policies, or that these name.
 const KINDS: [&str; 4] =
@@ -40,6 +46,8 @@ pub struct PolicyPeers {
     pub identities: Ref<IdentityMsg>,
     /// Who maps prefixes to their identities.
     pub ipcache: Ref<IpcacheMsg>,
+    /// Who follows the cluster, if policies come from there.
+    pub cluster: Option<Ref<ClusterMsg>>,
 }
 
 /// A policy that was computed, with all that is known of it.
@@ -75,7 +83,9 @@ pub struct Policies {
     pub(super) peers: PolicyPeers,
     pub(super) known: Knowledge,
     heirloom: Rc<RefCell<Option<Knowledge>>>,
-    held: Vec<(Subject, Reply<Arc<EndpointPolicy>>)>,
+    held: Vec<(Subject, Asker)>,
+    /// Who waits for the first policies.
+    pub(super) unready: Vec<Reply<()>>,
     /// Identities that not every endpoint knows yet, by the revision that does.
     learning: BTreeMap<u64, Learning>,
     /// Who waits until no change is under way.
@@ -105,6 +115,8 @@ pub(super) struct Knowledge {
     pub(super) prefixes: BTreeMap<IpNet, IdentityId>,
     /// Prefixes that an earlier life mapped, with their identities.
     pub(super) inherited: BTreeMap<IpNet, IdentityId>,
+    /// Labels of endpoints that keep the policy of an earlier life until the first one is known.
+    pub(super) keeping: BTreeSet<Arc<Labels>>,
     /// The first manifests are taken in.
     pub(super) ready: bool,
 }
@@ -147,6 +159,7 @@ impl Policies {
             change: None,
             prefixes: inherited.clone(),
             inherited,
+            keeping: BTreeSet::new(),
             ready: false,
         };
         let heirloom = Rc::new(RefCell::new(Some(first.clone())));
@@ -156,21 +169,48 @@ impl Policies {
             known: heirloom.take().unwrap_or_else(|| first.clone()),
             heirloom: Rc::clone(&heirloom),
             held: Vec::new(),
+            unready: Vec::new(),
             learning: BTreeMap::new(),
             idle: Vec::new(),
         }
     }
 
-    fn resolve(&mut self, subject: Subject, reply: Reply<Arc<EndpointPolicy>>) {
+    pub(super) fn resolve(&mut self, subject: Subject, asker: Asker) {
         if !self.known.ready {
-            return self.held.push((subject, reply));
+            return self.hold(subject, asker);
         }
         if !self.known.computed.contains_key(&subject) {
             let mut resolver = self.known.repository.resolver(&self.known.view);
             let computed = Computed::new(&mut resolver, self.known.revision, &subject, None);
             self.known.computed.insert(subject.clone(), computed);
         }
-        reply.send(Arc::clone(&self.known.computed[&subject].policy));
+        asker.answer(Arc::clone(&self.known.computed[&subject].policy));
+    }
+
+    fn hold(&mut self, subject: Subject, asker: Asker) {
+        // Only a cluster may leave its policies unsaid; manifests are on their way at start.
+        let under_way = self.known.change.is_some() || !self.known.changes.is_empty();
+        match asker {
+            Asker::Keeper(reply) if self.peers.cluster.is_some() && !under_way => {
+                self.known.keeping.insert(subject.labels);
+                reply.send(None);
+            }
+            asker => self.held.push((subject, asker)),
+        }
+    }
+
+    /// Waits for the cluster's policies, for everyone to see.
+    fn await_cluster(&self, cx: &mut Cx<'_, Self>) {
+        let Some(cluster) = self.peers.cluster.as_ref().filter(|_| !self.known.ready) else {
+            return;
+        };
+        cx.ask(
+            cluster,
+            SYNC_PATIENCE,
+            "every source of the cluster to be synced",
+            |reply| ClusterMsg::AwaitSync(Feed::Policies, reply),
+            PolicyMsg::Synced,
+        );
     }
 
     /// Computes every policy again and counts the change. The labels of those that are different.
@@ -296,9 +336,10 @@ impl Policies {
     /// The first manifests are in: whoever asked meanwhile is answered.
     pub(super) fn become_ready(&mut self) {
         if !std::mem::replace(&mut self.known.ready, true) {
-            for (subject, reply) in std::mem::take(&mut self.held) {
-                self.resolve(subject, reply);
+            for (subject, asker) in std::mem::take(&mut self.held) {
+                self.resolve(subject, asker);
             }
+            self.unready.drain(..).for_each(|reply| reply.send(()));
         }
     }
 
@@ -338,6 +379,7 @@ impl Behaviour for Policies {
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         // The answer that a change waited for died with the life before.
         self.number(cx);
+        self.await_cluster(cx);
     }
 
     fn handle(&mut self, msg: PolicyMsg, cx: &mut Cx<'_, Self>) {
@@ -350,7 +392,14 @@ impl Behaviour for Policies {
                 self.bears_only(cx, endpoint, identity);
             }
             PolicyMsg::Forget(id) => self.forget(cx, id),
-            PolicyMsg::Resolve { subject, reply } => self.resolve(subject, reply),
+            PolicyMsg::Resolve { subject, reply } => self.resolve(subject, Asker::Other(reply)),
+            PolicyMsg::ResolveOrKeep { subject, reply } => {
+                self.resolve(subject, Asker::Keeper(reply));
+            }
+            PolicyMsg::Ready(reply) => match self.known.ready {
+                true => reply.send(()),
+                false => self.unready.push(reply),
+            },
             PolicyMsg::Show { endpoints, reply } => self.show(&endpoints, reply),
             PolicyMsg::Derived { subject, reply } => {
                 reply.send(self.known.repository.derived(&subject.labels));
@@ -362,6 +411,8 @@ impl Behaviour for Policies {
                 self.idle.push(reply);
                 self.answer_idle();
             }
+            PolicyMsg::Synced(Ok(())) => {}
+            PolicyMsg::Synced(Err(_)) => self.await_cluster(cx),
             PolicyMsg::Numbered(answer) => self.numbered(cx, answer),
             PolicyMsg::Prepared(answer) => self.prepared(cx, answer),
             PolicyMsg::Bequeathed(answer) => self.bequeathed(cx, answer),

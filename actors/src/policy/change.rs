@@ -237,7 +237,8 @@ impl Policies {
         if let Some(rules) = self.known.change.as_mut().and_then(|change| change.rules.take()) {
             self.known.repository = rules;
         }
-        let touched = self.recompute(|_, _| true);
+        let mut touched = self.recompute(|_, _| true);
+        touched.append(&mut self.known.keeping);
         self.become_ready();
         let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
         cx.ask(

@@ -73,6 +73,16 @@ pub enum PolicyMsg {
         /// Where the answer goes.
         reply: Reply<Arc<EndpointPolicy>>,
     },
+    /// The same for an endpoint whose policy the kernel holds: answered with none while the cluster's
+    /// policies are not known, and told of the change once they are.
+    ResolveOrKeep {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Option<Arc<EndpointPolicy>>>,
+    },
+    /// Answered once the first policies are known.
+    Ready(Reply<()>),
     /// Show the repository.
     Show {
         /// Every endpoint, to count what is selected.
@@ -101,6 +111,8 @@ pub enum PolicyMsg {
 
     /// Answered once no change is under way or waits.
     Idle(Reply<()>),
+    /// The cluster's policies are all on their way, or are asked for again.
+    Synced(Result<(), AskError>),
 
     /// The numbers of the prefixes that rules name.
     Numbered(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
@@ -139,12 +151,15 @@ impl Message for PolicyMsg {
             Self::BearsOnly { .. } => "BearsOnly",
             Self::Forget(_) => "Forget",
             Self::Resolve { .. } => "Resolve",
+            Self::ResolveOrKeep { .. } => "ResolveOrKeep",
+            Self::Ready(_) => "Ready",
             Self::Show { .. } => "Show",
             Self::Derived { .. } => "Derived",
             Self::Written(_) => "Written",
             Self::Selectors { .. } => "Selectors",
             Self::Origins(_) => "Origins",
             Self::Idle(_) => "Idle",
+            Self::Synced(_) => "Synced",
             Self::Numbered(_) => "Numbered",
             Self::Prepared(_) => "Prepared",
             Self::Bequeathed(_) => "Bequeathed",
@@ -161,7 +176,8 @@ impl Message for PolicyMsg {
 
     fn lane(&self) -> Lane {
         match self {
-            Self::Resolve { .. } | Self::Show { .. } | Self::Derived { .. } => Lane::Request,
+            Self::Resolve { .. } | Self::ResolveOrKeep { .. } | Self::Ready(_) => Lane::Request,
+            Self::Show { .. } | Self::Derived { .. } => Lane::Request,
             Self::Written(_) | Self::Selectors { .. } | Self::Origins(_) => Lane::Request,
             _ => Lane::Control,
         }

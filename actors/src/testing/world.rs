@@ -2,8 +2,9 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Fate, KernelState, MemoryDisk, MemoryKernel, MemoryKvStore};
+use super::{Fate, KernelState, MemoryCluster, MemoryDisk, MemoryKernel, MemoryKvStore};
 use crate::{
+    cluster::ClusterSettings,
     colony::{Colony, ColonySettings, Inheritance, Ports},
     endpoint::{EndpointSpec, EndpointView, State},
     endpoints::{CreateError, EndpointsMsg, Schedule, Target},
@@ -37,6 +38,8 @@ pub struct World {
     pub disk: MemoryDisk,
     /// The store that it shares with other nodes, if there is one.
     pub kvstore: Option<MemoryKvStore>,
+    /// The API server that the next agent follows, in place of manifests.
+    pub cluster: Option<MemoryCluster>,
     /// What each source of manifests holds.
     pub manifests: BTreeMap<String, Vec<Value>>,
     /// Whether the next agent restores endpoints.
@@ -86,6 +89,7 @@ impl World {
             kernel,
             disk,
             kvstore: None,
+            cluster: None,
             manifests,
             restores: true,
             keeps_options: true,
@@ -105,8 +109,10 @@ impl World {
     /// Starts an agent and tells it all manifests.
     pub fn start(&mut self) {
         self.wake();
-        let sources: Vec<String> = self.manifests.keys().cloned().collect();
-        self.tell_manifests(&sources);
+        if self.cluster.is_none() {
+            let sources: Vec<String> = self.manifests.keys().cloned().collect();
+            self.tell_manifests(&sources);
+        }
     }
 
     /// Starts an agent that has not heard of any manifest.
@@ -122,10 +128,12 @@ impl World {
             identities_generation: identities.generation,
             kernel: self.kernel.with(KernelState::snapshot_at_boot),
         };
+        let cluster = self.cluster.clone();
         let ports = Ports {
             kernel: Rc::new(self.kernel.clone()),
             disk: Rc::new(self.disk.clone()),
             kvstore: self.kvstore.as_ref().map(|store| Rc::new(store.clone()) as _),
+            cluster: cluster.map(|cluster| Rc::new(cluster) as _),
         };
         let colony = Colony::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
         let input = RestoreInput {
@@ -334,8 +342,11 @@ impl World {
         let endpoints = self.list();
         let wanted = |view: &Arc<EndpointView>| {
             let subject = view.subject();
-            let policy = self.ask(&colony.policy, |reply| PolicyMsg::Resolve { subject, reply });
-            EndpointFacts::new(view, Arc::clone(&policy.rows))
+            let policy =
+                self.ask(&colony.policy, |reply| PolicyMsg::ResolveOrKeep { subject, reply });
+            let kept = || Arc::clone(&view.realised.policy);
+            let rows = policy.map_or_else(kept, |policy| Arc::clone(&policy.rows));
+            EndpointFacts::new(view, rows)
         };
         let leases = self.ask(&colony.ipam, IpamMsg::Dump).into_iter();
         let identities = self.ask(&colony.identities, crate::identity::IdentityMsg::List);
@@ -379,6 +390,11 @@ fn settings() -> ColonySettings {
             queue: 25,
         },
         conntrack_interval: None,
+        follow: ClusterSettings {
+            node_name: "node-1".to_owned(),
+            seed: 1,
+            sync_timeout: Duration::from_secs(180),
+        },
         node: NodeSettings {
             families: Families::DUAL,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },

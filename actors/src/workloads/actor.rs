@@ -4,12 +4,16 @@ use serde::Serialize;
 
 use super::{PodFacts, WorkloadsMsg, book::Book, object::PodName};
 use crate::{
+    cluster::{ClusterMsg, Feed},
     endpoints::EndpointsMsg,
     host::{Behaviour, Cx, Ref, Reply},
     model::{EndpointId, NamedPorts},
 };
 
-/// How many questions wait for the first manifests; the next ones are let go.
+/// How long the cluster's pods are waited for before they are asked for again: as long as it
+/// takes.
+const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How many questions wait for manifests; the next ones are let go.
 const WAITING_MAX: usize = 1_024;
 /// How soon a full mailbox is tried again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -20,12 +24,23 @@ pub struct Workloads {
     kept: Rc<RefCell<Kept>>,
     waiting: Vec<Question>,
     retrying: bool,
+    /// Who follows the cluster, if pods come from there.
+    cluster: Option<Ref<ClusterMsg>>,
 }
 
-/// What waits for the first manifests.
+/// What waits for manifests.
 enum Question {
-    Facts(PodName, Reply<PodFacts>),
+    Facts(PodName, String, Reply<PodFacts>),
     Ports(BTreeMap<EndpointId, PodName>, Reply<BTreeMap<EndpointId, NamedPorts>>),
+}
+
+impl Question {
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Facts(_, _, reply) => reply.is_closed(),
+            Self::Ports(_, reply) => reply.is_closed(),
+        }
+    }
 }
 
 struct Kept {
@@ -44,25 +59,62 @@ pub struct WorkloadsView {
     pub pods: usize,
     /// Namespaces that they describe.
     pub namespaces: usize,
-    /// Questions that wait for the first manifests.
+    /// Questions that wait for manifests.
     pub waiting: usize,
     /// Changes that are still to be told.
     pub untold: usize,
 }
 
 impl Workloads {
-    /// Makes each life of the keeper of a cluster's workloads.
-    pub fn factory(cluster: impl Into<String>) -> impl FnMut() -> Self + 'static {
+    /// Makes each life of the keeper of a cluster's workloads. `follows` says who follows the
+    /// cluster, if pods come from there.
+    pub fn factory(
+        cluster: impl Into<String>,
+        follows: impl Fn() -> Option<Ref<ClusterMsg>> + 'static,
+    ) -> impl FnMut() -> Self + 'static {
         let kept =
             Kept { book: Book::new(cluster.into()), listener: None, untold: BTreeMap::new() };
         let kept = Rc::new(RefCell::new(kept));
-        move || Self { kept: Rc::clone(&kept), waiting: Vec::new(), retrying: false }
+        move || Self {
+            kept: Rc::clone(&kept),
+            waiting: Vec::new(),
+            retrying: false,
+            cluster: follows(),
+        }
+    }
+
+    /// Waits for the cluster's pods, for everyone to see.
+    fn await_cluster(&self, cx: &mut Cx<'_, Self>) {
+        let complete = self.kept.borrow().book.complete;
+        let Some(cluster) = self.cluster.as_ref().filter(|_| !complete) else { return };
+        cx.ask(
+            cluster,
+            SYNC_PATIENCE,
+            "the cluster's policies to be in force, then its pods",
+            |reply| ClusterMsg::AwaitSync(Feed::Workloads, reply),
+            WorkloadsMsg::Synced,
+        );
+    }
+
+    /// Whether it can be answered. A restart does not wait for a cluster; a new pod does, until the
+    /// cluster says who it is.
+    fn is_answerable(&self, question: &Question) -> bool {
+        let book = &self.kept.borrow().book;
+        match (question, &self.cluster) {
+            (_, None) => book.complete,
+            (Question::Ports(..), Some(_)) => true,
+            (Question::Facts(pod, uid, _), Some(_)) => book.complete && book.describes(pod, uid),
+        }
     }
 
     fn ask(&mut self, question: Question) {
-        if self.kept.borrow().book.complete {
-            self.answer(question);
-        } else if self.waiting.len() < WAITING_MAX {
+        if self.is_answerable(&question) {
+            return self.answer(question);
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.retain(|question| !question.is_closed());
+        }
+        if self.waiting.len() < WAITING_MAX {
             self.waiting.push(question);
         }
     }
@@ -70,7 +122,7 @@ impl Workloads {
     fn answer(&self, question: Question) {
         let book = &mut self.kept.borrow_mut().book;
         match question {
-            Question::Facts(pod, reply) => reply.send(book.facts_of(pod)),
+            Question::Facts(pod, _, reply) => reply.send(book.facts_of(pod)),
             Question::Ports(pods, reply) => {
                 let ports = |(id, pod)| Some((id, book.ports_of(&pod)?));
                 reply.send(pods.into_iter().filter_map(ports).collect());
@@ -102,6 +154,7 @@ impl Behaviour for Workloads {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.tell(cx);
+        self.await_cluster(cx);
     }
 
     fn handle(&mut self, msg: WorkloadsMsg, cx: &mut Cx<'_, Self>) {
@@ -112,15 +165,19 @@ impl Behaviour for Workloads {
                 kept.untold.extend(changed);
                 drop(kept);
                 for question in std::mem::take(&mut self.waiting) {
-                    self.answer(question);
+                    if !question.is_closed() {
+                        self.ask(question);
+                    }
                 }
             }
-            WorkloadsMsg::Describe { namespace, pod, reply } => {
-                self.ask(Question::Facts((namespace, pod), reply));
+            WorkloadsMsg::Describe { namespace, pod, uid, reply } => {
+                self.ask(Question::Facts((namespace, pod), uid, reply));
             }
             WorkloadsMsg::PortsOf { pods, reply } => self.ask(Question::Ports(pods, reply)),
             WorkloadsMsg::Subscribe(listener) => self.kept.borrow_mut().listener = Some(listener),
             WorkloadsMsg::Retell => self.retrying = false,
+            WorkloadsMsg::Synced(Ok(())) => {}
+            WorkloadsMsg::Synced(Err(_)) => self.await_cluster(cx),
         }
         self.tell(cx);
     }

@@ -114,6 +114,12 @@ impl Book {
         facts
     }
 
+    /// Whether somebody described that very pod.
+    pub(super) fn describes(&self, pod: &PodName, uid: &str) -> bool {
+        let is_meant = |known: &str| uid.is_empty() || known.is_empty() || known == uid;
+        self.pod(pod).is_some_and(|pod| is_meant(&pod.uid))
+    }
+
     /// Names of a pod's ports; `None` if nobody described it.
     pub(super) fn ports_of(&self, pod: &PodName) -> Option<NamedPorts> {
         self.pod(pod).map(|pod| pod.named_ports.clone())

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     endpoints::EndpointsMsg,
-    host::{Message, Ref, Reply},
+    host::{AskError, Message, Ref, Reply},
     model::{EndpointId, Labels, NamedPorts},
 };
 
@@ -31,12 +31,14 @@ pub enum WorkloadsMsg {
     /// These sources changed; only pods and namespaces are looked at. The first of these messages
     /// holds all that is known at start: questions wait for it.
     Manifests(Vec<Manifest>),
-    /// What is known of a pod.
+    /// What is known of a pod. If a cluster is followed it waits for that pod.
     Describe {
         /// Kubernetes namespace.
         namespace: String,
         /// Kubernetes pod name.
         pod: String,
+        /// Which pod of that name, if that is known: one made anew is another.
+        uid: String,
         /// Where the answer goes.
         reply: Reply<PodFacts>,
     },
@@ -51,6 +53,8 @@ pub enum WorkloadsMsg {
     Subscribe(Ref<EndpointsMsg>),
     /// Time to tell again what a full mailbox did not take.
     Retell,
+    /// The cluster's pods are all on their way, or are asked for again.
+    Synced(Result<(), AskError>),
 }
 
 impl Message for WorkloadsMsg {
@@ -61,6 +65,7 @@ impl Message for WorkloadsMsg {
             Self::PortsOf { .. } => "PortsOf",
             Self::Subscribe(_) => "Subscribe",
             Self::Retell => "Retell",
+            Self::Synced(_) => "Synced",
         }
     }
 }

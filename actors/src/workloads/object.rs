@@ -36,6 +36,7 @@ pub(super) type PodName = (String, String);
 /// What is looked at of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pod {
+    pub(super) uid: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) account: String,
     pub(super) named_ports: NamedPorts,
@@ -115,7 +116,8 @@ fn namespace(value: &Value) -> Result<String, ObjectError> {
 fn pod(object: &str, value: &Value) -> Result<Pod, ObjectError> {
     let account = text(value, "/spec/serviceAccountName", || object.to_owned())?;
     let account = account.unwrap_or("default").to_owned();
-    Ok(Pod { labels: labels(object, value)?, account, named_ports: ports(object, value)? })
+    let uid = text(value, "/metadata/uid", || object.to_owned())?.unwrap_or_default().to_owned();
+    Ok(Pod { uid, labels: labels(object, value)?, account, named_ports: ports(object, value)? })
 }
 
 /// A text that may be absent; an empty one is.

@@ -39,7 +39,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let universe = Universe::default();
-        let workloads = universe.spawn("workloads", Workloads::factory("blue"));
+        let workloads = universe.spawn("workloads", Workloads::factory("blue", || None));
         let heard = Heard::default();
         let ear = Rc::clone(&heard);
         let listener = universe.spawn("endpoints", move || Listener(Rc::clone(&ear)));
@@ -60,7 +60,7 @@ impl Bench {
     fn ask(&self, namespace: &str, pod: &str) -> Answer<PodFacts> {
         let (namespace, pod) = (namespace.to_owned(), pod.to_owned());
         let answer = self.universe.host.ask(&self.workloads, PATIENCE, "labels", |reply| {
-            WorkloadsMsg::Describe { namespace, pod, reply }
+            WorkloadsMsg::Describe { namespace, pod, uid: String::new(), reply }
         });
         self.universe.settle();
         answer
@@ -307,7 +307,8 @@ fn a_crash_forgets_no_manifest() {
     let bench = Bench::new();
     bench.apply("a.yaml", &[pod("shop", "web", json!({ "app": "web" }))]);
     let (namespace, pod) = ("shop".to_owned(), "web".to_owned());
-    bench.workloads.tell(WorkloadsMsg::Describe { namespace, pod, reply: crash() }).unwrap();
+    let (uid, reply) = (String::new(), crash());
+    bench.workloads.tell(WorkloadsMsg::Describe { namespace, pod, uid, reply }).unwrap();
     bench.universe.settle();
     assert_eq!(bench.labels("shop", "web")[0], "k8s:app=web");
 }

@@ -20,6 +20,8 @@ pub struct Facts {
     pub ipam_mode: String,
     /// `default`, `always` or `never`.
     pub policy_enforcement: String,
+    /// Whether a cluster is followed.
+    pub follows_cluster: bool,
     /// Options of endpoints that say nothing else, by Cilium's names; 0 is disabled.
     pub options: BTreeMap<String, i64>,
     /// Root of the BPF filesystem.

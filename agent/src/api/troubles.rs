@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use volvox_actors::{
     auditor::{AuditView, AuditorMsg},
+    cluster::{ClusterMsg, SourceState, SourceStatus},
     colony::Colony,
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
@@ -16,6 +17,8 @@ use volvox_actors::{
 use super::{Api, kvstore::KvReport};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
+/// What names begin with that are about sources of a cluster.
+pub(super) const SOURCE: &str = "cluster-";
 /// How long a refused message is held against a mailbox.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
 /// Actors may ask each other for a moment; who does so longer waits in a ring.
@@ -56,21 +59,42 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, views, report, audit, kvstore) = tokio::try_join!(
-        api.gateway.look(|colony: &Colony| of_host(&colony.host)),
+    let (host, sources, views, report, audit, kvstore) = tokio::try_join!(
+        api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
+        api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
         api.gateway.ask(what, |colony| &colony.endpoints, list),
         api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
         api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
         KvReport::gather(api, what),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
-    let parts = api.disk.now().map(disk).into_iter().chain(host).chain(failing);
+    let (host, now) = host;
+    let sources = sources.iter().flatten().filter_map(|status| source(status, now));
+    let parts = api.disk.now().map(disk).into_iter().chain(host).chain(sources).chain(failing);
     let kvstore = kvstore.iter().flat_map(KvReport::troubles);
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(kvstore).collect())
 }
 
 fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
     Trouble::new("state-directory", 1, format!("the last write failed: {error}"))
+}
+
+/// A source that is not synced, or does not follow the cluster any more.
+fn source(status: &SourceStatus, now: Time) -> Option<Trouble> {
+    let name = status.name;
+    let since = now.since(status.since).as_secs();
+    let (failures, what) = match &status.state {
+        SourceState::Listing => (0, format!("are being listed since {since} s")),
+        SourceState::Broken { error, tries } => {
+            (u64::from(*tries), format!("are not followed since {since} s: {error}"))
+        }
+        SourceState::Synced(_) | SourceState::Undefined => return None,
+    };
+    let kept = match status.synced {
+        true => "what they said before stays",
+        false => "restored endpoints keep what they have, and new pods wait",
+    };
+    Some(Trouble::new(format!("{SOURCE}{name}"), failures, format!("{name} {what}; {kept}")))
 }
 
 fn of_host(host: &Host) -> Vec<Trouble> {

@@ -58,7 +58,32 @@ pub struct Config {
     #[arg(long, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
 
-    /// Directory of manifests (policies, Pods, Namespaces) that is watched; none if not given
+    /// Whether a cluster is followed, if one is named or the agent runs in a pod of one
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "EnableK8s")]
+    pub enable_k8s: bool,
+
+    /// Kubeconfig of the cluster to follow; in a pod its service account is used if not given
+    #[arg(long, value_name = "FILE")]
+    pub k8s_kubeconfig_path: Option<PathBuf>,
+
+    /// Address of the API server, if not the one that the kubeconfig or the service account says
+    #[arg(long, value_name = "URL", alias = "k8s-api-server-urls")]
+    #[serde(rename = "K8sAPIServer")]
+    pub k8s_api_server: Option<String>,
+
+    /// Time after which it is complained of a cluster that is not synced; nothing else depends on it
+    #[arg(long, value_name = "DURATION", default_value = "3m0s", value_parser = parse_duration)]
+    #[serde(rename = "K8sSyncTimeout", serialize_with = "as_nanoseconds")]
+    pub k8s_sync_timeout: Duration,
+
+    /// The same for resources that nobody defined; the longer of the two counts
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration, hide = true)]
+    #[serde(rename = "CRDWaitTimeout", serialize_with = "as_nanoseconds")]
+    pub crd_wait_timeout: Duration,
+
+    /// Directory of manifests (policies, Pods, Namespaces) that is watched; none if not given, and
+    /// not read if a cluster is followed
     #[arg(long, value_name = "DIR")]
     #[serde(rename = "StaticCNPPath")]
     pub static_cnp_path: Option<PathBuf>,

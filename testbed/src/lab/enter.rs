@@ -18,6 +18,9 @@ use super::sys;
 /// Tells the inner process that it is in the lab, and which process waits for it outside.
 const OUTSIDE: &str = "VOLVOX_LAB_OUTSIDE";
 
+/// What a node of the lab is called in a cluster.
+pub const NODE_NAME: &str = "lab-node";
+
 /// Exit code of a test whose body ran and passed. Not 0: a test program that is told a name it
 /// does not know runs nothing and ends with 0.
 const PASSED: i32 = 77;
@@ -92,6 +95,7 @@ fn again<T: Send + 'static>(
             .context("cannot make namespaces")?;
         let mut command = Command::new(program);
         command.args(arguments).env(OUTSIDE, std::process::id().to_string());
+        command.env("K8S_NODE_NAME", NODE_NAME);
         run(&mut command).context("cannot start this program again")
     })
     .join()

@@ -25,11 +25,12 @@
 //! | c 29795, 24987, 44307 | here, `scale`; lab `restart` |
 //! | c 29405 | lab `cases/cni` |
 //! | c 42482 | lab `cases/restart` |
+//! | c 29588, 18776, 8247 | `cluster::tests` |
 //! | kube-router 873, 2079 | lab `cases/cni` |
 //! | antrea 313, 355, 442 | `restore::tests::lost` |
 //!
-//! For later, with what they are about: services (c 26912, 45441, calico 13279), Kubernetes as a
-//! source (c 29588, 18776, 8247, calico 10670), another kvstore (c 42596, 9855), layer 7 and DNS
+//! For later, with what they are about: services (c 26912, 45441, calico 13279), a watch of
+//! very many objects (calico 10670), another kvstore (c 42596, 9855), layer 7 and DNS
 //! (c 35080, 38557, 21059, 16364, 30984, 48256), sockets of the host (c 45077, 40670).
 
 mod scale;

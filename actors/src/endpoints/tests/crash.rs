@@ -89,7 +89,8 @@ fn endpoints_stay_manageable_when_supervisors_crash() {
             _ => {
                 let (namespace, pod) = ("ns".to_owned(), "pod-1".to_owned());
                 let reply = crash();
-                let msg = crate::workloads::WorkloadsMsg::Describe { namespace, pod, reply };
+                let uid = String::new();
+                let msg = crate::workloads::WorkloadsMsg::Describe { namespace, pod, uid, reply };
                 colony.workloads.tell(msg).unwrap();
             }
         }

@@ -18,7 +18,7 @@ use crate::{
             BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
             IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
         },
-        troubles::{self, Trouble},
+        troubles::{self, SOURCE, Trouble},
     },
     gateway::GatewayError,
     rest_model::Status,
@@ -64,7 +64,7 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(details(ipam(&api.facts, &leases), troubles, kvstore.as_ref())),
+        details: Some(details(&api.facts, ipam(&api.facts, &leases), troubles, kvstore.as_ref())),
     })
 }
 
@@ -79,7 +79,17 @@ fn message(version: &str, troubles: &[Trouble]) -> String {
     parts.join("; ")
 }
 
-fn details(ipam: IpamStatus, troubles: Vec<Trouble>, kvstore: Option<&KvReport>) -> StatusDetails {
+fn details(
+    facts: &Facts,
+    ipam: IpamStatus,
+    troubles: Vec<Trouble>,
+    kvstore: Option<&KvReport>,
+) -> StatusDetails {
+    let kubernetes = match troubles.iter().any(|trouble| trouble.name.starts_with(SOURCE)) {
+        _ if !facts.follows_cluster => "Disabled",
+        true => "Warning",
+        false => "Ok",
+    };
     let disabled = |msg: &str| Status { state: "Disabled".to_owned(), msg: msg.to_owned() };
     StatusDetails {
         attach_mode: "tcx".to_owned(),
@@ -98,7 +108,7 @@ fn details(ipam: IpamStatus, troubles: Vec<Trouble>, kvstore: Option<&KvReport>)
         },
         ipam,
         kube_proxy_replacement: Mode::new("False"),
-        kubernetes: KubernetesStatus { k8s_api_versions: None, state: "Disabled".to_owned() },
+        kubernetes: KubernetesStatus { k8s_api_versions: None, state: kubernetes.to_owned() },
         kvstore: match kvstore {
             Some(report) => report.status(),
             None => disabled("identities are kept by the agent itself"),

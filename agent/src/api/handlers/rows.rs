@@ -1,6 +1,6 @@
 //! An endpoint's rows in the kernel's maps: those that the actors want against those that are there.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::extract::State;
 use ipnet::IpNet;
@@ -32,9 +32,11 @@ pub(crate) async fn compare(State(api): State<Api>, Segment(id): Segment) -> Ans
         .ask(
             format!("GET /endpoint/{}/rows", view.id),
             |colony| &colony.policy,
-            |reply| PolicyMsg::Resolve { subject, reply },
+            |reply| PolicyMsg::ResolveOrKeep { subject, reply },
         )
         .await?;
+    let kept = || Arc::clone(&view.realised.policy);
+    let policy = policy.map_or_else(kept, |policy| Arc::clone(&policy.rows));
     let (dump, addresses, id) = (Dump::at(&api.facts.bpf_root), view.spec.addresses, view.id);
     let read = move || realised(&dump, id, addresses);
     let realised = map::blocking(read).await?.map_err(crate::api::ApiError::failed)?;
@@ -43,7 +45,7 @@ pub(crate) async fn compare(State(api): State<Api>, Segment(id): Segment) -> Ans
         state: view.api_state().to_owned(),
         policy_revision: view.realised.policy_revision,
         last_error: view.last_error.as_ref().map(ToString::to_string),
-        rows: side_by_side(desired(&view, &policy.rows), realised),
+        rows: side_by_side(desired(&view, &policy), realised),
         log: (view.log.iter())
             .map(|entry| RowsLogEntry {
                 wall: entry.wall,

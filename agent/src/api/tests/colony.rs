@@ -172,6 +172,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
 
 fn facts() -> Facts {
     Facts {
+        follows_cluster: false,
         version: "0.1.0".into(),
         node_name: "node-a".into(),
         ipv4_range: Some("10.1.0.0/16".parse().unwrap()),
@@ -198,6 +199,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             policy: spawn(&host, "policy", || fake_policy),
             restore: spawn(&host, "restore", || fake_restore),
             build_queue: spawn(&host, "build-queue", || fake_build_queue),
+            cluster: None,
             workloads: spawn(&host, "workloads", || |msg: WorkloadsMsg| drop(msg)),
             conntrack: spawn(&host, "conntrack", || fake_conntrack),
             node: spawn(&host, "node", || fake_node),

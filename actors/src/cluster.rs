@@ -1,0 +1,23 @@
+//! The API server as a source of pods, namespaces and policies.
+//!
+//! One actor for each kind of object lists it, watches it and tells what changed. Their supervisor
+//! hands that on: policies all at once when every source has been listed once, for a policy that
+//! is computed from half of the objects would deny what stays allowed; then, once these are in
+//! force, pods and namespaces, so that an endpoint whose labels changed gets another identity when
+//! everybody's policy can learn it. Until then restored endpoints keep what they have. Nothing
+//! here waits for time: a server that is slow or down delays what it would say, and no more.
+
+mod actor;
+mod backoff;
+mod held;
+mod messages;
+mod resources;
+mod source;
+#[cfg(test)]
+mod tests;
+mod told;
+
+pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, Observed};
+pub use messages::{ClusterMsg, Feed, SourceMsg, SourceState, SourceStatus};
+pub use resources::resources;
+pub use source::SourceView;

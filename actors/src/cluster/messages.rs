@@ -1,0 +1,130 @@
+use serde_json::Value;
+
+use crate::{
+    host::{AskError, Lane, Message, Reply},
+    ports::{ClusterError, ObjectChange, ObjectKey, Page, Time},
+};
+
+/// Who hears of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feed {
+    /// The owner of the policy.
+    Policies,
+    /// The keeper of pods and namespaces.
+    Workloads,
+}
+
+/// Where a source stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SourceState {
+    /// Its first list is not there yet.
+    #[default]
+    Listing,
+    /// It is watched, and everything up to this version was told.
+    Synced(String),
+    /// There can be no such object: nobody defined the resource.
+    Undefined,
+    /// The server does not do what it should. What it told before stays.
+    Broken {
+        /// Why.
+        error: ClusterError,
+        /// How often it was tried, one after the other.
+        tries: u32,
+    },
+}
+
+/// A source as its supervisor knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStatus {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether all its objects have been told once.
+    pub synced: bool,
+    /// Where it stands.
+    pub state: SourceState,
+    /// Since when.
+    pub since: Time,
+}
+
+/// What the supervisor of sources can be told.
+pub enum ClusterMsg {
+    /// From a source: these objects are so now, or are gone.
+    Changed {
+        /// Its number.
+        source: usize,
+        /// The objects.
+        objects: Vec<(ObjectKey, Option<Value>)>,
+    },
+    /// From a source: where it stands.
+    State {
+        /// Its number.
+        source: usize,
+        /// Where.
+        state: SourceState,
+    },
+    /// Answered once everything has been handed on there.
+    AwaitSync(Feed, Reply<()>),
+    /// Show all sources.
+    Show(Reply<Vec<SourceStatus>>),
+
+    /// A source has been listed, or it is asked again.
+    Awaited(usize, Result<(), AskError>),
+    /// The first policies are in force, or some endpoint takes too long.
+    InForce(Result<(), AskError>),
+    /// Time to hand on what a full mailbox did not take.
+    Retell,
+    /// Sources should be synced by now.
+    Late,
+}
+
+impl Message for ClusterMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Changed { .. } => "Changed",
+            Self::State { .. } => "State",
+            Self::AwaitSync(..) => "AwaitSync",
+            Self::Show(_) => "Show",
+            Self::Awaited(..) => "Awaited",
+            Self::InForce(_) => "InForce",
+            Self::Retell => "Retell",
+            Self::Late => "Late",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::AwaitSync(..) | Self::Show(_) => Lane::Request,
+            _ => Lane::Control,
+        }
+    }
+}
+
+/// What a source can be told.
+pub enum SourceMsg {
+    /// Answered once all its objects have been told.
+    AwaitSync(Reply<()>),
+
+    /// A page of its list.
+    Listed(Result<Result<Page, ClusterError>, AskError>),
+    /// Whether its resource is defined.
+    Defined(Result<Result<bool, ClusterError>, AskError>),
+    /// What the watch of that number saw.
+    Seen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
+    /// The watch of that number should have ended by now.
+    Overdue(u64),
+    /// The server was left alone long enough.
+    Retry,
+}
+
+impl Message for SourceMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::AwaitSync(_) => "AwaitSync",
+            Self::Listed(_) => "Listed",
+            Self::Defined(_) => "Defined",
+            Self::Seen(..) => "Seen",
+            Self::Overdue(_) => "Overdue",
+            Self::Retry => "Retry",
+        }
+    }
+}

@@ -1,0 +1,60 @@
+use super::Feed;
+use crate::ports::Resource;
+
+/// What is watched, in every version that is understood, newest first; and who hears of it. Of pods
+/// only those of this node.
+pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
+    let plain = |name, path, api_version, kind| Resource {
+        name,
+        path,
+        api_version,
+        kind,
+        fields: None,
+        definition: None,
+    };
+    let cilium = |name, path, api_version, kind, definition| Resource {
+        definition: Some(definition),
+        ..plain(name, path, api_version, kind)
+    };
+    let pods = Resource {
+        fields: Some(format!("spec.nodeName={node}")),
+        ..plain("pods", "/api/v1/pods", "v1", "Pod")
+    };
+    let namespaces = plain("namespaces", "/api/v1/namespaces", "v1", "Namespace");
+    let network_policies = plain(
+        "networkpolicies",
+        "/apis/networking.k8s.io/v1/networkpolicies",
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+    );
+    let cilium_policies = cilium(
+        "ciliumnetworkpolicies",
+        "/apis/cilium.io/v2/ciliumnetworkpolicies",
+        "cilium.io/v2",
+        "CiliumNetworkPolicy",
+        "ciliumnetworkpolicies.cilium.io",
+    );
+    let clusterwide_policies = cilium(
+        "ciliumclusterwidenetworkpolicies",
+        "/apis/cilium.io/v2/ciliumclusterwidenetworkpolicies",
+        "cilium.io/v2",
+        "CiliumClusterwideNetworkPolicy",
+        "ciliumclusterwidenetworkpolicies.cilium.io",
+    );
+    let groups = |path, api_version| {
+        let definition = "ciliumcidrgroups.cilium.io";
+        cilium("ciliumcidrgroups", path, api_version, "CiliumCIDRGroup", definition)
+    };
+    let groups = vec![
+        groups("/apis/cilium.io/v2/ciliumcidrgroups", "cilium.io/v2"),
+        groups("/apis/cilium.io/v2alpha1/ciliumcidrgroups", "cilium.io/v2alpha1"),
+    ];
+    vec![
+        (Feed::Workloads, vec![pods]),
+        (Feed::Workloads, vec![namespaces]),
+        (Feed::Policies, vec![network_policies]),
+        (Feed::Policies, vec![cilium_policies]),
+        (Feed::Policies, vec![clusterwide_policies]),
+        (Feed::Policies, groups),
+    ]
+}

@@ -1,0 +1,77 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{Hash, Hasher},
+};
+
+use serde_json::Value;
+
+use crate::ports::{Object, ObjectChange, ObjectKey};
+
+/// An object as it is now, or that it is gone.
+pub(super) type Delta = (ObjectKey, Option<Value>);
+
+/// What a source told of its objects: a list tells every object again, and so may a watch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told(BTreeMap<ObjectKey, u64>);
+
+impl Told {
+    /// How many objects there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What a whole list says that was not told.
+    pub(super) fn list(&self, objects: Vec<Object>) -> Vec<Delta> {
+        let listed: BTreeSet<ObjectKey> = objects.iter().map(|object| object.key.clone()).collect();
+        let gone = self.0.keys().filter(|key| !listed.contains(*key));
+        let gone: Vec<Delta> = gone.map(|key| (key.clone(), None)).collect();
+        let new = objects.into_iter().filter(|object| self.is_news(object));
+        gone.into_iter().chain(new.map(|object| (object.key, Some(object.value)))).collect()
+    }
+
+    /// What changes say that was not told, and the version that they reach.
+    pub(super) fn changes(&self, changes: Vec<ObjectChange>) -> (Vec<Delta>, Option<String>) {
+        let (mut deltas, mut version) = (BTreeMap::new(), None);
+        for change in changes {
+            match change {
+                ObjectChange::Applied(object) => {
+                    drop(deltas.insert(object.key, Some(object.value)))
+                }
+                ObjectChange::Deleted(key) => drop(deltas.insert(key, None)),
+                ObjectChange::Reached(reached) => version = Some(reached),
+            }
+        }
+        let news = |(key, value): &Delta| match value {
+            Some(value) => self.0.get(key) != Some(&hash(value)),
+            None => self.0.contains_key(key),
+        };
+        (deltas.into_iter().filter(news).collect(), version)
+    }
+
+    /// These were told.
+    pub(super) fn note(&mut self, marks: Vec<(ObjectKey, Option<u64>)>) {
+        for (key, mark) in marks {
+            match mark {
+                Some(mark) => drop(self.0.insert(key, mark)),
+                None => drop(self.0.remove(&key)),
+            }
+        }
+    }
+
+    fn is_news(&self, object: &Object) -> bool {
+        self.0.get(&object.key) != Some(&hash(&object.value))
+    }
+}
+
+/// What is noted of deltas once they are told.
+pub(super) fn marks(deltas: &[Delta]) -> Vec<(ObjectKey, Option<u64>)> {
+    deltas.iter().map(|(key, value)| (key.clone(), value.as_ref().map(hash))).collect()
+}
+
+/// Stands for an object: of most changes of an object, those of its status, nothing is left at the
+/// edge, and they are no news.
+fn hash(value: &Value) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,21 @@
+use std::sync::Arc;
+
+use super::EndpointPolicy;
+use crate::host::Reply;
+
+/// Who asks for a policy.
+pub(super) enum Asker {
+    /// An endpoint whose policy the kernel holds.
+    Keeper(Reply<Option<Arc<EndpointPolicy>>>),
+    /// Anybody else.
+    Other(Reply<Arc<EndpointPolicy>>),
+}
+
+impl Asker {
+    pub(super) fn answer(self, policy: Arc<EndpointPolicy>) {
+        match self {
+            Self::Keeper(reply) => reply.send(Some(policy)),
+            Self::Other(reply) => reply.send(policy),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use std::{fmt, time::Duration};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::host::Reply;
+
+/// A kind of objects, as an API server lists and watches them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Its plural, as it is written for people: `networkpolicies`.
+    pub name: &'static str,
+    /// Where it is: `/apis/networking.k8s.io/v1/networkpolicies`.
+    pub path: &'static str,
+    /// The version of its objects.
+    pub api_version: &'static str,
+    /// The kind of its objects.
+    pub kind: &'static str,
+    /// Which of them, if not all: a field selector.
+    pub fields: Option<String>,
+    /// Name of the CustomResourceDefinition without which there are none.
+    pub definition: Option<&'static str>,
+}
+
+/// Which object of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Its namespace; empty if it is in none.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => f.write_str(&self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// An object, as far as anybody looks at it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// Which one.
+    pub key: ObjectKey,
+    /// The object, without what nobody reads.
+    pub value: Value,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Its objects.
+    pub objects: Vec<Object>,
+    /// The version of the whole list: a watch goes on from there.
+    pub version: String,
+    /// What the next page is asked for with; none behind the last.
+    pub next: Option<String>,
+}
+
+/// Something that a watch saw.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ObjectChange {
+    /// An object is there, and is so now.
+    Applied(Object),
+    /// An object is gone.
+    Deleted(ObjectKey),
+    /// All that happened until this version has been told.
+    Reached(String),
+}
+
+/// Why an API server did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+pub enum ClusterError {
+    /// There is no answer, or no way to ask.
+    #[error("the API server does not answer: {0}")]
+    Unreachable(String),
+    /// It has too much to do.
+    #[error("the API server is busy ({said}); it wants to be left alone for {} s", after.as_secs())]
+    Busy {
+        /// How long it wants to be left alone.
+        after: Duration,
+        /// Its words.
+        said: String,
+    },
+    /// It does not know who asks, or does not let that one.
+    #[error(
+        "the API server refuses: {0}; give the agent's account the right to get, list and watch it"
+    )]
+    Refused(String),
+    /// There is no such thing.
+    #[error("the API server has no such thing: {0}")]
+    NotFound(String),
+    /// What happened since that version is forgotten: everything is to be listed.
+    #[error("the API server forgot that version: {0}")]
+    Expired(String),
+    /// A watch came to its end.
+    #[error("the watch ended")]
+    Ended,
+    /// Anything else.
+    #[error("the API server failed: {0}")]
+    Failed(String),
+}
+
+/// An API server.
+pub trait Cluster {
+    /// Lists a page of a resource: the first one as everything is now, others as `next` of the page
+    /// before says.
+    fn list(
+        &self,
+        resource: &Resource,
+        next: Option<String>,
+        reply: Reply<Result<Page, ClusterError>>,
+    );
+
+    /// Whether there is a CustomResourceDefinition of that name.
+    fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>);
+
+    /// Watches a resource from a version on. The server ends it after `lifetime`; it ends too when
+    /// the watch is dropped.
+    fn watch(&self, resource: &Resource, version: &str, lifetime: Duration)
+    -> Box<dyn ObjectWatch>;
+}
+
+/// A watch that was begun.
+pub trait ObjectWatch {
+    /// Tells of what happens next, when it happens. After an error the watch is over.
+    fn next(&mut self, reply: Reply<Result<Vec<ObjectChange>, ClusterError>>);
+}

@@ -1,0 +1,219 @@
+use std::{convert::Infallible, fmt::Write, time::Duration};
+
+use http_body_util::BodyExt;
+use hyper::{
+    Request, Response, StatusCode,
+    body::Bytes,
+    header::{ACCEPT, RETRY_AFTER},
+};
+use kube::{Client, client::Body};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::{sync::mpsc, time::timeout};
+use volvox_actors::ports::{ClusterError, Page, Resource};
+
+use super::{Access, Seen, access::words, events::Lines, trim::object};
+
+/// Objects on a page.
+const PAGE: usize = 250;
+/// Longest page that is read, bytes.
+const PAGE_BYTES_MAX: usize = 512 << 20;
+/// Longest answer that explains a failure, bytes.
+const FAILURE_BYTES_MAX: usize = 64 << 10;
+/// A server from which nothing comes for so long does not answer. One that is slow does.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long a server is left alone that is busy and does not say how long.
+const BUSY: Duration = Duration::from_secs(1);
+/// The longest that a server may ask to be left alone.
+const BUSY_MAX: Duration = Duration::from_secs(300);
+
+/// The way to the server. What failed is forgotten: the next request reads anew how to get there.
+pub(super) struct Connection {
+    access: Access,
+    client: tokio::sync::Mutex<Option<Client>>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    metadata: ListMeta,
+    /// Null in the list of a server that has none.
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+    #[serde(default)]
+    r#continue: String,
+}
+
+impl Connection {
+    pub(super) fn new(access: Access) -> Self {
+        Self { access, client: tokio::sync::Mutex::default() }
+    }
+
+    /// One page of a list.
+    pub(super) async fn list(
+        &self,
+        resource: &Resource,
+        next: Option<&str>,
+    ) -> Result<Page, ClusterError> {
+        let mut path = path(resource);
+        // Writing to a text never fails.
+        let _ = write!(path, "limit={PAGE}");
+        if let Some(next) = next {
+            let _ = write!(path, "&continue={}", crate::rest_client::escape(next));
+        }
+        let answer = self.get(path).await?;
+        let bytes = collect(answer, PAGE_BYTES_MAX).await?;
+        let list: List = serde_json::from_slice(&bytes).map_err(|error| {
+            ClusterError::Failed(format!("its list of {} is none: {error}", resource.name))
+        })?;
+        let items = list.items.unwrap_or_default();
+        let objects = items.into_iter().filter_map(|item| object(resource, item)).collect();
+        let next = Some(list.metadata.r#continue).filter(|next| !next.is_empty());
+        Ok(Page { objects, version: list.metadata.resource_version, next })
+    }
+
+    /// Whether there is a definition of that name.
+    pub(super) async fn is_defined(&self, definition: &str) -> Result<bool, ClusterError> {
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}");
+        match self.get(path).await {
+            Ok(answer) => collect(answer, PAGE_BYTES_MAX).await.map(|_| true),
+            Err(ClusterError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Watches until somebody ends it, and says why it ended.
+    pub(super) async fn watch(
+        &self,
+        resource: &Resource,
+        version: &str,
+        lifetime: Duration,
+        events: mpsc::Sender<Seen>,
+    ) {
+        tokio::select! {
+            // Nobody looks any more.
+            () = events.closed() => {}
+            ended = self.follow(resource, version, lifetime, &events) => {
+                let Err(why) = ended;
+                drop(events.send(Err(why)).await);
+            }
+        }
+    }
+
+    async fn follow(
+        &self,
+        resource: &Resource,
+        version: &str,
+        lifetime: Duration,
+        events: &mpsc::Sender<Seen>,
+    ) -> Result<Infallible, ClusterError> {
+        let mut path = path(resource);
+        let _ = write!(
+            path,
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
+            lifetime.as_secs(),
+            crate::rest_client::escape(version)
+        );
+        let mut body = self.get(path).await?.into_body();
+        let mut lines = Lines::default();
+        // It began.
+        let mut changes = Vec::new();
+        loop {
+            let gone = |_| ClusterError::Ended;
+            events.send(Ok(changes)).await.map_err(gone)?;
+            changes = loop {
+                let frame = body.frame().await.ok_or(ClusterError::Ended)?;
+                let frame = frame.map_err(|error| broken(&error))?;
+                let changes = lines.take(resource, frame.data_ref().map_or(&[], Bytes::as_ref))?;
+                if !changes.is_empty() {
+                    break changes;
+                }
+            };
+        }
+    }
+
+    async fn get(&self, path: String) -> Result<Response<Body>, ClusterError> {
+        let answer = self.try_get(path).await;
+        // Certificates and tokens may have been renewed.
+        if matches!(answer, Err(ClusterError::Unreachable(_) | ClusterError::Refused(_))) {
+            self.client.lock().await.take();
+        }
+        answer
+    }
+
+    async fn try_get(&self, path: String) -> Result<Response<Body>, ClusterError> {
+        let client = self.client().await?;
+        let request = Request::get(path).header(ACCEPT, "application/json").body(Body::empty());
+        let request = request.map_err(|error| ClusterError::Failed(error.to_string()))?;
+        let answer = timeout(SILENCE, client.send(request)).await.map_err(|_| silent())?;
+        let answer = answer.map_err(|error| match error {
+            kube::Error::Service(error) => ClusterError::Unreachable(words(&*error)),
+            error => ClusterError::Unreachable(words(&error)),
+        })?;
+        if answer.status().is_success() { Ok(answer) } else { Err(failure(answer).await) }
+    }
+
+    async fn client(&self) -> Result<Client, ClusterError> {
+        let mut client = self.client.lock().await;
+        if let Some(client) = &*client {
+            return Ok(client.clone());
+        }
+        let new = self.access.client().await?;
+        Ok(client.insert(new).clone())
+    }
+}
+
+/// Where a resource is asked for; ends so that more can be said.
+fn path(resource: &Resource) -> String {
+    let mut path = format!("{}?", resource.path);
+    if let Some(fields) = &resource.fields {
+        let _ = write!(path, "fieldSelector={}&", crate::rest_client::escape(fields));
+    }
+    path
+}
+
+/// What a status other than success says.
+async fn failure(answer: Response<Body>) -> ClusterError {
+    let status = answer.status();
+    let after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    let body = collect(answer, FAILURE_BYTES_MAX).await.unwrap_or_default();
+    let said = serde_json::from_slice::<Value>(&body).ok();
+    let message = said.as_ref().and_then(|said| said.get("message")).and_then(Value::as_str);
+    let said = message.map_or_else(|| status.to_string(), |text| format!("{status}: {text}"));
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ClusterError::Refused(said),
+        StatusCode::NOT_FOUND => ClusterError::NotFound(said),
+        StatusCode::GONE => ClusterError::Expired(said),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            ClusterError::Busy { after: after.unwrap_or(BUSY).min(BUSY_MAX), said }
+        }
+        _ => ClusterError::Failed(said),
+    }
+}
+
+/// A whole body.
+async fn collect(answer: Response<Body>, longest: usize) -> Result<Vec<u8>, ClusterError> {
+    let mut body = answer.into_body();
+    let mut bytes = Vec::new();
+    while let Some(frame) = timeout(SILENCE, body.frame()).await.map_err(|_| silent())? {
+        let frame = frame.map_err(|error| broken(&error))?;
+        bytes.extend_from_slice(frame.data_ref().map_or(&[], Bytes::as_ref));
+        if bytes.len() > longest {
+            return Err(ClusterError::Failed(format!("an answer of over {longest} bytes")));
+        }
+    }
+    Ok(bytes)
+}
+
+fn silent() -> ClusterError {
+    ClusterError::Unreachable(format!("nothing came for {} s", SILENCE.as_secs()))
+}
+
+fn broken(error: &kube::Error) -> ClusterError {
+    ClusterError::Unreachable(words(error))
+}

@@ -1,0 +1,103 @@
+//! The edges of the port; the lab talks to a real server.
+
+use serde_json::{Value, json};
+use volvox_actors::ports::{ClusterError, ObjectChange, Resource};
+
+use super::{Access, events::Lines, trim::object};
+
+fn pods() -> Resource {
+    Resource {
+        name: "pods",
+        path: "/api/v1/pods",
+        api_version: "v1",
+        kind: "Pod",
+        fields: None,
+        definition: None,
+    }
+}
+
+fn pod() -> Value {
+    json!({
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "1-2", "resourceVersion": "7",
+            "labels": { "app": "web" }, "annotations": { "a": "b" }, "managedFields": [{}],
+        },
+        "spec": {
+            "serviceAccountName": "cashier", "nodeName": "node-1", "volumes": [{}],
+            "containers": [
+                { "name": "main", "image": "web", "ports": [{ "name": "http", "containerPort": 80 }] }
+            ],
+        },
+        "status": { "phase": "Running" },
+    })
+}
+
+#[test]
+fn what_nobody_reads_is_left_out() {
+    let object = object(&pods(), pod()).unwrap();
+    assert_eq!(object.key.to_string(), "shop/web");
+    let ports = json!([{ "name": "http", "containerPort": 80 }]);
+    assert_eq!(
+        object.value,
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "web", "namespace": "shop", "uid": "1-2", "labels": { "app": "web" },
+            },
+            "spec": {
+                "serviceAccountName": "cashier",
+                "containers": [{ "name": "main", "ports": ports }],
+            },
+        })
+    );
+    assert_eq!(super::trim::object(&pods(), json!({ "metadata": {} })), None);
+    assert_eq!(super::trim::object(&pods(), json!([1])), None);
+}
+
+#[test]
+fn events_come_in_pieces_of_any_size() {
+    let lines = [
+        json!({ "type": "ADDED", "object": pod() }),
+        json!({ "type": "DELETED", "object": pod() }),
+        json!({ "type": "BOOKMARK", "object": { "metadata": { "resourceVersion": "9" } } }),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let key = object(&pods(), pod()).unwrap().key;
+    for size in [1, 7, 100, text.len()] {
+        let mut taken = Lines::default();
+        let pieces = text.as_bytes().chunks(size);
+        let changes: Vec<ObjectChange> =
+            pieces.flat_map(|piece| taken.take(&pods(), piece).unwrap()).collect();
+        let applied = matches!(&changes[0], ObjectChange::Applied(object) if object.key == key);
+        assert!(applied, "{changes:?}");
+        assert!(changes.contains(&ObjectChange::Deleted(key.clone())), "{changes:?}");
+        assert_eq!(changes.last(), Some(&ObjectChange::Reached("9".to_owned())));
+    }
+}
+
+#[test]
+fn what_a_server_says_instead_of_events_is_an_error() {
+    let take = |line: Value| Lines::default().take(&pods(), format!("{line}\n").as_bytes());
+    let status = |code| json!({ "type": "ERROR", "object": { "code": code, "message": "no" } });
+    assert_eq!(take(status(410)), Err(ClusterError::Expired("no".to_owned())));
+    assert_eq!(take(status(500)), Err(ClusterError::Failed("no".to_owned())));
+    assert!(matches!(take(json!("rubbish")), Err(ClusterError::Failed(_))));
+}
+
+#[test]
+fn a_way_that_is_not_usable_says_what_is_wrong_with_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let refusal = |access: Access| {
+        let client = runtime.block_on(access.client());
+        client.err().expect("it is not usable").to_string()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeconfig");
+    let access = Access { kubeconfig: Some(path.clone()), server: None };
+    let missing = refusal(access.clone());
+    assert!(missing.contains("kubeconfig") && missing.contains("No such file"), "{missing}");
+    std::fs::write(&path, "clusters: 3").unwrap();
+    refusal(access);
+    let wrong = refusal(Access { kubeconfig: None, server: Some("ht tp://x".to_owned()) });
+    assert!(wrong.contains("write https://HOST:PORT"), "{wrong}");
+}

@@ -1,0 +1,176 @@
+//! A node in a cluster of a real etcd and a real kube-apiserver.
+
+mod client;
+mod objects;
+mod server;
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use volvox_testbed::{
+    lab::{self, Binaries, NODE_NAME, Node, Pod, Through},
+    traffic::{Kind, Plan, Stream},
+};
+
+use objects::{CILIUM_POLICIES, POLICIES, denial};
+use server::{Programs, Server};
+
+/// Where the pods' probes arrive.
+const PORT: u16 = 5000;
+
+/// A node that follows a cluster in which `web` may be reached by `friend`, but not by `stranger`.
+struct Cluster {
+    server: Server,
+    node: Node,
+    web: Pod,
+    friend: Pod,
+    stranger: Pod,
+}
+
+impl Cluster {
+    fn start(programs: &Programs) -> Result<Self> {
+        let mut node = Node::new(Binaries::find()?)?;
+        let server = Server::start(programs, &node)?;
+        objects::namespace(server.client())?;
+        objects::policy(server.client(), &["friend"])?;
+        let kubeconfig = server.kubeconfig().display().to_string();
+        node.set_flag("k8s-kubeconfig-path", Some(&kubeconfig));
+        node.start_agent()?;
+        let pod = |app: &str| -> Result<Pod> {
+            objects::pod(server.client(), app, NODE_NAME)?;
+            Pod::create(&node, &format!("shop/{app}"), &[("app", "nobody")], Through::Cni)
+        };
+        let (web, friend, stranger) = (pod("web")?, pod("friend")?, pod("stranger")?);
+        Ok(Self { server, node, web, friend, stranger })
+    }
+
+    fn friend_and_stranger_reach(&mut self, wanted: [bool; 2]) -> Result<()> {
+        let [web, friend, stranger] = [&self.web, &self.friend, &self.stranger];
+        self.node
+            .wait(&format!("reaching web is not {wanted:?}"), |_| {
+                Ok([reaches(friend, web)?, reaches(stranger, web)?] == wanted)
+            })
+            .map(drop)
+    }
+
+    /// Restarts the agent, whatever is around it.
+    fn restart(&mut self) -> Result<()> {
+        self.node.kill_agent()?;
+        self.node.start_agent()?;
+        self.node.wait_for_ready(3).map(drop)
+    }
+
+    /// What the endpoint of `web` waits for, in words.
+    fn why(&self) -> Result<String> {
+        let why: Value = self.node.rest().get("/volvox/endpoint/pod-name:shop%2Fweb/why")?;
+        let chain = why["chain"].as_array().context("no chain")?;
+        Ok(chain.iter().map(|wait| format!("{}\n", wait["why"])).collect())
+    }
+}
+
+/// Whether one of a few datagrams gets through.
+fn reaches(from: &Pod, to: &Pod) -> Result<bool> {
+    let any = Ipv4Addr::UNSPECIFIED;
+    let receiver = to.netns.run(|| Ok(UdpSocket::bind((any, PORT))?))?;
+    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let sender = from.netns.run(|| Ok(UdpSocket::bind((any, 0))?))?;
+    for _ in 0..5 {
+        let _ = sender.send_to(b"?", (to.address(false)?, PORT));
+    }
+    Ok(receiver.recv(&mut [0]).is_ok())
+}
+
+#[test]
+fn what_the_cluster_says_is_enforced() {
+    lab::test("what_the_cluster_says_is_enforced", || {
+        let Some(programs) = Programs::find() else { return Ok(()) };
+        let mut cluster = Cluster::start(&programs)?;
+        cluster.friend_and_stranger_reach([true, false])?;
+        objects::change_policy(cluster.server.client(), &["stranger"])?;
+        cluster.friend_and_stranger_reach([false, true])?;
+        // Labels of a pod that is there already.
+        let path = "/api/v1/namespaces/shop/pods/friend";
+        let labels = json!({ "metadata": { "labels": { "app": "stranger" } } });
+        cluster.server.client().patch(path, &labels)?;
+        cluster.friend_and_stranger_reach([true, true])?;
+        let labels = json!({ "metadata": { "labels": { "app": "friend" } } });
+        cluster.server.client().patch(path, &labels)?;
+        cluster.friend_and_stranger_reach([false, true])?;
+        cluster.server.client().delete(&format!("{POLICIES}/web"))?;
+        cluster.friend_and_stranger_reach([true, true])?;
+
+        // Resources that were not defined when the agent began.
+        let client = cluster.server.client();
+        objects::define(client, "ciliumnetworkpolicies", "CiliumNetworkPolicy", "Namespaced")?;
+        cluster.node.wait("the definition is not served", |_| {
+            Ok(cluster.server.client().get(CILIUM_POLICIES).is_ok())
+        })?;
+        cluster.server.client().create(CILIUM_POLICIES, &denial("friend"))?;
+        cluster.friend_and_stranger_reach([false, true])?;
+        cluster.server.client().delete(&format!("{CILIUM_POLICIES}/denied"))?;
+        cluster.friend_and_stranger_reach([true, true])
+    });
+}
+
+#[test]
+fn a_restart_needs_no_api_server() {
+    lab::test("a_restart_needs_no_api_server", || {
+        let Some(programs) = Programs::find() else { return Ok(()) };
+        let mut cluster = Cluster::start(&programs)?;
+        cluster.friend_and_stranger_reach([true, false])?;
+        let stream = Stream::start(Plan {
+            kind: Kind::Udp,
+            from: cluster.friend.netns.clone(),
+            to: cluster.web.netns.clone(),
+            target: SocketAddr::new(cluster.web.address(false)?, PORT + 1),
+            rate: 200,
+        })?;
+
+        // It holds its connections and answers nothing.
+        cluster.server.hang_api()?;
+        cluster.restart()?;
+        let why = cluster.why()?;
+        let words = "it keeps the policy of the life before";
+        ensure!(why.contains(words) && why.contains("a list of networkpolicies"), "{why}");
+        cluster.friend_and_stranger_reach([true, false])?;
+
+        // It is gone, and what it keeps its objects in.
+        cluster.server.kill_api()?;
+        cluster.server.kill_etcd()?;
+        cluster.restart()?;
+        let Cluster { node, web, .. } = &mut cluster;
+        let name = format!("/volvox/endpoint/pod-name:shop%2F{}/why", web.name);
+        node.wait("nobody says why", |node| {
+            let why: Value = node.rest().get(&name)?;
+            let why = why.to_string();
+            Ok(why.contains("networkpolicies, which are not synced") && why.contains("refused"))
+        })?;
+        cluster.friend_and_stranger_reach([true, false])?;
+
+        // It is back, while the agent is down, and says something else.
+        cluster.node.kill_agent()?;
+        cluster.server.start_etcd()?;
+        cluster.server.start_api()?;
+        objects::change_policy(cluster.server.client(), &["friend", "stranger"])?;
+        cluster.server.compact()?;
+        cluster.node.start_agent()?;
+        cluster.node.wait_for_ready(3)?;
+        cluster.friend_and_stranger_reach([true, true])?;
+
+        // It goes and comes while the agent runs, with a history that is not what it was.
+        cluster.server.kill_api()?;
+        cluster.server.start_api()?;
+        objects::change_policy(cluster.server.client(), &["friend"])?;
+        cluster.server.compact()?;
+        cluster.friend_and_stranger_reach([true, false])?;
+        cluster.restart()?;
+        cluster.friend_and_stranger_reach([true, false])?;
+        let report = stream.stop()?;
+        ensure!(report.is_clean(), "{report:?}");
+        Ok(())
+    });
+}

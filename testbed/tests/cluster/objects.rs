@@ -1,0 +1,88 @@
+//! Objects of the lab's cluster.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::client::Client;
+
+/// The namespace of all.
+pub(crate) const NAMESPACE: &str = "shop";
+/// Where its policies are.
+pub(crate) const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies";
+/// Where its policies of Cilium's kind are.
+pub(crate) const CILIUM_POLICIES: &str = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies";
+
+/// Makes the namespace.
+pub(crate) fn namespace(client: &Client) -> Result<()> {
+    let namespace =
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+    client.create("/api/v1/namespaces", &namespace)
+}
+
+/// Makes a pod that is called as its app, and scheduled to that node.
+pub(crate) fn pod(client: &Client, app: &str, node: &str) -> Result<()> {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": app, "namespace": NAMESPACE, "labels": { "app": app } },
+        "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "lab" }] },
+    });
+    client.create(&format!("/api/v1/namespaces/{NAMESPACE}/pods"), &pod)
+}
+
+/// Who reaches `web`.
+fn from(apps: &[&str]) -> Value {
+    let peer = |app: &&str| json!({ "podSelector": { "matchLabels": { "app": app } } });
+    json!([{ "from": apps.iter().map(peer).collect::<Vec<_>>() }])
+}
+
+/// Lets only these reach `web`.
+pub(crate) fn policy(client: &Client, apps: &[&str]) -> Result<()> {
+    let policy = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": { "name": "web", "namespace": NAMESPACE },
+        "spec": {
+            "podSelector": { "matchLabels": { "app": "web" } },
+            "policyTypes": ["Ingress"],
+            "ingress": from(apps),
+        },
+    });
+    client.create(POLICIES, &policy)
+}
+
+/// Lets only these reach `web` from now on.
+pub(crate) fn change_policy(client: &Client, apps: &[&str]) -> Result<()> {
+    let path = format!("{POLICIES}/web");
+    client.patch(&path, &json!({ "spec": { "ingress": from(apps) } }))
+}
+
+/// Has Cilium's policies defined, with a schema that takes everything.
+pub(crate) fn define(client: &Client, plural: &str, kind: &str, scope: &str) -> Result<()> {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.cilium.io") },
+        "spec": {
+            "group": "cilium.io", "scope": scope,
+            "names": { "plural": plural, "kind": kind },
+            "versions": [{
+                "name": "v2", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    });
+    client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition)
+}
+
+/// A policy of Cilium's kind that denies `web` what that app sends.
+pub(crate) fn denial(app: &str) -> Value {
+    let selected = json!({ "matchLabels": { "app": app } });
+    json!({
+        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
+        "metadata": { "name": "denied", "namespace": NAMESPACE },
+        "spec": {
+            "endpointSelector": { "matchLabels": { "app": "web" } },
+            "enableDefaultDeny": { "ingress": false },
+            "ingressDeny": [{ "fromEndpoints": [selected] }],
+        },
+    })
+}
