@@ -66,4 +66,10 @@ pub enum Mutant {
     RenamedUnsynced,
     /// The names in a directory are not put on the disk.
     DirectoryUnsynced,
+    /// Policies are in force before all sources of them are synced.
+    PoliciesUnsynced,
+    /// A watch that nobody serves any more is not noticed.
+    HalfOpenTrusted,
+    /// What a crash ended is taken up twice.
+    PauseEndedTwice,
 }

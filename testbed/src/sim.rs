@@ -6,6 +6,7 @@
 
 pub mod action;
 mod calls;
+mod cluster;
 mod command;
 mod datapath;
 mod flight;

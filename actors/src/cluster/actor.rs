@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Ref, Reply},
+    mutants::{Mutant, mutated},
     policy::PolicyMsg,
     ports::{Cluster, Time},
     workloads::WorkloadsMsg,
@@ -150,7 +151,11 @@ impl ClusterSupervisor {
     /// Hands on what may be handed on, and says so to who waits for it.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
-        let all = kept.sources.iter().all(|child| child.status.synced);
+        let mut synced = kept.sources.iter().map(|child| child.status.synced);
+        let all = match mutated(Mutant::PoliciesUnsynced) {
+            true => synced.any(|synced| synced),
+            false => synced.all(|synced| synced),
+        };
         let (mut later, mut policies, mut workloads) = (false, false, false);
         for (feed, held) in &mut kept.held {
             held.released |= all && *feed == Feed::Policies;

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
+    mutants::{Mutant, mutated},
     ports::{Cluster, ClusterError, Object, ObjectChange, ObjectWatch, Page, Resource, Time},
 };
 
@@ -246,7 +247,8 @@ impl Source {
 
     /// A watch that should have ended: whatever happened may have been lost on the way.
     fn overdue(&mut self, cx: &mut Cx<'_, Self>, number: u64) {
-        if number != self.watches || self.watch.is_none() {
+        let is_over = number != self.watches || self.watch.is_none();
+        if is_over || mutated(Mutant::HalfOpenTrusted) {
             return;
         }
         let resource = self.resource().name;
@@ -343,9 +345,12 @@ impl Behaviour for Source {
             SourceMsg::Defined(answer) => self.defined(cx, answer),
             SourceMsg::Seen(number, answer) => self.seen(cx, number, answer),
             SourceMsg::Overdue(number) => self.overdue(cx, number),
+            // The pause of a life before may end in this one, which lists already.
             SourceMsg::Retry => {
-                self.resting = None;
-                self.open(cx);
+                let rested = self.resting.take().is_some();
+                if rested || mutated(Mutant::PauseEndedTwice) {
+                    self.open(cx);
+                }
             }
         }
     }

@@ -42,6 +42,9 @@ impl Mutant {
         Self::UpBeforeAttached,
         Self::RenamedUnsynced,
         Self::DirectoryUnsynced,
+        Self::PoliciesUnsynced,
+        Self::HalfOpenTrusted,
+        Self::PauseEndedTwice,
     ];
 
     /// Its name.
@@ -70,6 +73,9 @@ impl Mutant {
             Self::UpBeforeAttached => "up-before-attached",
             Self::RenamedUnsynced => "renamed-unsynced",
             Self::DirectoryUnsynced => "directory-unsynced",
+            Self::PoliciesUnsynced => "policies-unsynced",
+            Self::HalfOpenTrusted => "half-open-trusted",
+            Self::PauseEndedTwice => "pause-ended-twice",
         }
     }
 }

@@ -42,8 +42,14 @@ struct Server {
     watches: BTreeMap<u64, Watcher>,
     opened: u64,
     lists: u64,
+    /// Lists of which pages may be asked for, each of one version.
+    listings: BTreeMap<u64, (u64, Vec<Object>)>,
     /// What it was asked while it hung.
     unanswered: Vec<Box<dyn std::any::Any>>,
+    /// What it says takes its time.
+    slow: bool,
+    /// What is on its way, if so.
+    late: Vec<Late>,
 }
 
 struct Watcher {
@@ -51,6 +57,18 @@ struct Watcher {
     seen: u64,
     told: bool,
     waiting: Option<Reply<Seen>>,
+    /// Something for it is on its way.
+    due: bool,
+    /// Nobody is at its other end any more.
+    deaf: bool,
+}
+
+/// Something that the server says.
+enum Late {
+    /// An answer.
+    Answer(Box<dyn FnOnce()>),
+    /// What the watch of that number has not seen yet.
+    Look(u64),
 }
 
 impl MemoryCluster {
@@ -118,17 +136,74 @@ impl MemoryCluster {
         }
     }
 
-    /// It takes what it is asked and says nothing, also to those who watch; or goes on with new
-    /// connections.
+    /// It takes what it is asked and says nothing; or goes on with new connections, while those
+    /// who watched before hear nothing ever again.
     pub fn set_hung(&self, hung: bool) {
-        self.0.borrow_mut().hung = hung;
+        let mut server = self.0.borrow_mut();
+        server.hung = hung;
+        server.watches.values_mut().for_each(|watcher| watcher.deaf |= hung);
     }
 
     /// Forgets all that happened until now.
     pub fn compact(&self) {
-        let mut server = self.0.borrow_mut();
-        server.compacted = server.version;
+        let server = &mut *self.0.borrow_mut();
+        let (version, history) = (server.version, &server.history);
+        for watcher in server.watches.values_mut().filter(|watcher| !watcher.lacks(history)) {
+            watcher.seen = version;
+        }
+        server.compacted = version;
         server.history.clear();
+    }
+
+    /// Says of every object once more that it is as it is.
+    pub fn repeat(&self) {
+        let objects = self.0.borrow().objects.clone();
+        let all = objects.into_values().flat_map(BTreeMap::into_values);
+        all.for_each(|object| self.apply(object));
+    }
+
+    /// What it says from now on waits for [`step`](Self::step).
+    pub fn be_slow(&self) {
+        self.0.borrow_mut().slow = true;
+    }
+
+    /// How many things that it said are on their way.
+    pub fn jobs(&self) -> usize {
+        self.0.borrow().late.len()
+    }
+
+    /// One of them arrives.
+    pub fn step(&self, nth: usize) {
+        let late = self.0.borrow_mut().late.remove(nth);
+        match late {
+            Late::Answer(answer) => answer(),
+            Late::Look(number) => {
+                let server = &mut *self.0.borrow_mut();
+                server.look(number);
+            }
+        }
+    }
+
+    /// Whether of each kind somebody watches who has heard all that happened.
+    pub fn is_heard(&self) -> bool {
+        let server = self.0.borrow();
+        resources("").iter().all(|(_, forms)| {
+            server.watches.values().any(|watcher| {
+                let kind = forms[0].kind;
+                let hears = watcher.kind == kind && watcher.waiting.is_some() && !watcher.deaf;
+                hears && !watcher.lacks(&server.history)
+            })
+        })
+    }
+
+    /// Whoever asked is gone.
+    pub fn forget(&self) {
+        let (late, unanswered) = {
+            let mut server = self.0.borrow_mut();
+            server.listings.clear();
+            (std::mem::take(&mut server.late), std::mem::take(&mut server.unanswered))
+        };
+        drop((late, unanswered));
     }
 
     /// How many pages were listed.
@@ -149,18 +224,72 @@ impl Server {
     fn happened(&mut self, kind: String, change: ObjectChange) {
         self.version += 1;
         self.history.push((self.version, kind, change));
-        if self.hung {
-            return;
+        let watches: Vec<u64> = self.watches.keys().copied().collect();
+        watches.into_iter().for_each(|number| self.show(number));
+    }
+
+    /// A watch is told what it has not seen, now or when that arrives.
+    fn show(&mut self, number: u64) {
+        if !self.slow {
+            return self.look(number);
         }
-        let (version, history) = (self.version, &self.history);
-        for watcher in self.watches.values_mut() {
-            if let Some(reply) = watcher.waiting.take() {
-                match watcher.look(history, version) {
-                    Some(seen) => reply.send(Ok(seen)),
-                    None => watcher.waiting = Some(reply),
-                }
+        let Some(watcher) = self.watches.get_mut(&number) else { return };
+        if watcher.waiting.is_some() && !watcher.deaf && !watcher.due {
+            watcher.due = true;
+            self.late.push(Late::Look(number));
+        }
+    }
+
+    /// A watch is told what it has not seen.
+    fn look(&mut self, number: u64) {
+        let (version, compacted, history) = (self.version, self.compacted, &self.history);
+        let Some(watcher) = self.watches.get_mut(&number) else { return };
+        watcher.due = false;
+        let Some(reply) = watcher.waiting.take_if(|_| !watcher.deaf) else { return };
+        if watcher.seen < compacted {
+            return reply.send(Err(expired()));
+        }
+        match watcher.look(history, version) {
+            Some(seen) => reply.send(Ok(seen)),
+            None => watcher.waiting = Some(reply),
+        }
+    }
+
+    /// Answers, now or when that arrives.
+    fn answer<T>(&mut self, reply: Reply<T>, answer: T) {
+        match self.slow {
+            true => self.late.push(Late::Answer(Box::new(move || reply.send(answer)))),
+            false => reply.send(answer),
+        }
+    }
+
+    /// A page of a list, which shows all as it was when the first one was asked for.
+    fn page(&mut self, kind: &str, next: Option<&str>) -> Result<Page, ClusterError> {
+        let (list, from) = match next.and_then(|next| next.split_once('/')) {
+            Some((list, from)) => (list.parse().ok(), from.parse().ok()),
+            None => {
+                let all = self.objects.get(kind).into_iter().flatten();
+                let object = |(key, value): (&ObjectKey, &Value)| Object {
+                    key: key.clone(),
+                    value: value.clone(),
+                };
+                self.listings.insert(self.lists, (self.version, all.map(object).collect()));
+                (Some(self.lists), Some(0))
             }
+        };
+        let listing = list.and_then(|list: u64| self.listings.get(&list));
+        let (Some((version, objects)), Some(from)) = (listing, from) else {
+            return Err(ClusterError::Failed("no such list".to_owned()));
+        };
+        if next.is_some() && *version < self.compacted {
+            return Err(expired());
         }
+        let to = objects.len().min(from + PAGE);
+        Ok(Page {
+            objects: objects[from..to].to_vec(),
+            version: version.to_string(),
+            next: list.filter(|_| to < objects.len()).map(|list| format!("{list}/{to}")),
+        })
     }
 
     fn failure(&self, resource: &Resource) -> Option<ClusterError> {
@@ -171,7 +300,16 @@ impl Server {
     }
 }
 
+fn expired() -> ClusterError {
+    ClusterError::Expired("too old resource version".to_owned())
+}
+
 impl Watcher {
+    /// Whether something happened that it has not seen.
+    fn lacks(&self, history: &[(u64, String, ObjectChange)]) -> bool {
+        history.iter().any(|(at, kind, _)| *at > self.seen && *kind == self.kind)
+    }
+
     /// What happened since it looked last. The first look says that the watch began.
     fn look(
         &mut self,
@@ -204,25 +342,20 @@ impl Cluster for MemoryCluster {
             return server.unanswered.push(Box::new(reply));
         }
         if let Some(error) = server.failure(resource) {
-            return reply.send(Err(error));
+            return server.answer(reply, Err(error));
         }
-        let from: usize = next.and_then(|next| next.parse().ok()).unwrap_or_default();
-        let all = server.objects.get(resource.kind);
-        let objects: Vec<Object> = all
-            .into_iter()
-            .flatten()
-            .map(|(key, value)| Object { key: key.clone(), value: value.clone() })
-            .collect();
-        let next = (from + PAGE < objects.len()).then(|| (from + PAGE).to_string());
-        let objects = objects.into_iter().skip(from).take(PAGE).collect();
-        reply.send(Ok(Page { objects, version: server.version.to_string(), next }));
+        let page = server.page(resource.kind, next.as_deref());
+        server.answer(reply, page);
     }
 
     fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {
         let mut server = self.0.borrow_mut();
         match server.hung {
             true => server.unanswered.push(Box::new(reply)),
-            false => reply.send(Ok(server.defined.contains(definition))),
+            false => {
+                let is_defined = server.defined.contains(definition);
+                server.answer(reply, Ok(is_defined));
+            }
         }
     }
 
@@ -231,11 +364,10 @@ impl Cluster for MemoryCluster {
         server.opened += 1;
         let number = server.opened;
         let seen = version.parse().unwrap_or_default();
-        let watcher = Watcher { kind: resource.kind.to_owned(), seen, told: false, waiting: None };
-        let error = server.failure(resource).or_else(|| {
-            let expired = seen < server.compacted;
-            expired.then(|| ClusterError::Expired("too old resource version".to_owned()))
-        });
+        let kind = resource.kind.to_owned();
+        let deaf = server.hung;
+        let watcher = Watcher { kind, seen, told: false, waiting: None, due: false, deaf };
+        let error = server.failure(resource).or_else(|| (seen < server.compacted).then(expired));
         server.watches.insert(number, watcher);
         Box::new(MemoryWatch { cluster: self.clone(), number, error })
     }
@@ -249,19 +381,13 @@ struct MemoryWatch {
 
 impl ObjectWatch for MemoryWatch {
     fn next(&mut self, reply: Reply<Seen>) {
-        if let Some(error) = self.error.take() {
-            return reply.send(Err(error));
-        }
         let server = &mut *self.cluster.0.borrow_mut();
-        let Some(watcher) = server.watches.get_mut(&self.number) else { return };
-        let seen = match server.hung {
-            true => None,
-            false => watcher.look(&server.history, server.version),
-        };
-        match seen {
-            Some(seen) => reply.send(Ok(seen)),
-            None => watcher.waiting = Some(reply),
+        if let Some(error) = self.error.take() {
+            return server.answer(reply, Err(error));
         }
+        let Some(watcher) = server.watches.get_mut(&self.number) else { return };
+        watcher.waiting = Some(reply);
+        server.show(self.number);
     }
 }
 

@@ -164,6 +164,9 @@ impl World {
         if let Some(store) = &self.kvstore {
             store.forget();
         }
+        if let Some(cluster) = &self.cluster {
+            cluster.forget();
+        }
         self.fate.is_kind();
     }
 

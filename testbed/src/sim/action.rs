@@ -13,6 +13,9 @@ pub const PODS: u8 = 26;
 /// Sources of policies.
 pub const SOURCES: u8 = 2;
 
+/// Makes other numbers of a seed, for what is drawn beside a history.
+const FOLLOW: u64 = 0x6b75_6265;
+
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -44,6 +47,10 @@ pub enum Action {
         /// Whether the agent hears of it now.
         told: bool,
     },
+    /// From now on agents follow an API server in place of manifests.
+    Follow,
+    /// Something happens to that server.
+    Server(Server),
     /// The agent hears what it has not heard, and something that it has heard once more.
     Deliver,
     /// A manifest is missing for a moment, then listed again.
@@ -143,6 +150,21 @@ pub enum Fault {
     Io,
 }
 
+/// What happens to an API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// It is gone.
+    Down,
+    /// It takes what it is asked and says nothing; who watches now will never hear of it again.
+    Hung,
+    /// It is there, and answers.
+    Up,
+    /// It forgets what happened until now.
+    Compacted,
+    /// It says everything once more.
+    Repeats,
+}
+
 /// Whose state directory it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -154,8 +176,28 @@ pub enum Version {
     V1_19,
 }
 
-/// A whole history at random: the node fills up, then lives through some deaths.
+/// A whole history at random. One in three follows an API server, the others take manifests.
 pub fn draw(seed: u64) -> Vec<Action> {
+    let actions = live_and_die(seed);
+    let mut random = Random::new(seed ^ FOLLOW);
+    if random.roll(3) > 0 { actions } else { follow(actions, &mut random) }
+}
+
+/// The same, with an API server to which something happens now and then.
+fn follow(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let mut all = vec![Action::Follow];
+    for action in actions {
+        all.push(action);
+        if random.roll(16) == 0 {
+            use Server::{Compacted, Down, Hung, Repeats, Up};
+            all.push(Action::Server(random.one_of(&[Compacted, Down, Hung, Repeats, Up])));
+        }
+    }
+    all
+}
+
+/// The node fills up, then lives through some deaths.
+fn live_and_die(seed: u64) -> Vec<Action> {
     let mut random = Random::new(seed);
     let random = &mut random;
     let mut actions = Vec::new();
@@ -317,6 +359,12 @@ impl fmt::Display for Action {
                 policies.iter().try_for_each(|policy| write!(f, " {policy}"))?;
                 write!(f, " ]{}", heard(told))
             }
+            Self::Follow => f.write_str("agents follow an API server"),
+            Self::Server(Server::Down) => f.write_str("the API server goes"),
+            Self::Server(Server::Hung) => f.write_str("the API server hangs"),
+            Self::Server(Server::Up) => f.write_str("the API server answers"),
+            Self::Server(Server::Compacted) => f.write_str("the API server forgets its history"),
+            Self::Server(Server::Repeats) => f.write_str("the API server repeats itself"),
             Self::Deliver => f.write_str("what was not told is told"),
             Self::Relist(which) => write!(f, "manifest {which} is missing, then listed again"),
             Self::Unreadable(which) => write!(f, "manifest {which} cannot be read"),

@@ -269,6 +269,16 @@ pub fn passes<'a>(
     bits.fold(0, |mask, (place, _)| mask | 1 << place)
 }
 
+/// One object for all policies of a source: they change together.
+pub fn policy_object(name: &str, policies: &[Value]) -> Value {
+    let specs: Vec<&Value> = policies.iter().map(|policy| &policy["spec"]).collect();
+    json!({
+        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "specs": specs,
+    })
+}
+
 /// The manifest of a pod.
 pub fn pod_document(name: &str, app: App) -> Value {
     let labels = if app == App::None { json!({}) } else { json!({ "app": app.name() }) };

@@ -16,7 +16,7 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    action::{Action, PODS, SOURCES},
+    action::{Action, PODS, SOURCES, Server},
     calls::{Deleted, Rebuilt},
     model::{App, Policy, pod_document},
     oracle::Oracle,
@@ -25,6 +25,9 @@ use super::{
     trace::Trace,
 };
 use crate::random::Random;
+
+/// Steps that may be taken while time stands still. All of a node takes some ten thousand.
+const STEPS_MAX: u32 = 1_000_000;
 
 /// Whom the host has a connection with.
 pub(super) const HOST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 99));
@@ -202,6 +205,8 @@ impl Node {
             Action::Policies { source, policies, told } => {
                 self.policies(*source, policies.clone(), *told);
             }
+            Action::Follow => self.follow(),
+            Action::Server(what) => self.server(*what),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),
@@ -273,7 +278,11 @@ impl Node {
         let kernel = self.world.kernel.clone();
         kernel.with(|state| self.oracle.borrow_mut().everything(state));
         self.heard = false;
-        self.untold = self.world.manifests.keys().cloned().collect();
+        match &self.world.cluster {
+            // It has what it was told, and is there or not.
+            Some(cluster) => cluster.set_down(!told),
+            None => self.untold = self.world.manifests.keys().cloned().collect(),
+        }
         if told {
             self.deliver(false);
         }
@@ -308,7 +317,8 @@ impl Node {
         }
     }
 
-    fn changed(&mut self, name: String, told: bool) {
+    /// What a manifest holds is to be told, now or later.
+    pub(super) fn changed(&mut self, name: String, told: bool) {
         self.untold.insert(name);
         if told {
             self.deliver(false);
@@ -320,12 +330,13 @@ impl Node {
         if !self.world.is_alive() {
             return;
         }
+        self.server(Server::Up);
         let mut names: Vec<String> = std::mem::take(&mut self.untold).into_iter().collect();
         if repeat {
             names.extend(self.world.manifests.keys().next().cloned());
         }
         self.heard = true;
-        self.world.tell_manifests(&names);
+        self.tell(&names);
     }
 
     fn named(which: u8) -> String {
@@ -347,7 +358,7 @@ impl Node {
             Ok(app)
         };
         if self.world.is_alive() && self.heard {
-            self.world.tell_manifests(std::slice::from_ref(&name));
+            self.tell(std::slice::from_ref(&name));
             self.steps(20, u64::from(which));
         }
         self.world.manifests.insert(name.clone(), documents);
@@ -359,8 +370,11 @@ impl Node {
     }
 
     fn unreadable(&mut self, which: u8) {
-        if self.world.is_alive() && self.heard {
-            self.world.tell_unreadable(&Self::named(which));
+        let name = Self::named(which);
+        if self.world.cluster.is_some() {
+            self.serve_rubbish(name);
+        } else if self.world.is_alive() && self.heard {
+            self.world.tell_unreadable(&name);
         }
     }
 
@@ -402,25 +416,35 @@ impl Node {
         let cells = self.world.life().universe.runnable_count();
         let jobs = self.world.kernel.jobs();
         let disk = usize::from(self.world.disk.jobs() > 0);
-        if cells + jobs + disk == 0 {
+        let said = self.said();
+        if cells + jobs + disk + said == 0 {
             return false;
         }
-        let chosen = random.roll(cells + jobs + disk);
+        let chosen = random.roll(cells + jobs + disk + said);
         if chosen < cells {
             self.world.life().universe.step(chosen);
             true
         } else if chosen < cells + jobs {
             // A kernel that stands still takes none.
-            self.world.kernel.step(chosen - cells) || cells + disk > 0
-        } else {
+            self.world.kernel.step(chosen - cells) || cells + disk + said > 0
+        } else if chosen < cells + jobs + disk {
             self.world.disk.step()
+        } else {
+            self.hear(chosen - cells - jobs - disk);
+            true
         }
     }
 
     /// Does all that can be done while time stands still.
     pub(super) fn settle(&mut self, random: &mut Random) {
+        let mut left = STEPS_MAX;
         loop {
-            while self.step(random) {}
+            while self.step(random) {
+                left -= 1;
+                if left == 0 {
+                    return self.wrong("somebody is busy for ever");
+                }
+            }
             if self.world.fate.is_dead() || !self.answers() {
                 return;
             }
@@ -440,7 +464,7 @@ impl Node {
             }
             let universe = &self.world.life().universe;
             let next = universe.host.next_timer().filter(|&next| next <= end);
-            let Some(next) = next else { break };
+            let Some(next) = next.filter(|_| self.wrong.is_none()) else { break };
             universe.clock().advance(next.since(universe.host.now()));
             universe.host.fire_due();
             self.settle(&mut random);

@@ -90,6 +90,9 @@ impl Node {
         if !(self.deletions.is_empty() && self.queued.is_empty() && self.rebuilds.is_empty()) {
             return Some("somebody outside still waits for an answer".to_owned());
         }
+        if self.world.cluster.as_ref().is_some_and(|cluster| !cluster.is_heard()) {
+            return Some("not all of the cluster is heard of".to_owned());
+        }
         if !self.world.report().finished {
             return Some("restoring has not ended".to_owned());
         }
@@ -253,7 +256,7 @@ impl Node {
         });
         let names: Vec<String> = self.world.manifests.keys().cloned().collect();
         self.world.manifests.clear();
-        self.world.tell_manifests(&names);
+        self.tell(&names);
         let mut left = Vec::new();
         for seconds in PATIENCE.into_iter().chain([300]) {
             self.time(Duration::from_secs(seconds), seconds);
