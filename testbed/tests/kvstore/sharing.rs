@@ -1,6 +1,6 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use volvox_testbed::lab::{self, Metrics, Pod, Through};
+use volvox_testbed::lab::{self, Metrics, NODE_NAME, Pod, Through};
 
 use super::village::{ADDRESSES, IDENTITIES, USERS, Village, announce, labels};
 
@@ -34,10 +34,9 @@ fn announced_as_cilium_does(village: &mut Village) -> Result<()> {
     let etcd = &village.etcd;
     let address = village.web.address(false)?;
     let value: Value = serde_json::from_str(&etcd.get(&format!("{ADDRESSES}{address}"))?)?;
-    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let wanted = json!({
         "IP": address, "Mask": null, "HostIP": "192.0.2.1", "ID": identity, "Key": 0,
-        "Metadata": format!("cilium-global:default:{node}:{}", endpoint["id"]),
+        "Metadata": format!("cilium-global:default:{NODE_NAME}:{}", endpoint["id"]),
         "K8sNamespace": "shop", "K8sPodName": "web",
     });
     ensure!(value == wanted, "{value:#} is not {wanted:#}");
