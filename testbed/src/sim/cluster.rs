@@ -65,16 +65,28 @@ impl Node {
         }
     }
 
-    /// The API server holds a policy that nobody understands; of what it said before, it is heard
-    /// again.
+    /// The API server holds a policy that nobody understands, for a moment. Who has not heard of
+    /// the one before could not keep that.
     pub(super) fn serve_rubbish(&mut self, name: String) {
-        let Some(cluster) = &self.world.cluster else { return };
+        let alive = self.world.is_alive();
+        let Some(cluster) = self.world.cluster.as_ref().filter(|it| alive && it.is_heard()) else {
+            return;
+        };
         let policies = self.world.manifests.get(&name).map(Vec::as_slice).unwrap_or_default();
         if policies.first().is_some_and(|first| first["kind"] != "Pod") {
             let mut object = policy_object(&name, policies);
             object["specs"] = json!("rubbish");
             cluster.apply(object);
+            self.rubbish.insert(name.clone());
             self.changed(name, false);
+        }
+    }
+
+    /// It holds what it should again.
+    pub(super) fn clear_rubbish(&mut self) {
+        let names: Vec<String> = std::mem::take(&mut self.rubbish).into_iter().collect();
+        if !names.is_empty() {
+            self.tell(&names);
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct Node {
     heard: bool,
     /// Manifests that the agent has not heard of as they are now.
     untold: BTreeSet<String>,
+    /// Policies of which the API server holds rubbish.
+    pub(super) rubbish: BTreeSet<String>,
     /// Deletions that the next agent is asked for.
     pub(super) queued: BTreeSet<String>,
     pub(super) deletions: Vec<(String, Answer<Deleted>)>,
@@ -112,6 +114,7 @@ impl Node {
             pods: (1..=PODS).map(|number| (number, Pod::new(number))).collect(),
             heard: true,
             untold: BTreeSet::new(),
+            rubbish: BTreeSet::new(),
             queued: BTreeSet::new(),
             deletions: Vec::new(),
             freed: BTreeSet::new(),
@@ -272,6 +275,7 @@ impl Node {
             return;
         }
         self.lives += 1;
+        self.clear_rubbish();
         self.endpoints += self.oracle.borrow().subjects.len() as u64;
         self.world.wake();
         self.watch();
