@@ -27,7 +27,11 @@ trap 'rm -rf "$work"' EXIT
 apt_dir=$work/apt
 mkdir -p "$apt_dir/lists/partial" "$apt_dir/cache/archives/partial" "$work/fetched"
 chmod 755 "$work" "$work/fetched"
-mirror=http://deb.debian.org/debian
+# The mirror that this machine has its packages from.
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources \
+    2>/dev/null | grep -v '^ *#' | grep -oE '[a-z+]+://[^ ]+/debian/?( |$)' | head -n 1 | tr -d ' ') ||
+    true
+[[ $mirror ]] || fail "none of apt's sources is a mirror of Debian: name one in /etc/apt/sources.list.d"
 cat >"$apt_dir/sources.list" <<LIST
 deb [signed-by=$keyring] $mirror $suite main
 deb-src [signed-by=$keyring] $mirror $suite main
