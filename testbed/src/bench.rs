@@ -2,6 +2,7 @@
 //!
 //! *Ready* is the agent's own state, seen through its API. *Realised* is visible to a packet.
 
+mod cluster;
 mod create;
 mod dashboard;
 mod figure;
@@ -17,7 +18,11 @@ use clap::{Args, ValueEnum};
 
 pub use figure::{Figure, Unit};
 
-use crate::{fleet::Fleet, lab::Through, progress::Progress};
+use crate::{
+    fleet::Fleet,
+    lab::{Node, Through},
+    progress::Progress,
+};
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,6 +41,8 @@ pub enum Verb {
     Trace,
     /// A page that looks on while the actors handle thousands of messages a second.
     Dashboard,
+    /// A cluster of many nodes: what others announce in etcd.
+    Cluster,
 }
 
 /// How to measure.
@@ -56,6 +63,9 @@ pub struct Options {
     /// A flag for the agent, such as flight-recorder=false; may be given again
     #[arg(long = "agent-flag", value_name = "NAME=VALUE")]
     pub agent_flags: Vec<String>,
+    /// How large a cluster is
+    #[command(flatten)]
+    pub cluster: cluster::Size,
 }
 
 impl Options {
@@ -63,13 +73,18 @@ impl Options {
     fn launch(&self, progress: &Progress) -> Result<Fleet> {
         let mut fleet = Fleet::launch(self.endpoints.into(), Through::Rest, progress)?;
         if !self.agent_flags.is_empty() {
-            let flags: Vec<_> = self.agent_flags.iter().map(|flag| format!("--{flag}")).collect();
-            fleet.node.flags(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+            self.add_flags(&mut fleet.node);
             fleet.node.kill_agent()?;
             fleet.node.start_agent()?;
             fleet.node.wait_for_ready(fleet.pods.len())?;
         }
         Ok(fleet)
+    }
+
+    /// Has agents started from now on get the flags asked for.
+    fn add_flags(&self, node: &mut Node) {
+        let flags: Vec<_> = self.agent_flags.iter().map(|flag| format!("--{flag}")).collect();
+        node.flags(&flags.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 
@@ -83,6 +98,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Packet => packet::run(options),
         Verb::Trace => trace::run(options),
         Verb::Dashboard => dashboard::run(options),
+        Verb::Cluster => cluster::run(options),
     }?;
     figure::print(&figures, options.json);
     Ok(())

@@ -41,8 +41,17 @@ impl Fleet {
     /// Starts an agent and makes `count` pods. When this returns, all are ready, and their programs
     /// run by pinned links: nothing is left that the agent does in the background.
     pub fn launch(count: usize, through: Through, progress: &Progress) -> Result<Self> {
+        Self::launch_on(Node::new(Binaries::find()?)?, count, through, progress)
+    }
+
+    /// The same on a node that has no agent yet.
+    pub fn launch_on(
+        mut node: Node,
+        count: usize,
+        through: Through,
+        progress: &Progress,
+    ) -> Result<Self> {
         ensure!(count >= 2 * Kind::ALL.len(), "the streams need eight endpoints");
-        let mut node = Node::new(Binaries::find()?)?;
         for app in 0..APPS {
             node.write_manifest(&policy_file(app), &policy(app))?;
         }

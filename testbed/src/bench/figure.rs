@@ -16,6 +16,8 @@ pub enum Unit {
     Nanoseconds,
     /// Hundredths of something.
     Percent,
+    /// One quantity in terms of another.
+    Ratio,
     /// A number of things.
     Count,
 }
@@ -27,6 +29,7 @@ impl fmt::Display for Unit {
             Self::Megabytes => "MB",
             Self::Nanoseconds => "ns",
             Self::Percent => "%",
+            Self::Ratio => "ratio",
             Self::Count => "count",
         })
     }
@@ -81,6 +84,14 @@ impl Figure {
     /// Adds a number of things.
     pub fn push_count(&mut self, count: u64) {
         self.push(count as f64);
+    }
+
+    /// The 99th percentile by nearest rank: the value that 99 of 100 are at most.
+    pub fn high(&self) -> f64 {
+        let mut sorted = self.values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rank = (sorted.len() * 99).div_ceil(100);
+        rank.checked_sub(1).map_or(0.0, |index| sorted[index])
     }
 
     /// Smallest, middle and largest value; zeros without values.
@@ -169,6 +180,16 @@ mod tests {
         let mut lost = Figure::new("b", Unit::Count).zero();
         [0, 0, 1].into_iter().for_each(|value| lost.push_count(value));
         assert_eq!(lost.is_met(), Some(false));
+    }
+
+    #[test]
+    fn one_value_of_a_hundred_is_beyond_the_high_one() {
+        let mut figure = Figure::new("a", Unit::Seconds);
+        assert_eq!(figure.high(), 0.0);
+        (1..=100).rev().for_each(|value| figure.push(value.into()));
+        assert_eq!(figure.high(), 99.0);
+        figure.push(1000.0);
+        assert_eq!(figure.high(), 100.0);
     }
 
     #[test]

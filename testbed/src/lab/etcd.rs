@@ -1,7 +1,7 @@
 //! A real etcd, on the lab's loopback.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Process, wait_for};
+use super::{Node, Process, Store, wait_for};
 
 /// Where clients reach it.
 const CLIENTS: &str = "http://127.0.0.1:2379";
@@ -38,6 +38,25 @@ impl Etcd {
         format!("etcd.address={CLIENTS}")
     }
 
+    /// Where clients reach it.
+    pub fn address(&self) -> &'static str {
+        CLIENTS
+    }
+
+    /// A connection of another node.
+    pub fn connect(&self) -> Result<Store> {
+        Store::connect(CLIENTS)
+    }
+
+    /// Has the agents of this node share it, from their next start on.
+    pub fn share_with(&self, node: &mut Node) -> Result<()> {
+        let status =
+            Command::new("ip").args(["addr", "add", "192.0.2.1/32", "dev", "lo"]).status()?;
+        ensure!(status.success(), "the node has no address: {status}");
+        node.set_flag("kvstore", Some("etcd")).set_flag("kvstore-opt", Some(&self.option()));
+        Ok(())
+    }
+
     /// Starts it after a [`Etcd::kill`], with what it had.
     pub fn start_again(&mut self) -> Result<()> {
         let data = self.directory.join("data").display().to_string();
@@ -53,7 +72,7 @@ impl Etcd {
         ];
         let arguments = arguments.map(|(name, value)| format!("--{name}={value}"));
         let log = self.directory.join("log");
-        self.process = Some(Process::start("/usr/bin/etcd".as_ref(), &arguments, &log)?);
+        self.process = Some(Process::start(&program(), &arguments, &log)?);
         wait_for("etcd answers", || {
             self.process()?.check()?;
             Ok(self.control(&["endpoint", "health"]).is_ok())
@@ -136,4 +155,10 @@ impl Etcd {
         ensure!(output.status.success(), "etcdctl {words:?}: {complaint}");
         Ok(String::from_utf8(output.stdout)?)
     }
+}
+
+/// The one beside the API server's program, where somebody names both, or that of the machine.
+fn program() -> PathBuf {
+    let named = env::var_os("KUBEBUILDER_ASSETS").map(|assets| Path::new(&assets).join("etcd"));
+    named.filter(|path| path.is_file()).unwrap_or_else(|| "etcd".into())
 }

@@ -1,4 +1,4 @@
-//! A running agent, seen from outside.
+//! A running agent or server, seen from outside.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::{sys, wait_for};
 
-/// One life of an agent. Dropped, it is killed.
+/// One life of it. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -59,14 +59,14 @@ impl Process {
             .lines()
             .find_map(|line| line.strip_prefix("VmHWM:"))
             .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok())
-            .with_context(|| format!("{file} has no VmHWM: the agent has ended"))?;
+            .with_context(|| format!("{file} has no VmHWM: the process has ended"))?;
         Ok(Usage { cpu: sys::cpu_time(self.pid())?, memory_peak: kilobytes * 1024 })
     }
 
     /// Fails when it has ended by itself.
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
-            Some(status) => bail!("the agent ended by itself: {status}"),
+            Some(status) => bail!("process {} ended by itself: {status}", self.pid()),
             None => Ok(()),
         }
     }
@@ -80,9 +80,9 @@ impl Process {
     pub fn terminate(mut self) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
-        wait_for("the agent ends after SIGTERM", || {
+        wait_for("it ends after SIGTERM", || {
             let Some(status) = self.child.try_wait()? else { return Ok(false) };
-            ensure!(status.success(), "after SIGTERM the agent ended with {status}");
+            ensure!(status.success(), "after SIGTERM it ended with {status}");
             Ok(true)
         })
     }

@@ -2,11 +2,12 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     time::Duration,
 };
 
 use rustix::thread::UnshareFlags;
+use volvox_bpf_progs::layouts::{IpcacheKey, IpcacheRow};
 
 /// Moves the calling thread, and every process that it starts, into new namespaces.
 pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
@@ -40,4 +41,53 @@ pub(crate) fn cpu_time(pid: u32) -> io::Result<Duration> {
         return Err(io::Error::last_os_error());
     }
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+/// A map like the ipcache.
+pub(crate) struct PrefixMap(OwnedFd);
+
+impl PrefixMap {
+    /// An empty one, of as many rows at most.
+    pub(crate) fn create(rows: u32) -> io::Result<Self> {
+        /// `BPF_MAP_CREATE`, `BPF_MAP_TYPE_LPM_TRIE` and `BPF_F_NO_PREALLOC`.
+        const COMMAND: libc::c_int = 0;
+        const KIND: u32 = 11;
+        const FLAGS: u32 = 1;
+        let [key, row] = [size_of::<IpcacheKey>(), size_of::<IpcacheRow>()].map(|size| size as u32);
+        let create = [KIND, key, row, rows, FLAGS];
+        // SAFETY: the kernel reads as many bytes behind the pointer as it is told, and they live
+        // until the call returns.
+        let map =
+            unsafe { libc::syscall(libc::SYS_bpf, COMMAND, create.as_ptr(), size_of_val(&create)) };
+        if map < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let map = RawFd::try_from(map).map_err(io::Error::other)?;
+        // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(map) }))
+    }
+
+    /// Writes rows, all by one call.
+    pub(crate) fn update(&self, keys: &[IpcacheKey], rows: &[IpcacheRow]) -> io::Result<()> {
+        #[repr(C)]
+        struct Batch {
+            cursors: [u64; 2],
+            keys: *const IpcacheKey,
+            rows: *const IpcacheRow,
+            count: u32,
+            map: RawFd,
+            flags: [u64; 2],
+        }
+        /// `BPF_MAP_UPDATE_BATCH`.
+        const COMMAND: libc::c_int = 26;
+        assert_eq!(keys.len(), rows.len(), "there is a row for each key");
+        let count = u32::try_from(keys.len()).map_err(io::Error::other)?;
+        let (keys, rows, map) = (keys.as_ptr(), rows.as_ptr(), self.0.as_raw_fd());
+        let mut batch = Batch { cursors: [0; 2], keys, rows, count, map, flags: [0; 2] };
+        // SAFETY: the kernel reads `count` keys and rows of the map's sizes, which are these
+        // types', and writes how far it came into `batch`.
+        let done =
+            unsafe { libc::syscall(libc::SYS_bpf, COMMAND, &raw mut batch, size_of::<Batch>()) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
 }

@@ -47,9 +47,10 @@ pub(super) fn ping(target: IpAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// A socket for echo requests over IPv4 to anybody, which never waits.
-pub(super) fn unconnected_ping() -> io::Result<UdpSocket> {
+/// A socket for echo requests over IPv4 from this address to anybody, which never waits.
+pub(super) fn unconnected_ping(from: Ipv4Addr) -> io::Result<UdpSocket> {
     let socket = echo_socket(true)?;
+    bind(&socket, &SocketAddr::new(from.into(), 0))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     io,
-    net::{IpAddr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     thread,
     time::{Duration, Instant},
 };
@@ -37,10 +37,15 @@ pub struct Answered {
 impl Sweep {
     /// Makes ready to ping `targets`, IPv4, from `namespace`.
     pub fn start(namespace: &Netns, targets: Vec<IpAddr>) -> Result<Self> {
+        Self::start_from(Ipv4Addr::UNSPECIFIED, namespace, targets)
+    }
+
+    /// The same from one of the namespace's addresses.
+    pub fn start_from(source: Ipv4Addr, namespace: &Netns, targets: Vec<IpAddr>) -> Result<Self> {
         ensure!(targets.iter().all(IpAddr::is_ipv4), "only IPv4 is swept");
         let socket = namespace.run(|| {
             ping::allow()?;
-            Ok(sockets::unconnected_ping()?)
+            Ok(sockets::unconnected_ping(source)?)
         })?;
         Ok(Self { socket, targets })
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use volvox_testbed::lab::{Binaries, Etcd, Node, Pod, Through, wait_for};
+use volvox_testbed::lab::{Binaries, Etcd, Node, Pod, Through, other_node, wait_for};
 
 pub(super) const ADDRESSES: &str = "cilium/state/ip/v1/default/";
 pub(super) const IDENTITIES: &str = "cilium/state/identities/v1/id/";
@@ -32,11 +32,7 @@ impl Village {
     pub(super) fn found() -> Result<Self> {
         let mut node = Node::new(Binaries::find()?)?;
         let etcd = Etcd::start(&node.path("etcd"))?;
-        let status =
-            Command::new("ip").args(["addr", "add", "192.0.2.1/32", "dev", "lo"]).status()?;
-        ensure!(status.success(), "the node has no address: {status}");
-        let option = etcd.option();
-        node.set_flag("kvstore", Some("etcd")).set_flag("kvstore-opt", Some(&option));
+        etcd.share_with(&mut node)?;
         node.write_manifest("web.yaml", POLICY)?;
         let etcd = Self::client(etcd, 40_000, "10.99.0.1")?;
         node.start_agent()?;
@@ -48,8 +44,7 @@ impl Village {
     }
 
     fn client(etcd: Etcd, id: u32, ip: &str) -> Result<Etcd> {
-        etcd.put(&format!("{IDENTITIES}{id}"), &labels("client"))?;
-        etcd.put(&format!("{USERS}{}/192.0.2.7", labels("client")), &id.to_string())?;
+        etcd.connect()?.put(&other_node::identity(id, &labels("client")))?;
         announce(&etcd, ip, id)?;
         Ok(etcd)
     }
@@ -107,16 +102,10 @@ impl Village {
 
 /// Labels of a pod of that app, as the store has them.
 pub(super) fn labels(app: &str) -> String {
-    format!(
-        "k8s:app={app};k8s:io.cilium.k8s.policy.cluster=default;\
-         k8s:io.cilium.k8s.policy.serviceaccount=default;k8s:io.kubernetes.pod.namespace=shop;"
-    )
+    other_node::labels("shop", &[("app", app)])
 }
 
 /// Another node says whose an address is.
 pub(super) fn announce(etcd: &Etcd, ip: &str, id: u32) -> Result<()> {
-    let value = format!(
-        r#"{{"IP":"{ip}","Mask":null,"HostIP":"192.0.2.7","ID":{id},"Key":0,"Metadata":"cilium-global:default:there:7","K8sNamespace":"shop","K8sPodName":"client"}}"#
-    );
-    etcd.put(&format!("{ADDRESSES}{ip}"), &value)
+    etcd.connect()?.put([&other_node::address(ip.parse()?, id, "shop", "client")])
 }

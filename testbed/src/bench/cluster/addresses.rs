@@ -1,0 +1,70 @@
+//! Identities and addresses listed from etcd into the ipcache, against no more than that: the two
+//! lists, and the rows written by one batch.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use volvox_actors::kvstore::{ADDRESSES, IDENTITIES};
+use volvox_bpf_progs::layouts::{IpcacheKey, IpcacheRow};
+
+use super::{Cluster, FIRST_IDENTITY, address, ipcache::Ipcache};
+use crate::{
+    bench::{Figure, Unit},
+    lab::{PrefixMap, Store},
+    progress::Progress,
+};
+
+/// Starts the agent, again and again, with all of it in etcd and none in the ipcache.
+pub(super) fn measure(
+    cluster: &mut Cluster,
+    rounds: u16,
+    progress: &Progress,
+) -> Result<Vec<Figure>> {
+    let mut ratio = Figure::new("cluster.ipcache_ratio", Unit::Ratio).below(2.0);
+    let mut listed = Figure::new("cluster.ipcache", Unit::Seconds);
+    let mut bare = Figure::new("cluster.ipcache_bare", Unit::Seconds);
+    let count = cluster.size.addresses;
+    let bar = progress.bar("reading addresses", rounds.into());
+    for _ in 0..rounds {
+        if Cluster::in_force(&cluster.fleet.node)? > 0 {
+            cluster.withdraw()?;
+            cluster
+                .fleet
+                .node
+                .wait("addresses stay in force", |node| Ok(Cluster::in_force(node)? == 0))?;
+        }
+        cluster.fleet.node.kill_agent()?;
+        cluster.announce()?;
+        let least = without_agent(&mut cluster.store, count)?;
+        let ipcache = Ipcache::open(cluster.fleet.node.bpf_root())?;
+        let last = count - 1;
+        let has_last = || ipcache.identity(address(last)) == cluster.size.identity_of(last);
+        ensure!(!has_last(), "the ipcache has them already");
+        cluster.fleet.node.exec_agent()?;
+        let took = cluster.fleet.node.wait("addresses are not in force", |node| {
+            // One row is soon looked up; the agent counts them all.
+            Ok(has_last() && Cluster::in_force(node).is_ok_and(|known| known == count))
+        })?;
+        cluster.fleet.node.wait_for_ready(cluster.fleet.pods.len())?;
+        ratio.push(took.as_secs_f64() / least.as_secs_f64());
+        listed.push_time(took);
+        bare.push_time(least);
+        bar.inc(1);
+    }
+    bar.finish();
+    Ok(vec![ratio, listed, bare])
+}
+
+/// How long the two lists and the rows take at least.
+fn without_agent(store: &mut Store, count: u32) -> Result<Duration> {
+    let keys: Vec<_> = (0..count).map(|nth| IpcacheKey::new(address(nth).into(), 32)).collect();
+    let row = IpcacheRow { identity: FIRST_IDENTITY, ..IpcacheRow::default() };
+    let rows = vec![row; keys.len()];
+    let map = PrefixMap::create(count)?;
+    let begun = Instant::now();
+    let listed = [store.list(IDENTITIES)?.len(), store.list(ADDRESSES)?.len()];
+    map.update(&keys, &rows)?;
+    let took = begun.elapsed();
+    ensure!(listed[1] >= keys.len(), "etcd lists {listed:?}, not {count} addresses");
+    Ok(took)
+}
