@@ -9,6 +9,7 @@ use serde_json::Value;
 fn bench(verb: &str) -> BTreeMap<String, Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
         .args(["bench", verb, "--endpoints", "20", "--rounds", "2", "--json"])
+        .args(["--identities", "50", "--addresses", "500"])
         // Cargo has built the agent, or the bench says that it is missing.
         .env_remove("CARGO")
         .output()
@@ -55,5 +56,21 @@ fn create_regenerate_packet_and_trace_tell_their_costs() {
     ] {
         let figures = bench(verb);
         assert!(figures[name]["median"].as_f64() > Some(0.0), "{figures:?}");
+    }
+}
+
+#[test]
+fn cluster_tells_what_others_announce_costs() {
+    let figures = bench("cluster");
+    for (name, unit, n) in [
+        ("cluster.ipcache_ratio", "ratio", 2),
+        ("cluster.ipcache", "s", 2),
+        ("cluster.ipcache_bare", "s", 2),
+        ("identity.enforced", "s", 40),
+        ("identity.enforced_p99", "s", 1),
+    ] {
+        let figure = figures.get(name).unwrap_or_else(|| panic!("no {name}: {figures:?}"));
+        assert_eq!((&figure["unit"], &figure["n"]), (&unit.into(), &n.into()), "{name}");
+        assert!(figure["min"].as_f64() > Some(0.0), "{figure}");
     }
 }
