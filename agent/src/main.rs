@@ -5,13 +5,14 @@ use std::{env, process::ExitCode};
 use volvox_agent::{
     boot::Boot,
     config::{self, ConfigError, Verb},
-    life, logging, uninstall,
+    heap, life, logging, uninstall,
 };
 
 /// Exit status of a wrong flag, as clap has it.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    heap::share();
     let loaded = match config::load(env::args_os(), |name| env::var_os(name)) {
         Ok(loaded) => loaded,
         // Help is no error; the text and the status are clap's.
