@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{
     EndpointMsg, EndpointSpec, LogEntry, Peers, Realised, State,
     build::{Build, Trigger},
+    heirs::Legacy,
     known::Known,
     messages::Waiting,
     reference::Held,
@@ -81,6 +82,8 @@ pub struct Endpoint {
     pub(super) teardown: Option<Teardown>,
     /// A job is in the kernel's hands: what is known of it may be behind.
     pub(super) busy: bool,
+    /// New prefixes that its policy of an earlier life is to know, once the kernel has answered.
+    pub(super) legacy: Option<Legacy>,
     /// It keeps the policy of the life before until another is known.
     pub(super) keeping: bool,
     /// Links are being made in place of its filters, beside all else.
@@ -196,6 +199,7 @@ impl Endpoint {
                 begin: None,
                 teardown: None,
                 busy: false,
+                legacy: None,
                 keeping: false,
                 settling: false,
                 failing: false,
@@ -274,6 +278,7 @@ impl Behaviour for Endpoint {
             EndpointMsg::Unmapped(answer) => self.unmapped(cx, answer),
             EndpointMsg::Forgotten(answer) => self.forgotten(cx, answer),
         }
+        self.take_up_legacy(cx);
     }
 
     fn observe(&self) -> Observed {

@@ -16,6 +16,13 @@ pub type Heirs = BTreeMap<IdentityId, IdentityId>;
 /// Whether rows were written, or why not.
 pub type Inherited = Result<(), Arc<str>>;
 
+/// Somebody asks for heirs to be known.
+pub(super) struct Legacy {
+    slot: u32,
+    heirs: Arc<Heirs>,
+    reply: Reply<Inherited>,
+}
+
 /// The rows of a policy with which packets of heirs meet the verdicts of those whose heirs they
 /// are. Rows that an heir had long ago mean nothing any more.
 fn with_heirs(rows: &PolicyRows, heirs: &Heirs) -> PolicyRows {
@@ -47,15 +54,26 @@ impl Endpoint {
         if self.teardown.is_some() {
             return reply.send(Ok(()));
         }
-        // Whoever keeps its policy may be at it.
+        // Whoever keeps its policy may be at it; who asks again has given up the question before.
         if self.busy {
-            return reply.send(Err("it is being built".into()));
+            self.legacy = Some(Legacy { slot, heirs, reply });
+            return;
         }
         self.busy = true;
         let ops = vec![KernelOp::ReadPolicy { slot }];
         let then = move |answer| EndpointMsg::Bequest { slot, heirs, reply, answer };
         let read = cx.expect("kernel", KERNEL_PATIENCE, "the policy of an earlier life", then);
         self.peers.kernel.submit(KernelJob::new(ops), read);
+    }
+
+    /// Takes up the question that came while the kernel was at something.
+    pub(super) fn take_up_legacy(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.busy
+            && let Some(Legacy { slot, heirs, reply }) = self.legacy.take()
+            && !reply.is_closed()
+        {
+            self.inherit(cx, slot, heirs, reply);
+        }
     }
 
     pub(super) fn bequest(

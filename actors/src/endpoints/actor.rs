@@ -121,7 +121,10 @@ impl Endpoints {
     pub(super) fn find(&self, target: &Target) -> Option<&Child> {
         match target {
             Target::Id(id) => self.family.children.get(id),
-            _ => self.family.children.values().find(|child| target.means(&child.view)),
+            _ => {
+                let means = |child: &&Child| target.means(child.view.id, &child.view.spec);
+                self.family.children.values().find(means)
+            }
         }
     }
 
@@ -131,7 +134,10 @@ impl Endpoints {
         target: &Target,
         reply: Reply<Result<u32, DeleteError>>,
     ) {
-        let Some(child) = self.find(target) else { return reply.send(Err(DeleteError::NotFound)) };
+        let Some(child) = self.find(target) else {
+            self.abandon_creations(target);
+            return reply.send(Err(DeleteError::NotFound));
+        };
         let (endpoint, id) = (child.address.clone(), child.view.id);
         cx.ask(
             &endpoint,

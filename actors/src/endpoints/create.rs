@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{CreateError, Endpoints, EndpointsMsg, check::inspect, child::Child};
+use super::{CreateError, Endpoints, EndpointsMsg, Target, check::inspect, child::Child};
 use crate::{
     endpoint::{Endpoint, EndpointMsg, EndpointSpec, EndpointView, State},
     host::{AskError, Cx, Reply},
@@ -217,6 +217,18 @@ impl Endpoints {
                 self.claim(cx, creation);
             }
             Some(error) => self.abandon(creation, Some(error)),
+        }
+    }
+
+    /// Nothing of it was made yet, and nothing of it shall be.
+    pub(super) fn abandon_creations(&mut self, target: &Target) {
+        let meant = |(&creation, creating): (&u64, &Creating)| {
+            target.means(creating.id, &creating.spec).then_some(creation)
+        };
+        let meant: Vec<u64> = self.family.creating.iter().filter_map(meant).collect();
+        for creation in meant {
+            let error = "its deletion was asked for while it was being made".to_owned();
+            self.abandon(creation, Some(CreateError::Failed(error)));
         }
     }
 

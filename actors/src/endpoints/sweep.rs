@@ -83,7 +83,9 @@ impl Endpoints {
             .family
             .children
             .iter()
-            .filter(|(_, child)| child.view.state == State::Ready && !has_link(child, snapshot))
+            .filter(|(_, child)| {
+                child.view.state.may_become(State::Disconnecting) && !has_link(child, snapshot)
+            })
             .map(|(&id, _)| id)
             .collect();
         for id in gone.intersection(&self.vanished) {

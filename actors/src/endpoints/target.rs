@@ -2,7 +2,7 @@ use std::{fmt, net::IpAddr, str::FromStr};
 
 use super::Target;
 use crate::{
-    endpoint::EndpointView,
+    endpoint::EndpointSpec,
     model::EndpointId,
     mutants::{Mutant, mutated},
 };
@@ -69,10 +69,9 @@ impl fmt::Display for Target {
 
 impl Target {
     /// Whether that endpoint is meant.
-    pub(super) fn means(&self, view: &EndpointView) -> bool {
-        let spec = &view.spec;
+    pub(super) fn means(&self, id: EndpointId, spec: &EndpointSpec) -> bool {
         match self {
-            Self::Id(id) => view.id == *id,
+            Self::Id(meant) => id == *meant,
             Self::ContainerId(id) => spec.container_id == *id,
             Self::ContainerName(name) => spec.container_name == *name,
             Self::AttachmentId(id) if mutated(Mutant::DeleteByShortId) => {

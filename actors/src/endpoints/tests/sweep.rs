@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::{
-    endpoints::{EndpointsMsg, Patch, Target},
+    endpoints::{EndpointsMsg, Level, Patch, Target},
     model::{EndpointId, IdentityId},
     ports::{Attachment, HookState},
     testing::{KernelState, Residue, World, pod, spec},
@@ -124,5 +124,30 @@ fn an_endpoint_goes_when_its_interface_is_missed_twice() {
 
     world.kernel.tamper(|state| state.unplug(101));
     world.advance(Duration::from_secs(900));
+    Residue::assert_same(&world, &before, "a vanished interface");
+}
+
+#[test]
+fn one_that_is_built_in_vain_whenever_it_is_looked_at_goes_all_the_same() {
+    let world = World::new();
+    let before = Residue::of(&world);
+    world.create(spec(1)).unwrap();
+    world.advance(Duration::from_secs(1));
+    world.kernel.tamper(|state| state.unplug(101));
+    // Every look finds it about to be built.
+    for _ in 0..62 {
+        let (target, level) = (Target::Id(ID), Level::Rebuild);
+        let reason = std::sync::Arc::from("a test");
+        let _built = world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
+            target,
+            level,
+            reason,
+            reply,
+        });
+        world.kernel.hold(true);
+        world.advance(Duration::from_secs(10));
+        world.kernel.hold(false);
+        world.settle();
+    }
     Residue::assert_same(&world, &before, "a vanished interface");
 }
