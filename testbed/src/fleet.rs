@@ -56,6 +56,18 @@ impl Fleet {
             node.write_manifest(&policy_file(app), &policy(app))?;
         }
         node.start_agent()?;
+        let pod = |number| (format!("{NAMESPACE}/pod-{number}"), format!("app-{}", number % APPS));
+        Self::populate(node, count, through, progress, pod)
+    }
+
+    /// Makes `count` pods, each of the name and the app that `pod` says, on a node whose agent runs.
+    pub fn populate(
+        mut node: Node,
+        count: usize,
+        through: Through,
+        progress: &Progress,
+        pod: impl Fn(usize) -> (String, String) + Sync,
+    ) -> Result<Self> {
         let bar = progress.bar("making pods", count);
         let (next, shared) = (AtomicUsize::new(0), &node);
         let make = || -> Result<Vec<(usize, Pod)>> {
@@ -65,8 +77,7 @@ impl Fleet {
                 if number >= count {
                     return Ok(made);
                 }
-                let app = format!("app-{}", number % APPS);
-                let name = format!("{NAMESPACE}/pod-{number}");
+                let (name, app) = pod(number);
                 made.push((number, Pod::create(shared, &name, &[("app", &app)], through)?));
                 bar.inc(1);
             }

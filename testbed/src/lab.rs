@@ -4,6 +4,8 @@
 //! process namespaces: when its first process ends, in whatever way, the kernel removes the pods,
 //! the interfaces, the programs and the files. Nothing of the machine itself is touched.
 
+mod api_client;
+mod api_server;
 mod binaries;
 mod browser;
 pub mod build;
@@ -25,6 +27,8 @@ mod strace;
 mod sys;
 mod wait;
 
+pub use api_client::ApiClient;
+pub use api_server::{ApiServer, Asked};
 pub use binaries::Binaries;
 pub use browser::{Browser, Page};
 pub use disk::Disk;

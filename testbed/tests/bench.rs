@@ -4,12 +4,13 @@
 use std::{collections::BTreeMap, process::Command};
 
 use serde_json::Value;
+use volvox_testbed::lab::ApiServer;
 
 /// Figures of a bench by name.
 fn bench(verb: &str) -> BTreeMap<String, Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
         .args(["bench", verb, "--endpoints", "20", "--rounds", "2", "--json"])
-        .args(["--identities", "50", "--addresses", "500"])
+        .args(["--identities", "50", "--addresses", "500", "--pods", "200", "--policies", "40"])
         // Cargo has built the agent, or the bench says that it is missing.
         .env_remove("CARGO")
         .output()
@@ -60,17 +61,33 @@ fn create_regenerate_packet_and_trace_tell_their_costs() {
 }
 
 #[test]
-fn cluster_tells_what_others_announce_costs() {
+fn cluster_tells_what_others_announce_and_policies_cost() {
     let figures = bench("cluster");
-    for (name, unit, n) in [
+    let etcd = [
         ("cluster.ipcache_ratio", "ratio", 2),
         ("cluster.ipcache", "s", 2),
         ("cluster.ipcache_bare", "s", 2),
         ("identity.enforced", "s", 40),
         ("identity.enforced_p99", "s", 1),
-    ] {
+    ];
+    let api_server = [
+        ("policy.compile", "s", 2),
+        ("cluster.rss", "MB", 2),
+        ("cluster.rss_peak", "MB", 2),
+        ("cluster.restart_ready", "s", 2),
+        ("cluster.converged", "s", 2),
+        ("cluster.requests", "count", 2),
+    ];
+    // Says loudly when there is none.
+    let api_server = ApiServer::find().map_or(&[][..], |_| &api_server);
+    if !api_server.is_empty() {
+        // Packets may see it before the server says that it has it.
+        assert_eq!(figures["policy.change"]["n"], 10);
+        assert_eq!(figures["cluster.requests_beyond_lists"]["max"], 0.0, "{figures:?}");
+    }
+    for (name, unit, n) in etcd.iter().chain(api_server) {
         let figure = figures.get(name).unwrap_or_else(|| panic!("no {name}: {figures:?}"));
-        assert_eq!((&figure["unit"], &figure["n"]), (&unit.into(), &n.into()), "{name}");
+        assert_eq!((&figure["unit"], &figure["n"]), (&(*unit).into(), &(*n).into()), "{name}");
         assert!(figure["min"].as_f64() > Some(0.0), "{figure}");
     }
 }

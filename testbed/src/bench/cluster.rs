@@ -1,21 +1,24 @@
-//! A node among many: what it costs to know what others announce.
+//! A node among many: what it costs to know what others announce in etcd, and to enforce the
+//! policies of a cluster.
 
 mod addresses;
+mod change;
+mod compile;
 mod identity;
 mod ipcache;
+mod neighbours;
+mod objects;
+mod other_node;
+mod policies;
+mod restart;
 
-use std::net::Ipv4Addr;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
-use volvox_actors::kvstore::{ADDRESSES, IDENTITIES};
 
 use super::{Figure, Options};
-use crate::{
-    fleet::Fleet,
-    lab::{Binaries, Etcd, Metrics, Node, Pair, Store, Through, other_node},
-    progress::Progress,
-};
+use crate::{lab::ApiServer, progress::Progress};
+use neighbours::Neighbours;
+use policies::Cluster;
 
 /// How large the cluster is.
 #[derive(Clone, Debug, Args)]
@@ -26,106 +29,25 @@ pub struct Size {
     /// Of a cluster: addresses that other nodes announce
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=400_000))]
     pub addresses: u32,
-}
-
-impl Size {
-    /// Whose the address number `nth` of other nodes is.
-    fn identity_of(&self, nth: u32) -> u32 {
-        FIRST_IDENTITY + nth % self.identities
-    }
-}
-
-/// The lowest number of their identities: what this node chooses itself lies beside them.
-const FIRST_IDENTITY: u32 = 20_000;
-
-/// The lowest of their addresses.
-const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 0);
-
-/// A node whose endpoints are ready, and an etcd that it shares with many others.
-struct Cluster {
-    fleet: Fleet,
-    _etcd: Etcd,
-    store: Store,
-    size: Size,
+    /// Of a cluster: pods on all nodes, beside those on this one
+    #[arg(long, default_value_t = 9_750, value_parser = clap::value_parser!(u32).range(1..=400_000))]
+    pub pods: u32,
+    /// Of a cluster: policies, each for the pods of an app of its own
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(20..=20_000))]
+    pub policies: u32,
 }
 
 /// Measures everything.
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
-    let mut cluster = Cluster::launch(options, &progress)?;
-    let mut figures = addresses::measure(&mut cluster, options.rounds, &progress)?;
-    figures.extend(identity::measure(&mut cluster, options.rounds, &progress)?);
+    let mut neighbours = Neighbours::launch(options, &progress)?;
+    let mut figures = addresses::measure(&mut neighbours, options.rounds, &progress)?;
+    figures.extend(identity::measure(&mut neighbours, options.rounds, &progress)?);
+    neighbours.end()?;
+    let Some(program) = ApiServer::find() else { return Ok(figures) };
+    let mut cluster = Cluster::launch(program, options, &progress)?;
+    figures.extend(compile::measure(&mut cluster, options.rounds, &progress)?);
+    figures.extend(change::measure(&mut cluster, options.rounds, &progress)?);
+    figures.extend(restart::measure(&mut cluster, options.rounds, &progress)?);
     Ok(figures)
-}
-
-impl Cluster {
-    fn launch(options: &Options, progress: &Progress) -> Result<Self> {
-        let size = options.cluster.clone();
-        ensure!(size.addresses >= size.identities, "every identity has an address");
-        let mut node = Node::new(Binaries::find()?)?;
-        options.add_flags(&mut node);
-        let etcd = Etcd::start(&node.path("etcd"))?;
-        etcd.share_with(&mut node)?;
-        let mut store = etcd.connect()?;
-        let numbers = FIRST_IDENTITY..FIRST_IDENTITY + size.identities;
-        let identities: Vec<Pair> =
-            numbers.flat_map(|id| other_node::identity(id, &labels(id))).collect();
-        store.put_many(&identities)?;
-        let fleet = Fleet::launch_on(node, options.endpoints.into(), Through::Rest, progress)?;
-        Ok(Self { fleet, _etcd: etcd, store, size })
-    }
-
-    /// Every address of theirs is announced.
-    fn announce(&mut self) -> Result<()> {
-        let pair = |nth| {
-            let id = self.size.identity_of(nth);
-            other_node::address(address(nth), id, &namespace(id), &format!("pod-{nth}"))
-        };
-        self.store.put_many(&(0..self.size.addresses).map(pair).collect::<Vec<_>>())
-    }
-
-    /// None is.
-    fn withdraw(&mut self) -> Result<()> {
-        (0..self.size.addresses).step_by(1 << 16).try_for_each(|nth| {
-            // Their second byte is what they have in common.
-            let [a, b, ..] = address(nth).octets();
-            self.store.delete_all(&format!("{ADDRESSES}{a}.{b}."))
-        })
-    }
-
-    /// How many addresses of other nodes the agent has in force.
-    fn in_force(node: &Node) -> Result<u32> {
-        let metrics = Metrics::scrape(node.rest())?;
-        let mut all = metrics.family("volvox_kvstore_addresses");
-        let found = all.find(|(labels, _)| labels.contains("in-force"));
-        Ok(found.map_or(0, |(_, value)| value as u32))
-    }
-
-    /// Numbers that no identity has.
-    fn free_identities(&mut self, count: usize) -> Result<Vec<u32>> {
-        let known = self.store.list(IDENTITIES)?;
-        let numbers: std::collections::BTreeSet<u32> = known
-            .iter()
-            .filter_map(|(key, _)| key.strip_prefix(IDENTITIES)?.parse().ok())
-            .collect();
-        let free = (FIRST_IDENTITY..).filter(|id| !numbers.contains(id));
-        Ok(free.take(count).collect())
-    }
-}
-
-/// Their address number `nth`.
-fn address(nth: u32) -> Ipv4Addr {
-    Ipv4Addr::from_bits(FIRST_ADDRESS.to_bits() + nth)
-}
-
-/// The namespace of an identity.
-fn namespace(identity: u32) -> String {
-    format!("elsewhere-{}", identity % 100)
-}
-
-/// What an identity stands for.
-fn labels(identity: u32) -> String {
-    let app = format!("app-{identity}");
-    let tier = ["front", "middle", "back"][identity as usize % 3];
-    other_node::labels(&namespace(identity), &[("app", &app), ("tier", tier)])
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use super::{Node, Process, Store, wait_for};
 
@@ -51,7 +51,7 @@ impl Etcd {
     /// Has the agents of this node share it, from their next start on.
     pub fn share_with(&self, node: &mut Node) -> Result<()> {
         let status =
-            Command::new("ip").args(["addr", "add", "192.0.2.1/32", "dev", "lo"]).status()?;
+            Command::new("ip").args(["addr", "replace", "192.0.2.1/32", "dev", "lo"]).status()?;
         ensure!(status.success(), "the node has no address: {status}");
         node.set_flag("kvstore", Some("etcd")).set_flag("kvstore-opt", Some(&self.option()));
         Ok(())
@@ -86,18 +86,12 @@ impl Etcd {
 
     /// SIGSTOP: its connections stand and say nothing.
     pub fn stop(&mut self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.process()?.signal(Signal::STOP)
     }
 
     /// SIGCONT.
     pub fn go_on(&mut self) -> Result<()> {
-        self.signal(Signal::CONT)
-    }
-
-    fn signal(&mut self, signal: Signal) -> Result<()> {
-        let pid = i32::try_from(self.process()?.pid())?;
-        kill_process(Pid::from_raw(pid).context("a process has a number")?, signal)?;
-        Ok(())
+        self.process()?.signal(Signal::CONT)
     }
 
     fn process(&mut self) -> Result<&mut Process> {

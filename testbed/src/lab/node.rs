@@ -4,11 +4,12 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{Binaries, PATIENCE, Process, Rest, strace};
@@ -181,6 +182,15 @@ impl Node {
     /// SIGTERM.
     pub fn stop_agent(&mut self) -> Result<()> {
         self.agent.take().context("no agent runs")?.terminate()
+    }
+
+    /// Removes all that agents left, and what they wrote.
+    pub fn uninstall(mut self) -> Result<()> {
+        drop(self.agent.take());
+        let done =
+            Command::new(&self.binaries.agent).arg("uninstall").args(self.arguments()).output()?;
+        ensure!(done.status.success(), "uninstall: {done:?}");
+        Ok(fs::remove_dir_all(ROOT)?)
     }
 
     /// Waits until the API answers; since when the agent was started.

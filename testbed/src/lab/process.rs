@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{sys, wait_for};
 
@@ -24,6 +25,8 @@ pub struct Process {
 pub struct Usage {
     /// Processor time of all its threads.
     pub cpu: Duration,
+    /// Memory that is resident (`VmRSS`), bytes.
+    pub memory: u64,
     /// Most memory that was resident at once (`VmHWM`), bytes.
     pub memory_peak: u64,
 }
@@ -55,12 +58,19 @@ impl Process {
     pub fn usage(&self) -> Result<Usage> {
         let file = format!("/proc/{}/status", self.pid());
         let status = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
-        let kilobytes: u64 = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok())
-            .with_context(|| format!("{file} has no VmHWM: the process has ended"))?;
-        Ok(Usage { cpu: sys::cpu_time(self.pid())?, memory_peak: kilobytes * 1024 })
+        let bytes = |name: &str| -> Result<u64> {
+            let row = status.lines().find_map(|line| line.strip_prefix(name));
+            let kilobytes =
+                row.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok());
+            let kilobytes: u64 =
+                kilobytes.with_context(|| format!("{file} has no {name} the process has ended"))?;
+            Ok(kilobytes * 1024)
+        };
+        Ok(Usage {
+            cpu: sys::cpu_time(self.pid())?,
+            memory: bytes("VmRSS:")?,
+            memory_peak: bytes("VmHWM:")?,
+        })
     }
 
     /// Fails when it has ended by itself.
@@ -71,6 +81,11 @@ impl Process {
         }
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
     /// SIGKILL, and waits for the end.
     pub fn kill(mut self) -> Result<()> {
         self.end()
@@ -78,8 +93,7 @@ impl Process {
 
     /// SIGTERM, and waits for the end.
     pub fn terminate(mut self) -> Result<()> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        self.signal(Signal::TERM)?;
         wait_for("it ends after SIGTERM", || {
             let Some(status) = self.child.try_wait()? else { return Ok(false) };
             ensure!(status.success(), "after SIGTERM it ended with {status}");

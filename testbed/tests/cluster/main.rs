@@ -1,30 +1,29 @@
 //! A node in a cluster of a real etcd and a real kube-apiserver.
 
-mod client;
 mod objects;
-mod server;
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
+    path::PathBuf,
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, Binaries, NODE_NAME, Node, Pod, Through},
+    lab::{self, ApiServer, Binaries, Etcd, NODE_NAME, Node, Pod, Through},
     traffic::{Kind, Plan, Stream},
 };
 
 use objects::{CILIUM_POLICIES, POLICIES, denial};
-use server::{Programs, Server};
 
 /// Where the pods' probes arrive.
 const PORT: u16 = 5000;
 
 /// A node that follows a cluster in which `web` may be reached by `friend`, but not by `stranger`.
 struct Cluster {
-    server: Server,
+    etcd: Etcd,
+    server: ApiServer,
     node: Node,
     web: Pod,
     friend: Pod,
@@ -32,9 +31,10 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start(programs: &Programs) -> Result<Self> {
+    fn start(program: PathBuf) -> Result<Self> {
         let mut node = Node::new(Binaries::find()?)?;
-        let server = Server::start(programs, &node)?;
+        let etcd = Etcd::start(&node.path("etcd"))?;
+        let server = ApiServer::start(program, &node.path("api"), &etcd)?;
         objects::namespace(server.client())?;
         objects::policy(server.client(), &["friend"])?;
         let kubeconfig = server.kubeconfig().display().to_string();
@@ -45,7 +45,7 @@ impl Cluster {
             Pod::create(&node, &format!("shop/{app}"), &[("app", "nobody")], Through::Cni)
         };
         let (web, friend, stranger) = (pod("web")?, pod("friend")?, pod("stranger")?);
-        Ok(Self { server, node, web, friend, stranger })
+        Ok(Self { etcd, server, node, web, friend, stranger })
     }
 
     fn friend_and_stranger_reach(&mut self, wanted: [bool; 2]) -> Result<()> {
@@ -87,8 +87,8 @@ fn reaches(from: &Pod, to: &Pod) -> Result<bool> {
 #[test]
 fn what_the_cluster_says_is_enforced() {
     lab::test("what_the_cluster_says_is_enforced", || {
-        let Some(programs) = Programs::find() else { return Ok(()) };
-        let mut cluster = Cluster::start(&programs)?;
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let mut cluster = Cluster::start(program)?;
         cluster.friend_and_stranger_reach([true, false])?;
         objects::change_policy(cluster.server.client(), &["stranger"])?;
         cluster.friend_and_stranger_reach([false, true])?;
@@ -119,8 +119,8 @@ fn what_the_cluster_says_is_enforced() {
 #[test]
 fn a_restart_needs_no_api_server() {
     lab::test("a_restart_needs_no_api_server", || {
-        let Some(programs) = Programs::find() else { return Ok(()) };
-        let mut cluster = Cluster::start(&programs)?;
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let mut cluster = Cluster::start(program)?;
         cluster.friend_and_stranger_reach([true, false])?;
         let stream = Stream::start(Plan {
             kind: Kind::Udp,
@@ -131,7 +131,7 @@ fn a_restart_needs_no_api_server() {
         })?;
 
         // It holds its connections and answers nothing.
-        cluster.server.hang_api()?;
+        cluster.server.hang()?;
         cluster.restart()?;
         let why = cluster.why()?;
         let words = "it keeps the policy of the life before";
@@ -139,8 +139,8 @@ fn a_restart_needs_no_api_server() {
         cluster.friend_and_stranger_reach([true, false])?;
 
         // It is gone, and what it keeps its objects in.
-        cluster.server.kill_api()?;
-        cluster.server.kill_etcd()?;
+        cluster.server.kill()?;
+        cluster.etcd.kill()?;
         cluster.restart()?;
         let Cluster { node, web, .. } = &mut cluster;
         let name = format!("/volvox/endpoint/pod-name:shop%2F{}/why", web.name);
@@ -153,19 +153,19 @@ fn a_restart_needs_no_api_server() {
 
         // It is back, while the agent is down, and says something else.
         cluster.node.kill_agent()?;
-        cluster.server.start_etcd()?;
-        cluster.server.start_api()?;
+        cluster.etcd.start_again()?;
+        cluster.server.start_again()?;
         objects::change_policy(cluster.server.client(), &["friend", "stranger"])?;
-        cluster.server.compact()?;
+        cluster.etcd.compact()?;
         cluster.node.start_agent()?;
         cluster.node.wait_for_ready(3)?;
         cluster.friend_and_stranger_reach([true, true])?;
 
         // It goes and comes while the agent runs, with a history that is not what it was.
-        cluster.server.kill_api()?;
-        cluster.server.start_api()?;
+        cluster.server.kill()?;
+        cluster.server.start_again()?;
         objects::change_policy(cluster.server.client(), &["friend"])?;
-        cluster.server.compact()?;
+        cluster.etcd.compact()?;
         cluster.friend_and_stranger_reach([true, false])?;
         cluster.restart()?;
         cluster.friend_and_stranger_reach([true, false])?;

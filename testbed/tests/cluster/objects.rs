@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-
-use crate::client::Client;
+use volvox_testbed::lab::ApiClient;
 
 /// The namespace of all.
 pub(crate) const NAMESPACE: &str = "shop";
@@ -13,14 +12,14 @@ pub(crate) const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/ne
 pub(crate) const CILIUM_POLICIES: &str = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies";
 
 /// Makes the namespace.
-pub(crate) fn namespace(client: &Client) -> Result<()> {
+pub(crate) fn namespace(client: &ApiClient) -> Result<()> {
     let namespace =
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
     client.create("/api/v1/namespaces", &namespace)
 }
 
 /// Makes a pod that is called as its app, and scheduled to that node.
-pub(crate) fn pod(client: &Client, app: &str, node: &str) -> Result<()> {
+pub(crate) fn pod(client: &ApiClient, app: &str, node: &str) -> Result<()> {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": app, "namespace": NAMESPACE, "labels": { "app": app } },
@@ -36,7 +35,7 @@ fn from(apps: &[&str]) -> Value {
 }
 
 /// Lets only these reach `web`.
-pub(crate) fn policy(client: &Client, apps: &[&str]) -> Result<()> {
+pub(crate) fn policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
     let policy = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": { "name": "web", "namespace": NAMESPACE },
@@ -50,13 +49,13 @@ pub(crate) fn policy(client: &Client, apps: &[&str]) -> Result<()> {
 }
 
 /// Lets only these reach `web` from now on.
-pub(crate) fn change_policy(client: &Client, apps: &[&str]) -> Result<()> {
+pub(crate) fn change_policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
     let path = format!("{POLICIES}/web");
     client.patch(&path, &json!({ "spec": { "ingress": from(apps) } }))
 }
 
 /// Has Cilium's policies defined, with a schema that takes everything.
-pub(crate) fn define(client: &Client, plural: &str, kind: &str, scope: &str) -> Result<()> {
+pub(crate) fn define(client: &ApiClient, plural: &str, kind: &str, scope: &str) -> Result<()> {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

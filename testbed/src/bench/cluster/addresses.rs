@@ -7,7 +7,10 @@ use anyhow::{Result, ensure};
 use volvox_actors::kvstore::{ADDRESSES, IDENTITIES};
 use volvox_bpf_progs::layouts::{IpcacheKey, IpcacheRow};
 
-use super::{Cluster, FIRST_IDENTITY, address, ipcache::Ipcache};
+use super::{
+    ipcache::Ipcache,
+    neighbours::{FIRST_IDENTITY, Neighbours, address, in_force},
+};
 use crate::{
     bench::{Figure, Unit},
     lab::{PrefixMap, Store},
@@ -16,36 +19,36 @@ use crate::{
 
 /// Starts the agent, again and again, with all of it in etcd and none in the ipcache.
 pub(super) fn measure(
-    cluster: &mut Cluster,
+    neighbours: &mut Neighbours,
     rounds: u16,
     progress: &Progress,
 ) -> Result<Vec<Figure>> {
     let mut ratio = Figure::new("cluster.ipcache_ratio", Unit::Ratio).below(2.0);
     let mut listed = Figure::new("cluster.ipcache", Unit::Seconds);
     let mut bare = Figure::new("cluster.ipcache_bare", Unit::Seconds);
-    let count = cluster.size.addresses;
+    let count = neighbours.size.addresses;
     let bar = progress.bar("reading addresses", rounds.into());
     for _ in 0..rounds {
-        if Cluster::in_force(&cluster.fleet.node)? > 0 {
-            cluster.withdraw()?;
-            cluster
+        if in_force(&neighbours.fleet.node)? > 0 {
+            neighbours.withdraw()?;
+            neighbours
                 .fleet
                 .node
-                .wait("addresses stay in force", |node| Ok(Cluster::in_force(node)? == 0))?;
+                .wait("addresses stay in force", |node| Ok(in_force(node)? == 0))?;
         }
-        cluster.fleet.node.kill_agent()?;
-        cluster.announce()?;
-        let least = without_agent(&mut cluster.store, count)?;
-        let ipcache = Ipcache::open(cluster.fleet.node.bpf_root())?;
+        neighbours.fleet.node.kill_agent()?;
+        neighbours.announce()?;
+        let least = without_agent(&mut neighbours.store, count)?;
+        let ipcache = Ipcache::open(neighbours.fleet.node.bpf_root())?;
         let last = count - 1;
-        let has_last = || ipcache.identity(address(last)) == cluster.size.identity_of(last);
+        let has_last = || ipcache.identity(address(last)) == neighbours.size.identity_of(last);
         ensure!(!has_last(), "the ipcache has them already");
-        cluster.fleet.node.exec_agent()?;
-        let took = cluster.fleet.node.wait("addresses are not in force", |node| {
+        neighbours.fleet.node.exec_agent()?;
+        let took = neighbours.fleet.node.wait("addresses are not in force", |node| {
             // One row is soon looked up; the agent counts them all.
-            Ok(has_last() && Cluster::in_force(node).is_ok_and(|known| known == count))
+            Ok(has_last() && in_force(node).is_ok_and(|known| known == count))
         })?;
-        cluster.fleet.node.wait_for_ready(cluster.fleet.pods.len())?;
+        neighbours.fleet.node.wait_for_ready(neighbours.fleet.pods.len())?;
         ratio.push(took.as_secs_f64() / least.as_secs_f64());
         listed.push_time(took);
         bare.push_time(least);
