@@ -85,9 +85,9 @@ fn cluster_tells_what_others_announce_and_policies_cost() {
         assert_eq!(figures["policy.change"]["n"], 10);
         assert_eq!(figures["cluster.requests_beyond_lists"]["max"], 0.0, "{figures:?}");
     }
-    for (name, unit, n) in etcd.iter().chain(api_server) {
+    for &(name, unit, n) in etcd.iter().chain(api_server) {
         let figure = figures.get(name).unwrap_or_else(|| panic!("no {name}: {figures:?}"));
-        assert_eq!((&figure["unit"], &figure["n"]), (&(*unit).into(), &(*n).into()), "{name}");
+        assert_eq!((&figure["unit"], &figure["n"]), (&unit.into(), &n.into()), "{name}");
         assert!(figure["min"].as_f64() > Some(0.0), "{figure}");
     }
 }
