@@ -209,6 +209,8 @@ impl Colony {
         });
         // Mailboxes of new cells are empty.
         let _ = identities.tell(IdentityMsg::Subscribe(policy.clone()));
+        let carried = inheritance.kernel.config.values().map(|row| row.identity).collect();
+        let _ = identities.tell(IdentityMsg::Withhold(carried));
 
         let endpoint_settings =
             Settings { label_filter: settings.label_filter, options: settings.options };

@@ -72,4 +72,12 @@ pub enum Mutant {
     HalfOpenTrusted,
     /// What a crash ended is taken up twice.
     PauseEndedTwice,
+    /// Addresses of other nodes are mapped before policies know their identities.
+    StrangersMappedEarly,
+    /// An identity that restored endpoints have goes with the last address of other nodes.
+    RestoredNotWithheld,
+    /// What was bound to a lease that ended counts as still there.
+    LeaseLossIgnored,
+    /// A watch of the store that nobody serves any more is not noticed.
+    SilentStoreTrusted,
 }

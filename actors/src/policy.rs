@@ -7,6 +7,7 @@
 //! A denial wins over every allowance, whichever is narrower. What no rule allows is dropped once a
 //! rule with default deny selects the endpoint; otherwise it passes.
 
+mod acquaint;
 mod actor;
 mod asker;
 mod bearers;

@@ -14,10 +14,12 @@ mod harm;
 pub mod model;
 pub mod node;
 mod oracle;
+mod pace;
 mod pod;
 mod rest;
 pub mod scenarios;
 pub mod shrink;
+mod store;
 mod tamper;
 pub mod trace;
 

@@ -222,6 +222,14 @@ impl Behaviour for Identities {
     type Msg = IdentityMsg;
     type Observed = IdentitiesView;
 
+    fn started(&mut self, _: &mut Cx<'_, Self>) {
+        // A number that came for the life before, and met nobody, is not used.
+        if self.allocator.borrow().is_some() {
+            let used = self.ledger.borrow().uses.all_local();
+            self.tell_allocator(AllocatorMsg::OnlyUsed(used));
+        }
+    }
+
     fn handle(&mut self, msg: IdentityMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             IdentityMsg::Resolve { labels, before, reply } => {
@@ -244,6 +252,14 @@ impl Behaviour for Identities {
                 ids.into_iter().for_each(|id| ledger.adopt_known(id));
             }
             IdentityMsg::Abandon(ids) => self.abandon(ids),
+            IdentityMsg::Withhold(ids) => {
+                let mut ledger = self.ledger.borrow_mut();
+                ids.into_iter().for_each(|id| ledger.withhold(id));
+            }
+            IdentityMsg::ReleaseWithheld => {
+                let unused = self.ledger.borrow_mut().uses.release_withheld();
+                unused.into_iter().for_each(|id| self.forget(id));
+            }
             IdentityMsg::Disputed(id) => {
                 self.ledger.borrow_mut().disputed.insert(id);
             }

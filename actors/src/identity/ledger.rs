@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::{Identity, cidr, numbered::Numbered, tables::Tables, uses::Uses};
 use crate::{
     model::{Families, IdentityId, Labels},
+    mutants::{Mutant, mutated},
     state::IdentityTable,
 };
 
@@ -80,6 +81,14 @@ impl Ledger {
     pub(super) fn adopt_known(&mut self, id: IdentityId) {
         if self.tables.cluster_labels(id).is_some() {
             self.uses.adopt(id);
+        }
+    }
+
+    /// Restored endpoints had it.
+    pub(super) fn withhold(&mut self, id: IdentityId) {
+        let known = self.tables.cluster_labels(id).is_some();
+        if known && !mutated(Mutant::RestoredNotWithheld) {
+            self.uses.withhold(id);
         }
     }
 

@@ -80,6 +80,10 @@ pub enum IdentityMsg {
     Inherit(BTreeSet<IdentityId>),
     /// No address of another node has these any more.
     Abandon(Vec<IdentityId>),
+    /// Endpoints of the life before had these: they count as used, as far as they are known.
+    Withhold(BTreeSet<IdentityId>),
+    /// Each of those endpoints has said which identity it has, or is gone.
+    ReleaseWithheld,
     /// The cluster hands out numbers of label sets, through this.
     AllocateBy(Ref<AllocatorMsg>),
     /// The number that the cluster gave these labels.
@@ -117,6 +121,8 @@ impl Message for IdentityMsg {
             Self::Adopt { .. } => "Adopt",
             Self::Inherit(_) => "Inherit",
             Self::Abandon(_) => "Abandon",
+            Self::Withhold(_) => "Withhold",
+            Self::ReleaseWithheld => "ReleaseWithheld",
             Self::AllocateBy(_) => "AllocateBy",
             Self::Allocated { .. } => "Allocated",
             Self::Disputed(_) => "Disputed",

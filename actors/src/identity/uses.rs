@@ -11,6 +11,9 @@ pub(super) struct Uses {
     clock: u64,
     /// Numbers that addresses of other nodes have: one of their references each.
     adopted: BTreeSet<IdentityId>,
+    /// Numbers that restored endpoints had, until each of them has said which it has: one of their
+    /// references each.
+    withheld: BTreeSet<IdentityId>,
     /// Numbers that this node's endpoints began or ceased to use, since that was last asked.
     turned: BTreeSet<IdentityId>,
 }
@@ -29,7 +32,13 @@ impl Uses {
 
     /// How many endpoints of this node use it.
     pub(super) fn local(&self, id: IdentityId) -> u32 {
-        self.of(id) - u32::from(self.adopted.contains(&id))
+        let others = [&self.adopted, &self.withheld].map(|ids| u32::from(ids.contains(&id)));
+        self.of(id) - others.iter().sum::<u32>()
+    }
+
+    /// All that endpoints of this node use.
+    pub(super) fn all_local(&self) -> BTreeSet<IdentityId> {
+        self.references.keys().copied().filter(|&id| self.local(id) > 0).collect()
     }
 
     pub(super) fn take(&mut self, id: IdentityId) {
@@ -50,6 +59,20 @@ impl Uses {
     /// They do not have it any more. Whether that was the last reference.
     pub(super) fn abandon(&mut self, id: IdentityId) -> bool {
         self.adopted.remove(&id) && self.let_go(id) && self.of(id) == 0
+    }
+
+    /// Restored endpoints had it.
+    pub(super) fn withhold(&mut self, id: IdentityId) {
+        if !self.withheld.contains(&id) {
+            self.refer(id);
+            self.withheld.insert(id);
+        }
+    }
+
+    /// Every restored endpoint has said which number it has. Those that nobody has.
+    pub(super) fn release_withheld(&mut self) -> Vec<IdentityId> {
+        let withheld = std::mem::take(&mut self.withheld);
+        withheld.into_iter().filter(|&id| self.let_go(id) && self.of(id) == 0).collect()
     }
 
     /// Numbers that endpoints began or ceased to use since the last time.

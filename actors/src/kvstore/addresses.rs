@@ -31,6 +31,8 @@ use crate::{
 
 /// How long another supervisor may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the first policies may take before they are asked for again.
+const POLICIES_PATIENCE: Duration = Duration::from_secs(600);
 /// After that long, what could not go on is looked at again.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
@@ -55,7 +57,9 @@ pub enum AddressesMsg {
         Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
     ),
     /// Every policy knows them.
-    Learned(Vec<IdentityId>, Result<u64, AskError>),
+    Learned(Vec<IdentityId>, Result<(), AskError>),
+    /// Policies are known: identities can become known to them.
+    PoliciesReady(Result<(), AskError>),
     /// These addresses are in the ipcache.
     Mapped(BTreeMap<IpNet, IdentityId>, Result<Result<(), KernelError>, AskError>),
     /// These are out of it.
@@ -77,6 +81,7 @@ impl Message for AddressesMsg {
             Self::Gone(_) => "Gone",
             Self::Adopted(..) => "Adopted",
             Self::Learned(..) => "Learned",
+            Self::PoliciesReady(_) => "PoliciesReady",
             Self::Mapped(..) => "Mapped",
             Self::Unmapped(..) => "Unmapped",
             Self::Again => "Again",
@@ -228,6 +233,13 @@ impl Addresses {
         }
     }
 
+    /// No endpoint can learn of an identity before.
+    fn await_policies(&self, cx: &mut Cx<'_, Self>) {
+        let policy = self.peers.policy.clone();
+        let why = "the first policies, before identities of other nodes";
+        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, AddressesMsg::PoliciesReady);
+    }
+
     fn look_again(&mut self, cx: &mut Cx<'_, Self>) {
         let stalled = self.kept.borrow().remote.has_stalled();
         if stalled && !std::mem::replace(&mut self.again, true) {
@@ -269,7 +281,7 @@ impl Addresses {
             &policy,
             PATIENCE,
             "every policy to know identities of other nodes",
-            |reply| PolicyMsg::Learn { identities, bearers: Vec::new(), reply },
+            |reply| PolicyMsg::Acquaint { identities, reply },
             move |answer| AddressesMsg::Learned(ids, answer),
         );
     }
@@ -278,10 +290,10 @@ impl Addresses {
         &mut self,
         cx: &mut Cx<'_, Self>,
         ids: Vec<IdentityId>,
-        answer: Result<u64, AskError>,
+        answer: Result<(), AskError>,
     ) {
         match answer {
-            Ok(_) => {
+            Ok(()) => {
                 self.busy = false;
                 self.kept.borrow_mut().remote.learned(ids);
             }
@@ -450,6 +462,8 @@ impl Behaviour for Addresses {
             AddressesMsg::Gone(id) => self.gone(id),
             AddressesMsg::Adopted(asked, answer) => self.adopted(cx, asked, answer),
             AddressesMsg::Learned(ids, answer) => self.learned(cx, ids, answer),
+            AddressesMsg::PoliciesReady(Ok(())) => self.kept.borrow_mut().remote.policies_ready(),
+            AddressesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
             AddressesMsg::Mapped(rows, answer) => {
                 self.written(cx, answer, |remote| remote.mapped(rows));
             }
@@ -467,6 +481,7 @@ impl Behaviour for Addresses {
     }
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.await_policies(cx);
         self.proceed(cx);
     }
 

@@ -57,6 +57,8 @@ pub enum AllocatorMsg {
     Used(IdentityId, Arc<Labels>),
     /// It does not any more.
     Unused(IdentityId),
+    /// It uses these and no others; an answer to what it asked for before would meet nobody.
+    OnlyUsed(BTreeSet<IdentityId>),
     /// Who is to hear of identities and of claims, and who numbers them on this node.
     Tell(Ref<AddressesMsg>, Ref<IdentityMsg>),
     /// The first list is in.
@@ -78,6 +80,7 @@ impl Message for AllocatorMsg {
             Self::Allocate { .. } => "Allocate",
             Self::Used(..) => "Used",
             Self::Unused(_) => "Unused",
+            Self::OnlyUsed(_) => "OnlyUsed",
             Self::Tell(..) => "Tell",
             Self::Listed(_) => "Listed",
             Self::Claimed(..) => "Claimed",
@@ -293,7 +296,8 @@ impl Allocator {
         let Some(attempt) = self.attempts.get_mut(&labels) else { return };
         match settled(answer, "claim", "an identity") {
             Ok(true) => {
-                let attempt = self.attempts.remove(&labels).unwrap_or_default();
+                let mut attempt = self.attempts.remove(&labels).unwrap_or_default();
+                attempt.replies.retain(|reply| !reply.is_closed());
                 let mut kept = self.kept.borrow_mut();
                 kept.directory.insert(id, Some(Arc::clone(&labels)));
                 kept.used.insert(id, Arc::clone(&labels));
@@ -407,6 +411,14 @@ impl Behaviour for Allocator {
             }
             AllocatorMsg::Used(id, labels) => self.hold(cx, id, labels),
             AllocatorMsg::Unused(id) => self.unused(id),
+            AllocatorMsg::OnlyUsed(ids) => {
+                let kept = self.kept.borrow();
+                let others: Vec<_> =
+                    kept.used.keys().copied().filter(|id| !ids.contains(id)).collect();
+                drop(kept);
+                self.attempts.values_mut().for_each(|attempt| attempt.replies.clear());
+                others.into_iter().for_each(|id| self.unused(id));
+            }
             AllocatorMsg::Tell(listener, identities) => {
                 let mut kept = self.kept.borrow_mut();
                 (kept.listener, kept.identities) = (Some(listener), Some(identities));

@@ -24,6 +24,8 @@ pub(super) struct Remote {
     /// Prefixes whose identity nobody knows yet, or that stands for something else here.
     stalled: BTreeSet<IpNet>,
     listed: bool,
+    /// Policies can learn of identities.
+    ready: bool,
 }
 
 /// The next thing to be done. An identity is known to every policy before an address has it, and
@@ -73,6 +75,12 @@ impl Remote {
         };
     }
 
+    /// Policies can learn of identities from now on.
+    pub(super) fn policies_ready(&mut self) {
+        self.ready = true;
+        self.resume();
+    }
+
     /// What could not go on is looked at again.
     pub(super) fn resume(&mut self) {
         self.due.append(&mut self.stalled);
@@ -92,10 +100,10 @@ impl Remote {
                     map.insert(prefix, id);
                 }
                 Some(&id) => match self.labels.get(&id) {
-                    Some(labels) => {
+                    Some(labels) if self.ready => {
                         adopt.insert(id, Arc::clone(labels));
                     }
-                    None => {
+                    _ => {
                         self.stalled.insert(prefix);
                         continue;
                     }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lane, Message, Reply, TimerId},
+    mutants::{Mutant, mutated},
     ports::{
         Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, TRANSACTION_MAX, Transaction,
     },
@@ -324,7 +325,7 @@ impl Session {
     fn kept(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Result<bool, KvError>, AskError>) {
         match settled(answer, "keep alive", "the lease") {
             Ok(alive) => {
-                if !alive {
+                if !alive && !mutated(Mutant::LeaseLossIgnored) {
                     self.lose_lease();
                 }
                 let why = "whether the store has a majority";

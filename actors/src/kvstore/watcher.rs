@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
+    mutants::{Mutant, mutated},
     ports::{Change, KvError, KvStore, Listing, Revision, WATCH_ALIVE_EVERY, Watch, WatchEvent},
 };
 
@@ -274,6 +275,7 @@ impl<M: Message> Behaviour for Watcher<M> {
             WatcherMsg::Seen(number, event) if number == self.number && self.watch.is_some() => {
                 self.seen(cx, event);
             }
+            WatcherMsg::Silent(_) if mutated(Mutant::SilentStoreTrusted) => {}
             WatcherMsg::Silent(number) if number == self.number && self.watch.is_some() => {
                 self.end_watch(cx);
                 self.pause(cx, format!("watch {}: silent for {SILENCE_MAX:?}", self.prefix));

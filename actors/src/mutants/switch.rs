@@ -45,6 +45,10 @@ impl Mutant {
         Self::PoliciesUnsynced,
         Self::HalfOpenTrusted,
         Self::PauseEndedTwice,
+        Self::StrangersMappedEarly,
+        Self::RestoredNotWithheld,
+        Self::LeaseLossIgnored,
+        Self::SilentStoreTrusted,
     ];
 
     /// Its name.
@@ -76,6 +80,10 @@ impl Mutant {
             Self::PoliciesUnsynced => "policies-unsynced",
             Self::HalfOpenTrusted => "half-open-trusted",
             Self::PauseEndedTwice => "pause-ended-twice",
+            Self::StrangersMappedEarly => "strangers-mapped-early",
+            Self::RestoredNotWithheld => "restored-not-withheld",
+            Self::LeaseLossIgnored => "lease-loss-ignored",
+            Self::SilentStoreTrusted => "silent-store-trusted",
         }
     }
 }

@@ -90,6 +90,8 @@ pub struct Policies {
     learning: BTreeMap<u64, Learning>,
     /// Who waits until no change is under way.
     pub(super) idle: Vec<Reply<()>>,
+    /// How often in a row endpoints were waited for in vain to know identities of other nodes.
+    pub(super) in_vain: u8,
 }
 
 /// Identities that endpoints are being told of, and who waits for it.
@@ -172,6 +174,7 @@ impl Policies {
             unready: Vec::new(),
             learning: BTreeMap::new(),
             idle: Vec::new(),
+            in_vain: 0,
         }
     }
 
@@ -388,6 +391,7 @@ impl Behaviour for Policies {
             PolicyMsg::Learn { identities, bearers, reply } => {
                 self.learn(cx, identities, bearers, reply);
             }
+            PolicyMsg::Acquaint { identities, reply } => self.acquaint(cx, identities, reply),
             PolicyMsg::BearsOnly { endpoint, identity } => {
                 self.bears_only(cx, endpoint, identity);
             }
@@ -420,6 +424,7 @@ impl Behaviour for Policies {
             PolicyMsg::Enforced(answer) => self.enforced(cx, answer),
             PolicyMsg::Mapped(answer) => self.mapped(cx, answer),
             PolicyMsg::Returned(answer) => self.returned(cx, answer),
+            PolicyMsg::Acquainted { reply, answer } => self.acquainted(reply, answer),
             PolicyMsg::Known { revision, answer } => self.known(revision, answer),
             PolicyMsg::Heard(answer) => {
                 if let Err(error) = answer {

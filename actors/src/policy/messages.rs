@@ -56,6 +56,15 @@ pub enum PolicyMsg {
         /// Where the answer goes.
         reply: Reply<u64>,
     },
+    /// Addresses of other nodes are about to have these identities: every endpoint that enforces a
+    /// policy must know them first, also one whose policy an earlier life left. Not to be asked
+    /// before policies are [ready](Self::Ready).
+    Acquaint {
+        /// The identities.
+        identities: Vec<Identity>,
+        /// Where the answer goes; there is none if not all endpoints came to know them.
+        reply: Reply<()>,
+    },
     /// An endpoint has only that identity, or none because it is gone: names of its ports count
     /// for no other any more.
     BearsOnly {
@@ -137,6 +146,13 @@ pub enum PolicyMsg {
         /// The endpoints' answer.
         answer: Result<(), AskError>,
     },
+    /// Every endpoint knows identities of other nodes.
+    Acquainted {
+        /// Who asked for that.
+        reply: Reply<()>,
+        /// The endpoints' answer.
+        answer: Result<(), AskError>,
+    },
     /// Endpoints have heard of a change that nobody waits for.
     Heard(Result<(), AskError>),
     /// Take up a change that could not be finished.
@@ -148,6 +164,7 @@ impl Message for PolicyMsg {
         match self {
             Self::Manifests(_) => "Manifests",
             Self::Learn { .. } => "Learn",
+            Self::Acquaint { .. } => "Acquaint",
             Self::BearsOnly { .. } => "BearsOnly",
             Self::Forget(_) => "Forget",
             Self::Resolve { .. } => "Resolve",
@@ -168,6 +185,7 @@ impl Message for PolicyMsg {
             Self::Mapped(_) => "Mapped",
             Self::Unmapped(_) => "Unmapped",
             Self::Returned(_) => "Returned",
+            Self::Acquainted { .. } => "Acquainted",
             Self::Known { .. } => "Known",
             Self::Heard(_) => "Heard",
             Self::Retry => "Retry",

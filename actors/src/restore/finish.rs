@@ -15,6 +15,7 @@ use crate::{
     conntrack::ConntrackMsg,
     endpoints::EndpointsMsg,
     host::{AskError, Cx},
+    identity::IdentityMsg,
     ipcache::IpcacheMsg,
     model::EndpointId,
     node::NodeMsg,
@@ -117,6 +118,9 @@ impl Restore {
     pub(super) fn prune_ipcache(&mut self, cx: &mut Cx<'_, Self>) {
         let waited_for = self.kept.report.ipcache_waits_for.clone();
         if waited_for.is_empty() {
+            if let Err(refused) = self.peers.identities.tell(IdentityMsg::ReleaseWithheld) {
+                tracing::warn!(%refused, "identities of the life before stay in use");
+            }
             if let Err(refused) = self.peers.ipcache.tell(IpcacheMsg::Prune) {
                 tracing::warn!(%refused, "ipcache was not pruned");
             }

@@ -149,6 +149,11 @@ impl Restore {
                 references: 0,
             });
         }
+        // Until an endpoint has asked for its own, nobody else's going takes it away.
+        let withheld = IdentityMsg::Withhold(identities.keys().copied().collect());
+        if let Err(refused) = self.peers.identities.tell(withheld) {
+            self.kept.report.problems.push(format!("restored identities: {refused}"));
+        }
         let identities = identities.into_values().collect();
         let policy = self.peers.policy.clone();
         cx.ask(

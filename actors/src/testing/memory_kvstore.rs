@@ -109,6 +109,15 @@ impl MemoryKvStore {
         inner.leases.values_mut().for_each(|lease| lease.ends = now);
     }
 
+    /// The node's clock begins anew, the store's goes on.
+    pub fn restart_clock(&self) {
+        let mut inner = self.0.borrow_mut();
+        let now = std::mem::take(&mut inner.now);
+        for lease in inner.leases.values_mut() {
+            lease.ends = Time::default() + lease.ends.since(now);
+        }
+    }
+
     /// Connections of before are dead: nothing comes through them any more.
     pub fn hang_up(&self) {
         let mut inner = self.0.borrow_mut();
@@ -116,6 +125,15 @@ impl MemoryKvStore {
         inner.watches.iter_mut().for_each(|watching| watching.over = true);
         drop(inner);
         drop(jobs);
+    }
+
+    /// What was asked is done, and no answer arrives.
+    pub fn lose_answers(&self) {
+        let jobs = std::mem::take(&mut self.0.borrow_mut().jobs);
+        for job in jobs {
+            let answer = self.0.borrow_mut().answer(job);
+            drop(answer);
+        }
     }
 
     /// Nobody waits for answers or for changes any more.
@@ -126,32 +144,42 @@ impl MemoryKvStore {
         drop(left);
     }
 
-    /// Does the next thing that there is to do; whether there was any.
-    pub fn step(&self, now: Time) -> bool {
+    /// How many things there are to do, by now.
+    pub fn jobs(&self, now: Time) -> usize {
         let mut inner = self.0.borrow_mut();
         inner.now = now;
         inner.expire_leases();
-        if inner.link == KvLink::Silent {
-            return false;
+        match inner.link {
+            KvLink::Silent => 0,
+            _ => inner.jobs.len() + inner.eager().count(),
         }
-        if let Some(job) = inner.jobs.pop_front() {
-            let answer = inner.answer(job);
-            drop(inner);
-            answer();
-            return true;
-        }
-        drop(inner);
-        self.tell_one()
     }
 
-    /// Tells one watch what it does not know.
-    fn tell_one(&self) -> bool {
-        let mut inner = self.0.borrow_mut();
-        let Some((place, event)) = (0..inner.watches.len())
-            .find_map(|place| inner.event(place).map(|event| (place, event)))
-        else {
+    /// Does one of the [things](Self::jobs) that there are to do; whether there was any.
+    pub fn step(&self, now: Time, nth: usize) -> bool {
+        if nth >= self.jobs(now) {
             return false;
-        };
+        }
+        let mut inner = self.0.borrow_mut();
+        let asked = inner.jobs.len();
+        match inner.jobs.remove(nth) {
+            Some(job) => {
+                let answer = inner.answer(job);
+                drop(inner);
+                answer();
+            }
+            None => {
+                drop(inner);
+                self.tell(nth - asked);
+            }
+        }
+        true
+    }
+
+    /// Tells one of the watches that have something to hear.
+    fn tell(&self, nth: usize) {
+        let mut inner = self.0.borrow_mut();
+        let Some((place, event)) = inner.eager().nth(nth) else { return };
         let mut watching = inner.watches.remove(place);
         watching.told = Some(inner.now);
         match &event {
@@ -162,7 +190,6 @@ impl MemoryKvStore {
         drop(inner);
         watching.over |= !(watching.tell)(event);
         self.0.borrow_mut().watches.insert(place, watching);
-        true
     }
 }
 
@@ -273,6 +300,11 @@ impl Inner {
         }
     }
 
+    /// Watches that have something to hear, by their place.
+    fn eager(&self) -> impl Iterator<Item = (usize, WatchEvent)> {
+        (0..self.watches.len()).filter_map(|place| Some((place, self.event(place)?)))
+    }
+
     /// What that watch is to be told.
     fn event(&self, place: usize) -> Option<WatchEvent> {
         let watching = &self.watches[place];
@@ -285,10 +317,9 @@ impl Inner {
         if watching.next <= self.compacted {
             return Some(WatchEvent::Compacted);
         }
-        let is_new = |(revision, change): &&(i64, Change)| {
-            *revision >= watching.next && change.key().starts_with(&watching.prefix)
-        };
-        let new: Vec<_> = self.history.iter().filter(is_new).collect();
+        let from = self.history.partition_point(|(revision, _)| *revision < watching.next);
+        let concerns = |(_, change): &&(i64, Change)| change.key().starts_with(&watching.prefix);
+        let new: Vec<_> = self.history[from..].iter().filter(concerns).collect();
         if let Some((revision, _)) = new.last() {
             let changes = new.iter().map(|(_, change)| change.clone()).collect();
             return Some(WatchEvent::Changed { revision: Revision(*revision), changes });

@@ -181,6 +181,9 @@ impl World {
         let complaints = self.disk.cut_power(tmpfs, choose);
         self.kernel.tamper(|state| *state = KernelState::default());
         self.died = Duration::ZERO;
+        if let Some(store) = &self.kvstore {
+            store.restart_clock();
+        }
         complaints
     }
 
@@ -219,7 +222,7 @@ impl World {
 
     fn answer_kvstore(&self) -> bool {
         let now = self.life().universe.host.now();
-        self.kvstore.as_ref().is_some_and(|store| store.step(now))
+        self.kvstore.as_ref().is_some_and(|store| store.step(now, 0))
     }
 
     /// Lets time pass.

@@ -12,9 +12,12 @@ use crate::random::Random;
 pub const PODS: u8 = 26;
 /// Sources of policies.
 pub const SOURCES: u8 = 2;
+/// Pods that another node has.
+pub const REMOTES: u8 = 4;
 
-/// Makes other numbers of a seed, for what is drawn beside a history.
+/// Make other numbers of a seed, for what is drawn beside a history.
 const FOLLOW: u64 = 0x6b75_6265;
+const SHARE: u64 = 0x6574_6364;
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +54,17 @@ pub enum Action {
     Follow,
     /// Something happens to that server.
     Server(Server),
+    /// From now on agents share a key-value store with another node.
+    Share,
+    /// Something happens to that store.
+    Store(Store),
+    /// A pod of the other node has that label from now on; without one it is gone.
+    Remote {
+        /// The pod.
+        number: u8,
+        /// Its label.
+        app: Option<App>,
+    },
     /// The agent hears what it has not heard, and something that it has heard once more.
     Deliver,
     /// A manifest is missing for a moment, then listed again.
@@ -165,6 +179,25 @@ pub enum Server {
     Repeats,
 }
 
+/// What happens to a store, as this node finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// It refuses connections.
+    Down,
+    /// It takes what it is asked and says nothing, and does it once it is there again.
+    Silent,
+    /// It is there, and answers.
+    Up,
+    /// It forgets what happened until now.
+    Compacted,
+    /// Every lease ends.
+    Expired,
+    /// Connections are dead: what was asked is not done, and watches say nothing any more.
+    HungUp,
+    /// What was asked is done, and the answers are lost.
+    Lost,
+}
+
 /// Whose state directory it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -176,11 +209,19 @@ pub enum Version {
     V1_19,
 }
 
-/// A whole history at random. One in three follows an API server, the others take manifests.
+/// A whole history at random. One in three follows an API server, the others take manifests; one in
+/// three shares a store with another node.
 pub fn draw(seed: u64) -> Vec<Action> {
-    let actions = live_and_die(seed);
+    let mut actions = live_and_die(seed);
     let mut random = Random::new(seed ^ FOLLOW);
-    if random.roll(3) > 0 { actions } else { follow(actions, &mut random) }
+    if random.roll(3) == 0 {
+        actions = follow(actions, &mut random);
+    }
+    let mut random = Random::new(seed ^ SHARE);
+    if random.roll(3) == 0 {
+        actions = share(actions, &mut random);
+    }
+    actions
 }
 
 /// The same, with an API server to which something happens now and then.
@@ -194,6 +235,33 @@ fn follow(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
         }
     }
     all
+}
+
+/// The same, with another node that has pods, and a store to which something happens now and then.
+fn share(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let mut all = vec![Action::Share];
+    all.extend((1..=REMOTES).map(|number| remote(random, number)));
+    for action in actions {
+        all.push(action);
+        match random.roll(24) {
+            0 => {
+                use Store::{Compacted, Down, Expired, HungUp, Lost, Silent, Up};
+                let what = [Compacted, Down, Expired, HungUp, Lost, Silent, Up, Up];
+                all.push(Action::Store(random.one_of(&what)));
+            }
+            1 | 2 => {
+                let number = 1 + random.roll(REMOTES.into()) as u8;
+                all.push(remote(random, number));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+fn remote(random: &mut Random, number: u8) -> Action {
+    let app = (random.roll(4) > 0).then(|| random.one_of(&App::NAMED));
+    Action::Remote { number, app }
 }
 
 /// The node fills up, then lives through some deaths.
@@ -365,6 +433,20 @@ impl fmt::Display for Action {
             Self::Server(Server::Up) => f.write_str("the API server answers"),
             Self::Server(Server::Compacted) => f.write_str("the API server forgets its history"),
             Self::Server(Server::Repeats) => f.write_str("the API server repeats itself"),
+            Self::Share => f.write_str("agents share a store with another node"),
+            Self::Store(what) => f.write_str(match what {
+                Store::Down => "the store goes",
+                Store::Silent => "the store hangs",
+                Store::Up => "the store answers",
+                Store::Compacted => "the store forgets its history",
+                Store::Expired => "every lease ends",
+                Store::HungUp => "connections to the store are dead",
+                Store::Lost => "the store does what it was asked, and the answers are lost",
+            }),
+            Self::Remote { number, app: None } => write!(f, "remote pod {number} is gone"),
+            Self::Remote { number, app: Some(app) } => {
+                write!(f, "remote pod {number} is {}", app.name())
+            }
             Self::Deliver => f.write_str("what was not told is told"),
             Self::Relist(which) => write!(f, "manifest {which} is missing, then listed again"),
             Self::Unreadable(which) => write!(f, "manifest {which} cannot be read"),

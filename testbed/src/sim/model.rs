@@ -61,7 +61,7 @@ pub enum Way {
 pub enum Peer {
     /// A pod with that label.
     Pod(App),
-    /// An address of the cluster that nobody has been told of: the world, for all one knows.
+    /// An address of the cluster that is nobody's, for all one knows: the world.
     Unknown,
     /// One of [`OUTSIDE`], by its place.
     Outside(usize),

@@ -24,10 +24,6 @@ use super::{
     rest::Realised,
     trace::Trace,
 };
-use crate::random::Random;
-
-/// Steps that may be taken while time stands still. All of a node takes some ten thousand.
-const STEPS_MAX: u32 = 1_000_000;
 
 /// Whom the host has a connection with.
 pub(super) const HOST_PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 99));
@@ -210,6 +206,9 @@ impl Node {
             }
             Action::Follow => self.follow(),
             Action::Server(what) => self.server(*what),
+            Action::Share => self.share(),
+            Action::Store(what) => self.store(*what),
+            Action::Remote { number, app } => self.remote(*number, *app),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),
@@ -394,88 +393,6 @@ impl Node {
             // The host's own, which no pod has anything to do with.
             state.connections.insert(HOST_PEER, 0);
         });
-    }
-
-    /// Takes some steps, of whoever comes first.
-    pub(super) fn steps(&mut self, count: u16, seed: u64) {
-        let mut random = Random::new(seed);
-        for taken in 0..count {
-            if !self.world.is_alive() || !self.step(&mut random) {
-                break;
-            }
-            if taken % 16 == 15 {
-                self.answers();
-            }
-        }
-        if self.world.is_alive() {
-            self.answers();
-        }
-    }
-
-    /// One step; false if there is none to be taken.
-    fn step(&mut self, random: &mut Random) -> bool {
-        if self.world.fate.is_dead() {
-            return false;
-        }
-        let cells = self.world.life().universe.runnable_count();
-        let jobs = self.world.kernel.jobs();
-        let disk = usize::from(self.world.disk.jobs() > 0);
-        let said = self.said();
-        if cells + jobs + disk + said == 0 {
-            return false;
-        }
-        let chosen = random.roll(cells + jobs + disk + said);
-        if chosen < cells {
-            self.world.life().universe.step(chosen);
-            true
-        } else if chosen < cells + jobs {
-            // A kernel that stands still takes none.
-            self.world.kernel.step(chosen - cells) || cells + disk + said > 0
-        } else if chosen < cells + jobs + disk {
-            self.world.disk.step()
-        } else {
-            self.hear(chosen - cells - jobs - disk);
-            true
-        }
-    }
-
-    /// Does all that can be done while time stands still.
-    pub(super) fn settle(&mut self, random: &mut Random) {
-        let mut left = STEPS_MAX;
-        loop {
-            while self.step(random) {
-                left -= 1;
-                if left == 0 {
-                    return self.wrong("somebody is busy for ever");
-                }
-            }
-            if self.world.fate.is_dead() || !self.answers() {
-                return;
-            }
-        }
-    }
-
-    pub(super) fn time(&mut self, span: Duration, seed: u64) {
-        if !self.world.is_alive() {
-            return;
-        }
-        let mut random = Random::new(seed);
-        let end = self.world.life().universe.host.now() + span;
-        self.settle(&mut random);
-        loop {
-            if self.world.fate.is_dead() {
-                return;
-            }
-            let universe = &self.world.life().universe;
-            let next = universe.host.next_timer().filter(|&next| next <= end);
-            let Some(next) = next.filter(|_| self.wrong.is_none()) else { break };
-            universe.clock().advance(next.since(universe.host.now()));
-            universe.host.fire_due();
-            self.settle(&mut random);
-        }
-        let universe = &self.world.life().universe;
-        universe.clock().advance(end.since(universe.host.now()));
-        self.answers();
     }
 
     fn rebuild(&mut self, number: u8) {

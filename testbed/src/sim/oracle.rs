@@ -19,10 +19,11 @@ use volvox_actors_simulated::{
 use super::{
     datapath::{Datapath, Door, outside, receiver},
     model::{App, OUTSIDE, PROBES, Peer, Policy, Way, passes},
+    store::address_of,
 };
 
 const APPS: usize = App::NAMED.len() + 1;
-/// Pods of each label, the unknown, and those outside.
+/// Pods of each label, nobody's, and those outside.
 const PEERS: usize = APPS + 1 + OUTSIDE.len();
 const PLACES: usize = 2 * APPS * PEERS;
 
@@ -81,6 +82,8 @@ impl Target {
 pub(super) struct Oracle {
     /// The pods, by number.
     pub(super) subjects: BTreeMap<u8, Subject>,
+    /// What pods of other nodes were since the node was last at rest; none is not there.
+    remotes: BTreeMap<u8, Vec<Option<App>>>,
     /// What each source of policies held since the node was last at rest.
     sources: BTreeMap<u8, Vec<Vec<Policy>>>,
     /// What all versions let pass, and what any does, by [`place`].
@@ -102,6 +105,7 @@ impl Default for Oracle {
     fn default() -> Self {
         Self {
             subjects: BTreeMap::new(),
+            remotes: BTreeMap::new(),
             sources: BTreeMap::new(),
             expected: [None; PLACES],
             datapath: Datapath::default(),
@@ -123,6 +127,20 @@ impl Oracle {
         self.expected = [None; PLACES];
     }
 
+    /// A pod of another node is that from now on; what it was before.
+    pub(super) fn remote_is(&mut self, number: u8, app: Option<App>) -> Option<App> {
+        let versions = self.remotes.entry(number).or_insert_with(|| vec![None]);
+        let before = versions.last().copied().flatten();
+        versions.retain(|version| *version != app);
+        versions.push(app);
+        before
+    }
+
+    /// What pods of other nodes are now.
+    pub(super) fn remote_apps(&self) -> Vec<App> {
+        self.remotes.values().filter_map(|versions| versions.last().copied().flatten()).collect()
+    }
+
     /// What that source holds now.
     pub(super) fn policies_of(&self, source: u8) -> Vec<Policy> {
         self.sources.get(&source).and_then(|versions| versions.last()).cloned().unwrap_or_default()
@@ -136,6 +154,9 @@ impl Oracle {
         for subject in self.subjects.values_mut() {
             let newest = subject.apps.len() - 1;
             subject.apps.drain(..newest);
+        }
+        for versions in self.remotes.values_mut() {
+            versions.drain(..versions.len() - 1);
         }
         self.expected = [None; PLACES];
         self.late = false;
@@ -200,12 +221,12 @@ impl Oracle {
     /// Whether every verdict is what the newest model says; if so, only that one counts from now
     /// on. Otherwise one that is not.
     pub(super) fn exact(&mut self, state: &KernelState) -> Option<String> {
-        let before = (self.subjects.clone(), self.sources.clone(), self.late);
+        let before = (self.subjects.clone(), self.remotes.clone(), self.sources.clone(), self.late);
         self.rest();
         self.everything(state);
         let found = std::mem::take(&mut self.violations).into_iter().next();
         if found.is_some() {
-            (self.subjects, self.sources, self.late) = before;
+            (self.subjects, self.remotes, self.sources, self.late) = before;
             self.expected = [None; PLACES];
         }
         found
@@ -230,6 +251,7 @@ impl Oracle {
             }
             if let Some(own) = own {
                 (0..OUTSIDE.len()).for_each(|place| self.abroad(state, own, place));
+                self.remotes(state, own, None);
             }
         }
         self.subjects = subjects;
@@ -255,6 +277,13 @@ impl Oracle {
             self.address(state, prefix.addr());
         }
         let subjects = std::mem::take(&mut self.subjects);
+        if !self.remotes.is_empty() {
+            for (&number, subject) in &subjects {
+                if let Some(side) = self.side(state, number, subject) {
+                    self.remotes(state, side, Some(prefix));
+                }
+            }
+        }
         for place in 0..OUTSIDE.len() {
             if prefix.contains(&self.outside[place]) {
                 for (&number, subject) in &subjects {
@@ -278,15 +307,18 @@ impl Oracle {
         Some(Side { number, subject, door })
     }
 
-    /// What a pod sends to an address of another one.
+    /// What a pod sends to an address of another one. Until that one runs, nobody has an address
+    /// that leads to none: the ipcache may still know who had it before.
     fn sends(&mut self, side: Side<'_>, peer: (u8, &Subject), target: Target) {
-        self.judge(side, Way::Out, target.identity, peer, !target.mapped);
+        if target.mapped || peer.1.runs {
+            self.judge(side, Way::Out, target.identity, peer);
+        }
     }
 
     /// What a pod gets from another one on this node: its identity comes with the packet.
     fn receives(&mut self, state: &KernelState, side: Side<'_>, peer: (u8, &Subject)) {
         let Some(sender) = state.rows.config.get(&peer.1.ifindex) else { return };
-        self.judge(side, Way::In, sender.identity, peer, false);
+        self.judge(side, Way::In, sender.identity, peer);
     }
 
     fn judge(
@@ -295,7 +327,6 @@ impl Oracle {
         way: Way,
         identity: IdentityId,
         (other, peer): (u8, &Subject),
-        unmapped: bool,
     ) {
         let actual = self.datapath.passes(door, way, identity);
         let both_run = subject.runs && peer.runs;
@@ -304,9 +335,6 @@ impl Oracle {
             for &peer in &peer.apps {
                 let (all, any) = self.expect(way, app, Peer::Pod(peer));
                 (must, may) = (must & all, may | any);
-            }
-            if unmapped && !peer.runs {
-                may |= self.expect(way, app, Peer::Unknown).1;
             }
         }
         let must = if both_run { must } else { 0 };
@@ -333,6 +361,35 @@ impl Oracle {
                 format!("pod {number} {way:?} {outside} ({identity})")
             });
         }
+    }
+
+    /// Packets between a pod and those of other nodes, all or those that have these addresses.
+    fn remotes(&mut self, state: &KernelState, side: Side<'_>, within: Option<&ipnet::IpNet>) {
+        let Side { number, subject, door } = side;
+        let remotes = std::mem::take(&mut self.remotes);
+        for (&remote, versions) in &remotes {
+            let address = address_of(remote);
+            if within.is_some_and(|prefix| !prefix.contains(&address)) {
+                continue;
+            }
+            let identity = outside(state, address);
+            for way in [Way::In, Way::Out] {
+                let actual = self.datapath.passes(door, way, identity);
+                let (mut must, mut may) = (u8::MAX, 0);
+                for &app in &subject.apps {
+                    for peer in versions {
+                        let peer = peer.map_or(Peer::Unknown, Peer::Pod);
+                        let (all, any) = self.expect(way, app, peer);
+                        (must, may) = (must & all, may | any);
+                    }
+                }
+                let must = if subject.runs { must } else { 0 };
+                self.compare(actual, must, may, || {
+                    format!("pod {number} {way:?} remote pod {remote} ({identity})")
+                });
+            }
+        }
+        self.remotes = remotes;
     }
 
     fn compare(&mut self, actual: u8, must: u8, may: u8, what: impl FnOnce() -> String) {

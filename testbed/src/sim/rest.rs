@@ -14,6 +14,7 @@ use volvox_actors_simulated::{
     identity::IdentityMsg,
     invariants::{self, ALWAYS, AT_REST},
     model::EndpointId,
+    policy::PolicyMsg,
     ports::HookState,
     restore::Fate,
     state::StateFiles,
@@ -21,7 +22,7 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    action::PODS,
+    action::{PODS, Store},
     node::{HOST_PEER, Node},
 };
 
@@ -59,6 +60,7 @@ impl Node {
         self.world.kernel.hold(false);
         self.boot(false);
         self.deliver(false);
+        self.store(Store::Up);
         let mut lacks = None;
         for (nth, seconds) in PATIENCE.into_iter().enumerate() {
             self.ask_queued();
@@ -103,12 +105,18 @@ impl Node {
         if !waits.is_empty() {
             return Some(format!("somebody waits for {waits}"));
         }
+        if self.world.try_ask(&self.world.colony().policy, PolicyMsg::Idle).is_none() {
+            return Some("a change of policies is under way".to_owned());
+        }
         let builds = self.world.ask(&self.world.colony().build_queue, BuildQueueMsg::Show).building;
         if let Some(id) = builds.first() {
             return Some(format!("endpoint {id} has a permit to build"));
         }
         if let Some(unmapped) = self.unmapped() {
             return Some(unmapped);
+        }
+        if let Some(unshared) = self.unshared() {
+            return Some(unshared);
         }
         if let Some(programs) = self.programs() {
             return Some(programs);
@@ -251,6 +259,7 @@ impl Node {
     /// All pods go: nothing stays.
     pub(super) fn clear(&mut self) {
         (1..=PODS).for_each(|number| self.remove(number));
+        self.leave_alone();
         self.world.kernel.tamper(|state| {
             state.connections.remove(&HOST_PEER);
         });

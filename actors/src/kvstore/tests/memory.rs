@@ -8,7 +8,7 @@ fn the_store_in_memory_does_what_every_store_must() {
     let store = MemoryKvStore::default();
     let now = Cell::new(Time::default());
     let pump = || {
-        if !store.step(now.get()) {
+        if !store.step(now.get(), 0) {
             now.set(now.get() + Duration::from_millis(100));
         }
     };
