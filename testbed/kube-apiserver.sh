@@ -22,6 +22,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 work=$(mktemp -d "$into/build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+trap 'exit 143' HUP INT TERM
 
 # Lists of its own: what the machine's apt knows and trusts stays as it is.
 apt_dir=$work/apt

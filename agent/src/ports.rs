@@ -1,5 +1,6 @@
 //! What the actors ask of the world, done for real.
 
+mod causes;
 mod clock;
 pub mod cluster;
 mod disk;

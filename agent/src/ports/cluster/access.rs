@@ -8,7 +8,7 @@ use kube::{
 };
 use volvox_actors::ports::ClusterError;
 
-use crate::config::Config;
+use crate::{config::Config, ports::causes::told};
 
 /// How long a connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -72,19 +72,5 @@ fn address(server: &str) -> Result<axum::http::Uri, ClusterError> {
 }
 
 fn unusable(error: &dyn std::error::Error) -> ClusterError {
-    ClusterError::Unreachable(format!("the way to it is not usable: {}", words(error)))
-}
-
-/// An error with its causes.
-pub(super) fn words(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
+    ClusterError::Unreachable(format!("the way to it is not usable: {}", told(error)))
 }

@@ -12,7 +12,8 @@ use serde_json::Value;
 use tokio::{sync::mpsc, time::timeout};
 use volvox_actors::ports::{ClusterError, Page, Resource};
 
-use super::{Access, Seen, access::words, events::Lines, trim::object};
+use super::{Access, Seen, events::Lines, trim::object};
+use crate::ports::causes::told;
 
 /// Objects on a page.
 const PAGE: usize = 250;
@@ -151,8 +152,8 @@ impl Connection {
         let request = request.map_err(|error| ClusterError::Failed(error.to_string()))?;
         let answer = timeout(SILENCE, client.send(request)).await.map_err(|_| silent())?;
         let answer = answer.map_err(|error| match error {
-            kube::Error::Service(error) => ClusterError::Unreachable(words(&*error)),
-            error => ClusterError::Unreachable(words(&error)),
+            kube::Error::Service(error) => ClusterError::Unreachable(told(&*error)),
+            error => ClusterError::Unreachable(told(&error)),
         })?;
         if answer.status().is_success() { Ok(answer) } else { Err(failure(answer).await) }
     }
@@ -215,5 +216,5 @@ fn silent() -> ClusterError {
 }
 
 fn broken(error: &kube::Error) -> ClusterError {
-    ClusterError::Unreachable(words(error))
+    ClusterError::Unreachable(told(error))
 }

@@ -2,6 +2,8 @@ use std::{io, path::PathBuf};
 
 use volvox_actors::ports::KvError;
 
+use crate::ports::causes::with_causes;
+
 /// Why etcd cannot be spoken to.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdError {
@@ -40,23 +42,10 @@ impl EtcdError {
 
 /// The server's own words where there are some.
 fn cause(error: &etcd_client::Error) -> String {
-    let mut text = match error {
-        etcd_client::Error::GRpcStatus(status) => status.message().to_owned(),
+    match error {
+        etcd_client::Error::GRpcStatus(status) => with_causes(status.message().to_owned(), status),
+        // "transport error" alone helps nobody.
+        etcd_client::Error::TransportError(inner) => with_causes(error.to_string(), inner),
         other => other.to_string(),
-    };
-    let inner: &dyn std::error::Error = match error {
-        etcd_client::Error::GRpcStatus(status) => status,
-        etcd_client::Error::TransportError(error) => error,
-        _ => return text,
-    };
-    // "transport error" alone helps nobody.
-    let mut source = inner.source();
-    while let Some(error) = source {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        source = error.source();
     }
-    text
 }
