@@ -2,7 +2,7 @@
 //! seed varies the order of steps and the moment of deaths.
 
 use super::{
-    action::{Action, Fault, Version, power_cut},
+    action::{Action, Fault, Store, Version, power_cut},
     model::{App, Policy, Way},
 };
 use crate::random::Random;
@@ -53,6 +53,10 @@ fn label(pod: u8, app: App) -> Action {
 
 fn rules(source: u8, policies: Vec<Policy>) -> Action {
     Action::Policies { source, policies, told: true }
+}
+
+fn remote(number: u8, app: App) -> Action {
+    Action::Remote { number, app: Some(app) }
 }
 
 fn steps(random: &mut Random, most: usize) -> Action {
@@ -375,6 +379,40 @@ pub const ALL: &[Scenario] = &[
                 Action::Kill,
                 Action::Rewrite(version),
                 Action::Boot { told: true },
+                steps(random, 300),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_42596_what_a_lease_held_is_announced_again_when_it_ends",
+        make: |random| {
+            vec![
+                Action::Share,
+                Action::Rest,
+                remote(1, App::Web),
+                Action::Time { ms: 1_000, seed: random.number() },
+                Action::Store(random.one_of(&[Store::HungUp, Store::Silent, Store::Lost])),
+                Action::Add(4),
+                steps(random, 100),
+                Action::Store(Store::Expired),
+                steps(random, 100),
+                Action::Store(Store::Up),
+                steps(random, 100),
+            ]
+        },
+    },
+    Scenario {
+        name: "c_28645_a_peer_that_changed_while_the_agent_was_dead",
+        make: |random| {
+            vec![
+                Action::Share,
+                Action::Rest,
+                remote(1, App::Db),
+                Action::Rest,
+                Action::Kill,
+                remote(1, App::Web),
+                remote(2, App::Db),
+                Action::Boot { told: random.roll(2) == 0 },
                 steps(random, 300),
             ]
         },
