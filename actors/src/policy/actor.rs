@@ -90,6 +90,8 @@ pub struct Policies {
     learning: BTreeMap<u64, Learning>,
     /// Who waits until no change is under way.
     pub(super) idle: Vec<Reply<()>>,
+    /// Until a change that could not be finished is taken up again.
+    pub(super) pause: Option<Reply<()>>,
     /// How often in a row endpoints were waited for in vain to know identities of other nodes.
     pub(super) in_vain: u8,
 }
@@ -174,6 +176,7 @@ impl Policies {
             unready: Vec::new(),
             learning: BTreeMap::new(),
             idle: Vec::new(),
+            pause: None,
             in_vain: 0,
         }
     }

@@ -256,7 +256,9 @@ impl Policies {
         if let Some(change) = &mut self.known.change {
             change.put_off = true;
         }
-        cx.after(RETRY, PolicyMsg::Retry);
+        // For everyone to see. Answered by nobody: its deadline is what is waited for.
+        let why = format!("a change of the rules to be tried again, in {RETRY:?}: {error}");
+        self.pause = Some(cx.expect("rules", RETRY, why, |_| PolicyMsg::Retry));
     }
 
     pub(super) fn enforced(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
@@ -366,6 +368,10 @@ impl Policies {
 
     /// Takes up what could not be finished.
     pub(super) fn retry(&mut self, cx: &mut Cx<'_, Self>) {
+        // What a new pause lets go of ends at once.
+        if self.pause.as_ref().is_some_and(|pause| !pause.is_closed()) {
+            return;
+        }
         let wanted = self.known.repository.cidrs();
         match &self.known.change {
             None if self.known.prefixes.keys().any(|prefix| !wanted.contains(prefix)) => {
