@@ -17,7 +17,9 @@ mod source;
 mod tests;
 mod told;
 
+pub(crate) use backoff::Backoff;
+
 pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, Observed};
 pub use messages::{ClusterMsg, Feed, SourceMsg, SourceState, SourceStatus};
-pub use resources::resources;
+pub use resources::{published, resources};
 pub use source::SourceView;

@@ -21,7 +21,7 @@ use crate::{
     cluster::{ClusterMsg, ClusterPeers, ClusterSettings, ClusterSupervisor},
     conntrack::{Conntrack, ConntrackMsg},
     endpoint::{Peers, Settings},
-    endpoints::{Endpoints, EndpointsMsg, Schedule},
+    endpoints::{Announcer, Endpoints, EndpointsMsg, Schedule},
     host::{Host, Message, Ref},
     identity::{Identities, IdentityMsg, LabelFilter, reserved},
     ipam::{Ipam, IpamMsg, Pools},
@@ -31,6 +31,7 @@ use crate::{
     node::{Node, NodeMsg, NodeSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
     ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore},
+    publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
@@ -78,6 +79,8 @@ pub struct ColonySettings {
     pub kvstore: KvSettings,
     /// How the cluster is followed, if one is.
     pub follow: ClusterSettings,
+    /// What the node says of itself in the cluster, if one is followed; `None` is nothing.
+    pub publish: Option<PublishSettings>,
 }
 
 /// What the life before left, as far as supervisors need it from their first moment.
@@ -110,6 +113,8 @@ pub struct Colony {
     pub build_queue: Ref<BuildQueueMsg>,
     /// Who follows the cluster, if that is done.
     pub cluster: Option<Ref<ClusterMsg>>,
+    /// Who keeps what this node says of itself there, if that is done.
+    pub publisher: Option<Ref<PublisherMsg>>,
     /// The keeper of pods and namespaces.
     pub workloads: Ref<WorkloadsMsg>,
     /// The collector of dead connections.
@@ -129,7 +134,7 @@ impl Colony {
     pub fn spawn(
         host: &Host,
         ports: &Ports,
-        settings: ColonySettings,
+        mut settings: ColonySettings,
         inheritance: &Inheritance,
     ) -> Self {
         let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
@@ -199,9 +204,21 @@ impl Colony {
         let repository = Repository::new(settings.policy.clone());
         let policy = Policies::factory(policy_peers, repository, known, mapped);
         let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
+        let late_restore = Late::<RestoreMsg>::default();
+        let publisher = ports.cluster.clone().zip(settings.publish).map(|(cluster, publish)| {
+            settings.follow.published = publish.feeds();
+            let (late, late_restore) = (late.clone(), late_restore.clone());
+            let peers = move || PublisherPeers {
+                cluster: Rc::clone(&cluster),
+                restore: late_restore.get(),
+                endpoints: late.get(),
+            };
+            let publisher = Publisher::factory(peers, publish);
+            host.spawn(name("publisher"), SUPERVISOR_CAPACITY, publisher)
+        });
         let cluster = ports.cluster.clone().map(|cluster| {
             let (policy, workloads) = (policy.clone(), workloads.clone());
-            let peers = ClusterPeers { cluster, policy, workloads };
+            let peers = ClusterPeers { cluster, policy, workloads, publisher: publisher.clone() };
             let supervisor = ClusterSupervisor::factory(peers, settings.follow);
             let supervisor = host.spawn(name("cluster"), SUPERVISOR_CAPACITY, supervisor);
             late_cluster.set(supervisor.clone());
@@ -252,6 +269,10 @@ impl Colony {
             Endpoints::factory(peers, workloads.clone(), auditor.clone(), settings.schedule);
         let endpoints = host.spawn(name("endpoints"), SUPERVISOR_CAPACITY, endpoints);
         late.set(endpoints.clone());
+        if let Some(publisher) = &publisher {
+            let announcer = Announcer::Publisher(publisher.clone());
+            let _ = endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
+        }
         let _ = ipcache.tell(IpcacheMsg::Restore(inheritance.kernel.ipcache.clone()));
         let kvstore = ports.kvstore.as_ref().map(|store| {
             let peers = KvPeers {
@@ -278,6 +299,7 @@ impl Colony {
         };
         let restore = Restore::factory(restore_peers);
         let restore = host.spawn(name("restore"), SUPERVISOR_CAPACITY, restore);
+        late_restore.set(restore.clone());
         let host = host.clone();
         Self {
             host,
@@ -288,6 +310,7 @@ impl Colony {
             policy,
             build_queue,
             cluster,
+            publisher,
             workloads,
             conntrack,
             node,

@@ -17,7 +17,7 @@ mod tests;
 
 pub use actor::{Endpoints, Observed, Schedule};
 pub use messages::{
-    Awaited, CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError,
+    Announcer, Awaited, CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError,
     RestoredEndpoint, Target,
 };
 pub use regenerations::{Lengths, Regenerations};

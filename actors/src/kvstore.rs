@@ -28,6 +28,7 @@ use std::{net::IpAddr, time::Duration};
 pub use actors::{Inherited, KvActors, KvPeers};
 pub use addresses::{Addresses, AddressesMsg, AddressesPeers, AddressesView};
 pub use allocator::{Allocator, AllocatorMsg, AllocatorView};
+pub(crate) use pairs::ports as named_ports;
 pub use pairs::{AddressPair, PairError, PortPair};
 pub use session::{Session, SessionMsg, SessionView, Unreachable};
 pub use watcher::{Update, Watcher, WatcherMsg, WatcherView};

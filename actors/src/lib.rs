@@ -21,6 +21,7 @@ pub mod mutants;
 pub mod node;
 pub mod policy;
 pub mod ports;
+pub mod publish;
 mod ranges;
 pub mod restore;
 pub mod state;

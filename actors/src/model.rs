@@ -7,6 +7,7 @@ mod identity;
 mod labels;
 mod named_ports;
 mod policy_rows;
+mod timestamp;
 
 pub use address::{Addresses, Mac, MacError};
 pub use endpoint_id::{EndpointId, POOL_MAX};
@@ -15,3 +16,4 @@ pub use identity::{IdentityId, Scope};
 pub use labels::{Label, LabelError, Labels, Source};
 pub use named_ports::NamedPorts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};
+pub use timestamp::Timestamp;

@@ -2,10 +2,12 @@
 
 mod actor;
 mod messages;
+mod pod_cidrs;
 #[cfg(test)]
 mod tests;
 mod wanted;
 
 pub use actor::Node;
 pub use messages::{NodeMsg, NodeStatus};
+pub use pod_cidrs::{IpamMode, PodCidrError, PodCidrs};
 pub use wanted::NodeSettings;

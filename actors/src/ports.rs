@@ -13,7 +13,8 @@ mod owned;
 
 pub use clock::{Clock, Time};
 pub use cluster::{
-    Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, Page, Resource,
+    Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
+    Resource, Verb,
 };
 pub use disk::{Disk, DiskError, FsOp};
 pub use kernel::{

@@ -17,6 +17,7 @@ mod memory_fs;
 mod memory_kernel;
 mod memory_kvstore;
 mod memory_platter;
+mod patches;
 mod residue;
 mod world;
 

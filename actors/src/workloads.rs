@@ -9,6 +9,8 @@ mod ports;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use book::is_given_by_the_cluster;
+
 pub use actor::{Workloads, WorkloadsView};
 pub use messages::{Manifest, PodFacts, WorkloadsMsg};
 pub use object::ObjectError;

@@ -12,6 +12,7 @@ use std::{
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
+    ipam::Pools,
     model::{Addresses, EndpointId},
     ports::{Clock, KernelSnapshot, Time},
     state::{EndpointRecord, Found, IdentityTable, NodeState, Stored, scan},
@@ -21,7 +22,7 @@ use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 
 use crate::{
     config::Config,
-    netns,
+    netns, node_information,
     ports::{
         Directories, DiskFiles, SystemClock,
         cluster::Access,
@@ -31,6 +32,7 @@ use crate::{
         manifests::{Look, Manifests},
         sysctl::Sysctl,
     },
+    settings,
 };
 
 /// Interfaces whose names begin so are pods'.
@@ -125,7 +127,13 @@ impl Boot {
         let read = Phase::since("open maps, read kernel", claimed.ended);
         let phases = vec![claimed, disk.phase, read];
         let mut problems = disk.problems;
-        let node = number(config, &disk.found, &kernel, &disk.node);
+        let own = own_addresses(&kernel);
+        let before = disk.node.value.clone().unwrap_or_default();
+        let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
+        let address = node_address(&own);
+        let nobody = NodeNumbers { address, ..NodeNumbers::default() };
+        let said = node_information::wait(config, known, &settings::publish(config, &nobody))?;
+        let node = number(config, &disk.found, &kernel, &before, said, own);
         save_node(&disk.directories, &disk.node, &node, &mut problems);
         datapath.set_router(node.router, Default::default())?;
         Ok(Self {
@@ -252,26 +260,36 @@ fn memory() -> u64 {
         * 1024
 }
 
-/// The ranges and the router address: those of the life before, unless flags say otherwise.
+/// Addresses of the node itself.
+fn own_addresses(kernel: &KernelSnapshot) -> Vec<IpAddr> {
+    let own = kernel.links.values().filter(|link| !link.name.starts_with(POD_INTERFACES));
+    own.flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr)).collect()
+}
+
+/// The one by which other nodes reach it.
+fn node_address(own: &[IpAddr]) -> Option<IpAddr> {
+    let ipv4 = own.iter().find(|address| address.is_ipv4() && !address.is_loopback());
+    ipv4.or_else(|| own.iter().find(|address| is_reachable_ipv6(**address))).copied()
+}
+
+/// The ranges and the router address: those of the life before, then what the cluster said, unless
+/// flags say otherwise.
 fn number(
     config: &Config,
     found: &Found,
     kernel: &KernelSnapshot,
-    before: &Stored<NodeState>,
+    before: &NodeState,
+    said: Pools,
+    own: Vec<IpAddr>,
 ) -> NodeNumbers {
-    let own = kernel.links.values().filter(|link| !link.name.starts_with(POD_INTERFACES));
-    let own: Vec<IpAddr> =
-        own.flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr)).collect();
-    let node_ipv4 = own.iter().find_map(|address| match address {
-        IpAddr::V4(address) if !address.is_loopback() => Some(*address),
-        _ => None,
-    });
-    let ipv6 = own.iter().copied().find(|address| is_reachable_ipv6(*address));
-    let address = node_ipv4.map(IpAddr::V4).or(ipv6);
-    let node_ipv4 = node_ipv4.unwrap_or(Ipv4Addr::LOCALHOST);
-    let before = before.value.clone().unwrap_or_default();
-    let kept4 = before.ipv4_range.filter(|_| config.ipv4_range == crate::config::Range::Auto);
-    let kept6 = before.ipv6_range.filter(|_| config.ipv6_range == crate::config::Range::Auto);
+    let address = node_address(&own);
+    let node_ipv4 = match address {
+        Some(IpAddr::V4(address)) => address,
+        _ => Ipv4Addr::LOCALHOST,
+    };
+    let (known4, known6) = (before.ipv4_range.or(said.ipv4), before.ipv6_range.or(said.ipv6));
+    let kept4 = known4.filter(|_| config.ipv4_range == crate::config::Range::Auto);
+    let kept6 = known6.filter(|_| config.ipv6_range == crate::config::Range::Auto);
     let ipv4_range =
         config.enable_ipv4.then(|| kept4.unwrap_or_else(|| config.ipv4_range.or_auto(node_ipv4)));
     let ipv6_range =

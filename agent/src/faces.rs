@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use serde_json::Value;
-use volvox_actors::host::Beat;
+use volvox_actors::{host::Beat, node::IpamMode};
 
 use crate::{
     api::{
@@ -113,7 +113,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
         mtu: if config.mtu == 0 { MTU } else { config.mtu },
-        ipam_mode: "cluster-pool".to_owned(),
+        ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
         policy_enforcement: match config.enable_policy {
             EnablePolicy::Default => "default",
             EnablePolicy::Always => "always",

@@ -17,16 +17,17 @@ use volvox_actors::{
     ipam::Pools,
     kvstore::KvSettings,
     model::Families,
-    node::NodeSettings,
+    node::{IpamMode, NodeSettings},
     policy::{Enforcement, PolicySettings},
     ports::Clock,
+    publish::PublishSettings,
 };
 
 use crate::{
     boot::{NodeNumbers, POD_INTERFACES},
-    config::{AllowLocalhost, Config, EnablePolicy},
+    config::{AllowLocalhost, Config, EnablePolicy, Range},
     life::processors,
-    ports::SystemClock,
+    ports::{SystemClock, flight::boot_id},
 };
 
 /// How the actors are to run this node.
@@ -64,16 +65,53 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         kvstore: KvSettings {
             cluster: config.cluster_name.clone(),
             node: node_name(),
-            address: node.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            address: address(node),
             lease_ttl: config.kvstore_lease_ttl,
             seed: SystemClock.wall() ^ u64::from(process::id()),
         },
         follow: ClusterSettings {
-            seed: crc32fast::hash(node_name().as_bytes()).into(),
+            seed: seed(),
             node_name: node_name(),
             sync_timeout: config.k8s_sync_timeout.max(config.crd_wait_timeout),
+            published: Vec::new(),
         },
+        publish: Some(publish(config, node)),
     })
+}
+
+/// What the node says of itself in a cluster.
+pub fn publish(config: &Config, node: &NodeNumbers) -> PublishSettings {
+    // What flags choose is not for the cluster to say.
+    let followed = Pools {
+        ipv4: node.ipv4_range.filter(|_| config.ipv4_range == Range::Auto),
+        ipv6: node.ipv6_range.filter(|_| config.ipv6_range == Range::Auto),
+    };
+    let taint = config.remove_cilium_node_taints.then(|| config.agent_not_ready_taint_key.clone());
+    PublishSettings {
+        node_name: node_name(),
+        address: address(node),
+        router: node.router,
+        pools: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
+        followed,
+        ipam: config.ipam.map(IpamMode::from),
+        boot_id: boot_id(),
+        annotate: config.annotate_k8s_node,
+        cilium_node: config.auto_create_cilium_node_resource,
+        cilium_endpoints: !config.disable_endpoint_crd,
+        condition: config.set_cilium_is_up_condition,
+        taint,
+        seed: seed(),
+    }
+}
+
+/// By which other nodes reach this one.
+fn address(node: &NodeNumbers) -> IpAddr {
+    node.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// Another number on every node.
+fn seed() -> u64 {
+    crc32fast::hash(node_name().as_bytes()).into()
 }
 
 /// This node's name, as its pod is told or as the machine is called.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
-use volvox_actors::cluster::resources;
+use volvox_actors::cluster::{published, resources};
 use volvox_agent::{
     cni::CONFLIST_FILE,
     config::{Config, Loaded, load},
@@ -122,7 +122,7 @@ fn the_daemon_set_mounts_every_directory_that_the_agent_uses() {
 }
 
 #[test]
-fn the_service_account_may_read_all_that_the_agent_follows() {
+fn the_service_account_may_do_what_the_agent_does() {
     let all = objects(&read("daemonset.yaml")).unwrap();
     let rules = object(&all, "ClusterRole")["rules"].as_array().unwrap();
     let may = |group: &str, resource: &str, verb: &str| {
@@ -135,11 +135,23 @@ fn the_service_account_may_read_all_that_the_agent_follows() {
                 && has(rule, "verbs", verb)
         })
     };
-    for resource in resources("node").iter().flat_map(|(_, forms)| forms) {
+    let own = published("node");
+    for resource in resources("node").iter().chain(&own).flat_map(|(_, forms)| forms) {
         let group = resource.api_version.split_once('/').map_or("", |(group, _)| group);
         for verb in ["list", "watch"] {
             assert!(may(group, resource.name, verb), "{verb} {}", resource.name);
         }
+    }
+    for (group, resource, verb) in [
+        ("", "nodes", "patch"),
+        ("", "nodes/status", "patch"),
+        ("cilium.io", "ciliumnodes", "create"),
+        ("cilium.io", "ciliumnodes", "patch"),
+        ("cilium.io", "ciliumendpoints", "create"),
+        ("cilium.io", "ciliumendpoints", "patch"),
+        ("cilium.io", "ciliumendpoints", "delete"),
+    ] {
+        assert!(may(group, resource, verb), "{verb} {resource}");
     }
     assert!(may("apiextensions.k8s.io", "customresourcedefinitions", "get"));
     let container = &object(&all, "DaemonSet")["spec"]["template"]["spec"]["containers"][0];

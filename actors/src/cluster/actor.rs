@@ -3,7 +3,9 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 use serde::Serialize;
 
 use super::{
-    ClusterMsg, Feed, SourceMsg, SourceState, SourceStatus, held::Held, resources::resources,
+    ClusterMsg, Feed, SourceMsg, SourceState, SourceStatus,
+    held::Held,
+    resources::{published, resources},
     source::Source,
 };
 use crate::{
@@ -11,6 +13,7 @@ use crate::{
     mutants::{Mutant, mutated},
     policy::PolicyMsg,
     ports::{Cluster, Time},
+    publish::PublisherMsg,
     workloads::WorkloadsMsg,
 };
 
@@ -32,6 +35,8 @@ pub struct ClusterSettings {
     pub seed: u64,
     /// After that long it is complained of sources that are not synced.
     pub sync_timeout: Duration,
+    /// What of this node's own objects is followed for who publishes them.
+    pub published: Vec<Feed>,
 }
 
 /// Whom the supervisor of sources talks to.
@@ -43,6 +48,8 @@ pub struct ClusterPeers {
     pub policy: Ref<PolicyMsg>,
     /// The keeper of pods and namespaces.
     pub workloads: Ref<WorkloadsMsg>,
+    /// Who keeps what this node says of itself, if that is done.
+    pub publisher: Option<Ref<PublisherMsg>>,
 }
 
 /// The supervisor of the sources: hands on what they tell, once that is whole.
@@ -64,7 +71,6 @@ struct Kept {
 }
 
 struct Child {
-    feed: Feed,
     address: Ref<SourceMsg>,
     status: SourceStatus,
 }
@@ -96,17 +102,18 @@ impl ClusterSupervisor {
 
     fn spawn(&self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
-        for (number, (feed, forms)) in resources(&self.settings.node_name).into_iter().enumerate() {
+        let ClusterSettings { node_name, published: feeds, .. } = &self.settings;
+        let own = published(node_name).into_iter().filter(|(feed, _)| feeds.contains(feed));
+        let all = resources(node_name).into_iter().chain(own);
+        for (number, (feed, forms)) in all.enumerate() {
             let name = forms[0].name;
             let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
             let source = Source::factory(cluster, me, number, forms, self.settings.seed);
             let address = cx.host().spawn(format!("cluster {name}"), SOURCE_CAPACITY, source);
-            let status =
-                SourceStatus { name, synced: false, state: SourceState::Listing, since: cx.now() };
-            kept.sources.push(Child { feed, address, status });
-        }
-        for feed in [Feed::Policies, Feed::Workloads] {
-            kept.held.insert(feed, Held::default());
+            let (state, since) = (SourceState::Listing, cx.now());
+            let status = SourceStatus { name, feed, synced: false, state, since };
+            kept.sources.push(Child { address, status });
+            kept.held.entry(feed).or_insert_with(|| Held::new(feed));
         }
         cx.after(self.settings.sync_timeout, ClusterMsg::Late);
     }
@@ -133,7 +140,7 @@ impl ClusterSupervisor {
     }
 
     fn state(&mut self, source: usize, state: SourceState, now: Time) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept.borrow_mut();
         let Some(status) = kept.sources.get_mut(source).map(|child| &mut child.status) else {
             return;
         };
@@ -145,13 +152,21 @@ impl ClusterSupervisor {
         if std::mem::discriminant(&status.state) != std::mem::discriminant(&state) {
             status.since = now;
         }
+        let held = match state {
+            SourceState::Synced(_) | SourceState::Undefined => kept.held.get_mut(&status.feed),
+            SourceState::Listing | SourceState::Broken { .. } => None,
+        };
+        if let Some(held) = held {
+            held.synced(state != SourceState::Undefined);
+        }
         status.state = state;
     }
 
     /// Hands on what may be handed on, and says so to who waits for it.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
-        let mut synced = kept.sources.iter().map(|child| child.status.synced);
+        let gates = kept.sources.iter().filter(|child| child.status.feed.gates_policies());
+        let mut synced = gates.map(|child| child.status.synced);
         let all = match mutated(Mutant::PoliciesUnsynced) {
             true => synced.any(|synced| synced),
             false => synced.all(|synced| synced),
@@ -163,6 +178,7 @@ impl ClusterSupervisor {
             match feed {
                 Feed::Policies => policies = held.begun,
                 Feed::Workloads => workloads = held.begun,
+                Feed::Node | Feed::CiliumNode | Feed::CiliumEndpoints => {}
             }
         }
         drop(kept);
@@ -196,7 +212,13 @@ impl ClusterSupervisor {
 
     fn late(&self) {
         for status in self.kept.borrow().sources.iter().map(|child| &child.status) {
-            if !status.synced {
+            if !status.synced && !status.feed.gates_policies() {
+                tracing::error!(
+                    resource = status.name,
+                    state = status.state.name(),
+                    "source is not synced in time; what this node says of itself waits for it"
+                );
+            } else if !status.synced {
                 tracing::error!(
                     resource = status.name,
                     state = status.state.name(),
@@ -237,8 +259,8 @@ impl Behaviour for ClusterSupervisor {
         match msg {
             ClusterMsg::Changed { source, objects } => {
                 let kept = &mut *self.kept.borrow_mut();
-                if let Some(Child { feed, status, .. }) = kept.sources.get(source)
-                    && let Some(held) = kept.held.get_mut(feed)
+                if let Some(Child { status, .. }) = kept.sources.get(source)
+                    && let Some(held) = kept.held.get_mut(&status.feed)
                 {
                     held.add(status.name, objects);
                 }

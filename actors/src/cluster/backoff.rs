@@ -8,14 +8,14 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// How long to leave a server alone that failed. Every source draws from its own numbers, so that
 /// the nodes of a cluster do not all come back at the same moment.
 #[derive(Clone, Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     failures: u32,
     drawn: u64,
 }
 
 impl Backoff {
     /// Draws by the seed of the node and the name of the source.
-    pub(super) fn new(seed: u64, name: &str) -> Self {
+    pub(crate) fn new(seed: u64, name: &str) -> Self {
         let mut hasher = std::hash::DefaultHasher::new();
         hasher.write_u64(seed);
         hasher.write(name.as_bytes());
@@ -23,17 +23,17 @@ impl Backoff {
     }
 
     /// How often it failed, one after the other.
-    pub(super) fn failures(&self) -> u32 {
+    pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
     /// It answers again.
-    pub(super) fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         self.failures = 0;
     }
 
     /// It failed, and wants to be left alone at least that long: how long it is.
-    pub(super) fn failed(&mut self, at_least: Duration) -> Duration {
+    pub(crate) fn failed(&mut self, at_least: Duration) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         let pause = doubled.min(LONGEST);
@@ -41,7 +41,7 @@ impl Backoff {
     }
 
     /// A span of this length to twice that.
-    pub(super) fn spread(&mut self, least: Duration) -> Duration {
+    pub(crate) fn spread(&mut self, least: Duration) -> Duration {
         least + self.up_to(least)
     }
 

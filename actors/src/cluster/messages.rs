@@ -12,6 +12,19 @@ pub enum Feed {
     Policies,
     /// The keeper of pods and namespaces.
     Workloads,
+    /// Who keeps what this node says of itself: its own Node,
+    Node,
+    /// its CiliumNode,
+    CiliumNode,
+    /// and the endpoints of all nodes.
+    CiliumEndpoints,
+}
+
+impl Feed {
+    /// Whether policies wait for it.
+    pub fn gates_policies(self) -> bool {
+        matches!(self, Self::Policies | Self::Workloads)
+    }
 }
 
 /// Where a source stands.
@@ -38,6 +51,8 @@ pub enum SourceState {
 pub struct SourceStatus {
     /// Its name.
     pub name: &'static str,
+    /// Who hears of it.
+    pub feed: Feed,
     /// Whether all its objects have been told once.
     pub synced: bool,
     /// Where it stands.

@@ -1,21 +1,28 @@
 use super::Feed;
 use crate::ports::Resource;
 
+fn plain(
+    name: &'static str,
+    path: &'static str,
+    api_version: &'static str,
+    kind: &'static str,
+) -> Resource {
+    Resource { name, path, api_version, kind, fields: None, definition: None }
+}
+
+fn cilium(
+    name: &'static str,
+    path: &'static str,
+    api_version: &'static str,
+    kind: &'static str,
+    definition: &'static str,
+) -> Resource {
+    Resource { definition: Some(definition), ..plain(name, path, api_version, kind) }
+}
+
 /// What is watched, in every version that is understood, newest first; and who hears of it. Of pods
 /// only those of this node.
 pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
-    let plain = |name, path, api_version, kind| Resource {
-        name,
-        path,
-        api_version,
-        kind,
-        fields: None,
-        definition: None,
-    };
-    let cilium = |name, path, api_version, kind, definition| Resource {
-        definition: Some(definition),
-        ..plain(name, path, api_version, kind)
-    };
     let pods = Resource {
         fields: Some(format!("spec.nodeName={node}")),
         ..plain("pods", "/api/v1/pods", "v1", "Pod")
@@ -56,5 +63,30 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         (Feed::Policies, vec![cilium_policies]),
         (Feed::Policies, vec![clusterwide_policies]),
         (Feed::Policies, groups),
+    ]
+}
+
+/// What this node says of itself, as it is there: watched so that it can be kept true.
+pub fn published(node: &str) -> Vec<(Feed, Vec<Resource>)> {
+    let own = Some(format!("metadata.name={node}"));
+    let nodes = Resource { fields: own.clone(), ..plain("nodes", "/api/v1/nodes", "v1", "Node") };
+    let cilium_nodes = cilium(
+        "ciliumnodes",
+        "/apis/cilium.io/v2/ciliumnodes",
+        "cilium.io/v2",
+        "CiliumNode",
+        "ciliumnodes.cilium.io",
+    );
+    let cilium_endpoints = cilium(
+        "ciliumendpoints",
+        "/apis/cilium.io/v2/ciliumendpoints",
+        "cilium.io/v2",
+        "CiliumEndpoint",
+        "ciliumendpoints.cilium.io",
+    );
+    vec![
+        (Feed::Node, vec![nodes]),
+        (Feed::CiliumNode, vec![Resource { fields: own, ..cilium_nodes }]),
+        (Feed::CiliumEndpoints, vec![cilium_endpoints]),
     ]
 }

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Awaited, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
+    Announcer, Awaited, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
     barrier::{Barriers, Goal},
     child::Child,
     create::Creating,
@@ -22,7 +22,6 @@ use crate::{
     auditor::AuditorMsg,
     endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
     host::{AskError, Behaviour, Cx, Full, Ref, Reply},
-    kvstore::AddressesMsg,
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
     policy::PolicyMsg,
@@ -56,8 +55,8 @@ pub(super) struct Family {
     pub(super) creations: u64,
     pub(super) barriers: Barriers,
     pub(super) regenerations: Regenerations,
-    /// Who tells the cluster of endpoints, if there is one.
-    announcer: Option<Ref<AddressesMsg>>,
+    /// Who tells the cluster of endpoints.
+    announcers: Vec<Announcer>,
 }
 
 /// The supervisor of all endpoints.
@@ -257,21 +256,12 @@ impl Endpoints {
         self.family.regenerations.seen(&child.view, &view);
         child.show(Arc::clone(&view));
         child.pay();
-        self.announce(AddressesMsg::Endpoint(view));
-    }
-
-    /// Tells who tells the cluster.
-    fn announce(&self, msg: AddressesMsg) {
-        if let Some(announcer) = &self.family.announcer
-            && let Err(refused) = announcer.tell(msg)
-        {
-            tracing::error!(%refused, "the cluster does not hear how an endpoint is");
-        }
+        self.family.announcers.iter().for_each(|announcer| announcer.changed(&view));
     }
 
     fn gone(&mut self, id: EndpointId) {
         self.family.children.remove(&id);
-        self.announce(AddressesMsg::Gone(id));
+        self.family.announcers.iter().for_each(|announcer| announcer.gone(id));
         self.family.numbers.free(id);
         self.vanished.remove(&id);
         self.family.barriers.gone(id);
@@ -386,7 +376,7 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Changed(view) => self.changed(view),
             EndpointsMsg::Gone(id) => self.gone(id),
             EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),
-            EndpointsMsg::AnnounceTo(announcer) => self.family.announcer = Some(announcer),
+            EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),
             EndpointsMsg::Sweep => self.sweep(cx),
             EndpointsMsg::Look => self.look(cx),
             EndpointsMsg::Swept(answer) => self.swept(cx, answer),

@@ -15,6 +15,7 @@ use crate::{
     kvstore::AddressesMsg,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow},
+    publish::PublisherMsg,
     workloads::PodFacts,
 };
 
@@ -160,6 +161,37 @@ pub enum Awaited {
     All,
 }
 
+/// Who tells the cluster of endpoints.
+pub enum Announcer {
+    /// The owner of the store's addresses.
+    Addresses(Ref<AddressesMsg>),
+    /// Who keeps what the API server has of this node.
+    Publisher(Ref<PublisherMsg>),
+}
+
+impl Announcer {
+    fn tell(&self, addresses: AddressesMsg, publisher: PublisherMsg) {
+        let told = match self {
+            Self::Addresses(announcer) => announcer.tell(addresses).map_err(|it| it.to_string()),
+            Self::Publisher(announcer) => announcer.tell(publisher).map_err(|it| it.to_string()),
+        };
+        if let Err(refused) = told {
+            tracing::error!(refused, "the cluster does not hear how an endpoint is");
+        }
+    }
+
+    /// An endpoint is so now.
+    pub(super) fn changed(&self, view: &Arc<EndpointView>) {
+        let (one, other) = (Arc::clone(view), Arc::clone(view));
+        self.tell(AddressesMsg::Endpoint(one), PublisherMsg::Endpoint(other));
+    }
+
+    /// An endpoint is gone.
+    pub(super) fn gone(&self, id: EndpointId) {
+        self.tell(AddressesMsg::Gone(id), PublisherMsg::Gone(id));
+    }
+}
+
 /// What the supervisor of endpoints can be told.
 pub enum EndpointsMsg {
     /// Make an endpoint; answered when it is built if `sync`, else when it is accepted.
@@ -276,8 +308,8 @@ pub enum EndpointsMsg {
     Changed(Arc<EndpointView>),
     /// From an endpoint: it is gone.
     Gone(EndpointId),
-    /// Who tells the cluster of endpoints: hears of each change.
-    AnnounceTo(Ref<AddressesMsg>),
+    /// Somebody who tells the cluster of endpoints: hears of each change.
+    AnnounceTo(Announcer),
     /// Time to compare the kernel with what was written, and to look for vanished interfaces.
     Sweep,
     /// The same now, out of turn.

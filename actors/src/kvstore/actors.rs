@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     colony::{Inheritance, Late},
-    endpoints::EndpointsMsg,
+    endpoints::{Announcer, EndpointsMsg},
     host::{Host, Ref},
     identity::IdentityMsg,
     ipcache::{CLUSTER, IpcacheEntry, IpcacheMsg},
@@ -139,7 +139,8 @@ impl KvActors {
         let _ = allocator.tell(AllocatorMsg::Tell(addresses.clone(), peers.identities.clone()));
         let _ = peers.identities.tell(IdentityMsg::AllocateBy(allocator.clone()));
         let _ = peers.identities.tell(IdentityMsg::Inherit(held));
-        let _ = peers.endpoints.tell(EndpointsMsg::AnnounceTo(addresses.clone()));
+        let _ =
+            peers.endpoints.tell(EndpointsMsg::AnnounceTo(Announcer::Addresses(addresses.clone())));
         let reply = crate::host::Reply::to(|_| {});
         let _ = peers.ipcache.tell(IpcacheMsg::Upsert { entries, reply });
         let watchers = [identity_watcher, address_watcher];

@@ -104,7 +104,8 @@ impl AddressPair {
 const PROTOCOLS: [(&str, u8); 3] =
     [("TCP", protocol::TCP), ("UDP", protocol::UDP), ("SCTP", protocol::SCTP)];
 
-fn ports(named: &NamedPorts) -> Vec<PortPair> {
+/// A pod's ports by their names.
+pub(crate) fn ports(named: &NamedPorts) -> Vec<PortPair> {
     let each = named.iter().flat_map(|(name, all)| all.iter().map(move |port| (name, port)));
     each.filter_map(|(name, &(number, port))| {
         let (text, _) = PROTOCOLS.iter().find(|(_, known)| *known == number)?;

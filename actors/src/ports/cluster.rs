@@ -86,13 +86,17 @@ pub enum ClusterError {
         said: String,
     },
     /// It does not know who asks, or does not let that one.
-    #[error(
-        "the API server refuses: {0}; give the agent's account the right to get, list and watch it"
-    )]
+    #[error("the API server refuses: {0}; give the agent's account the right to do that")]
     Refused(String),
     /// There is no such thing.
     #[error("the API server has no such thing: {0}")]
     NotFound(String),
+    /// The object is another one by now, or is there already.
+    #[error("the API server has another object: {0}")]
+    Conflict(String),
+    /// It does not take the object as it is.
+    #[error("the API server does not take the object: {0}")]
+    Invalid(String),
     /// What happened since that version is forgotten: everything is to be listed.
     #[error("the API server forgot that version: {0}")]
     Expired(String),
@@ -102,6 +106,48 @@ pub enum ClusterError {
     /// Anything else.
     #[error("the API server failed: {0}")]
     Failed(String),
+}
+
+/// Something to be done with one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectWrite {
+    /// Its resource.
+    pub resource: Resource,
+    /// Which object.
+    pub key: ObjectKey,
+    /// What.
+    pub verb: Verb,
+}
+
+/// What is done with an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verb {
+    /// Make it.
+    Create(Value),
+    /// Change it by a JSON merge patch, RFC 7386.
+    Merge(Value),
+    /// Change it by a JSON patch, RFC 6902, which may test what it changes.
+    Patch(Value),
+    /// Change its metadata and its status by a strategic merge patch, which knows what tells the
+    /// members of a list apart. Only the server's own kinds have that.
+    Status(Value),
+    /// Remove it, if it is the one of that UID.
+    Delete {
+        /// The UID.
+        uid: String,
+    },
+}
+
+impl Resource {
+    /// Where all its objects of a namespace are; those without a namespace are in `""`.
+    pub fn path_in(&self, namespace: &str) -> String {
+        match self.path.rsplit_once('/') {
+            Some((group, plural)) if !namespace.is_empty() => {
+                format!("{group}/namespaces/{namespace}/{plural}")
+            }
+            _ => self.path.to_owned(),
+        }
+    }
 }
 
 /// An API server.
@@ -117,6 +163,9 @@ pub trait Cluster {
 
     /// Whether there is a CustomResourceDefinition of that name.
     fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>);
+
+    /// Does something with an object.
+    fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>);
 
     /// Watches a resource from a version on. The server ends it after `lifetime`; it ends too when
     /// the watch is dropped.

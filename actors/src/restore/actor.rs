@@ -115,6 +115,8 @@ pub(super) struct Kept {
     /// Endpoints that came back.
     pub(super) alive: BTreeSet<EndpointId>,
     pub(super) settled: bool,
+    /// Who waits until all of the life before is in force.
+    pub(super) awaiting: Vec<Reply<bool>>,
     /// Who has mapped all that it knows.
     pub(super) synced: BTreeSet<Source>,
     pub(super) prune: VecDeque<Removal>,
@@ -365,6 +367,10 @@ impl Behaviour for Restore {
     fn handle(&mut self, msg: RestoreMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             RestoreMsg::Begin { input, reply } => self.begin(cx, *input, reply),
+            RestoreMsg::AwaitProgrammed(reply) => {
+                self.kept.awaiting.push(reply);
+                self.answer_when_programmed();
+            }
             RestoreMsg::Report(reply) => reply.send(Arc::new(self.kept.report.clone())),
             RestoreMsg::Reserved { wanted, answer } => self.reserved(cx, wanted, answer),
             RestoreMsg::Described(answer) => self.described(cx, answer),

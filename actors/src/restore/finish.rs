@@ -95,10 +95,22 @@ impl Restore {
         }
     }
 
+    /// Whether every restored endpoint has settled, and the node and the policy have spoken.
+    fn is_programmed(&self) -> bool {
+        self.kept.settled && self.kept.synced.len() == Source::COUNT
+    }
+
+    pub(super) fn answer_when_programmed(&mut self) {
+        if self.is_programmed() {
+            let enabled = self.kept.enabled;
+            self.kept.awaiting.drain(..).for_each(|reply| reply.send(enabled));
+        }
+    }
+
     /// Only when every source has spoken is it proven that nobody claims the rest.
     fn prune_when_proven(&mut self, cx: &mut Cx<'_, Self>) {
-        let proven = self.kept.settled && self.kept.synced.len() == Source::COUNT;
-        if !proven || self.kept.phase != Phase::Settling {
+        self.answer_when_programmed();
+        if !self.is_programmed() || self.kept.phase != Phase::Settling {
             return;
         }
         if !self.kept.enabled {

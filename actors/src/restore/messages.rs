@@ -57,6 +57,9 @@ pub enum RestoreMsg {
         /// Where the answer goes.
         reply: Reply<()>,
     },
+    /// Answered once every restored endpoint has settled and the node and the policy have said
+    /// all that they know; with whether endpoints were restored at all.
+    AwaitProgrammed(Reply<bool>),
     /// Show the report.
     Report(Reply<Arc<RestoreReport>>),
 
@@ -93,6 +96,7 @@ impl Message for RestoreMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Begin { .. } => "Begin",
+            Self::AwaitProgrammed(_) => "AwaitProgrammed",
             Self::Report(_) => "Report",
             Self::Reserved { .. } => "Reserved",
             Self::Described(_) => "Described",

@@ -7,10 +7,14 @@ use std::{
 
 use serde_json::Value;
 
+use super::patches;
 use crate::{
-    cluster::resources,
+    cluster::{published, resources},
     host::Reply,
-    ports::{Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, Page, Resource},
+    ports::{
+        Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
+        Resource, Verb,
+    },
 };
 
 type Seen = Result<Vec<ObjectChange>, ClusterError>;
@@ -37,6 +41,10 @@ struct Server {
     unserved: BTreeSet<String>,
     /// Kinds about which it fails, and how.
     failing: BTreeMap<String, ClusterError>,
+    /// The same about those who write.
+    unwritable: BTreeMap<String, ClusterError>,
+    /// What was written, in order.
+    writes: Vec<ObjectWrite>,
     /// It takes requests and says nothing.
     hung: bool,
     watches: BTreeMap<u64, Watcher>,
@@ -75,7 +83,8 @@ impl MemoryCluster {
     /// A server at which Cilium's policies are defined.
     pub fn new() -> Self {
         let server = Self::default();
-        for resource in resources("").iter().flat_map(|(_, forms)| forms) {
+        let known = resources("").into_iter().chain(published(""));
+        for resource in known.flat_map(|(_, forms)| forms) {
             resource.definition.iter().for_each(|definition| server.define(definition, true));
         }
         server
@@ -131,9 +140,29 @@ impl MemoryCluster {
     /// It is down, or up again.
     pub fn set_down(&self, down: bool) {
         let error = down.then(|| ClusterError::Unreachable("connection refused".to_owned()));
-        for (_, forms) in resources("") {
+        for (_, forms) in resources("").into_iter().chain(published("")) {
             self.fail(forms[0].kind, error.clone());
         }
+    }
+
+    /// What it answers who writes objects of that kind from now on, if it does not let them.
+    pub fn fail_writes(&self, kind: &str, error: Option<ClusterError>) {
+        let unwritable = &mut self.0.borrow_mut().unwritable;
+        match error {
+            Some(error) => drop(unwritable.insert(kind.to_owned(), error)),
+            None => drop(unwritable.remove(kind)),
+        }
+    }
+
+    /// What agents wrote since this was asked last, whether it was taken or not.
+    pub fn take_writes(&self) -> Vec<ObjectWrite> {
+        std::mem::take(&mut self.0.borrow_mut().writes)
+    }
+
+    /// An object as it is.
+    pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+        let key = ObjectKey { namespace: namespace.to_owned(), name: name.to_owned() };
+        self.0.borrow().objects.get(kind)?.get(&key).cloned()
     }
 
     /// It takes what it is asked and says nothing; or goes on with new connections, while those
@@ -292,6 +321,54 @@ impl Server {
         })
     }
 
+    /// What is written happens at once, even if its answer takes its time or is never heard.
+    fn write(&mut self, write: ObjectWrite) -> Result<(), ClusterError> {
+        self.writes.push(write.clone());
+        let ObjectWrite { resource, key, verb } = write;
+        let refused = self.failure(&resource).or(self.unwritable.get(resource.kind).cloned());
+        refused.map_or(Ok(()), Err)?;
+        let before = self.objects.get(resource.kind).and_then(|all| all.get(&key)).cloned();
+        let missing = || ClusterError::NotFound(key.to_string());
+        let after = match (verb, before.clone()) {
+            (Verb::Create(_), Some(_)) => {
+                return Err(ClusterError::Conflict(format!("{key} already exists")));
+            }
+            (Verb::Create(mut object), None) => {
+                if object.pointer("/metadata/name").and_then(Value::as_str) != Some(&key.name) {
+                    return Err(ClusterError::Invalid(format!("{key} has another name")));
+                }
+                object["metadata"]["uid"] = format!("made-{}", self.version).into();
+                Some(object)
+            }
+            (Verb::Delete { uid }, Some(object)) => match object["metadata"]["uid"] == *uid {
+                true => None,
+                false => return Err(ClusterError::Conflict(format!("{key} has another UID"))),
+            },
+            (Verb::Merge(patch), Some(object)) => Some(patches::merge(object, &patch)),
+            (Verb::Status(patch), Some(object)) => Some(patches::strategic(object, &patch)),
+            (Verb::Patch(patch), Some(object)) => {
+                Some(patches::patch(object, &patch).map_err(ClusterError::Invalid)?)
+            }
+            (_, None) => return Err(missing()),
+        };
+        if after == before {
+            return Ok(());
+        }
+        let all = self.objects.entry(resource.kind.to_owned()).or_default();
+        let change = match after {
+            Some(value) => {
+                all.insert(key.clone(), value.clone());
+                ObjectChange::Applied(Object { key, value })
+            }
+            None => {
+                all.remove(&key);
+                ObjectChange::Deleted(key)
+            }
+        };
+        self.happened(resource.kind.to_owned(), change);
+        Ok(())
+    }
+
     fn failure(&self, resource: &Resource) -> Option<ClusterError> {
         let undefined = resource.definition.is_some_and(|it| !self.defined.contains(it));
         let missing = undefined || self.unserved.contains(resource.path);
@@ -357,6 +434,15 @@ impl Cluster for MemoryCluster {
                 server.answer(reply, Ok(is_defined));
             }
         }
+    }
+
+    fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>) {
+        let mut server = self.0.borrow_mut();
+        if server.hung {
+            return server.unanswered.push(Box::new(reply));
+        }
+        let answer = server.write(write);
+        server.answer(reply, answer);
     }
 
     fn watch(&self, resource: &Resource, version: &str, _: Duration) -> Box<dyn ObjectWatch> {

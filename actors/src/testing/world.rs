@@ -400,7 +400,9 @@ fn settings() -> ColonySettings {
             node_name: "node-1".to_owned(),
             seed: 1,
             sync_timeout: Duration::from_secs(180),
+            published: Vec::new(),
         },
+        publish: None,
         node: NodeSettings {
             families: Families::DUAL,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },

@@ -176,6 +176,6 @@ fn read(source: &str, values: &[serde_json::Value], before: &Objects) -> Objects
 }
 
 /// A pod must not claim for itself what says where it is and who it is.
-fn is_given_by_the_cluster(key: &str) -> bool {
+pub(crate) fn is_given_by_the_cluster(key: &str) -> bool {
     matches!(key, NAMESPACE | CLUSTER | ACCOUNT) || key.starts_with(NAMESPACE_LABELS)
 }

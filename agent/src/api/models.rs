@@ -13,7 +13,6 @@ mod options;
 mod policy;
 mod rows;
 mod status;
-mod timestamp;
 mod volvox;
 
 pub use config::{Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration};
@@ -38,5 +37,5 @@ pub use status::{
     BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
     IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
 };
-pub use timestamp::Timestamp;
 pub use volvox::{Actor, Collecting, IpamLease, Recorder, WaitEntry, WaitList, Why};
+pub use volvox_actors::model::Timestamp;

@@ -11,6 +11,7 @@ use volvox_actors::{
     host::{CellInfo, Host, WaitCycle, Waits},
     model::Labels,
     ports::Time,
+    publish::{PublisherMsg, Unpublished},
     restore::{RestoreMsg, RestoreReport},
 };
 
@@ -59,9 +60,10 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, sources, views, report, audit, kvstore) = tokio::try_join!(
+    let (host, sources, unpublished, views, report, audit, kvstore) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
+        api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
         api.gateway.ask(what, |colony| &colony.endpoints, list),
         api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
         api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
@@ -70,6 +72,8 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
     let sources = sources.iter().flatten().filter_map(|status| source(status, now));
+    let unpublished = unpublished.iter().flatten().map(self::unpublished);
+    let sources = sources.chain(unpublished);
     let parts = api.disk.now().map(disk).into_iter().chain(host).chain(sources).chain(failing);
     let kvstore = kvstore.iter().flat_map(KvReport::troubles);
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(kvstore).collect())
@@ -92,9 +96,22 @@ fn source(status: &SourceStatus, now: Time) -> Option<Trouble> {
     };
     let kept = match status.synced {
         true => "what they said before stays",
+        false if !status.feed.gates_policies() => "what this node says of itself waits for them",
         false => "restored endpoints keep what they have, and new pods wait",
     };
     Some(Trouble::new(format!("{SOURCE}{name}"), failures, format!("{name} {what}; {kept}")))
+}
+
+/// Something that this node does not say of itself in the cluster.
+fn unpublished(unpublished: &Unpublished) -> Trouble {
+    let Unpublished { what, tries, why } = unpublished;
+    let text = match tries {
+        0 => format!("{what}: {why}"),
+        tries => {
+            format!("{what} is not as it should be in the cluster: {why}; tried {tries} times")
+        }
+    };
+    Trouble::new(format!("publish {what}"), (*tries).into(), text)
 }
 
 fn of_host(host: &Host) -> Vec<Trouble> {

@@ -1,4 +1,5 @@
 use clap::ValueEnum;
+use volvox_actors::node::IpamMode;
 
 use super::{Config, ConfigError, Origin, RoutingMode, layers::Origins};
 
@@ -24,6 +25,10 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
     if !config.enable_ipv4 && !config.enable_ipv6 {
         let (one, other) = (say("enable-ipv4", &false), say("enable-ipv6", &false));
         return contradiction(one, other, "pods need addresses; enable one of the two");
+    }
+    if let Some(ipam) = config.ipam.filter(|_| !config.enable_k8s) {
+        let (one, other) = (say("ipam", &IpamMode::from(ipam)), say("enable-k8s", &false));
+        return contradiction(one, other, "such prefixes come from a cluster; drop one of the two");
     }
     if config.keep_config && !config.restore {
         let (one, other) = (say("keep-config", &true), say("restore", &false));

@@ -5,8 +5,8 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
 
 use super::{
-    AllowLocalhost, EnablePolicy, KvStoreKind, LogFormat, LogLevel, MonitorAggregation, Range,
-    RateLimits, RoutingMode, TcpFlags,
+    AllowLocalhost, EnablePolicy, Ipam, KvStoreKind, LogFormat, LogLevel, MonitorAggregation,
+    Range, RateLimits, RoutingMode, TcpFlags,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
     values::{
@@ -82,6 +82,33 @@ pub struct Config {
     #[serde(rename = "CRDWaitTimeout", serialize_with = "as_nanoseconds")]
     pub crd_wait_timeout: Duration,
 
+    /// Whether this node's Node is annotated with prefixes and router of its pods, and its prefixes
+    /// may come from such annotations
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "AnnotateK8sNode")]
+    pub annotate_k8s_node: bool,
+
+    /// Whether this node's CiliumNode is made and kept true
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    pub auto_create_cilium_node_resource: bool,
+
+    /// Whether pods of this node have no CiliumEndpoint
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "DisableCiliumEndpointCRD")]
+    pub disable_endpoint_crd: bool,
+
+    /// Whether this node's Node says that its network is available, once pods can be programmed
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    pub set_cilium_is_up_condition: bool,
+
+    /// Whether the taint that keeps pods away is removed then
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    pub remove_cilium_node_taints: bool,
+
+    /// Key of that taint
+    #[arg(long, value_name = "KEY", default_value = "node.cilium.io/agent-not-ready")]
+    pub agent_not_ready_taint_key: String,
+
     /// Directory of manifests (policies, Pods, Namespaces) that is watched; none if not given, and
     /// not read if a cluster is followed
     #[arg(long, value_name = "DIR")]
@@ -97,6 +124,22 @@ pub struct Config {
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
     #[serde(rename = "EnableIPv6")]
     pub enable_ipv6: bool,
+
+    /// Who gives this node the prefixes of its pods at its first start; if not given, --ipv4-range
+    /// and --ipv6-range do, which count before all
+    #[arg(long, value_enum, ignore_case = true, value_name = "MODE")]
+    #[serde(rename = "IPAM")]
+    pub ipam: Option<Ipam>,
+
+    /// Whether the IPv4 prefix is to come from this node's Node, whatever --ipam says
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "K8sRequireIPv4PodCIDR")]
+    pub k8s_require_ipv4_pod_cidr: bool,
+
+    /// The same for the IPv6 prefix
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "K8sRequireIPv6PodCIDR")]
+    pub k8s_require_ipv6_pod_cidr: bool,
 
     /// IPv4 prefix of this node's pods, or auto
     #[arg(long, value_name = "PREFIX", default_value = "auto")]

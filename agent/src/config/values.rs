@@ -6,6 +6,8 @@ use std::{
 use clap::ValueEnum;
 use serde::Serialize;
 
+use volvox_actors::node::IpamMode;
+
 use super::{duration::parse_duration, options::List};
 
 /// How packets reach other nodes.
@@ -28,6 +30,25 @@ pub enum EnablePolicy {
     Always,
     /// None
     Never,
+}
+
+/// Who gives a node the prefixes of its pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ipam {
+    /// Kubernetes, in the spec of its Node
+    Kubernetes,
+    /// Cilium's operator, in the spec of its CiliumNode
+    ClusterPool,
+}
+
+impl From<Ipam> for IpamMode {
+    fn from(ipam: Ipam) -> Self {
+        match ipam {
+            Ipam::Kubernetes => Self::Kubernetes,
+            Ipam::ClusterPool => Self::ClusterPool,
+        }
+    }
 }
 
 /// A store that nodes share.

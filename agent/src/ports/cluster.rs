@@ -20,11 +20,11 @@ use tokio::{
 };
 use volvox_actors::{
     host::Reply,
-    ports::{Cluster, ClusterError, ObjectChange, ObjectWatch, Page, Resource},
+    ports::{Cluster, ClusterError, ObjectChange, ObjectWatch, ObjectWrite, Page, Resource},
 };
 
 pub use access::Access;
-use fetch::Connection;
+pub(crate) use fetch::Connection;
 
 /// Batches of events that wait for the actors; then the server waits.
 const BATCHES_MAX: usize = 16;
@@ -92,6 +92,11 @@ impl Cluster for ClusterPort {
     fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {
         let (connection, definition) = (Arc::clone(&self.connection), definition.to_owned());
         self.run(async move { connection.is_defined(&definition).await }, reply);
+    }
+
+    fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>) {
+        let connection = Arc::clone(&self.connection);
+        self.run(async move { connection.write(&write).await }, reply);
     }
 
     fn watch(

@@ -262,7 +262,7 @@ impl Recorder for FlightRecorder {
 }
 
 /// The machine's boot.
-fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }

@@ -78,8 +78,12 @@ fn call(node: &Node, command: &str, pod: &Pod, before: &[String]) -> Result<Vec<
 }
 
 fn arguments(pod: &Pod) -> String {
+    let uid = match pod.uid.as_str() {
+        "" => String::new(),
+        uid => format!(";K8S_POD_UID={uid}"),
+    };
     format!(
-        "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_INFRA_CONTAINER_ID={}",
+        "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_INFRA_CONTAINER_ID={}{uid}",
         pod.namespace, pod.name, pod.container_id
     )
 }

@@ -32,6 +32,8 @@ pub struct Pod {
     pub namespace: String,
     /// Kubernetes name.
     pub name: String,
+    /// Its UID in a cluster; empty without one.
+    pub uid: String,
     /// The container's identifier, 64 hex digits.
     pub container_id: String,
     /// Where it runs.
@@ -50,27 +52,44 @@ impl Pod {
         labels: &[(&str, &str)],
         through: Through,
     ) -> Result<Self> {
-        let (namespace, name) = name.split_once('/').context("a pod is called namespace/name")?;
-        static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let mut pod = Self {
-            namespace: namespace.into(),
-            name: name.into(),
-            container_id: format!("{number:064x}"),
-            netns: Netns::create(&format!("{namespace}-{name}"))?,
-            addresses: Vec::new(),
-            created_in: Duration::ZERO,
-        };
+        let mut pod = Self::named(name)?;
         match through {
             Through::Cni => {
                 pod.write_manifest(node, labels)?;
-                let begun = Instant::now();
-                pod.addresses = cni::add(node, &pod)?;
-                pod.created_in = begun.elapsed();
+                pod.add(node)?;
             }
             Through::Rest => (pod.addresses, pod.created_in) = direct::add(node, &pod, labels)?,
         }
         Ok(pod)
+    }
+
+    /// Makes the pod `namespace/name` that a cluster knows by that UID.
+    pub fn of_cluster(node: &Node, name: &str, uid: &str) -> Result<Self> {
+        let mut pod = Self { uid: uid.into(), ..Self::named(name)? };
+        pod.add(node)?;
+        Ok(pod)
+    }
+
+    fn named(name: &str) -> Result<Self> {
+        let (namespace, name) = name.split_once('/').context("a pod is called namespace/name")?;
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: String::new(),
+            container_id: format!("{number:064x}"),
+            netns: Netns::create(&format!("{namespace}-{name}"))?,
+            addresses: Vec::new(),
+            created_in: Duration::ZERO,
+        })
+    }
+
+    fn add(&mut self, node: &Node) -> Result<()> {
+        let begun = Instant::now();
+        self.addresses = cni::add(node, self)?;
+        self.created_in = begun.elapsed();
+        Ok(())
     }
 
     /// Its first IPv4 or IPv6 address.

@@ -18,6 +18,7 @@ fn bare_pod(name: &str, number: u32) -> Result<Pod> {
     Ok(Pod {
         namespace: "fleet".into(),
         name: name.into(),
+        uid: String::new(),
         container_id: format!("{:064x}", 0xadd_0000 + number),
         netns: Netns::create(name)?,
         addresses: Vec::new(),

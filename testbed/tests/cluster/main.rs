@@ -1,6 +1,8 @@
 //! A node in a cluster of a real etcd and a real kube-apiserver.
 
 mod objects;
+mod prefixes;
+mod published;
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
@@ -11,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, ApiServer, Binaries, Etcd, NODE_NAME, Node, Pod, Through},
+    lab::{self, ApiServer, Binaries, Etcd, NODE_NAME, Node, Pod},
     traffic::{Kind, Plan, Stream},
 };
 
@@ -32,17 +34,26 @@ struct Cluster {
 
 impl Cluster {
     fn start(program: PathBuf) -> Result<Self> {
+        Self::start_with(program, |_, _| Ok(()))
+    }
+
+    /// The same, with more in the cluster, or other flags, before the agent starts.
+    fn start_with(
+        program: PathBuf,
+        prepare: impl FnOnce(&ApiServer, &mut Node) -> Result<()>,
+    ) -> Result<Self> {
         let mut node = Node::new(Binaries::find()?)?;
         let etcd = Etcd::start(&node.path("etcd"))?;
         let server = ApiServer::start(program, &node.path("api"), &etcd)?;
+        prepare(&server, &mut node)?;
         objects::namespace(server.client())?;
         objects::policy(server.client(), &["friend"])?;
         let kubeconfig = server.kubeconfig().display().to_string();
         node.set_flag("k8s-kubeconfig-path", Some(&kubeconfig));
         node.start_agent()?;
         let pod = |app: &str| -> Result<Pod> {
-            objects::pod(server.client(), app, NODE_NAME)?;
-            Pod::create(&node, &format!("shop/{app}"), &[("app", "nobody")], Through::Cni)
+            let uid = objects::pod(server.client(), app, NODE_NAME)?;
+            Pod::of_cluster(&node, &format!("shop/{app}"), &uid)
         };
         let (web, friend, stranger) = (pod("web")?, pod("friend")?, pod("stranger")?);
         Ok(Self { etcd, server, node, web, friend, stranger })

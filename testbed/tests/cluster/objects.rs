@@ -18,14 +18,28 @@ pub(crate) fn namespace(client: &ApiClient) -> Result<()> {
     client.create("/api/v1/namespaces", &namespace)
 }
 
-/// Makes a pod that is called as its app, and scheduled to that node.
-pub(crate) fn pod(client: &ApiClient, app: &str, node: &str) -> Result<()> {
+/// Makes a pod that is called as its app, and scheduled to that node; its UID.
+pub(crate) fn pod(client: &ApiClient, app: &str, node: &str) -> Result<String> {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": app, "namespace": NAMESPACE, "labels": { "app": app } },
         "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "lab" }] },
     });
-    client.create(&format!("/api/v1/namespaces/{NAMESPACE}/pods"), &pod)
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    client.create(&pods, &pod)?;
+    let made = client.get(&format!("{pods}/{app}"))?;
+    Ok(made["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Makes a node from which pods are kept away until its agent is ready.
+pub(crate) fn node(client: &ApiClient, name: &str) -> Result<()> {
+    let taint = json!({ "key": "node.cilium.io/agent-not-ready", "effect": "NoSchedule" });
+    let other = json!({ "key": "example.com/mine", "effect": "NoSchedule" });
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": name },
+        "spec": { "podCIDR": "10.44.0.0/24", "podCIDRs": ["10.44.0.0/24"], "taints": [taint, other] },
+    });
+    client.create("/api/v1/nodes", &node)
 }
 
 /// Who reaches `web`.

@@ -200,6 +200,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             restore: spawn(&host, "restore", || fake_restore),
             build_queue: spawn(&host, "build-queue", || fake_build_queue),
             cluster: None,
+            publisher: None,
             workloads: spawn(&host, "workloads", || |msg: WorkloadsMsg| drop(msg)),
             conntrack: spawn(&host, "conntrack", || fake_conntrack),
             node: spawn(&host, "node", || fake_node),

@@ -2,15 +2,15 @@ use std::{convert::Infallible, fmt::Write, time::Duration};
 
 use http_body_util::BodyExt;
 use hyper::{
-    Request, Response, StatusCode,
+    Method, Request, Response, StatusCode,
     body::Bytes,
-    header::{ACCEPT, RETRY_AFTER},
+    header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER},
 };
 use kube::{Client, client::Body};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::timeout};
-use volvox_actors::ports::{ClusterError, Page, Resource};
+use volvox_actors::ports::{ClusterError, ObjectWrite, Page, Resource, Verb};
 
 use super::{Access, Seen, events::Lines, trim::object};
 use crate::ports::causes::told;
@@ -29,7 +29,7 @@ const BUSY: Duration = Duration::from_secs(1);
 const BUSY_MAX: Duration = Duration::from_secs(300);
 
 /// The way to the server. What failed is forgotten: the next request reads anew how to get there.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     access: Access,
     client: tokio::sync::Mutex<Option<Client>>,
 }
@@ -50,12 +50,12 @@ struct ListMeta {
 }
 
 impl Connection {
-    pub(super) fn new(access: Access) -> Self {
+    pub(crate) fn new(access: Access) -> Self {
         Self { access, client: tokio::sync::Mutex::default() }
     }
 
     /// One page of a list.
-    pub(super) async fn list(
+    pub(crate) async fn list(
         &self,
         resource: &Resource,
         next: Option<&str>,
@@ -137,8 +137,46 @@ impl Connection {
         }
     }
 
+    /// Does something with an object.
+    pub(crate) async fn write(&self, write: &ObjectWrite) -> Result<(), ClusterError> {
+        let ObjectWrite { resource, key, verb } = write;
+        let all = resource.path_in(&key.namespace);
+        let one = format!("{all}/{}", key.name);
+        const JSON: &str = "application/json";
+        let (method, path, kind, body) = match verb {
+            Verb::Create(object) => (Method::POST, all, JSON, object.to_string()),
+            Verb::Merge(patch) => {
+                (Method::PATCH, one, "application/merge-patch+json", patch.to_string())
+            }
+            Verb::Patch(patch) => {
+                (Method::PATCH, one, "application/json-patch+json", patch.to_string())
+            }
+            Verb::Status(patch) => {
+                let kind = "application/strategic-merge-patch+json";
+                (Method::PATCH, format!("{one}/status"), kind, patch.to_string())
+            }
+            Verb::Delete { uid } => {
+                let options = json!({
+                    "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid },
+                });
+                (Method::DELETE, one, JSON, options.to_string())
+            }
+        };
+        let answer = self.ask(method, path, Some((kind, body))).await?;
+        collect(answer, PAGE_BYTES_MAX).await.map(drop)
+    }
+
     async fn get(&self, path: String) -> Result<Response<Body>, ClusterError> {
-        let answer = self.try_get(path).await;
+        self.ask(Method::GET, path, None).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: String,
+        content: Option<(&'static str, String)>,
+    ) -> Result<Response<Body>, ClusterError> {
+        let answer = self.try_ask(method, path, content).await;
         // Certificates and tokens may have been renewed.
         if matches!(answer, Err(ClusterError::Unreachable(_) | ClusterError::Refused(_))) {
             self.client.lock().await.take();
@@ -146,9 +184,21 @@ impl Connection {
         answer
     }
 
-    async fn try_get(&self, path: String) -> Result<Response<Body>, ClusterError> {
+    async fn try_ask(
+        &self,
+        method: Method,
+        path: String,
+        content: Option<(&'static str, String)>,
+    ) -> Result<Response<Body>, ClusterError> {
         let client = self.client().await?;
-        let request = Request::get(path).header(ACCEPT, "application/json").body(Body::empty());
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(ACCEPT, "application/json");
+        let request = match content {
+            Some((kind, body)) => {
+                request.header(CONTENT_TYPE, kind).body(Body::from(body.into_bytes()))
+            }
+            None => request.body(Body::empty()),
+        };
         let request = request.map_err(|error| ClusterError::Failed(error.to_string()))?;
         let answer = timeout(SILENCE, client.send(request)).await.map_err(|_| silent())?;
         let answer = answer.map_err(|error| match error {
@@ -190,6 +240,8 @@ async fn failure(answer: Response<Body>) -> ClusterError {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ClusterError::Refused(said),
         StatusCode::NOT_FOUND => ClusterError::NotFound(said),
         StatusCode::GONE => ClusterError::Expired(said),
+        StatusCode::CONFLICT => ClusterError::Conflict(said),
+        StatusCode::UNPROCESSABLE_ENTITY => ClusterError::Invalid(said),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             ClusterError::Busy { after: after.unwrap_or(BUSY).min(BUSY_MAX), said }
         }

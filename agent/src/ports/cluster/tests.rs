@@ -55,6 +55,46 @@ fn what_nobody_reads_is_left_out() {
 }
 
 #[test]
+fn of_a_node_only_what_is_written_or_followed_is_read() {
+    let node = json!({
+        "metadata": {
+            "name": "node-1", "uid": "1", "resourceVersion": "9", "labels": { "zone": "a" },
+            "annotations": { "network.cilium.io/ipv4-pod-cidr": "10.1.0.0/24", "other": "x" },
+        },
+        "spec": { "podCIDR": "10.1.0.0/24", "taints": [{ "key": "k" }], "providerID": "x" },
+        "status": {
+            "addresses": [{ "type": "InternalIP", "address": "192.0.2.1" }],
+            "conditions": [
+                { "type": "Ready", "status": "True", "lastHeartbeatTime": "now" },
+                {
+                    "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp",
+                    "message": "m", "lastHeartbeatTime": "now",
+                },
+            ],
+            "images": [{}],
+        },
+    });
+    let nodes = volvox_actors::cluster::published("node-1").remove(0).1.remove(0);
+    assert_eq!(
+        object(&nodes, node).unwrap().value,
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "node-1", "uid": "1", "labels": { "zone": "a" },
+                "annotations": { "network.cilium.io/ipv4-pod-cidr": "10.1.0.0/24" },
+            },
+            "spec": { "podCIDR": "10.1.0.0/24", "taints": [{ "key": "k" }] },
+            "status": {
+                "addresses": [{ "type": "InternalIP", "address": "192.0.2.1" }],
+                "conditions": [
+                    { "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp" },
+                ],
+            },
+        })
+    );
+}
+
+#[test]
 fn events_come_in_pieces_of_any_size() {
     let lines = [
         json!({ "type": "ADDED", "object": pod() }),

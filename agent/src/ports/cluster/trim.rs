@@ -2,9 +2,18 @@ use serde_json::{Map, Value};
 use volvox_actors::ports::{Object, ObjectKey, Resource};
 
 /// What somebody reads of an object,
-const PARTS: [&str; 3] = ["metadata", "spec", "specs"];
+const PARTS: [&str; 4] = ["metadata", "spec", "specs", "status"];
 /// of what every object has,
 const METADATA: [&str; 4] = ["labels", "name", "namespace", "uid"];
+/// of one that this node keeps true,
+const OWN_METADATA: [&str; 6] =
+    ["annotations", "labels", "name", "namespace", "ownerReferences", "uid"];
+/// of a Node,
+const NODE: [&str; 3] = ["podCIDR", "podCIDRs", "taints"];
+/// of its annotations,
+const ANNOTATIONS: [&str; 2] = ["network.cilium.io/", "io.cilium.network."];
+/// and of its conditions, of which most tell the time;
+const CONDITION: [&str; 3] = ["reason", "status", "type"];
 /// of a pod,
 const POD: [&str; 3] = ["containers", "initContainers", "serviceAccountName"];
 /// and of its containers.
@@ -25,12 +34,19 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
     };
     let object = value.as_object_mut()?;
     keep(object, &PARTS);
+    let is_kept_true = matches!(resource.kind, "Node" | "CiliumNode" | "CiliumEndpoint");
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        keep(metadata, &METADATA);
+        keep(metadata, if is_kept_true { &OWN_METADATA } else { &METADATA });
+        if resource.kind != "Node" {
+            metadata.remove("annotations");
+        }
     }
     match resource.kind {
-        "Namespace" => drop(object.remove("spec")),
+        "Node" => node(object),
+        "CiliumEndpoint" => {}
+        "Namespace" => keep(object, &PARTS[..1]),
         "Pod" => {
+            object.remove("status");
             if let Some(Value::Object(spec)) = object.get_mut("spec") {
                 keep(spec, &POD);
                 let lists = spec.values_mut().filter_map(Value::as_array_mut);
@@ -40,11 +56,29 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
                     .for_each(|it| keep(it, &CONTAINER));
             }
         }
-        _ => {}
+        _ => drop(object.remove("status")),
     }
     object.insert("apiVersion".to_owned(), resource.api_version.into());
     object.insert("kind".to_owned(), resource.kind.into());
     Some(Object { key, value })
+}
+
+/// Annotations, the condition and the taint that an agent writes, and the addresses.
+fn node(object: &mut Map<String, Value>) {
+    let annotations = object.get_mut("metadata").and_then(|it| it.get_mut("annotations"));
+    if let Some(Value::Object(annotations)) = annotations {
+        annotations.retain(|name, _| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
+    }
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        keep(spec, &NODE);
+    }
+    let Some(Value::Object(status)) = object.get_mut("status") else { return };
+    keep(status, &["addresses", "conditions"]);
+    if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+        conditions.retain(|condition| condition["type"] == "NetworkUnavailable");
+        let all = conditions.iter_mut().filter_map(Value::as_object_mut);
+        all.for_each(|condition| keep(condition, &CONDITION));
+    }
 }
 
 fn keep(map: &mut Map<String, Value>, names: &[&str]) {
