@@ -1,4 +1,4 @@
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -197,13 +197,23 @@ impl Identities {
         self.disk.submit(writes, reply);
     }
 
-    fn finish(&self, round: Round) {
+    fn finish(&self, mut round: Round) {
+        let given = std::mem::take(&mut round.given);
         let answers = round.finish(&mut self.ledger.borrow_mut());
         answers.into_iter().for_each(|answer| answer());
+        self.return_unused(given);
+    }
+
+    /// Numbers that the cluster gave and that nobody got.
+    fn return_unused(&self, mut given: BTreeSet<IdentityId>) {
+        let ledger = self.ledger.borrow();
+        given.retain(|&id| ledger.uses.local(id) == 0);
+        drop(ledger);
+        given.into_iter().for_each(|id| self.tell_allocator(AllocatorMsg::Unused(id)));
     }
 
     fn stored(&mut self, result: Result<Result<(), DiskError>, AskError>) {
-        let Some(round) = self.under_way.take() else { return };
+        let Some(mut round) = self.under_way.take() else { return };
         match result.unwrap_or_else(|error| Err(unanswered(error))) {
             Ok(()) => {
                 self.last_error = None;
@@ -212,6 +222,7 @@ impl Identities {
             Err(error) => {
                 tracing::error!(%error, "identities were not stored; none of them is handed out");
                 self.last_error = Some(error.to_string());
+                self.return_unused(std::mem::take(&mut round.given));
                 round.fail(&IdentityError::NotStored(error));
             }
         }

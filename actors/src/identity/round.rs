@@ -48,6 +48,8 @@ pub(super) struct Round {
     labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
     prefixes: Vec<(BTreeMap<IpNet, IdentityId>, PrefixesReply)>,
     adopted: Vec<(BTreeSet<IdentityId>, AdoptReply)>,
+    /// Numbers that the cluster gave.
+    pub(super) given: BTreeSet<IdentityId>,
 }
 
 impl Round {
@@ -59,6 +61,7 @@ impl Round {
             labels: Vec::new(),
             prefixes: Vec::new(),
             adopted: Vec::new(),
+            given: BTreeSet::new(),
         };
         let mut spared = BTreeSet::new();
         for question in questions {
@@ -86,6 +89,7 @@ impl Round {
                 }
             }
             Question::Numbered { labels, id, reply } => {
+                self.given.insert(id);
                 if self.draft.assign_exactly(&labels, id, uses, disputed, spared) {
                     spared.insert(id);
                     self.labels.push((id, labels, reply));

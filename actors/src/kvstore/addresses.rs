@@ -184,11 +184,14 @@ impl Addresses {
 
     fn named(&self, pair: &Pair) {
         let read = AddressPair::read(pair);
-        let remote = &mut self.kept.borrow_mut().remote;
+        let mut own = false;
+        let mut kept = self.kept.borrow_mut();
+        let remote = &mut kept.remote;
         match read {
             // What an earlier life of this node said is taken from what it has now.
             Ok((prefix, value)) if value.host_ip == Some(self.settings.address) => {
                 remote.want(prefix, None);
+                own = true;
             }
             Ok((prefix, value)) => remote.want(prefix, Some(value.id)),
             Err(error) => {
@@ -197,6 +200,13 @@ impl Addresses {
                     remote.want(prefix, None);
                 }
             }
+        }
+        // A write that was given up may come behind a later one.
+        let announced = kept.announced.values().find_map(|keys| keys.get(&pair.key));
+        let stale = own && announced.is_some_and(|value| *value != pair.value);
+        drop(kept);
+        if stale {
+            self.tell_session(SessionMsg::Removed(pair.key.clone()));
         }
     }
 
@@ -303,6 +313,7 @@ impl Addresses {
 
     fn map(&mut self, cx: &mut Cx<'_, Self>, rows: BTreeMap<IpNet, IdentityId>) {
         self.busy = true;
+        self.kept.borrow_mut().remote.attempted(&rows);
         let entry = |identity| IpcacheEntry { identity, source: CLUSTER.to_owned() };
         let entries = rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
         let ipcache = self.peers.ipcache.clone();

@@ -14,7 +14,9 @@ pub(super) struct Remote {
     wanted: BTreeMap<IpNet, IdentityId>,
     /// What the ipcache was told, now or by an earlier life.
     mapped: BTreeMap<IpNet, IdentityId>,
-    /// How many addresses each identity has through that.
+    /// What it was told and has not confirmed: in force, perhaps.
+    attempted: BTreeSet<(IpNet, IdentityId)>,
+    /// How many addresses each identity has through these two.
     users: BTreeMap<IdentityId, usize>,
     /// Identities that every policy knows.
     held: BTreeSet<IdentityId>,
@@ -95,7 +97,7 @@ impl Remote {
         let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for prefix in std::mem::take(&mut self.due) {
             match self.wanted.get(&prefix) {
-                Some(id) if self.mapped.get(&prefix) == Some(id) => continue,
+                Some(id) if self.is_mapped(&prefix, *id) => continue,
                 Some(&id) if id.is_reserved() || self.held.contains(&id) => {
                     map.insert(prefix, id);
                 }
@@ -108,7 +110,7 @@ impl Remote {
                         continue;
                     }
                 },
-                None if self.mapped.contains_key(&prefix) => unmap.push(prefix),
+                None if self.may_be_mapped(&prefix) => unmap.push(prefix),
                 None => continue,
             }
             // Until it is done.
@@ -143,11 +145,43 @@ impl Remote {
         self.held.extend(ids);
     }
 
+    fn attempts(&self, prefix: &IpNet) -> impl Iterator<Item = IdentityId> {
+        let all = (*prefix, IdentityId(0))..=(*prefix, IdentityId(u32::MAX));
+        self.attempted.range(all).map(|&(_, id)| id)
+    }
+
+    fn is_mapped(&self, prefix: &IpNet, id: IdentityId) -> bool {
+        self.mapped.get(prefix) == Some(&id) && self.attempts(prefix).next().is_none()
+    }
+
+    fn may_be_mapped(&self, prefix: &IpNet) -> bool {
+        self.mapped.contains_key(prefix) || self.attempts(prefix).next().is_some()
+    }
+
+    /// The ipcache is told of these.
+    pub(super) fn attempted(&mut self, rows: &BTreeMap<IpNet, IdentityId>) {
+        for (&prefix, &id) in rows {
+            if self.attempted.insert((prefix, id)) {
+                *self.users.entry(id).or_default() += 1;
+            }
+        }
+    }
+
+    /// What it was told before of that prefix counts no more.
+    fn settle(&mut self, prefix: &IpNet) {
+        let ids: Vec<IdentityId> = self.attempts(prefix).collect();
+        for id in ids {
+            self.attempted.remove(&(*prefix, id));
+            self.leave(Some(id));
+        }
+    }
+
     pub(super) fn mapped(&mut self, rows: BTreeMap<IpNet, IdentityId>) {
         for (prefix, id) in rows {
             *self.users.entry(id).or_default() += 1;
             let before = self.mapped.insert(prefix, id);
             self.leave(before);
+            self.settle(&prefix);
         }
     }
 
@@ -155,6 +189,7 @@ impl Remote {
         for prefix in prefixes {
             let before = self.mapped.remove(prefix);
             self.leave(before);
+            self.settle(prefix);
         }
     }
 

@@ -216,7 +216,6 @@ impl Session {
 
     /// What is bound to the lease before goes, or is gone.
     fn lose_lease(&mut self) {
-        tracing::warn!("the lease in the kvstore ran out; everything is announced again");
         self.lease = None;
         self.written.clear();
     }
@@ -326,6 +325,7 @@ impl Session {
         match settled(answer, "keep alive", "the lease") {
             Ok(alive) => {
                 if !alive && !mutated(Mutant::LeaseLossIgnored) {
+                    tracing::warn!("the lease in the kvstore ran out");
                     self.lose_lease();
                 }
                 let why = "whether the store has a majority";
@@ -361,8 +361,10 @@ impl Session {
         self.next_beat = Some(cx.after(BEAT_EVERY.min(self.ttl / 3), SessionMsg::Beat));
     }
 
-    /// A write failed: perhaps the lease is gone, perhaps the store is.
+    /// A write failed: perhaps the lease is gone, perhaps the store is; and perhaps it is done
+    /// later all the same. What that leaves goes with the lease; the rest is announced under another.
     fn trouble(&mut self, cx: &mut Cx<'_, Self>, error: &KvError) {
+        self.lose_lease();
         self.pause(cx, error);
     }
 

@@ -183,19 +183,15 @@ impl Node {
         here: &str,
         used: &BTreeMap<String, IdentityId>,
     ) -> Option<String> {
-        let mut known = BTreeMap::new();
-        for (id, labels) in numbers(store) {
-            if let Some(other) = known.insert(labels.clone(), id) {
-                return Some(format!("{labels} is {id} and {other} to the store"));
-            }
-        }
+        // Two nodes of which one cannot see what the other wrote may number the same labels twice.
+        let known: BTreeMap<IdentityId, String> = numbers(store).collect();
         let users = store.keys(IDENTITY_USERS).into_iter();
         let mut users: BTreeSet<String> =
             users.filter(|key| key.ends_with(&format!("/{here}"))).collect();
         for (labels, id) in used {
-            if known.get(labels) != Some(id) {
-                let found = known.get(labels);
-                return Some(format!("{labels} is {id} here, to the store it is {found:?}"));
+            if known.get(id) != Some(labels) {
+                let found = known.get(id);
+                return Some(format!("{id} is {labels} here, to the store it is {found:?}"));
             }
             if !users.remove(&format!("{IDENTITY_USERS}{labels}/{here}")) {
                 return Some(format!("the store does not know that this node uses {labels}"));
