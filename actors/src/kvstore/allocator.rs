@@ -103,6 +103,8 @@ struct Attempt {
     replies: Vec<Given>,
     /// A step of it is on its way.
     busy: bool,
+    /// A crash ended it amid a claim: that may be done, and is claimed once more to be given back.
+    orphaned: bool,
 }
 
 /// What outlives a crash.
@@ -116,6 +118,8 @@ struct Kept {
     claimed: BTreeSet<IdentityId>,
     /// Those that stand for something else there.
     disputed: BTreeSet<IdentityId>,
+    /// Labels of which a claim is on its way.
+    claiming: BTreeSet<Arc<Labels>>,
     listener: Option<Ref<AddressesMsg>>,
     identities: Option<Ref<IdentityMsg>>,
 }
@@ -251,7 +255,7 @@ impl Allocator {
             return;
         };
         attempt.replies.retain(|reply| !reply.is_closed());
-        if attempt.replies.is_empty() && attempt.wish.held.is_none() {
+        if attempt.replies.is_empty() && attempt.wish.held.is_none() && !attempt.orphaned {
             self.attempts.remove(labels);
             return;
         }
@@ -264,6 +268,7 @@ impl Allocator {
             Ok(Candidate { id, transaction, leased }) => {
                 attempt.busy = true;
                 let labels = Arc::clone(labels);
+                self.kept.borrow_mut().claiming.insert(Arc::clone(&labels));
                 let leased = vec![leased];
                 let session = self.session.clone();
                 cx.ask(
@@ -293,6 +298,7 @@ impl Allocator {
         id: IdentityId,
         answer: Result<Result<bool, KvError>, AskError>,
     ) {
+        self.kept.borrow_mut().claiming.remove(&labels);
         let Some(attempt) = self.attempts.get_mut(&labels) else { return };
         match settled(answer, "claim", "an identity") {
             Ok(true) => {
@@ -399,7 +405,12 @@ impl Behaviour for Allocator {
         let kept = self.kept.borrow();
         let open = kept.used.iter().filter(|(id, _)| !kept.claimed.contains(id));
         let open: Vec<_> = open.map(|(&id, labels)| (id, Arc::clone(labels))).collect();
+        let claiming = kept.claiming.clone();
         drop(kept);
+        for labels in claiming {
+            self.attempts.entry(Arc::clone(&labels)).or_default().orphaned = true;
+            self.attempt(cx, &labels);
+        }
         open.into_iter().for_each(|(id, labels)| self.hold(cx, id, labels));
     }
 
