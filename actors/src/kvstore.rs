@@ -11,6 +11,7 @@
 //! is in force as it was. Keys and values are Cilium's, whose agents may share the store.
 
 mod actors;
+mod address_messages;
 mod addresses;
 mod allocator;
 mod candidates;
@@ -26,7 +27,8 @@ mod watcher;
 use std::{net::IpAddr, time::Duration};
 
 pub use actors::{Inherited, KvActors, KvPeers};
-pub use addresses::{Addresses, AddressesMsg, AddressesPeers, AddressesView};
+pub use address_messages::{AddressesMsg, AddressesView};
+pub use addresses::{Addresses, AddressesPeers};
 pub use allocator::{Allocator, AllocatorMsg, AllocatorView};
 pub(crate) use pairs::ports as named_ports;
 pub use pairs::{AddressPair, PairError, PortPair};

@@ -1,0 +1,90 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+use serde::Serialize;
+
+use super::Update;
+use crate::{
+    endpoint::EndpointView,
+    host::{AskError, Lane, Message, Reply},
+    identity::IdentityError,
+    model::{EndpointId, IdentityId, Labels},
+    ports::KernelError,
+};
+
+/// What the owner of the cluster's addresses can be told.
+pub enum AddressesMsg {
+    /// What the store says of addresses.
+    Update(Update),
+    /// What it says of identities; none are gone.
+    Identities(Vec<(IdentityId, Option<Arc<Labels>>)>),
+    /// The store has this identity for this node: its endpoints' addresses may be announced.
+    Claimed(IdentityId),
+    /// This identity stands for other labels in the cluster: endpoints that have it are to get
+    /// another one.
+    Disputed(IdentityId),
+    /// An endpoint of this node changed.
+    Endpoint(Arc<EndpointView>),
+    /// An endpoint of this node is gone.
+    Gone(EndpointId),
+    /// Identities are kept on disk from now on, as many of them as can be had.
+    Adopted(
+        BTreeMap<IdentityId, Arc<Labels>>,
+        Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
+    ),
+    /// Every policy knows them.
+    Learned(Vec<IdentityId>, Result<(), AskError>),
+    /// Policies are known: identities can become known to them.
+    PoliciesReady(Result<(), AskError>),
+    /// These addresses are in the ipcache.
+    Mapped(BTreeMap<IpNet, IdentityId>, Result<Result<(), KernelError>, AskError>),
+    /// These are out of it.
+    Unmapped(Vec<IpNet>, Result<Result<(), KernelError>, AskError>),
+    /// Time to look again at what could not go on.
+    Again,
+    /// Show how it stands.
+    Show(Reply<AddressesView>),
+}
+
+impl Message for AddressesMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Update(_) => "Update",
+            Self::Identities(_) => "Identities",
+            Self::Claimed(_) => "Claimed",
+            Self::Disputed(_) => "Disputed",
+            Self::Endpoint(_) => "Endpoint",
+            Self::Gone(_) => "Gone",
+            Self::Adopted(..) => "Adopted",
+            Self::Learned(..) => "Learned",
+            Self::PoliciesReady(_) => "PoliciesReady",
+            Self::Mapped(..) => "Mapped",
+            Self::Unmapped(..) => "Unmapped",
+            Self::Again => "Again",
+            Self::Show(_) => "Show",
+        }
+    }
+
+    /// One lane for all: what was said last of an address counts.
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}
+
+/// How the cluster's addresses stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AddressesView {
+    /// Addresses of other nodes' endpoints that the store names.
+    pub known: usize,
+    /// Those that are in force.
+    pub mapped: usize,
+    /// Those whose identity is not known, or stands for other labels here.
+    pub waiting: usize,
+    /// Whether all that the store has was read once.
+    pub synced: bool,
+    /// Endpoints of this node that are announced.
+    pub announced: usize,
+}
