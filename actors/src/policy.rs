@@ -28,6 +28,7 @@ mod resolved;
 mod resolver;
 mod rows;
 mod rule;
+mod rule_index;
 mod selector;
 mod settings;
 mod show;

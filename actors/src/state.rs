@@ -11,6 +11,7 @@
 //!                   quarantine/442.1/                 what could not be read, kept as evidence
 //!                   node.0.json, node.1.json          the node's own addresses
 //! <lib-dir>/identities.0.json, identities.1.json      numbers that outlive a reboot
+//!           identities.changes.0.json, ….1.json       what became of them since, in short
 //! ```
 
 mod error;
@@ -26,7 +27,7 @@ mod slots;
 mod tests;
 
 pub use error::StateError;
-pub use identity_table::{IdentityTable, NumberedLabels};
+pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels};
 pub use node_state::NodeState;
 pub use plans::{commit_plan, quarantine_plan, remove_plan};
 pub use record::{EndpointRecord, OperatorLabels, Options, SecurityLabels};

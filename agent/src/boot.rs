@@ -161,7 +161,7 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
         problems.push(error.to_string());
         Found::default()
     });
-    let identities = IdentityTable::SLOTS.load(&files);
+    let identities = IdentityTable::load(&files);
     let node = NodeState::SLOTS.load(&files);
     let torn = identities.errors.iter().chain(&node.errors);
     problems.extend(torn.map(ToString::to_string));

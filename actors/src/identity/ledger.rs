@@ -22,8 +22,18 @@ pub(super) struct Ledger {
     pub(super) disputed: BTreeSet<IdentityId>,
     /// Which writing of the table is on disk.
     pub(super) generation: u32,
+    /// What became of the table since this agent wrote it; none before it did.
+    pub(super) changes: Option<Changes>,
     /// Numbers that the last wanted prefixes use.
     prefixes: BTreeSet<IdentityId>,
+}
+
+/// Numbers of other nodes' identities that are on disk beside the table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    pub(super) adopted: BTreeMap<IdentityId, Arc<Labels>>,
+    /// Which writing of them is on disk.
+    pub(super) generation: u32,
 }
 
 impl Ledger {
@@ -40,7 +50,7 @@ impl Ledger {
         let uses = Uses::all_unused(retired.chain(rest));
         let fixed = Numbered::fixed(cluster);
         let (disputed, prefixes) = (BTreeSet::new(), BTreeSet::new());
-        Self { fixed, tables, uses, disputed, generation, prefixes }
+        Self { fixed, tables, uses, disputed, generation, changes: None, prefixes }
     }
 
     /// The number of a set of labels that can be given without writing: it is stored, and `draft`,
@@ -102,10 +112,11 @@ impl Ledger {
         }
     }
 
-    /// Puts a table that is now on disk in force.
-    pub(super) fn commit(&mut self, tables: Tables, generation: u32) {
+    /// Puts in force what is now on disk: a table, and what became of it.
+    pub(super) fn commit(&mut self, tables: Tables, generation: u32, changes: Option<Changes>) {
         self.tables = tables;
         self.generation = generation;
+        self.changes = changes;
         self.uses.forget_unknown(|id| self.tables.labels(id).is_some());
     }
 

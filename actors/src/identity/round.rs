@@ -6,17 +6,24 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{Identity, IdentityError, ledger::Ledger, tables::Tables};
+use super::{
+    Identity, IdentityError,
+    ledger::{Changes, Ledger},
+    tables::Tables,
+};
 use crate::{
     host::Reply,
     model::{IdentityId, Labels},
     ports::FsOp,
-    state::IdentityTable,
+    state::{IdentityChanges, IdentityTable, NumberedLabels},
 };
 
 type LabelsReply = Reply<Result<Identity, IdentityError>>;
 type AdoptReply = Reply<Result<BTreeSet<IdentityId>, IdentityError>>;
 type PrefixesReply = Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>;
+
+/// How many identities of other nodes are kept beside the table before it is written anew.
+const CHANGES_MAX: usize = 256;
 
 /// A question that may need a new number.
 pub(super) enum Question {
@@ -45,6 +52,7 @@ pub(super) enum Question {
 pub(super) struct Round {
     pub(super) draft: Tables,
     generation: u32,
+    changes: Option<Changes>,
     labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
     prefixes: Vec<(BTreeMap<IpNet, IdentityId>, PrefixesReply)>,
     adopted: Vec<(BTreeSet<IdentityId>, AdoptReply)>,
@@ -58,20 +66,46 @@ impl Round {
         let mut round = Self {
             draft: ledger.tables.clone(),
             generation: ledger.generation,
+            changes: ledger.changes.clone(),
             labels: Vec::new(),
             prefixes: Vec::new(),
             adopted: Vec::new(),
             given: BTreeSet::new(),
         };
         let mut spared = BTreeSet::new();
-        for question in questions {
+        // Those that are adopted last: what the others change concerns the whole table.
+        let (adoptions, others): (Vec<_>, Vec<_>) =
+            questions.into_iter().partition(|it| matches!(it, Question::Adopt { .. }));
+        for question in others {
+            round.add(question, ledger, &mut spared);
+        }
+        let whole = !round.draft.same_as(&ledger.tables);
+        for question in adoptions {
             round.add(question, ledger, &mut spared);
         }
         round.draft.forget_surplus(&ledger.uses, &spared);
-        if !round.draft.same_as(&ledger.tables) {
-            round.generation = ledger.generation.wrapping_add(1);
+        if whole || !round.draft.same_as(&ledger.tables) {
+            round.renew(ledger, whole);
         }
         round
+    }
+
+    /// Counts one more writing: of the table, or of what became of it if that is short.
+    fn renew(&mut self, ledger: &Ledger, whole: bool) {
+        let adopted = self.adopted.iter().flat_map(|(had, _)| had);
+        let adopted = adopted.filter(|&&id| ledger.tables.labels(id) != self.draft.labels(id));
+        let adopted: Vec<_> = adopted
+            .filter_map(|&id| Some((id, Arc::clone(self.draft.cluster_labels(id)?))))
+            .collect();
+        if let (false, Some(changes)) = (whole, &mut self.changes) {
+            changes.adopted.extend(adopted);
+            changes.generation = changes.generation.wrapping_add(1);
+            if changes.adopted.len() <= CHANGES_MAX {
+                return;
+            }
+        }
+        self.generation = ledger.generation.wrapping_add(1);
+        self.changes = Some(Changes::default());
     }
 
     fn add(&mut self, question: Question, ledger: &Ledger, spared: &mut BTreeSet<IdentityId>) {
@@ -133,7 +167,9 @@ impl Round {
     /// What has to be on disk before anybody is answered; nothing if no number is new.
     pub(super) fn writes(&self, ledger: &Ledger) -> Vec<FsOp> {
         if self.generation == ledger.generation {
-            return Vec::new();
+            let before = ledger.changes.as_ref().map(|changes| changes.generation);
+            let changed = self.changes.as_ref().filter(|it| Some(it.generation) != before);
+            return changed.map(|changes| changes.save(self.generation)).into_iter().collect();
         }
         let table = self.draft.to_stored(&ledger.uses);
         let mut ops = vec![IdentityTable::SLOTS.save(&table, self.generation)];
@@ -147,7 +183,7 @@ impl Round {
 
     /// Puts the draft in force; the answers are left to be given when nothing is borrowed.
     pub(super) fn finish(self, ledger: &mut Ledger) -> Vec<Box<dyn FnOnce()>> {
-        ledger.commit(self.draft, self.generation);
+        ledger.commit(self.draft, self.generation, self.changes);
         let mut answers: Vec<Box<dyn FnOnce()>> = Vec::new();
         for (id, labels, reply) in self.labels {
             if reply.is_closed() {
@@ -183,5 +219,15 @@ impl Round {
         for (_, reply) in self.adopted {
             reply.send(Err(error.clone()));
         }
+    }
+}
+
+impl Changes {
+    /// Writes them for that writing of the table.
+    fn save(&self, table: u32) -> FsOp {
+        let numbered =
+            |(&id, labels): (_, &Arc<Labels>)| NumberedLabels { id, labels: (**labels).clone() };
+        let cluster = self.adopted.iter().map(numbered).collect();
+        IdentityChanges::SLOTS.save(&IdentityChanges { table, cluster }, self.generation)
     }
 }

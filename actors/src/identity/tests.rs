@@ -11,7 +11,7 @@ use crate::{
     host::{Answer, AskError, Ref, Reply, Universe},
     model::{Families, IdentityId, Label, Labels},
     ports::FsOp,
-    state::{IdentityTable, NumberedLabels, StateFiles},
+    state::{IdentityChanges, IdentityTable, NumberedLabels, StateFiles},
     testing::{FakeDisk, crash},
 };
 
@@ -33,7 +33,7 @@ impl Bench {
 
     /// The next life of an agent, with what the last one left on disk.
     fn over(disk: Rc<FakeDisk>) -> Self {
-        let stored = IdentityTable::SLOTS.load(&*disk);
+        let stored = IdentityTable::load(&*disk);
         Self::with(disk, &stored.value.unwrap_or_default(), stored.generation)
     }
 
@@ -73,6 +73,20 @@ impl Bench {
     fn prefixes(&self, wanted: &[&str]) -> Numbered {
         let wanted: BTreeSet<IpNet> = wanted.iter().map(|text| text.parse().unwrap()).collect();
         self.pose(|reply| IdentityMsg::Prefixes { wanted, reply })
+    }
+
+    /// Another node uses these; the file that is written for it.
+    fn adopt(&self, ids: impl IntoIterator<Item = u32>) -> Option<String> {
+        let wanted: BTreeMap<_, _> =
+            ids.into_iter().map(|id| (IdentityId(id), app(&id.to_string()).into())).collect();
+        let asked = wanted.keys().copied().collect();
+        let mut had = self.pose(|reply| IdentityMsg::Adopt { wanted, reply });
+        let ops = if self.disk.pending() > 0 { self.succeed() } else { Vec::new() };
+        assert_eq!(had.now(), Some(Ok(Ok(asked))));
+        ops.first().map(|op| match op {
+            FsOp::Write { path, .. } => path.display().to_string(),
+            op => panic!("{op:?}"),
+        })
     }
 
     fn get(&self, id: u32) -> Option<Identity> {
@@ -169,6 +183,33 @@ fn either_copy_on_disk_is_enough_and_the_older_one_is_replaced() {
     }
     let [even, odd] = IdentityTable::SLOTS.paths();
     assert_eq!(paths, [odd.clone(), even, odd]);
+}
+
+#[test]
+fn identities_of_other_nodes_are_kept_without_writing_all_of_them_anew() {
+    let bench = Bench::new();
+    let [table, other_table] = IdentityTable::SLOTS.paths();
+    let [changes, other_changes] = IdentityChanges::SLOTS.paths();
+    // Each life begins with the whole table.
+    assert_eq!(bench.adopt([5000]), Some(other_table.clone()));
+    assert_eq!(bench.adopt([5001, 5002]), Some(other_changes.clone()));
+    assert_eq!(bench.adopt([5001]), None);
+    assert_eq!(bench.adopt([5003]), Some(changes));
+    let next = Bench::over(Rc::clone(&bench.disk));
+    for id in 5000..5004 {
+        assert_eq!(next.get(id).map(|it| it.labels), Some(app(&id.to_string()).into()), "{id}");
+    }
+    assert_eq!(next.adopt([5000, 5003]), None);
+    assert_eq!(next.adopt([5004]), Some(table.clone()));
+    assert_eq!(next.adopt([5005]), Some(other_changes));
+    // What an endpoint of this node needs stands in the table itself.
+    let web = next.number(&app("web"), None);
+    let stored = IdentityTable::SLOTS.load(&*next.disk);
+    assert_eq!((stored.generation, stored.value.unwrap().cluster.len()), (3, 7));
+    // So does what would be long.
+    assert_eq!(next.adopt(6000..6300), Some(table));
+    let last = Bench::over(Rc::clone(&next.disk));
+    assert!([web, 5005, 6299].into_iter().all(|id| last.get(id).is_some()));
 }
 
 #[test]

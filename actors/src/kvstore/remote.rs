@@ -20,6 +20,8 @@ pub(super) struct Remote {
     users: BTreeMap<IdentityId, usize>,
     /// Identities that every policy knows.
     held: BTreeSet<IdentityId>,
+    /// Those of them that no address has.
+    idle: BTreeSet<IdentityId>,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
     /// Prefixes to be looked at.
     due: BTreeSet<IpNet>,
@@ -48,7 +50,8 @@ impl Remote {
     ) -> Self {
         let mut users = BTreeMap::new();
         mapped.values().for_each(|&id| *users.entry(id).or_default() += 1);
-        Self { mapped, users, held, ..Self::default() }
+        let idle = held.iter().copied().filter(|id| !users.contains_key(id)).collect();
+        Self { mapped, users, held, idle, ..Self::default() }
     }
 
     /// What the store says of a prefix now.
@@ -126,10 +129,8 @@ impl Remote {
             return Some(Work::Unmap(unmap));
         }
         // What an earlier life knew stays until the store has said what there is.
-        let idle =
-            self.held.iter().copied().filter(|id| self.listed && !self.users.contains_key(id));
-        let idle: Vec<IdentityId> = idle.collect();
-        (!idle.is_empty()).then_some(Work::Release(idle))
+        let idle = self.listed && !self.idle.is_empty();
+        idle.then(|| Work::Release(self.idle.iter().copied().collect()))
     }
 
     /// These identities cannot be had for now: their addresses wait.
@@ -142,7 +143,12 @@ impl Remote {
 
     /// Every policy knows these.
     pub(super) fn learned(&mut self, ids: impl IntoIterator<Item = IdentityId>) {
-        self.held.extend(ids);
+        for id in ids {
+            self.held.insert(id);
+            if !self.users.contains_key(&id) {
+                self.idle.insert(id);
+            }
+        }
     }
 
     fn attempts(&self, prefix: &IpNet) -> impl Iterator<Item = IdentityId> {
@@ -162,9 +168,14 @@ impl Remote {
     pub(super) fn attempted(&mut self, rows: &BTreeMap<IpNet, IdentityId>) {
         for (&prefix, &id) in rows {
             if self.attempted.insert((prefix, id)) {
-                *self.users.entry(id).or_default() += 1;
+                self.enter(id);
             }
         }
+    }
+
+    fn enter(&mut self, id: IdentityId) {
+        *self.users.entry(id).or_default() += 1;
+        self.idle.remove(&id);
     }
 
     /// What it was told before of that prefix counts no more.
@@ -178,7 +189,7 @@ impl Remote {
 
     pub(super) fn mapped(&mut self, rows: BTreeMap<IpNet, IdentityId>) {
         for (prefix, id) in rows {
-            *self.users.entry(id).or_default() += 1;
+            self.enter(id);
             let before = self.mapped.insert(prefix, id);
             self.leave(before);
             self.settle(&prefix);
@@ -200,6 +211,7 @@ impl Remote {
             *count -= 1;
             if *count == 0 {
                 self.users.remove(&id);
+                self.idle.extend(self.held.get(&id));
             }
         }
     }
@@ -207,6 +219,7 @@ impl Remote {
     pub(super) fn released(&mut self, ids: &[IdentityId]) {
         ids.iter().for_each(|id| {
             self.held.remove(id);
+            self.idle.remove(id);
         });
     }
 

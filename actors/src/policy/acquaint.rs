@@ -56,9 +56,7 @@ impl Policies {
         if new.is_empty() {
             return BTreeSet::new();
         }
-        self.recompute(|repository, subject| {
-            new.iter().any(|facts| repository.concerns(&subject.labels, facts))
-        })
+        self.recompute_for(&new)
     }
 
     pub(super) fn acquainted(&mut self, reply: Reply<()>, answer: Result<(), AskError>) {

@@ -33,6 +33,10 @@ pub(super) const ENFORCE_PATIENCE: Duration = Duration::from_secs(30);
 /// takes.
 const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// Of more peers that are new at once it is not asked what each concerns: that takes longer than to
+/// compute every policy.
+const PEERS_MAX: usize = 32;
+
 /// Kinds of objects that are policies, or that these name.
 const KINDS: [&str; 4] =
     ["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "NetworkPolicy", "CiliumCIDRGroup"];
@@ -219,10 +223,23 @@ impl Policies {
         );
     }
 
-    /// Computes every policy again and counts the change. The labels of those that are different.
+    /// Computes again what changes when one of these peers comes, goes or becomes another.
+    pub(super) fn recompute_for(&mut self, peers: &[PeerFacts]) -> BTreeSet<Arc<Labels>> {
+        if peers.len() > PEERS_MAX {
+            return self.recompute(|_| true);
+        }
+        let rules = self.known.repository.concerned(peers);
+        let subjects = self.known.computed.keys();
+        let subjects = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
+        let concerned: BTreeSet<_> = subjects.map(|it| Arc::clone(&it.labels)).collect();
+        self.recompute(|subject| concerned.contains(&subject.labels))
+    }
+
+    /// Computes the policies of these subjects again and counts the change. The labels of those
+    /// that are different.
     pub(super) fn recompute(
         &mut self,
-        concerns: impl Fn(&Repository, &Subject) -> bool,
+        concerns: impl Fn(&Subject) -> bool,
     ) -> BTreeSet<Arc<Labels>> {
         self.known.revision += 1;
         let revision = self.known.revision;
@@ -230,7 +247,7 @@ impl Policies {
         let mut touched = BTreeSet::new();
         let mut all = BTreeMap::new();
         for (subject, before) in &self.known.computed {
-            let computed = if concerns(&self.known.repository, subject) {
+            let computed = if concerns(subject) {
                 let computed = Computed::new(&mut resolver, revision, subject, Some(before));
                 if computed.policy.rows != before.policy.rows {
                     touched.insert(Arc::clone(&subject.labels));
@@ -275,9 +292,7 @@ impl Policies {
                 None => reply.send(self.known.revision),
             };
         }
-        let touched = self.recompute(|repository, subject| {
-            new.iter().any(|facts| repository.concerns(&subject.labels, facts))
-        });
+        let touched = self.recompute_for(&new);
         let revision = self.known.revision;
         if touched.is_empty() {
             return reply.send(revision);
@@ -314,8 +329,7 @@ impl Policies {
         if self.known.view.of_labels(&facts.labels).is_none() {
             self.known.computed.retain(|subject, _| subject.labels != facts.labels);
         }
-        let touched =
-            self.recompute(|repository, subject| repository.concerns(&subject.labels, &facts));
+        let touched = self.recompute_for(&[facts]);
         self.announce(cx, touched);
     }
 

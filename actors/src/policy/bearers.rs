@@ -101,9 +101,7 @@ impl Policies {
         if changed.is_empty() {
             return;
         }
-        let touched = self.recompute(|repository, subject| {
-            changed.iter().any(|facts| repository.concerns(&subject.labels, facts))
-        });
+        let touched = self.recompute_for(&changed);
         self.announce(cx, touched);
     }
 

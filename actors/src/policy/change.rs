@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ipnet::IpNet;
 
 use super::{
-    PeerFacts, Policies, PolicyMsg,
+    ApplyReport, PeerFacts, Policies, PolicyMsg,
     actor::{ENFORCE_PATIENCE, policies_of},
     messages::PrefixChange,
 };
@@ -56,7 +56,7 @@ impl Policies {
 
     fn next_change(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(manifests) = self.known.changes.pop_front() else { return self.answer_idle() };
-        let mut changed = false;
+        let mut all = ApplyReport::default();
         // The old rules are in force until every prefix of the new ones has its number.
         let mut rules = self.known.repository.clone();
         for manifest in manifests {
@@ -68,11 +68,11 @@ impl Policies {
             for part in &report.unsupported {
                 tracing::warn!(file = %manifest.source, %part, "policy is not wholly supported");
             }
-            changed |= report.changed;
+            all.join(report);
         }
-        if changed || !self.known.ready {
-            self.known.change =
-                Some(PrefixChange { rules: Some(rules), ..PrefixChange::default() });
+        if all.changed || !self.known.ready {
+            let rules = Some((rules, all));
+            self.known.change = Some(PrefixChange { rules, ..PrefixChange::default() });
             self.number(cx);
         } else {
             // The same rules; what was refused, and why, may be other words.
@@ -85,7 +85,8 @@ impl Policies {
     pub(super) fn number(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(change) = &mut self.known.change else { return };
         change.put_off = false;
-        change.wanted = change.rules.as_ref().unwrap_or(&self.known.repository).cidrs();
+        change.wanted =
+            change.rules.as_ref().map_or(&self.known.repository, |(rules, _)| rules).cidrs();
         let all = change.wanted.iter().chain(self.known.prefixes.keys()).copied().collect();
         let identities = self.peers.identities.clone();
         cx.ask(
@@ -104,14 +105,17 @@ impl Policies {
             Err(error) => return self.later(cx, &error.to_string()),
         };
         let families = self.known.repository.settings().families;
+        let mut renumbered = false;
         for (&prefix, &id) in &numbers {
             let before = self.known.prefixes.get(&prefix);
             if let Some(&other) = before.filter(|before| **before != id) {
                 self.known.view.remove(other);
+                renumbered = true;
             }
-            self.known.view.insert(id, prefix_facts(prefix, families));
+            renumbered |= self.known.view.insert(id, prefix_facts(prefix, families));
         }
         let Some(change) = &mut self.known.change else { return };
+        change.renumbered |= renumbered;
         change.stale = numbers
             .iter()
             .filter(|(prefix, _)| !change.wanted.contains(prefix))
@@ -195,7 +199,7 @@ impl Policies {
     /// The old rules learn of the new prefixes, whose packets go on meeting the verdicts of before
     /// when they are mapped.
     fn prepare(&mut self, cx: &mut Cx<'_, Self>) {
-        let touched = self.recompute(|_, _| true);
+        let touched = self.recompute(|_| true);
         let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
         cx.ask(
             &endpoints,
@@ -234,10 +238,17 @@ impl Policies {
 
     /// The new rules are in force from now on.
     fn enforce(&mut self, cx: &mut Cx<'_, Self>) {
-        if let Some(rules) = self.known.change.as_mut().and_then(|change| change.rules.take()) {
+        // Where peers are what they were, a policy changes by its own rules only.
+        let mut report = None;
+        if let Some(change) = &mut self.known.change
+            && let Some((rules, changed)) = change.rules.take()
+        {
             self.known.repository = rules;
+            report = (!change.renumbered).then_some(changed);
         }
-        let mut touched = self.recompute(|_, _| true);
+        let mut touched = self.recompute(|subject| {
+            report.as_ref().is_none_or(|report| report.touches(&subject.labels))
+        });
         touched.append(&mut self.known.keeping);
         self.become_ready();
         let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
@@ -344,7 +355,7 @@ impl Policies {
         for id in stale.values() {
             self.known.view.remove(*id);
         }
-        let touched = self.recompute(|_, _| true);
+        let touched = self.recompute(|_| true);
         self.announce(cx, touched);
         let identities = self.peers.identities.clone();
         cx.ask(

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, Repository, Subject,
+    ApplyReport, Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, Repository, Subject,
     WrittenPolicies,
 };
 use crate::{
@@ -206,8 +206,10 @@ impl Message for PolicyMsg {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrefixChange {
     /// The rules that are to be in force once all prefixes that they name have numbers; none if
-    /// they already are.
-    pub(super) rules: Option<Repository>,
+    /// they already are. With them what is different from the rules before.
+    pub(super) rules: Option<(Repository, ApplyReport)>,
+    /// Whether a prefix has a number that policies did not know.
+    pub(super) renumbered: bool,
     /// Whether some endpoints may still enforce the rules before.
     pub(super) unenforced: bool,
     /// Whether some of its prefixes may not be in the ipcache.

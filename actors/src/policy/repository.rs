@@ -1,4 +1,7 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -23,12 +26,10 @@ impl Source {
     /// Puts in what groups come to; the policies that changed by it, before and after.
     fn resolve_groups(&mut self, groups: &Groups) -> Vec<(Policy, &Policy)> {
         let mut changed = Vec::new();
-        if self.names_groups {
-            for policy in self.policies.values_mut().filter(|policy| policy.names_groups()) {
-                let before = policy.clone();
-                if policy.resolve_groups(groups) {
-                    changed.push((before, &*policy));
-                }
+        for policy in self.policies.values_mut().filter(|policy| policy.names_groups()) {
+            let before = policy.clone();
+            if policy.resolve_groups(groups) {
+                changed.push((before, &*policy));
             }
         }
         changed
@@ -39,7 +40,8 @@ impl Source {
 #[derive(Clone, Debug)]
 pub struct Repository {
     settings: PolicySettings,
-    sources: BTreeMap<String, Source>,
+    /// Shared with the repository of before a change: that goes on being in force meanwhile.
+    sources: BTreeMap<String, Arc<Source>>,
     revision: u64,
 }
 
@@ -62,6 +64,15 @@ impl ApplyReport {
     /// Whether an endpoint with these labels may have got another policy.
     pub fn touches(&self, labels: &Labels) -> bool {
         self.subjects.iter().any(|subject| subject.matches(labels))
+    }
+
+    /// Also says what became of another source.
+    pub(super) fn join(&mut self, other: Self) {
+        self.accepted.extend(other.accepted);
+        self.rejected.extend(other.rejected);
+        self.unsupported.extend(other.unsupported);
+        self.changed |= other.changed;
+        self.subjects.extend(other.subjects);
     }
 
     fn changed(&mut self, policy: Option<&Policy>) {
@@ -145,7 +156,7 @@ impl Repository {
         let regroups = has_groups(old) || has_groups(&new);
         let is_empty = new.policies.is_empty() && new.rejected.is_empty();
         let names_groups = new.names_groups;
-        self.sources.insert(source.to_owned(), new);
+        self.sources.insert(source.to_owned(), Arc::new(new));
         if regroups || names_groups {
             let groups = self.groups();
             for (name, held) in &mut self.sources {
@@ -153,7 +164,10 @@ impl Repository {
                 if is_other && !regroups {
                     continue;
                 }
-                for (before, after) in held.resolve_groups(&groups) {
+                if !held.names_groups {
+                    continue;
+                }
+                for (before, after) in Arc::make_mut(held).resolve_groups(&groups) {
                     // What it was itself before, the old one says.
                     if is_other {
                         report.changed(Some(&before));
@@ -245,11 +259,11 @@ impl Repository {
     /// Every prefix that needs an identity of its own, exceptions included. All of a family is
     /// none of them: that is the world.
     pub fn cidrs(&self) -> BTreeSet<IpNet> {
-        let rules = self.policies().flat_map(|(_, policy)| &policy.rules);
-        let peers = rules.flat_map(|rule| &rule.clauses).filter_map(|clause| match &clause.peers {
-            Peers::Any => None,
-            Peers::Of(peers) => Some(peers),
-        });
+        let peers =
+            self.rules().flat_map(|rule| &rule.clauses).filter_map(|clause| match &clause.peers {
+                Peers::Any => None,
+                Peers::Of(peers) => Some(peers),
+            });
         let nets = peers.flatten().filter_map(|peer| match peer {
             Peer::Labels(_) => None,
             Peer::Cidr(cidr) => Some(Vec::from([cidr])),
@@ -261,9 +275,14 @@ impl Repository {
         nets.flatten().filter(enabled).filter(|net| net.prefix_len() > 0).copied().collect()
     }
 
-    /// The rules for an endpoint with these labels, in the order of their sources and names.
+    /// All rules, in the order of their sources and names.
+    pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.policies().flat_map(|(_, policy)| &policy.rules)
+    }
+
+    /// Those for an endpoint with these labels.
     pub(super) fn rules_for<'a>(&'a self, labels: &Labels) -> impl Iterator<Item = &'a Rule> {
-        self.policies().flat_map(|(_, policy)| &policy.rules).filter(|rule| rule.selects(labels))
+        self.rules().filter(|rule| rule.selects(labels))
     }
 }
 

@@ -4,8 +4,9 @@ use super::{
     IdentityView, PeerFacts, Peers, Repository, Resolved, Subject,
     resolve::{Selections, resolve},
     rule::{Peer, PortMatch, Ports, Rule},
+    rule_index::RuleIndex,
 };
-use crate::model::{Labels, NamedPorts};
+use crate::model::NamedPorts;
 
 /// What a policy depends on: addresses of the rules, names of ports, whether labels are known.
 type Cause = (Vec<usize>, NamedPorts, bool);
@@ -14,6 +15,7 @@ type Cause = (Vec<usize>, NamedPorts, bool);
 /// one result, and what a clause selects is looked up once.
 pub struct Resolver<'a> {
     repository: &'a Repository,
+    rules: RuleIndex<'a>,
     selections: Selections<'a>,
     known: BTreeMap<Cause, Arc<Resolved>>,
 }
@@ -21,7 +23,7 @@ pub struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     /// The policy of an endpoint.
     pub fn resolve(&mut self, subject: &Subject) -> Arc<Resolved> {
-        let rules: Vec<&'a Rule> = self.repository.rules_for(&subject.labels).collect();
+        let rules = self.rules.of(&subject.labels);
         let init = subject.labels.has_reserved("init");
         let addresses = rules.iter().map(|rule| std::ptr::from_ref(*rule).addr()).collect();
         let cause = (addresses, subject.named_ports.clone(), init);
@@ -39,7 +41,12 @@ impl<'a> Resolver<'a> {
 impl Repository {
     /// Resolves the policies of many endpoints, given every identity that a peer may have.
     pub fn resolver<'a>(&'a self, view: &'a IdentityView) -> Resolver<'a> {
-        Resolver { repository: self, selections: Selections::new(view), known: BTreeMap::new() }
+        Resolver {
+            repository: self,
+            rules: RuleIndex::new(self.rules()),
+            selections: Selections::new(view),
+            known: BTreeMap::new(),
+        }
     }
 
     /// The policy of one endpoint.
@@ -48,10 +55,16 @@ impl Repository {
         Arc::unwrap_or_clone(resolved)
     }
 
-    /// Whether the policy of an endpoint changes when a peer comes, goes or becomes another:
-    /// whether any of its clauses selects this peer by name.
-    pub fn concerns(&self, subject: &Labels, peer: &PeerFacts) -> bool {
-        self.rules_for(subject).flat_map(|rule| &rule.clauses).any(|clause| match &clause.peers {
+    /// The rules by which a policy changes when one of these peers comes, goes or becomes another:
+    /// those with a clause that selects it by name.
+    pub(super) fn concerned<'a>(&'a self, peers: &[PeerFacts]) -> Vec<&'a Rule> {
+        self.rules().filter(|rule| peers.iter().any(|peer| rule.names(peer))).collect()
+    }
+}
+
+impl Rule {
+    fn names(&self, peer: &PeerFacts) -> bool {
+        self.clauses.iter().any(|clause| match &clause.peers {
             Peers::Any => clause.ports.has_names() && !peer.named_ports.is_empty(),
             Peers::Of(peers) => peers.iter().any(|wanted| wanted.selects(peer)),
         })

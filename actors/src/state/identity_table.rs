@@ -1,6 +1,8 @@
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Slots, StateError};
+use super::{Slots, StateError, StateFiles, Stored};
 use crate::model::{IdentityId, Labels};
 
 /// The numbers that stand for labels. Kept in the library directory, for they outlive a reboot.
@@ -13,6 +15,22 @@ pub struct IdentityTable {
     pub local: Vec<NumberedLabels>,
     /// Numbers that were given back, longest ago first: reused last, in this order.
     pub retired: Vec<IdentityId>,
+}
+
+/// What became of a table since it was written: identities of other nodes come one by one, and the
+/// whole table is long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdentityChanges {
+    /// The writing of the table that these belong to; with any other they count for nothing.
+    pub table: u32,
+    /// Numbers of the cluster that were added, or stand for something else now.
+    pub cluster: Vec<NumberedLabels>,
+}
+
+impl IdentityChanges {
+    /// Where they are kept.
+    pub const SLOTS: Slots<Self> = Slots::new("lib/identities.changes");
 }
 
 /// A number and its labels, as in Cilium's `local_allocator_state.json`.
@@ -30,6 +48,27 @@ impl IdentityTable {
 
     /// Cilium's file of local numbers, in the state directory; read once, when taking over.
     pub const CILIUM_LOCAL: &'static str = "local_allocator_state.json";
+
+    /// Reads it, with what became of it.
+    pub fn load(files: &impl StateFiles) -> Stored<Self> {
+        let mut stored = Self::SLOTS.load(files);
+        let Some(table) = &mut stored.value else { return stored };
+        let writing = stored.generation;
+        let changes = IdentityChanges::SLOTS.load_of(files, |changes| changes.table == writing);
+        if let Some(changes) = changes.value {
+            table.change(changes.cluster);
+        }
+        stored.errors.extend(changes.errors);
+        stored
+    }
+
+    fn change(&mut self, changed: Vec<NumberedLabels>) {
+        let ids: BTreeSet<_> = changed.iter().map(|it| it.id).collect();
+        let labels: BTreeSet<_> = changed.iter().map(|it| &it.labels).collect();
+        self.cluster.retain(|it| !ids.contains(&it.id) && !labels.contains(&it.labels));
+        drop(labels);
+        self.cluster.extend(changed);
+    }
 
     /// The labels that a number stands for.
     pub fn labels_of(&self, id: IdentityId) -> Option<Labels> {
@@ -71,6 +110,36 @@ mod tests {
         let stored = IdentityTable::SLOTS.load(&fs);
         assert_eq!((stored.value, stored.generation), (Some(table(302)), 2));
         assert_eq!(stored.errors.len(), 1);
+    }
+
+    #[test]
+    fn changes_count_for_the_table_that_they_belong_to() {
+        let named = |id, name: &str| NumberedLabels {
+            id: IdentityId(id),
+            labels: Labels::from_iter([Label::new("k8s", "app", name)]),
+        };
+        let mut fs = MemoryFs::default();
+        let write = |fs: &mut MemoryFs, table, cluster: &[NumberedLabels], generation| {
+            let changes = IdentityChanges { table, cluster: cluster.to_vec() };
+            fs.apply(&IdentityChanges::SLOTS.save(&changes, generation)).unwrap();
+        };
+        let known = |fs: &MemoryFs| IdentityTable::load(fs).value.unwrap_or_default().cluster;
+        write(&mut fs, 0, &[named(5000, "early")], 1);
+        assert_eq!(known(&fs), []);
+        fs.apply(&IdentityTable::SLOTS.save(&table(300), 1)).unwrap();
+        assert_eq!(known(&fs), [named(300, "web")]);
+        // The number goes to somebody else, and later its labels get another one.
+        write(&mut fs, 1, &[named(300, "db")], 1);
+        assert_eq!(known(&fs), [named(300, "db")]);
+        write(&mut fs, 1, &[named(300, "db"), named(301, "web")], 2);
+        assert_eq!(known(&fs), [named(300, "db"), named(301, "web")]);
+        // Of two copies the newest, and one that is torn is told of.
+        fs.write("lib/identities.changes.0.json", b"{");
+        let stored = IdentityTable::load(&fs);
+        assert_eq!(stored.value.unwrap().cluster, [named(300, "db")]);
+        assert_eq!((stored.generation, stored.errors.len()), (1, 1));
+        fs.apply(&IdentityTable::SLOTS.save(&table(302), 2)).unwrap();
+        assert_eq!(known(&fs), [named(302, "web")]);
     }
 
     #[test]

@@ -44,11 +44,21 @@ impl<T: Serialize + for<'de> Deserialize<'de>> Slots<T> {
 
     /// Reads the newest copy that holds.
     pub fn load(&self, files: &impl StateFiles) -> Stored<T> {
+        self.load_of(files, |_| true)
+    }
+
+    /// Reads the newest copy of those that count.
+    pub(super) fn load_of(
+        &self,
+        files: &impl StateFiles,
+        counts: impl Fn(&T) -> bool,
+    ) -> Stored<T> {
         let mut stored = Stored { value: None, generation: 0, errors: Vec::new() };
         for path in self.paths() {
             match read_copy(&path, files) {
                 Ok(Some((value, generation)))
-                    if stored.value.is_none() || is_later(generation, stored.generation) =>
+                    if counts(&value)
+                        && (stored.value.is_none() || is_later(generation, stored.generation)) =>
                 {
                     (stored.value, stored.generation) = (Some(value), generation);
                 }

@@ -55,8 +55,8 @@ impl Acknowledged {
                 all.push(format!("{name} is not as it was acknowledged, after a power cut"));
             }
         }
-        let identities = |files: &MemoryFs| IdentityTable::SLOTS.load(files);
-        let (before, now) = (IdentityTable::SLOTS.load(self), identities(files));
+        let identities = |files: &MemoryFs| IdentityTable::load(files);
+        let (before, now) = (IdentityTable::load(self), identities(files));
         if now.generation < before.generation || !now.errors.is_empty() {
             all.push(format!("identities are lost to a power cut: {:?}", now.errors));
         }

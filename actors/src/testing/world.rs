@@ -122,7 +122,7 @@ impl World {
         universe.clock().advance(self.died);
         self.disk.sweep();
         let found = self.disk.with(scan).unwrap();
-        let identities = self.disk.with(|files| IdentityTable::SLOTS.load(files));
+        let identities = self.disk.with(IdentityTable::load);
         let inheritance = Inheritance {
             identities: identities.value.unwrap_or_default(),
             identities_generation: identities.generation,

@@ -119,7 +119,8 @@ fn only_peers_that_are_selected_concern_an_endpoint() {
     let world = World::with([policy]);
     let concerns = |subject: &str, peer: &str| {
         let facts = super::world::facts(pod(peer, "default"));
-        world.repository.concerns(&pod(subject, "default"), &facts)
+        let rules = world.repository.concerned(&[facts]);
+        rules.iter().any(|rule| rule.selects(&pod(subject, "default")))
     };
     assert!(concerns("web", "db"));
     assert!(!concerns("web", "mail") && !concerns("db", "db"));
