@@ -51,19 +51,24 @@ pub(super) struct Teardown {
 
 impl Teardown {
     fn errors(&self) -> u32 {
-        let failed = self.failed.len().max(usize::from(self.on_disk));
+        // The row only waits for what failed.
+        let failed = self.failed.iter().filter(|op| !is_its_row(op)).count();
+        let failed = failed.max(usize::from(self.on_disk || !self.failed.is_empty()));
         u32::try_from(failed).unwrap_or(u32::MAX)
     }
 
     /// Leaves a step that failed for the next round. At an interface that is still up the programs
-    /// stay: without them everything would pass.
+    /// stay: without them everything would pass. And its row stays, which says whose the rest is
+    /// where no state directory does.
     fn put_off(&mut self, failed: Option<KernelOp>) {
         let is_up = matches!(failed, Some(KernelOp::LinkDown { .. }));
         self.failed.extend(failed);
-        if is_up {
-            let opens = |op: &mut KernelOp| matches!(op, KernelOp::Detach { .. });
-            self.failed.extend(self.left.extract_if(.., opens));
-        }
+        let waits = |op: &mut KernelOp| match op {
+            KernelOp::Detach { .. } => is_up,
+            op => is_its_row(op),
+        };
+        self.failed.extend(self.left.extract_if(.., waits));
+        self.failed.sort_by_key(is_its_row);
     }
 
     fn answer(&mut self) {
@@ -73,6 +78,10 @@ impl Teardown {
             reply.send(Err(error));
         }
     }
+}
+
+fn is_its_row(op: &KernelOp) -> bool {
+    matches!(op, KernelOp::DeleteEndpoint { .. })
 }
 
 impl Endpoint {
