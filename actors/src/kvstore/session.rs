@@ -206,7 +206,6 @@ impl Session {
             Ok(lease) => {
                 self.lease = Some(lease);
                 self.leases += 1;
-                self.written.clear();
                 self.outage.end();
                 self.beat_later(cx);
             }
@@ -217,7 +216,9 @@ impl Session {
     /// What is bound to the lease before goes, or is gone.
     fn lose_lease(&mut self) {
         self.lease = None;
-        self.written.clear();
+        if !mutated(Mutant::LeaseLossIgnored) {
+            self.written.clear();
+        }
     }
 
     fn claim(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId, claim: Claim) {
@@ -324,7 +325,7 @@ impl Session {
     fn kept(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Result<bool, KvError>, AskError>) {
         match settled(answer, "keep alive", "the lease") {
             Ok(alive) => {
-                if !alive && !mutated(Mutant::LeaseLossIgnored) {
+                if !alive {
                     tracing::warn!("the lease in the kvstore ran out");
                     self.lose_lease();
                 }
