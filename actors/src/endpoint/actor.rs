@@ -12,6 +12,7 @@ use super::{
     EndpointMsg, EndpointSpec, LogEntry, Peers, Realised, State,
     build::{Build, Trigger},
     heirs::Legacy,
+    identity::Identification,
     known::Known,
     messages::Waiting,
     reference::Held,
@@ -54,8 +55,10 @@ pub struct Endpoint {
     pub(super) identity_labels: Arc<Labels>,
     pub(super) info_labels: Arc<Labels>,
     pub(super) user_labels: (Arc<Labels>, Arc<Labels>),
-    /// Its labels changed, or were never looked up: the next build begins with its identity.
+    /// Its labels changed, or were never looked up: its identity is that of others.
     pub(super) identity_stale: bool,
+    /// The identity that goes with its labels, on its way.
+    pub(super) identification: Option<Identification>,
     /// References to its identity and to those before it that packets may still carry. They
     /// outlive a crash, as the kernel's rows do.
     pub(super) references: Rc<RefCell<Vec<Held>>>,
@@ -184,6 +187,7 @@ impl Endpoint {
                 info_labels: Arc::default(),
                 user_labels: of.user_labels,
                 identity_stale: true,
+                identification: None,
                 references: Rc::clone(&references),
                 ports_known: ports_known.take(),
                 options: of.options,
@@ -261,7 +265,7 @@ impl Behaviour for Endpoint {
             EndpointMsg::Inherited { submitted, reply, answer } => {
                 self.bequeathed(cx, &submitted, reply, answer);
             }
-            EndpointMsg::Identified(edition, answer) => self.identified(cx, edition, answer),
+            EndpointMsg::Identified(answer) => self.identified(cx, answer),
             EndpointMsg::Learned(answer) => self.learned(cx, answer),
             EndpointMsg::Saved(answer) => self.saved(cx, answer),
             EndpointMsg::Resolved(answer) => self.resolved(cx, answer),
@@ -288,7 +292,7 @@ impl Behaviour for Endpoint {
             failing: self.failing,
             identity: self.identity,
             policy_revision: self.realised.policy_revision,
-            building: self.build.as_ref().map(|build| build.step),
+            building: self.step(),
             stored: self.stored.is_some(),
             builds: self.builds,
             failures: self.failures,

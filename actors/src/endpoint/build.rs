@@ -1,4 +1,4 @@
-//! How an endpoint is built: identity, state file, policy, permit, aside, flip, addresses.
+//! How an endpoint is built: state file, policy, permit, aside, flip, addresses.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -73,15 +73,40 @@ pub(super) struct Build {
     pub(super) submitted: Vec<KernelOp>,
 }
 
+impl Build {
+    pub(super) fn new(trigger: Trigger, step: &'static str, since: Time) -> Self {
+        Self {
+            trigger,
+            since,
+            step,
+            policy: None,
+            keeps: false,
+            permit: None,
+            plan: Plan::default(),
+            submitted: Vec::new(),
+        }
+    }
+}
+
 impl Endpoint {
     /// Something wants a build: now if nothing runs, else after what runs.
     pub(super) fn trigger(&mut self, cx: &mut Cx<'_, Self>, trigger: Trigger) {
         if self.teardown.is_some() {
             return answer_all(trigger.waiting, &Err(PatchError::NotFound));
         }
-        if self.build.is_none() && self.state == State::Ready && !self.busy {
+        if self.build.is_none() && self.is_begun() && !self.busy {
             return self.build_from(cx, trigger);
         }
+        self.store(trigger);
+    }
+
+    /// Whether it was told to begin, in this life of its actor.
+    pub(super) fn is_begun(&self) -> bool {
+        self.state == State::Ready || self.build.is_some() || self.identification.is_some()
+    }
+
+    /// Leaves something to the build after the one that runs.
+    pub(super) fn store(&mut self, trigger: Trigger) {
         match &mut self.stored {
             _ if mutated(Mutant::CoalescedTriggerLost) => {}
             Some(stored) => stored.merge(trigger),
@@ -89,10 +114,15 @@ impl Endpoint {
         }
     }
 
-    /// Begins a build at its first step.
+    /// Begins a build at its first step, with the identity that it has. One that never had any, or
+    /// of which this life built nothing yet, waits for that first.
     pub(super) fn build_from(&mut self, cx: &mut Cx<'_, Self>, mut trigger: Trigger) {
         if self.teardown.is_some() || self.build.is_some() {
             return;
+        }
+        if let Some(mut first) = self.take_identity(cx) {
+            first.merge(trigger);
+            trigger = first;
         }
         if let Some(stored) = self.stored.take() {
             trigger.merge(stored);
@@ -100,43 +130,23 @@ impl Endpoint {
         if let Some(owed) = self.owed.take() {
             trigger.level = trigger.level.max(owed);
         }
+        if self.identity_stale && self.realised.policy_revision == 0 {
+            return self.identify(cx, trigger);
+        }
         let reason = Arc::clone(&trigger.reason);
-        self.build = Some(Build {
-            trigger,
-            since: cx.now(),
-            step: "begin",
-            policy: None,
-            keeps: false,
-            permit: None,
-            plan: Plan::default(),
-            submitted: Vec::new(),
-        });
-        if self.state == State::Ready {
-            let next = if self.identity_stale {
-                State::WaitingForIdentity
-            } else {
-                State::WaitingToRegenerate
-            };
-            self.become_state(cx, next, &reason);
-            self.note(cx, "OK", &format!("Triggering endpoint regeneration due to {reason}"));
-        }
-        if !self.identity_stale {
-            return self.after_identity(cx);
-        }
-        self.publish(cx);
-        self.identify(cx);
-    }
-
-    /// The identity stands: the state file, then the policy.
-    pub(super) fn after_identity(&mut self, cx: &mut Cx<'_, Self>) {
+        self.build = Some(Build::new(trigger, "begin", cx.now()));
         if self.state == State::WaitingForIdentity {
-            self.become_state(cx, State::Ready, "identity is set");
-            self.note(cx, "OK", "Set identity for this endpoint");
-            self.become_state(cx, State::WaitingToRegenerate, "identity is set");
+            self.become_state(cx, State::Ready, "it is built with the identity that it has");
+        }
+        if self.state == State::Ready {
+            self.become_state(cx, State::WaitingToRegenerate, &reason);
+            self.note(cx, "OK", &format!("Triggering endpoint regeneration due to {reason}"));
         }
         // Before the policy is asked: a change of it must find this endpoint by its labels.
         self.publish(cx);
-        if self.on_disk { self.ask_policy(cx) } else { self.save(cx) }
+        // What its labels are to be is written with the identity that goes with them.
+        let is_written = self.on_disk || self.identity_stale;
+        if is_written { self.ask_policy(cx) } else { self.save(cx) }
     }
 
     pub(super) fn ask_policy(&mut self, cx: &mut Cx<'_, Self>) {
@@ -244,6 +254,7 @@ impl Endpoint {
             reply.send(Ok(Arc::clone(&view)));
         }
         answer_all(build.trigger.waiting, &Ok(view));
+        self.await_identity(cx);
         if let Some(stored) = self.stored.take() {
             return self.build_from(cx, stored);
         }
@@ -280,11 +291,20 @@ impl Endpoint {
             return self.delete_unwanted(cx, error);
         }
         self.owed = self.owed.max(Some(build.trigger.level));
+        self.await_identity(cx);
         // What was asked for meanwhile may well succeed.
         if let Some(stored) = self.stored.take() {
             return self.build_from(cx, stored);
         }
         self.retry_in(cx, RETRY_MAX.min(RETRY_BASE * self.failures_in_a_row));
+    }
+
+    /// Shows that its labels are to have another identity, if so.
+    fn await_identity(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.identification.is_some() {
+            self.become_state(cx, State::WaitingForIdentity, "its labels changed");
+            self.publish(cx);
+        }
     }
 
     fn retry_in(&mut self, cx: &mut Cx<'_, Self>, wait: Duration) {
@@ -300,8 +320,20 @@ impl Endpoint {
         }
         if self.build.is_none() && (self.failing || !self.on_disk) {
             let reason = Arc::from("datapath build failed previously");
-            self.trigger(cx, Trigger::new(Level::Load, reason, Vec::new()));
+            let trigger = Trigger::new(Level::Load, reason, Vec::new());
+            let unidentified = self.identity_stale && self.identification.is_none();
+            return if unidentified {
+                self.identify(cx, trigger)
+            } else {
+                self.trigger(cx, trigger)
+            };
         }
+    }
+
+    /// What it is at, for people.
+    pub(super) fn step(&self) -> Option<&'static str> {
+        let identity = self.identification.as_ref().map(|under_way| under_way.step);
+        self.build.as_ref().map(|build| build.step).or(identity)
     }
 
     pub(super) fn at_step(&mut self, step: &'static str) {

@@ -62,11 +62,10 @@ impl Endpoint {
         format!("endpoint {}", self.id)
     }
 
+    /// Whom its policy is for: by the ports that everyone knows it by, as by its labels.
     pub(super) fn subject(&self) -> Subject {
-        Subject {
-            labels: Arc::clone(&self.identity_labels),
-            named_ports: self.spec.named_ports.clone(),
-        }
+        let named_ports = self.ports_known.as_ref().unwrap_or(&self.spec.named_ports);
+        Subject { labels: Arc::clone(&self.identity_labels), named_ports: named_ports.clone() }
     }
 
     /// All its labels, split by whether they count for its identity.

@@ -1,9 +1,17 @@
-//! How an endpoint gets its identity, and what happens when its labels change.
+//! How an endpoint gets its identity, and what happens when its labels change: a build takes an
+//! identity once everyone's policy knows it. Until then the endpoint goes on under the one that it
+//! has, and can be built with that: others may wait for it to know theirs.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-use super::{Endpoint, EndpointMsg, reference::Held};
+use super::{
+    Endpoint, EndpointMsg, State,
+    actor::answer_all,
+    build::{Build, Trigger},
+    reference::Held,
+};
 use crate::{
+    endpoints::{Level, PatchError},
     host::{AskError, Cx},
     identity::IdentityMsg,
     model::{IdentityId, Labels},
@@ -17,10 +25,50 @@ const IDENTITY_PATIENCE: Duration = Duration::from_secs(120);
 /// one that never acknowledges must not hold up the rest.
 const LEARN_PATIENCE: Duration = Duration::from_secs(30);
 
+/// An identity on its way to an endpoint.
+pub(super) struct Identification {
+    /// What is to be built with it.
+    pub(super) trigger: Trigger,
+    /// What it is at, for people.
+    pub(super) step: &'static str,
+    /// The edition of the endpoint whose labels it is for.
+    edition: u64,
+    /// The identity, once there is one.
+    held: Option<Held>,
+    /// Whether it may be taken.
+    known: bool,
+}
+
+impl Identification {
+    fn begin_again(&mut self, edition: u64) {
+        (self.edition, self.step, self.held, self.known) = (edition, "identity", None, false);
+    }
+}
+
 impl Endpoint {
-    pub(super) fn identify(&mut self, cx: &mut Cx<'_, Self>) {
-        self.at_step("identity");
-        let edition = self.edition;
+    /// Has the identity of its labels found, for a build that begins then.
+    pub(super) fn identify(&mut self, cx: &mut Cx<'_, Self>, trigger: Trigger) {
+        if let Some(under_way) = &mut self.identification {
+            return under_way.trigger.merge(trigger);
+        }
+        let reason = Arc::clone(&trigger.reason);
+        self.identification = Some(Identification {
+            trigger,
+            step: "identity",
+            edition: self.edition,
+            held: None,
+            known: false,
+        });
+        if self.state == State::Ready {
+            self.become_state(cx, State::WaitingForIdentity, &reason);
+            self.publish(cx);
+        }
+        self.ask_identity(cx);
+    }
+
+    fn ask_identity(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(under_way) = &mut self.identification else { return };
+        under_way.begin_again(self.edition);
         let (mut labels, info) = self.split_labels();
         if labels.is_empty() {
             labels = Labels::reserved("init");
@@ -36,49 +84,29 @@ impl Endpoint {
             IDENTITY_PATIENCE,
             format!("the identity of {labels}"),
             |reply| IdentityMsg::Resolve { labels, before, reply },
-            move |answer| EndpointMsg::Identified(edition, Held::from_answer(owner, answer)),
+            move |answer| EndpointMsg::Identified(Held::from_answer(owner, answer)),
         );
     }
 
-    pub(super) fn identified(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        edition: u64,
-        answer: Result<Held, String>,
-    ) {
-        let held = match answer {
-            Ok(held) if self.build.is_some() => held,
-            Ok(_) => return,
-            Err(error) => return self.fail(cx, &format!("no identity: {error}")),
-        };
-        // Labels that changed meanwhile are for the next build.
-        self.identity_stale = edition != self.edition;
-        let identity = held.identity().clone();
-        self.references.borrow_mut().push(held);
-        let same = identity.id == self.identity && identity.labels == self.identity_labels;
-        if same && self.ports_known.as_ref() == Some(&self.spec.named_ports) {
-            return self.after_identity(cx);
+    pub(super) fn identified(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Held, String>) {
+        let Some(under_way) = &mut self.identification else { return };
+        if under_way.edition != self.edition {
+            return self.ask_identity(cx);
         }
-        if !same {
-            self.identity = identity.id;
-            self.identity_labels = Arc::clone(&identity.labels);
-            self.on_disk = false;
-            if let Some(known) = &mut self.known {
-                known.recorded = false;
-            }
+        let held = match answer {
+            Ok(held) => held,
+            Err(error) => return self.unidentified(cx, &error),
+        };
+        let identity = held.identity().clone();
+        under_way.held = Some(held);
+        under_way.step = "learn";
+        let known = self.has_identity(&identity.labels, identity.id)
+            && self.ports_known.as_ref() == Some(&self.spec.named_ports);
+        if known || mutated(Mutant::IdentityBeforePolicies) {
+            return self.identity_known(cx);
         }
         let named_ports = self.spec.named_ports.clone();
-        self.ports_known = Some(named_ports.clone());
         let bearers = vec![Bearer { endpoint: self.id, identity: identity.id, named_ports }];
-        // Whoever changes the policy from now on must find this endpoint by its new labels.
-        self.publish(cx);
-        if mutated(Mutant::IdentityReleasedEarly) {
-            self.keep_only_identity();
-        }
-        if mutated(Mutant::IdentityBeforePolicies) {
-            return self.after_identity(cx);
-        }
-        self.at_step("learn");
         let peers = Rc::clone(&self.peers);
         cx.ask(
             &peers.policy,
@@ -89,21 +117,82 @@ impl Endpoint {
         );
     }
 
-    pub(super) fn learned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<u64, AskError>) {
+    /// There is none. What it is built with goes on; it is tried again later.
+    fn unidentified(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        let Some(Identification { trigger, step, .. }) = self.identification.take() else { return };
+        let error = format!("no identity: {error}");
         if self.build.is_none() {
-            return;
+            self.build = Some(Build::new(trigger, step, cx.now()));
+            return self.fail(cx, &error);
         }
+        self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
+        self.owed = self.owed.max(Some(trigger.level));
+        answer_all(trigger.waiting, &Err(PatchError::Failed(error)));
+    }
+
+    pub(super) fn learned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<u64, AskError>) {
         if let Err(error) = answer {
             tracing::warn!(
-                endpoint = %self.id, identity = %self.identity, %error,
-                "not every endpoint's policy knows the identity yet; going on"
+                endpoint = %self.id, %error,
+                "not every endpoint's policy knows its new identity yet; going on"
             );
         }
-        self.after_identity(cx);
+        self.identity_known(cx);
+    }
+
+    /// The next build takes it: now if none runs.
+    fn identity_known(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(under_way) = &mut self.identification else { return };
+        if under_way.edition != self.edition {
+            return self.ask_identity(cx);
+        }
+        under_way.known = true;
+        let trigger = Trigger::new(Level::Load, Arc::from("identity is set"), Vec::new());
+        if self.build.is_some() { self.store(trigger) } else { self.build_from(cx, trigger) }
+    }
+
+    /// Takes the identity that everyone knows, if there is one: what is to be built with it.
+    pub(super) fn take_identity(&mut self, cx: &mut Cx<'_, Self>) -> Option<Trigger> {
+        let under_way = self.identification.as_ref().filter(|under_way| under_way.known)?;
+        if under_way.edition != self.edition {
+            // Labels changed meanwhile.
+            self.ask_identity(cx);
+            return None;
+        }
+        let Identification { trigger, held, .. } = self.identification.take()?;
+        let held = held?;
+        let identity = held.identity().clone();
+        self.references.borrow_mut().push(held);
+        self.identity_stale = false;
+        self.ports_known = Some(self.spec.named_ports.clone());
+        if !self.has_identity(&identity.labels, identity.id) {
+            self.identity = identity.id;
+            self.identity_labels = identity.labels;
+            self.on_disk = false;
+            if let Some(known) = &mut self.known {
+                known.recorded = false;
+            }
+        }
+        if mutated(Mutant::IdentityReleasedEarly) {
+            self.keep_only_identity();
+        }
+        if self.state == State::WaitingForIdentity {
+            self.become_state(cx, State::Ready, "identity is set");
+            self.note(cx, "OK", "Set identity for this endpoint");
+        }
+        Some(trigger)
+    }
+
+    fn has_identity(&self, labels: &Arc<Labels>, id: IdentityId) -> bool {
+        self.identity == id && self.identity_labels == *labels
     }
 
     /// No packet can carry the identities before any more: they are given back.
     pub(super) fn keep_only_identity(&mut self) {
+        // Names of ports are told by identity, also of one that is on its way.
+        if self.identification.is_some() {
+            return;
+        }
         let mut references = self.references.borrow_mut();
         let current = references.iter().rposition(|held| held.identity().id == self.identity);
         let current = current.map(|place| references.swap_remove(place));

@@ -85,8 +85,8 @@ pub enum EndpointMsg {
         /// Whether it is in force.
         answer: Result<KernelDone, AskError>,
     },
-    /// The identity of its labels of that edition, or why there is none.
-    Identified(u64, Result<Held, String>),
+    /// The identity of its labels, or why there is none.
+    Identified(Result<Held, String>),
     /// Everyone's policy knows that identity.
     Learned(Result<u64, AskError>),
     /// The state file is written.
@@ -132,7 +132,7 @@ impl Message for EndpointMsg {
             Self::Inherit { .. } => "Inherit",
             Self::Bequest { .. } => "Bequest",
             Self::Inherited { .. } => "Inherited",
-            Self::Identified(..) => "Identified",
+            Self::Identified(_) => "Identified",
             Self::Learned(_) => "Learned",
             Self::Saved(_) => "Saved",
             Self::Resolved(_) => "Resolved",

@@ -69,6 +69,7 @@ impl Endpoint {
         }
         self.remember();
         let waiting = reply.into_iter().collect();
-        self.trigger(cx, Trigger::new(Level::Rewrite, Arc::from("updated endpoint"), waiting));
+        let trigger = Trigger::new(Level::Rewrite, Arc::from("updated endpoint"), waiting);
+        if self.is_begun() { self.identify(cx, trigger) } else { self.store(trigger) }
     }
 }

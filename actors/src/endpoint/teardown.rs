@@ -121,8 +121,9 @@ impl Endpoint {
         self.become_state(cx, State::Disconnecting, "deleted");
         self.note(cx, "OK", "Deleting endpoint");
         self.publish(cx);
-        if let Some(stored) = self.stored.take() {
-            answer_all(stored.waiting, &Err(PatchError::NotFound));
+        let identified = self.identification.take().map(|under_way| under_way.trigger);
+        for trigger in identified.into_iter().chain(self.stored.take()) {
+            answer_all(trigger.waiting, &Err(PatchError::NotFound));
         }
         // What the disk is at is waited for, so that nothing overtakes it; the kernel's jobs are done
         // in order.

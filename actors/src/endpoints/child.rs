@@ -127,11 +127,12 @@ impl Child {
     }
 
     /// Whether a new identity waits for this endpoint: it is programmed, or is being so with a
-    /// policy that may be older. One that has no identity yet denies everything, and its first
-    /// build will know the new one; a restored one may itself wait until its own is known.
+    /// policy that may be older, also while it waits for another identity. One that has none yet
+    /// denies everything, and its first build will know the new one; a restored one may itself wait
+    /// until its own is known.
     pub(super) fn is_awaited(&self) -> bool {
         match self.view.state {
-            State::Ready => self.view.realised.policy_revision > 0,
+            State::Ready | State::WaitingForIdentity => self.view.realised.policy_revision > 0,
             State::WaitingToRegenerate | State::Regenerating => true,
             _ => false,
         }

@@ -42,12 +42,16 @@ impl Candidate {
         dice: &mut Dice,
     ) -> Result<Self, Disputed> {
         let text = labels.sorted_text();
-        let known = directory.of(labels);
-        if let Some(held) = wish.held {
-            let other = directory.labels(held).is_some_and(|found| found != labels);
-            if other || known.is_some_and(|id| id != held) {
-                return Err(Disputed(held));
-            }
+        // Nodes that did not see each other may have given these labels a number each. Both stand
+        // for them then, and none needs to move.
+        let stands = |id: &IdentityId| directory.labels(*id) == Some(labels);
+        let own = wish.held.filter(stands).or(wish.before.filter(stands));
+        let known = own.or(directory.of(labels));
+        if let Some(held) = wish.held
+            && known != Some(held)
+            && (known.is_some() || directory.labels(held).is_some())
+        {
+            return Err(Disputed(held));
         }
         let free = |id: &IdentityId| {
             directory.labels(*id).is_none() && is_cluster(*id) && !wish.taken.contains(id)

@@ -1,14 +1,13 @@
 //! Identities of other nodes: every endpoint that enforces a policy knows them before the ipcache
 //! maps an address to them, also one whose policy an earlier life left.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
-use super::{PeerFacts, Policies, PolicyMsg, actor::ENFORCE_PATIENCE};
+use super::{Policies, PolicyMsg, actor::ENFORCE_PATIENCE};
 use crate::{
     endpoints::{Awaited, EndpointsMsg},
     host::{AskError, Cx, Reply},
     identity::Identity,
-    model::Labels,
     mutants::{Mutant, mutated},
 };
 
@@ -23,7 +22,8 @@ impl Policies {
         identities: Vec<Identity>,
         reply: Reply<()>,
     ) {
-        let touched = self.take_in(identities);
+        let new = self.take_in(identities);
+        let touched = if new.is_empty() { BTreeSet::new() } else { self.recompute_for(&new) };
         if mutated(Mutant::StrangersMappedEarly) {
             self.announce(cx, touched);
             return reply.send(());
@@ -41,22 +41,6 @@ impl Policies {
             },
             move |answer| PolicyMsg::Acquainted { reply, answer },
         );
-    }
-
-    /// The labels of endpoints whose policy is another one with these identities.
-    fn take_in(&mut self, identities: Vec<Identity>) -> BTreeSet<Arc<Labels>> {
-        let mut new = Vec::new();
-        for identity in identities {
-            let named_ports = self.known.bearers.named_ports(identity.id);
-            let facts = PeerFacts { labels: identity.labels, prefix: identity.prefix, named_ports };
-            if self.known.view.insert(identity.id, facts.clone()) {
-                new.push(facts);
-            }
-        }
-        if new.is_empty() {
-            return BTreeSet::new();
-        }
-        self.recompute_for(&new)
     }
 
     pub(super) fn acquainted(&mut self, reply: Reply<()>, answer: Result<(), AskError>) {

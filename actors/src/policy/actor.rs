@@ -264,6 +264,19 @@ impl Policies {
         touched
     }
 
+    /// What is known now of those of these identities for which that is new.
+    pub(super) fn take_in(&mut self, identities: Vec<Identity>) -> Vec<PeerFacts> {
+        let mut new = Vec::new();
+        for identity in identities {
+            let named_ports = self.known.bearers.named_ports(identity.id);
+            let facts = PeerFacts { labels: identity.labels, prefix: identity.prefix, named_ports };
+            if self.known.view.insert(identity.id, facts.clone()) {
+                new.push(facts);
+            }
+        }
+        new
+    }
+
     fn learn(
         &mut self,
         cx: &mut Cx<'_, Self>,
@@ -273,16 +286,7 @@ impl Policies {
     ) {
         let ids: BTreeSet<IdentityId> = identities.iter().map(|identity| identity.id).collect();
         let mut new = self.bear(bearers);
-        for identity in identities {
-            let facts = PeerFacts {
-                labels: identity.labels,
-                prefix: identity.prefix,
-                named_ports: self.known.bearers.named_ports(identity.id),
-            };
-            if self.known.view.insert(identity.id, facts.clone()) {
-                new.push(facts);
-            }
-        }
+        new.extend(self.take_in(identities));
         if new.is_empty() {
             // Known here is not yet known to every endpoint.
             let under_way = self.learning.values_mut().rev();

@@ -330,13 +330,8 @@ impl Oracle {
     ) {
         let actual = self.datapath.passes(door, way, identity);
         let both_run = subject.runs && peer.runs;
-        let (mut must, mut may) = (u8::MAX, 0);
-        for &app in &subject.apps {
-            for &peer in &peer.apps {
-                let (all, any) = self.expect(way, app, Peer::Pod(peer));
-                (must, may) = (must & all, may | any);
-            }
-        }
+        let (must, may) =
+            self.bounds(way, &subject.apps, peer.apps.iter().map(|&it| Peer::Pod(it)));
         let must = if both_run { must } else { 0 };
         self.compare(actual, must, may, || {
             format!("pod {number} {way:?} pod {other} ({identity})")
@@ -350,11 +345,8 @@ impl Oracle {
         let identity = *self.abroad[place].get_or_insert_with(|| outside(state, address));
         for way in [Way::In, Way::Out] {
             let actual = self.datapath.passes(door, way, identity);
-            let (mut must, mut may) = (u8::MAX, 0);
-            for &app in &subject.apps {
-                let (all, any) = self.expect(way, app, Peer::Outside(place));
-                (must, may) = (must & all, may | any);
-            }
+            let peer = std::iter::once(Peer::Outside(place));
+            let (must, may) = self.bounds(way, &subject.apps, peer);
             let must = if subject.runs { must } else { 0 };
             let outside = OUTSIDE[place];
             self.compare(actual, must, may, || {
@@ -375,14 +367,8 @@ impl Oracle {
             let identity = outside(state, address);
             for way in [Way::In, Way::Out] {
                 let actual = self.datapath.passes(door, way, identity);
-                let (mut must, mut may) = (u8::MAX, 0);
-                for &app in &subject.apps {
-                    for peer in versions {
-                        let peer = peer.map_or(Peer::Unknown, Peer::Pod);
-                        let (all, any) = self.expect(way, app, peer);
-                        (must, may) = (must & all, may | any);
-                    }
-                }
+                let peers = versions.iter().map(|it| it.map_or(Peer::Unknown, Peer::Pod));
+                let (must, may) = self.bounds(way, &subject.apps, peers);
                 let must = if subject.runs { must } else { 0 };
                 self.compare(actual, must, may, || {
                     format!("pod {number} {way:?} remote pod {remote} ({identity})")
@@ -411,6 +397,23 @@ impl Oracle {
             names(dropped),
             names(passed)
         ));
+    }
+
+    /// What must pass between a pod and its peer, whichever version of each there is, and what may.
+    fn bounds(
+        &mut self,
+        way: Way,
+        apps: &[App],
+        peers: impl Iterator<Item = Peer> + Clone,
+    ) -> (u8, u8) {
+        let (mut must, mut may) = (u8::MAX, 0);
+        for &app in apps {
+            for peer in peers.clone() {
+                let (all, any) = self.expect(way, app, peer);
+                (must, may) = (must & all, may | any);
+            }
+        }
+        (must, may)
     }
 
     /// What all versions let pass, and what any does.

@@ -141,6 +141,33 @@ fn everyone_knows_an_identity_before_an_address_has_it() {
 }
 
 #[test]
+fn endpoints_that_get_other_labels_at_once_know_each_other_all_the_while() {
+    let mut world = World::new();
+    let from = json!({ "fromEndpoints": [{ "matchExpressions": [{
+        "key": "app", "operator": "In", "values": ["web", "db", "mail"],
+    }] }] });
+    world.apply("policy", [allow_from("web", from)]);
+    world.apply("pods", [pod(1, "web"), pod(2, "web")]);
+    world.create(spec(1)).unwrap();
+    world.create(spec(2)).unwrap();
+    let identities = Rc::new(RefCell::new(BTreeSet::new()));
+    let seen = Rc::clone(&identities);
+    world.kernel.watch(move |state, op| {
+        for (own, other) in [(101, 102), (102, 101)] {
+            let rows = state.policy_of(own).expect("it always has a policy");
+            let identity = state.rows.config[&other].identity;
+            let verdict = lookup(rows, Direction::Ingress, identity, TCP, 80);
+            assert!(verdict.passes(), "{}: {own} drops {other}, {identity}", op.name());
+            seen.borrow_mut().insert(identity);
+        }
+    });
+    world.apply("pods", [pod(1, "db"), pod(2, "mail")]);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(identities.borrow().len(), 3);
+    world.audit();
+}
+
+#[test]
 fn rows_of_an_identity_go_with_its_last_endpoint() {
     let mut world = World::new();
     world.apply("pods", [pod(1, "web"), pod(2, "db"), pod(3, "db")]);

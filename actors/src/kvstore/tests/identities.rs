@@ -99,6 +99,24 @@ fn a_number_in_use_that_the_operator_removed_is_written_again() {
 }
 
 #[test]
+fn a_number_stays_although_another_node_gave_the_same_labels_one_too() {
+    let (mut world, store) = town();
+    world.boot();
+    let id = make(&mut world, 1, "web");
+    assert_ne!(id, IdentityId(300));
+    identity(&store, 300, &labels("web"));
+    world.advance(Duration::from_secs(20));
+    world.crash();
+    world.boot();
+    world.advance(Duration::from_secs(20));
+    assert_eq!(world.list()[0].identity, id);
+    assert_eq!(make(&mut world, 2, "web"), id);
+    assert_eq!(store.get(&user("web", "192.0.2.1")), Some(id.to_string()));
+    assert_eq!(allocator(&world).disputed, BTreeSet::new());
+    world.audit();
+}
+
+#[test]
 fn endpoints_leave_a_number_that_means_something_else_in_the_cluster() {
     let (mut world, store) = town();
     // The life before numbered by itself.
