@@ -322,11 +322,11 @@ impl Endpoint {
             let reason = Arc::from("datapath build failed previously");
             let trigger = Trigger::new(Level::Load, reason, Vec::new());
             let unidentified = self.identity_stale && self.identification.is_none();
-            return if unidentified {
-                self.identify(cx, trigger)
+            if unidentified {
+                self.identify(cx, trigger);
             } else {
-                self.trigger(cx, trigger)
-            };
+                self.trigger(cx, trigger);
+            }
         }
     }
 

@@ -53,7 +53,7 @@ impl Ledger {
         Self { fixed, tables, uses, disputed, generation, changes: None, prefixes }
     }
 
-    /// The number of a set of labels that can be given without writing: it is stored, and `draft`,
+    /// A number of a set of labels that can be given without writing: it is stored, and `draft`,
     /// the table that is being written, leaves it. `None` also if it is to move to `before`.
     pub(super) fn settled(
         &self,
@@ -61,8 +61,12 @@ impl Ledger {
         before: Option<IdentityId>,
         draft: Option<&Tables>,
     ) -> Option<IdentityId> {
-        let id = self.tables.of(labels)?;
-        let stays = draft.is_none_or(|draft| draft.of(labels) == Some(id));
+        let stands = |&id: &IdentityId| self.tables.stands(id, labels);
+        // Of several the one that it had, or that endpoints of this node have.
+        let rank = |&id: &IdentityId| (self.uses.local(id) > 0, self.uses.of(id) > 0);
+        let most_used = self.tables.all_of(labels).max_by_key(rank);
+        let id = before.filter(stands).or(most_used)?;
+        let stays = draft.is_none_or(|draft| draft.stands(id, labels));
         let moves = self.uses.of(id) == 0
             && before.is_some_and(|before| before != id && self.tables.is_free(before));
         (stays && !moves).then_some(id)
@@ -76,7 +80,8 @@ impl Ledger {
         before: Option<IdentityId>,
         draft: Option<&Tables>,
     ) -> Option<IdentityId> {
-        let id = self.settled(labels, None, draft)?;
+        let before = before.filter(|&id| self.tables.stands(id, labels));
+        let id = self.settled(labels, before, draft)?;
         let ours = self.uses.of(id) > 0 || before == Some(id);
         (ours && !self.disputed.contains(&id)).then_some(id)
     }

@@ -21,7 +21,7 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// The numbers from `first` to `last`, of which those of `known` are taken. A number out of
-    /// range, or given twice, is left out: its set gets a new one.
+    /// range, or given twice, is left out.
     pub(super) fn new(first: IdentityId, last: IdentityId, known: &[NumberedLabels]) -> Self {
         let mut numbers = Self {
             first: first.0,
@@ -33,20 +33,30 @@ impl Numbers {
         };
         for NumberedLabels { id, labels } in known {
             let labels = Arc::new(labels.clone());
-            if numbers.is_free(*id) && numbers.of(&labels).is_none() {
+            if numbers.is_free(*id) {
                 numbers.bind(*id, labels);
             }
         }
         numbers
     }
 
-    /// The number of a set.
+    /// A number of a set.
     pub(super) fn of(&self, labels: &Labels) -> Option<IdentityId> {
         self.numbered.of(labels)
     }
 
+    /// All numbers of a set.
+    pub(super) fn all_of(&self, labels: &Labels) -> impl Iterator<Item = IdentityId> {
+        self.numbered.all_of(labels)
+    }
+
     pub(super) fn labels(&self, id: IdentityId) -> Option<&Arc<Labels>> {
         self.numbered.labels(id)
+    }
+
+    /// Whether the number stands for that set.
+    pub(super) fn stands(&self, id: IdentityId, labels: &Labels) -> bool {
+        self.labels(id).is_some_and(|found| **found == *labels)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
@@ -74,6 +84,9 @@ impl Numbers {
         uses: &Uses,
         spared: &BTreeSet<IdentityId>,
     ) -> Result<IdentityId, IdentityError> {
+        if let Some(before) = before.filter(|&id| self.stands(id, labels)) {
+            return Ok(before);
+        }
         let before = before.filter(|&id| self.is_free(id));
         if let Some(known) = self.of(labels) {
             if before.is_none() || uses.of(known) > 0 || spared.contains(&known) {
@@ -89,8 +102,8 @@ impl Numbers {
         Ok(id)
     }
 
-    /// Gives a set exactly that number, unless somebody uses the number, or the set under another
-    /// one that is not about to be left.
+    /// Gives a set exactly that number, beside others of its numbers that are in use and not about to
+    /// be left; false if the number is in use for another set.
     pub(super) fn bind_exactly(
         &mut self,
         labels: &Arc<Labels>,
@@ -98,19 +111,17 @@ impl Numbers {
         in_use: impl Fn(IdentityId) -> bool,
         is_left: impl Fn(IdentityId) -> bool,
     ) -> bool {
-        let before = self.of(labels);
-        if before == Some(id) {
-            return true;
-        }
-        let kept = before.is_some_and(|before| in_use(before) && !is_left(before));
-        if kept || in_use(id) || !(self.first..=self.last).contains(&id.0) {
+        let stands = self.stands(id, labels);
+        if !stands && (in_use(id) || !(self.first..=self.last).contains(&id.0)) {
             return false;
         }
-        self.unbind(id);
-        if let Some(before) = before {
-            self.unbind(before);
+        let others = self.all_of(labels).filter(|&it| it != id);
+        let over: Vec<_> = others.filter(|&it| !in_use(it) || is_left(it)).collect();
+        over.into_iter().for_each(|it| self.unbind(it));
+        if !stands {
+            self.unbind(id);
+            self.bind(id, Arc::clone(labels));
         }
-        self.bind(id, Arc::clone(labels));
         true
     }
 
@@ -226,7 +237,26 @@ mod tests {
         let row = |id, name| NumberedLabels { id: IdentityId(id), labels: app(name) };
         let known = [row(1, "a"), row(1, "b"), row(2, "a"), row(9, "c")];
         let numbers = Numbers::new(IdentityId(1), IdentityId(4), &known);
-        assert_eq!(numbers.iter().count(), 1);
-        assert_eq!(numbers.of(&app("a")), Some(IdentityId(1)));
+        let all: Vec<_> = numbers.iter().map(|(id, labels)| (id.0, labels.clone())).collect();
+        assert_eq!(all, [(1, Arc::new(app("a"))), (2, Arc::new(app("a")))]);
+    }
+
+    #[test]
+    fn a_set_may_have_several_numbers_in_use() {
+        let (mut numbers, _) = full();
+        let set = Arc::new(app("3"));
+        let in_use = |id: IdentityId| id.0 == 3;
+        assert!(!numbers.bind_exactly(&Arc::new(app("4")), IdentityId(3), in_use, |_| false));
+        assert!(numbers.bind_exactly(&set, IdentityId(2), in_use, |_| false));
+        assert_eq!(numbers.all_of(&set).collect::<Vec<_>>(), [3, 2].map(IdentityId));
+        assert_eq!(numbers.of(&app("2")), None);
+        numbers.unbind(IdentityId(3));
+        assert_eq!(numbers.all_of(&set).collect::<Vec<_>>(), [IdentityId(2)]);
+        assert!(numbers.is_free(IdentityId(3)));
+        // One that is about to be left, or that nobody uses, goes.
+        assert!(numbers.bind_exactly(&set, IdentityId(3), |id| id.0 == 2, |id| id.0 == 2));
+        assert_eq!(numbers.all_of(&set).collect::<Vec<_>>(), [IdentityId(3)]);
+        numbers.unbind(IdentityId(3));
+        assert_eq!(numbers.of(&set), None);
     }
 }

@@ -47,9 +47,14 @@ impl Tables {
         }
     }
 
-    /// The number of a set of labels of the cluster.
-    pub(super) fn of(&self, labels: &Labels) -> Option<IdentityId> {
-        self.cluster.of(labels)
+    /// All numbers of a set of labels of the cluster.
+    pub(super) fn all_of(&self, labels: &Labels) -> impl Iterator<Item = IdentityId> {
+        self.cluster.all_of(labels)
+    }
+
+    /// Whether the number stands for that set of labels of the cluster.
+    pub(super) fn stands(&self, id: IdentityId, labels: &Labels) -> bool {
+        self.cluster.stands(id, labels)
     }
 
     /// The number of a prefix; all of a family is the world itself.
@@ -92,8 +97,8 @@ impl Tables {
         self.cluster.assign(labels, before, uses, spared)
     }
 
-    /// Gives a set of labels the number that it has in the cluster; false if that is not possible
-    /// while endpoints use the one or the other. Those of `disputed` numbers are about to leave.
+    /// Gives a set of labels a number that it has in the cluster; false if that is in use for others.
+    /// Endpoints of `disputed` numbers are about to leave.
     pub(super) fn assign_exactly(
         &mut self,
         labels: &Arc<Labels>,

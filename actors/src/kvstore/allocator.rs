@@ -228,16 +228,24 @@ impl Allocator {
         self.attempt(cx, &labels);
     }
 
-    fn unused(&mut self, id: IdentityId) {
+    fn unused(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
         let mut kept = self.kept.borrow_mut();
         let Some(labels) = kept.used.remove(&id) else { return };
         kept.disputed.remove(&id);
         let claimed = kept.claimed.remove(&id);
+        let mut others = kept.used.iter().filter(|(_, used)| **used == labels);
+        let other = others.next().map(|(&other, _)| other);
+        if let Some(other) = other {
+            kept.claimed.remove(&other);
+        }
         drop(kept);
         if let Some(attempt) = self.attempts.get_mut(&labels) {
             attempt.wish.held = None;
         }
-        if claimed {
+        if let Some(other) = other {
+            // The store has one number for each user of these labels.
+            self.hold(cx, other, labels);
+        } else if claimed {
             let key = user_key(&labels.sorted_text(), self.settings.address);
             let gone = SessionMsg::Announce(BTreeMap::from([(key, None)]));
             if let Err(refused) = self.session.tell(gone) {
@@ -317,7 +325,7 @@ impl Allocator {
                 let wanted = !attempt.replies.is_empty() || attempt.wish.held == Some(id);
                 attempt.replies.into_iter().for_each(|reply| reply.send(Ok(id)));
                 if !wanted {
-                    self.unused(id);
+                    self.unused(cx, id);
                 }
             }
             Ok(false) => {
@@ -421,14 +429,14 @@ impl Behaviour for Allocator {
                 self.allocate(cx, labels, before, reply);
             }
             AllocatorMsg::Used(id, labels) => self.hold(cx, id, labels),
-            AllocatorMsg::Unused(id) => self.unused(id),
+            AllocatorMsg::Unused(id) => self.unused(cx, id),
             AllocatorMsg::OnlyUsed(ids) => {
                 let kept = self.kept.borrow();
                 let others: Vec<_> =
                     kept.used.keys().copied().filter(|id| !ids.contains(id)).collect();
                 drop(kept);
                 self.attempts.values_mut().for_each(|attempt| attempt.replies.clear());
-                others.into_iter().for_each(|id| self.unused(id));
+                others.into_iter().for_each(|id| self.unused(cx, id));
             }
             AllocatorMsg::Tell(listener, identities) => {
                 let mut kept = self.kept.borrow_mut();

@@ -64,9 +64,7 @@ impl IdentityTable {
 
     fn change(&mut self, changed: Vec<NumberedLabels>) {
         let ids: BTreeSet<_> = changed.iter().map(|it| it.id).collect();
-        let labels: BTreeSet<_> = changed.iter().map(|it| &it.labels).collect();
-        self.cluster.retain(|it| !ids.contains(&it.id) && !labels.contains(&it.labels));
-        drop(labels);
+        self.cluster.retain(|it| !ids.contains(&it.id));
         self.cluster.extend(changed);
     }
 

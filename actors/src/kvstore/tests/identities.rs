@@ -105,12 +105,15 @@ fn a_number_stays_although_another_node_gave_the_same_labels_one_too() {
     let id = make(&mut world, 1, "web");
     assert_ne!(id, IdentityId(300));
     identity(&store, 300, &labels("web"));
+    address(&store, "10.0.9.1", 300);
     world.advance(Duration::from_secs(20));
+    assert_eq!(mapped(&world, "10.0.9.1/32"), Some(300));
     world.crash();
     world.boot();
     world.advance(Duration::from_secs(20));
     assert_eq!(world.list()[0].identity, id);
     assert_eq!(make(&mut world, 2, "web"), id);
+    assert_eq!(mapped(&world, "10.0.9.1/32"), Some(300));
     assert_eq!(store.get(&user("web", "192.0.2.1")), Some(id.to_string()));
     assert_eq!(allocator(&world).disputed, BTreeSet::new());
     world.audit();
