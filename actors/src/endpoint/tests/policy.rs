@@ -142,29 +142,42 @@ fn everyone_knows_an_identity_before_an_address_has_it() {
 
 #[test]
 fn endpoints_that_get_other_labels_at_once_know_each_other_all_the_while() {
-    let mut world = World::new();
-    let from = json!({ "fromEndpoints": [{ "matchExpressions": [{
-        "key": "app", "operator": "In", "values": ["web", "db", "mail"],
-    }] }] });
-    world.apply("policy", [allow_from("web", from)]);
-    world.apply("pods", [pod(1, "web"), pod(2, "web")]);
-    world.create(spec(1)).unwrap();
-    world.create(spec(2)).unwrap();
-    let identities = Rc::new(RefCell::new(BTreeSet::new()));
-    let seen = Rc::clone(&identities);
-    world.kernel.watch(move |state, op| {
-        for (own, other) in [(101, 102), (102, 101)] {
-            let rows = state.policy_of(own).expect("it always has a policy");
-            let identity = state.rows.config[&other].identity;
-            let verdict = lookup(rows, Direction::Ingress, identity, TCP, 80);
-            assert!(verdict.passes(), "{}: {own} drops {other}, {identity}", op.name());
-            seen.borrow_mut().insert(identity);
+    for seed in 0..60_usize {
+        let mut world = World::new();
+        let from = json!({ "fromEndpoints": [{ "matchExpressions": [{
+            "key": "app", "operator": "In", "values": ["web", "db", "mail"],
+        }] }] });
+        world.apply("policy", [allow_from("web", from)]);
+        world.apply("pods", [pod(1, "web"), pod(2, "web")]);
+        world.create(spec(1)).unwrap();
+        world.create(spec(2)).unwrap();
+        let identities = Rc::new(RefCell::new(BTreeSet::new()));
+        let seen = Rc::clone(&identities);
+        world.kernel.watch(move |state, op| {
+            for (own, other) in [(101, 102), (102, 101)] {
+                let rows = state.policy_of(own).expect("it always has a policy");
+                let identity = state.rows.config[&other].identity;
+                let verdict = lookup(rows, Direction::Ingress, identity, TCP, 80);
+                assert!(verdict.passes(), "{seed}, {}: {own} drops {other}, {identity}", op.name());
+                seen.borrow_mut().insert(identity);
+            }
+        });
+        world.manifests.insert("pods".to_owned(), vec![pod(1, "db"), pod(2, "mail")]);
+        world.tell_manifests(&["pods".to_owned()]);
+        // In another order each time.
+        for step in 0..400 {
+            let turn = seed.wrapping_mul(step + 7).wrapping_mul(2_654_435_761) >> 16;
+            let universe = &world.life().universe;
+            let _ = match turn % 3 {
+                0 => world.kernel.step(0),
+                1 => world.disk.step(),
+                _ => universe.step(turn / 3 % 4) || universe.step(0),
+            };
         }
-    });
-    world.apply("pods", [pod(1, "db"), pod(2, "mail")]);
-    world.advance(Duration::from_secs(1));
-    assert_eq!(identities.borrow().len(), 3);
-    world.audit();
+        world.advance(Duration::from_secs(1));
+        assert_eq!(identities.borrow().len(), 3);
+        world.audit();
+    }
 }
 
 #[test]
