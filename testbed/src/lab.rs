@@ -6,6 +6,7 @@
 
 mod api_client;
 mod api_server;
+mod authority;
 mod binaries;
 mod browser;
 pub mod build;
@@ -29,6 +30,7 @@ mod wait;
 
 pub use api_client::ApiClient;
 pub use api_server::{ApiServer, Asked};
+pub use authority::{Authority, Validity};
 pub use binaries::Binaries;
 pub use browser::{Browser, Page};
 pub use disk::Disk;

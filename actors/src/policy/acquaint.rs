@@ -22,8 +22,14 @@ impl Policies {
         identities: Vec<Identity>,
         reply: Reply<()>,
     ) {
+        let ids = identities.iter().map(|identity| identity.id).collect();
         let new = self.take_in(identities);
-        let touched = if new.is_empty() { BTreeSet::new() } else { self.recompute_for(&new) };
+        let mut touched = BTreeSet::new();
+        if !new.is_empty() {
+            touched = self.recompute_for(&new);
+            // An endpoint of this node may get one of them meanwhile.
+            self.begin_learning(ids);
+        }
         if mutated(Mutant::StrangersMappedEarly) {
             self.announce(cx, touched);
             return reply.send(());
@@ -39,11 +45,17 @@ impl Policies {
                 awaited: Awaited::Able,
                 reply,
             },
-            move |answer| PolicyMsg::Acquainted { reply, answer },
+            move |answer| PolicyMsg::Acquainted { revision, reply, answer },
         );
     }
 
-    pub(super) fn acquainted(&mut self, reply: Reply<()>, answer: Result<(), AskError>) {
+    pub(super) fn acquainted(
+        &mut self,
+        revision: u64,
+        reply: Reply<()>,
+        answer: Result<(), AskError>,
+    ) {
+        self.end_learning(revision);
         match answer {
             Ok(()) => self.in_vain = 0,
             Err(error) if self.in_vain < IN_VAIN_MAX => {

@@ -101,6 +101,7 @@ pub struct Policies {
 }
 
 /// Identities that endpoints are being told of, and who waits for it.
+#[derive(Default)]
 struct Learning {
     ids: BTreeSet<IdentityId>,
     replies: Vec<Reply<u64>>,
@@ -287,7 +288,8 @@ impl Policies {
         let ids: BTreeSet<IdentityId> = identities.iter().map(|identity| identity.id).collect();
         let mut new = self.bear(bearers);
         new.extend(self.take_in(identities));
-        if new.is_empty() {
+        let touched = if new.is_empty() { BTreeSet::new() } else { self.recompute_for(&new) };
+        if touched.is_empty() {
             // Known here is not yet known to every endpoint.
             let under_way = self.learning.values_mut().rev();
             let mut same = under_way.filter(|learning| !learning.ids.is_disjoint(&ids));
@@ -296,12 +298,8 @@ impl Policies {
                 None => reply.send(self.known.revision),
             };
         }
-        let touched = self.recompute_for(&new);
         let revision = self.known.revision;
-        if touched.is_empty() {
-            return reply.send(revision);
-        }
-        self.learning.insert(revision, Learning { ids, replies: vec![reply] });
+        self.begin_learning(ids).push(reply);
         let endpoints = self.peers.endpoints.clone();
         cx.ask(
             &endpoints,
@@ -321,6 +319,18 @@ impl Policies {
         if let Err(error) = answer {
             tracing::warn!(revision, %error, "not every endpoint enforces this revision; going on");
         }
+        self.end_learning(revision);
+    }
+
+    /// Endpoints are being told of these identities. Who waits until they know them.
+    pub(super) fn begin_learning(&mut self, ids: BTreeSet<IdentityId>) -> &mut Vec<Reply<u64>> {
+        let learning = self.learning.entry(self.known.revision).or_default();
+        learning.ids.extend(ids);
+        &mut learning.replies
+    }
+
+    /// They know what came with that revision, or are not waited for any more.
+    pub(super) fn end_learning(&mut self, revision: u64) {
         let learning = self.learning.remove(&revision);
         let replies = learning.into_iter().flat_map(|learning| learning.replies);
         replies.for_each(|reply| reply.send(revision));
@@ -445,7 +455,9 @@ impl Behaviour for Policies {
             PolicyMsg::Enforced(answer) => self.enforced(cx, answer),
             PolicyMsg::Mapped(answer) => self.mapped(cx, answer),
             PolicyMsg::Returned(answer) => self.returned(cx, answer),
-            PolicyMsg::Acquainted { reply, answer } => self.acquainted(reply, answer),
+            PolicyMsg::Acquainted { revision, reply, answer } => {
+                self.acquainted(revision, reply, answer);
+            }
             PolicyMsg::Known { revision, answer } => self.known(revision, answer),
             PolicyMsg::Heard(answer) => {
                 if let Err(error) = answer {

@@ -148,6 +148,8 @@ pub enum PolicyMsg {
     },
     /// Every endpoint knows identities of other nodes.
     Acquainted {
+        /// The revision that knows them.
+        revision: u64,
         /// Who asked for that.
         reply: Reply<()>,
         /// The endpoints' answer.

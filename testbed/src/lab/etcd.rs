@@ -9,43 +9,60 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use super::{Node, Process, Store, wait_for};
+use super::{Authority, Node, Process, Store, wait_for};
 
 /// Where clients reach it.
 const CLIENTS: &str = "http://127.0.0.1:2379";
+/// The same where it has a certificate.
+const GUARDED: &str = "https://127.0.0.1:2379";
 const PEERS: &str = "http://127.0.0.1:2380";
 
 /// An etcd of one member. Dropped, it is killed; its data stay with the lab.
 #[derive(Debug)]
 pub struct Etcd {
     directory: PathBuf,
+    /// Where certificates are, if it wants to see some.
+    certificates: Option<PathBuf>,
+    /// Who may do everything, if it wants a password.
+    root: Option<&'static str>,
     process: Option<Process>,
 }
 
 impl Etcd {
     /// Starts one whose data and log are below `directory`, and waits until it answers.
     pub fn start(directory: &Path) -> Result<Self> {
+        Self::start_as(directory, None)
+    }
+
+    /// Starts one that has the certificate `etcd` of that authority, and lets in who has another one
+    /// of it.
+    pub fn start_guarded(directory: &Path, authority: &Authority) -> Result<Self> {
+        Self::start_as(directory, Some(authority.place().to_owned()))
+    }
+
+    fn start_as(directory: &Path, certificates: Option<PathBuf>) -> Result<Self> {
         let status = Command::new("ip").args(["link", "set", "lo", "up"]).status()?;
         ensure!(status.success(), "loopback stays down: {status}");
         fs::create_dir_all(directory)?;
-        let mut etcd = Self { directory: directory.to_owned(), process: None };
+        let directory = directory.to_owned();
+        let mut etcd = Self { directory, certificates, root: None, process: None };
         etcd.start_again()?;
         Ok(etcd)
     }
 
     /// As `--kvstore-opt` names it.
     pub fn option(&self) -> String {
-        format!("etcd.address={CLIENTS}")
+        format!("etcd.address={}", self.clients())
     }
 
     /// Where clients reach it.
     pub fn address(&self) -> &'static str {
-        CLIENTS
+        self.clients()
     }
 
-    /// A connection of another node.
+    /// A connection of another node, to one that is not guarded.
     pub fn connect(&self) -> Result<Store> {
-        Store::connect(CLIENTS)
+        Store::connect(self.clients())
     }
 
     /// Has the agents of this node share it, from their next start on.
@@ -61,22 +78,53 @@ impl Etcd {
     pub fn start_again(&mut self) -> Result<()> {
         let data = self.directory.join("data").display().to_string();
         let peers = format!("default={PEERS}");
+        let clients = self.clients();
         let arguments = [
             ("data-dir", data.as_str()),
-            ("listen-client-urls", CLIENTS),
-            ("advertise-client-urls", CLIENTS),
+            ("listen-client-urls", clients),
+            ("advertise-client-urls", clients),
             ("listen-peer-urls", PEERS),
             ("initial-advertise-peer-urls", PEERS),
             ("initial-cluster", &peers),
             ("log-level", "error"),
         ];
-        let arguments = arguments.map(|(name, value)| format!("--{name}={value}"));
+        let mut arguments = arguments.map(|(name, value)| format!("--{name}={value}")).to_vec();
+        if let Some(place) = &self.certificates {
+            let file = |name: &str, file: &str| format!("--{name}={}", place.join(file).display());
+            arguments.extend([
+                file("cert-file", "etcd.pem"),
+                file("key-file", "etcd.key"),
+                file("trusted-ca-file", "ca.pem"),
+                "--client-cert-auth=true".to_owned(),
+            ]);
+        }
         let log = self.directory.join("log");
         self.process = Some(Process::start(&program(), &arguments, &log)?);
         wait_for("etcd answers", || {
             self.process()?.check()?;
             Ok(self.control(&["endpoint", "health"]).is_ok())
         })
+    }
+
+    /// From now on only who knows a password is let in: `user` may read and write below `prefix`.
+    pub fn want_password(&mut self, user: &str, password: &str, prefix: &str) -> Result<()> {
+        for words in [
+            "user add root:root",
+            "user grant-role root root",
+            "role add nodes",
+            &format!("role grant-permission nodes --prefix=true readwrite {prefix}"),
+            &format!("user add {user}:{password}"),
+            &format!("user grant-role {user} nodes"),
+            "auth enable",
+        ] {
+            self.control(&words.split(' ').collect::<Vec<_>>())?;
+        }
+        self.root = Some("root:root");
+        Ok(())
+    }
+
+    fn clients(&self) -> &'static str {
+        if self.certificates.is_some() { GUARDED } else { CLIENTS }
     }
 
     /// SIGKILL.
@@ -139,12 +187,20 @@ impl Etcd {
 
     /// What `etcdctl` says.
     fn control(&self, words: &[&str]) -> Result<String> {
-        let output = Command::new("etcdctl")
-            .env("ETCDCTL_API", "3")
-            .arg(format!("--endpoints={CLIENTS}"))
-            .args(words)
-            .output()
-            .context("cannot run etcdctl: install etcd-client")?;
+        let mut control = Command::new("etcdctl");
+        control.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", self.clients()));
+        if let Some(place) = &self.certificates {
+            // Whatever it shows: the lab knows whom it speaks to.
+            control.arg("--insecure-skip-tls-verify");
+            for (name, file) in [("cert", "lab.pem"), ("key", "lab.key")] {
+                control.arg(format!("--{name}={}", place.join(file).display()));
+            }
+        }
+        if let Some(root) = self.root {
+            control.arg(format!("--user={root}"));
+        }
+        let output =
+            control.args(words).output().context("cannot run etcdctl: install etcd-client")?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "etcdctl {words:?}: {complaint}");
         Ok(String::from_utf8(output.stdout)?)

@@ -6,4 +6,5 @@ mod conformance;
 mod outages;
 mod sharing;
 mod store;
+mod trust;
 mod village;

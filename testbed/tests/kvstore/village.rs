@@ -30,23 +30,28 @@ pub(super) struct Village {
 impl Village {
     /// Founds it: another node's client is known, and the web pod is ready.
     pub(super) fn found() -> Result<Self> {
+        Self::found_by(|node| {
+            let etcd = Etcd::start(&node.path("etcd"))?;
+            etcd.share_with(node)?;
+            Ok(etcd)
+        })
+    }
+
+    /// The same with an etcd that the node's next agent shares.
+    pub(super) fn found_by(start: impl FnOnce(&mut Node) -> Result<Etcd>) -> Result<Self> {
         let mut node = Node::new(Binaries::find()?)?;
-        let etcd = Etcd::start(&node.path("etcd"))?;
-        etcd.share_with(&mut node)?;
+        let etcd = start(&mut node)?;
         node.write_manifest("web.yaml", POLICY)?;
-        let etcd = Self::client(etcd, 40_000, "10.99.0.1")?;
+        for (key, value) in other_node::identity(40_000, &labels("client")) {
+            etcd.put(&key, &value)?;
+        }
+        announce(&etcd, "10.99.0.1", 40_000)?;
         node.start_agent()?;
         let web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Rest)?;
         node.wait_for_ready(1)?;
         let village = Self { node, etcd, web };
         village.wait_for_address("10.99.0.1/32", Some(40_000))?;
         Ok(village)
-    }
-
-    fn client(etcd: Etcd, id: u32, ip: &str) -> Result<Etcd> {
-        etcd.connect()?.put(&other_node::identity(id, &labels("client")))?;
-        announce(&etcd, ip, id)?;
-        Ok(etcd)
     }
 
     /// The identity that the kernel has for an address.
@@ -107,5 +112,6 @@ pub(super) fn labels(app: &str) -> String {
 
 /// Another node says whose an address is.
 pub(super) fn announce(etcd: &Etcd, ip: &str, id: u32) -> Result<()> {
-    etcd.connect()?.put([&other_node::address(ip.parse()?, id, "shop", "client")])
+    let (key, value) = other_node::address(ip.parse()?, id, "shop", "client");
+    etcd.put(&key, &value)
 }

@@ -1,10 +1,11 @@
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use serde_json::json;
 
 use crate::{
+    identity::Identity,
     model::{Direction, IdentityId, PolicyRows},
-    policy::lookup,
+    policy::{PolicyMsg, lookup},
     testing::{World, allow_from, pod, spec},
 };
 
@@ -138,6 +139,36 @@ fn everyone_knows_an_identity_before_an_address_has_it() {
     assert!(first.now().unwrap().unwrap().is_ok() && second.now().unwrap().unwrap().is_ok());
     assert!(*met.borrow() > 0);
     world.audit();
+}
+
+#[test]
+fn nobody_goes_on_with_an_identity_of_another_node_before_everyone_knows_it() {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web")]);
+    let from = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
+    world.apply("policy", [allow_from("web", from)]);
+    world.create(spec(1)).unwrap();
+    let web = Arc::clone(&world.list()[0].identity_labels);
+    let labels = web.iter().cloned().map(|mut label| {
+        if label.key == "app" {
+            label.value = "db".to_owned();
+        }
+        label
+    });
+    let labels = Arc::new(labels.collect());
+    let db = Identity { id: IdentityId(300), labels, prefix: None, references: 0 };
+    let policy = &world.colony().policy;
+    let identities = vec![db.clone()];
+    let mut acquainted = world.pose(policy, |reply| PolicyMsg::Acquaint { identities, reply });
+    let (identities, bearers) = (vec![db], Vec::new());
+    let mut learned = world.pose(policy, |reply| PolicyMsg::Learn { identities, bearers, reply });
+    // All but the kernel goes on.
+    while world.life().universe.step(0) || world.disk.step() {}
+    assert!(learned.now().is_none() && acquainted.now().is_none());
+    world.settle();
+    assert!(learned.now().is_some() && acquainted.now().is_some());
+    let rows = world.kernel.state().policy_of(101).unwrap().clone();
+    assert!(lookup(&rows, Direction::Ingress, IdentityId(300), TCP, 80).passes());
 }
 
 #[test]

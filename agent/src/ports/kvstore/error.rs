@@ -30,10 +30,22 @@ pub enum EtcdError {
 }
 
 impl EtcdError {
+    /// Whether one of both does not trust the other.
+    fn is_about_trust(&self) -> bool {
+        let cause = self.to_string();
+        ["authentication", "user name", "permission denied", "certificate"]
+            .iter()
+            .any(|word| cause.contains(word))
+    }
+
     /// The same for the actors.
     pub(super) fn told(&self, op: &'static str, about: &str) -> KvError {
         let remedy = match self {
             Self::File { .. } | Self::NoEndpoint => "it is tried again",
+            _ if self.is_about_trust() => {
+                "correct the user, the password or the certificates in the file that etcd.config \
+                 of --kvstore-opt names; it is read again with the next connection"
+            }
             _ => "look whether etcd runs, has a majority and lets this node in (--kvstore-opt)",
         };
         KvError { op, about: about.to_owned(), cause: self.to_string(), remedy }
