@@ -8,6 +8,7 @@ mod cluster;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
 mod kernel;
+mod keyspace;
 mod kvstore;
 mod owned;
 
@@ -22,6 +23,7 @@ pub use kernel::{
     KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow,
     Refusal, config_flags, lxc_flags,
 };
+pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{
     Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, Revision, TRANSACTION_MAX,
     Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,

@@ -24,12 +24,14 @@ use crate::{
         DiskPort, SystemClock,
         cluster::{Access, ClusterPort},
         kernel::KernelPort,
-        kvstore::Etcd,
+        kvstore::{Embedded, Etcd},
         manifests::{Manifests, Watch},
     },
     settings, wait_cycles, watchdog,
 };
 
+/// The store of a cluster of one node, in the library directory.
+const EMBEDDED_FILE: &str = "kvstore.redb";
 /// How long restoring may keep new endpoints waiting.
 const OPEN_PATIENCE: Duration = Duration::from_secs(600);
 /// How long one deletion of the queue may take.
@@ -66,6 +68,9 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
     let kvstore = match config.kvstore {
         Some(KvStoreKind::Etcd) => Some(Rc::new(Etcd::start(config.kvstore_opt.clone())?) as _),
+        Some(KvStoreKind::Embedded) => {
+            Some(Rc::new(Embedded::start(&config.lib_dir.join(EMBEDDED_FILE))?) as _)
+        }
         None => None,
     };
     let cluster = Access::of(&config).map(ClusterPort::start).transpose()?;

@@ -1,15 +1,10 @@
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, VecDeque},
-    rc::Rc,
-    time::Duration,
-};
+use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
 
 use crate::{
     host::Reply,
     ports::{
-        Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, Revision, Time,
-        Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
+        Change, Keyspace, KvError, KvStore, LeaseId, Listing, Put, Revision, Time, Transaction,
+        WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
 
@@ -31,23 +26,15 @@ pub enum KvLink {
 
 #[derive(Default)]
 struct Inner {
-    keys: BTreeMap<String, (Vec<u8>, Option<LeaseId>)>,
-    revision: i64,
+    keyspace: Keyspace,
     /// Changes up to this revision are not kept.
     compacted: i64,
     history: Vec<(i64, Change)>,
-    leases: BTreeMap<LeaseId, Lease>,
-    granted: i64,
     jobs: VecDeque<Job>,
     watches: Vec<Watching>,
     watched: u64,
     link: KvLink,
     now: Time,
-}
-
-struct Lease {
-    ttl: Duration,
-    ends: Time,
 }
 
 struct Watching {
@@ -86,19 +73,19 @@ impl MemoryKvStore {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<String> {
         let inner = self.0.borrow();
-        inner.keys.get(key).map(|(value, _)| String::from_utf8_lossy(value).into_owned())
+        inner.keyspace.get(key).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
     /// Keys that begin so.
     pub fn keys(&self, prefix: &str) -> Vec<String> {
         let inner = self.0.borrow();
-        inner.below(prefix).map(|(key, _)| key.clone()).collect()
+        inner.keyspace.below(prefix).map(|(key, _)| key.to_owned()).collect()
     }
 
     /// Forgets what changed so far; watches that are behind are over.
     pub fn compact(&self) {
         let mut inner = self.0.borrow_mut();
-        inner.compacted = inner.revision;
+        inner.compacted = inner.keyspace.revision().0;
         inner.history.clear();
     }
 
@@ -106,16 +93,14 @@ impl MemoryKvStore {
     pub fn expire(&self) {
         let mut inner = self.0.borrow_mut();
         let now = inner.now;
-        inner.leases.values_mut().for_each(|lease| lease.ends = now);
+        inner.keyspace.end_leases(now);
     }
 
     /// The node's clock begins anew, the store's goes on.
     pub fn restart_clock(&self) {
         let mut inner = self.0.borrow_mut();
         let now = std::mem::take(&mut inner.now);
-        for lease in inner.leases.values_mut() {
-            lease.ends = Time::default() + lease.ends.since(now);
-        }
+        inner.keyspace.restart_clock(now);
     }
 
     /// Connections of before are dead: nothing comes through them any more.
@@ -194,68 +179,25 @@ impl MemoryKvStore {
 }
 
 impl Inner {
-    fn below<'a>(
-        &'a self,
-        prefix: &'a str,
-    ) -> impl Iterator<Item = (&'a String, &'a (Vec<u8>, Option<LeaseId>))> {
-        let from = self.keys.range(prefix.to_owned()..);
-        from.take_while(move |(key, _)| key.starts_with(prefix))
-    }
-
     fn write(&mut self, puts: Vec<Put>, deletes: Vec<String>) {
-        let revision = self.revision + 1;
-        let before = self.history.len();
-        for Put { key, value, lease } in puts {
-            self.keys.insert(key.clone(), (value.clone(), lease));
-            self.history.push((revision, Change::Put(Pair { key, value })));
-        }
-        for key in deletes {
-            if self.keys.remove(&key).is_some() {
-                self.history.push((revision, Change::Delete(key)));
-            }
-        }
-        if self.history.len() > before {
-            self.revision = revision;
-        }
+        let changes = self.keyspace.write(puts, deletes);
+        let revision = self.keyspace.revision().0;
+        self.history.extend(changes.into_iter().map(|change| (revision, change)));
     }
 
     fn expire_leases(&mut self) {
-        let over = self.leases.iter().filter(|(_, lease)| lease.ends <= self.now);
-        let over: Vec<LeaseId> = over.map(|(&id, _)| id).collect();
-        over.iter().for_each(|id| {
-            self.leases.remove(id);
-        });
-        let bound = self
-            .keys
-            .iter()
-            .filter(|(_, (_, lease))| lease.is_some_and(|lease| over.contains(&lease)));
-        let bound = bound.map(|(key, _)| key.clone()).collect();
+        let (over, bound) = self.keyspace.over(self.now);
+        over.into_iter().for_each(|id| self.keyspace.revoke(id));
         self.write(Vec::new(), bound);
     }
 
-    fn holds(&self, condition: &Condition) -> bool {
-        match condition {
-            Condition::Absent(key) => !self.keys.contains_key(key),
-            Condition::NoneBelow(prefix) => self.below(prefix).next().is_none(),
-            Condition::ValueIs(key, value) => {
-                self.keys.get(key).is_some_and(|(found, _)| found == value)
-            }
-        }
-    }
-
     fn commit(&mut self, transaction: Transaction) -> Result<bool, KvError> {
-        if !transaction.when.iter().all(|condition| self.holds(condition)) {
-            return Ok(false);
+        let allowed = self.keyspace.allows(&transaction);
+        if allowed.map_err(|lost| error("write", &lost.key, &lost.to_string()))? {
+            self.write(transaction.puts, transaction.deletes);
+            return Ok(true);
         }
-        let lost = transaction
-            .puts
-            .iter()
-            .find(|put| put.lease.is_some_and(|lease| !self.leases.contains_key(&lease)));
-        if let Some(put) = lost {
-            return Err(error("write", &put.key, "requested lease not found"));
-        }
-        self.write(transaction.puts, transaction.deletes);
-        Ok(true)
+        Ok(false)
     }
 
     /// Does a job; the answer is to be given when nothing is borrowed.
@@ -273,12 +215,7 @@ impl Inner {
             Job::Grant(_, reply) if down => refuse(reply, "grant"),
             Job::KeepAlive(_, reply) if down => refuse(reply, "keep alive"),
             Job::List(prefix, reply) => {
-                let pair = |(key, (value, _)): (&String, &(Vec<u8>, _))| Pair {
-                    key: key.clone(),
-                    value: value.clone(),
-                };
-                let pairs = self.below(&prefix).map(pair).collect();
-                let listing = Listing { revision: Revision(self.revision), pairs };
+                let listing = self.keyspace.list(&prefix);
                 Box::new(move || reply.send(Ok(listing)))
             }
             Job::Commit(transaction, reply) => {
@@ -286,15 +223,11 @@ impl Inner {
                 Box::new(move || reply.send(done))
             }
             Job::Grant(ttl, reply) => {
-                self.granted += 1;
-                let id = LeaseId(self.granted);
-                self.leases.insert(id, Lease { ttl, ends: self.now + ttl });
+                let id = self.keyspace.grant(ttl, self.now);
                 Box::new(move || reply.send(Ok(id)))
             }
             Job::KeepAlive(id, reply) => {
-                let now = self.now;
-                let lease = self.leases.get_mut(&id);
-                let alive = lease.map(|lease| lease.ends = now + lease.ttl).is_some();
+                let alive = self.keyspace.keep_alive(id, self.now);
                 Box::new(move || reply.send(Ok(alive)))
             }
         }

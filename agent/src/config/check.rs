@@ -1,7 +1,7 @@
 use clap::ValueEnum;
 use volvox_actors::node::IpamMode;
 
-use super::{Config, ConfigError, Origin, RoutingMode, layers::Origins};
+use super::{Config, ConfigError, KvStoreKind, Origin, RoutingMode, layers::Origins};
 
 /// The least that every link must carry with IPv6, bytes.
 const IPV6_MTU_MIN: u32 = 1280;
@@ -62,7 +62,7 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
             let setting = say("kvstore", &name);
             Err(ConfigError::Unsupported { setting, why })
         };
-        if config.kvstore_opt.is_empty() {
+        if kind == KvStoreKind::Etcd && config.kvstore_opt.is_empty() {
             return unsupported("no server is named; say --kvstore-opt=etcd.address=URL as well");
         }
         if config.cluster_id != 0 {
@@ -103,8 +103,8 @@ fn warnings(config: &Config, origins: &Origins) -> Vec<String> {
             warnings.push(format!("--{range} has no effect: --{family} is false"));
         }
     }
-    if config.kvstore.is_none() && !config.kvstore_opt.is_empty() {
-        warnings.push("--kvstore-opt has no effect: say --kvstore=etcd as well".to_owned());
+    if config.kvstore != Some(KvStoreKind::Etcd) && !config.kvstore_opt.is_empty() {
+        warnings.push("--kvstore-opt has no effect without --kvstore=etcd".to_owned());
     }
     warnings
 }

@@ -202,7 +202,7 @@ fn wrong_values_on_the_command_line_name_flag_and_form() {
         ("--conntrack-gc-interval=-5s", "it is negative"),
         ("--monitor-aggregation-interval=500ms", "whole seconds are wanted"),
         ("--monitor-aggregation-flags=syn,x", "\"x\" is no TCP flag"),
-        ("--kvstore=consul", "possible values: etcd"),
+        ("--kvstore=consul", "possible values: etcd, embedded"),
         ("--kvstore-opt=etcd.adress=x", "\"etcd.adress\" is no option of etcd"),
         ("--kvstore-lease-ttl=25h", "1s to 24h are wanted"),
     ] {
@@ -257,7 +257,11 @@ fn a_store_wants_a_server_and_its_options_may_come_in_pieces() {
     let text = refusal(&["--kvstore=etcd"]);
     assert!(text.starts_with("--kvstore=etcd is not possible: no server is named"), "{text}");
     let loaded = load_with(&["--kvstore-opt=etcd.address=http://[::1]:2379"], &[]).unwrap();
-    assert_eq!(loaded.warnings, ["--kvstore-opt has no effect: say --kvstore=etcd as well"]);
+    let idle = ["--kvstore-opt has no effect without --kvstore=etcd"];
+    assert_eq!(loaded.warnings, idle);
+    let embedded = ["--kvstore=embedded", "--kvstore-opt=etcd.address=http://[::1]:2379"];
+    assert_eq!(load_with(&embedded, &[]).unwrap().warnings, idle);
+    assert!(load_with(&embedded[..1], &[]).unwrap().warnings.is_empty());
     let pieces =
         ["--kvstore=etcd", "--kvstore-opt=etcd.address=a:1", "--kvstore-opt=etcd.config=/c"];
     let options = load_with(&pieces, &[]).unwrap().config.kvstore_opt;

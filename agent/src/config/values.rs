@@ -57,6 +57,8 @@ impl From<Ipam> for IpamMode {
 pub enum KvStoreKind {
     /// etcd, version 3
     Etcd,
+    /// A file in the library directory, for a cluster of one node
+    Embedded,
 }
 
 /// Whether the node always reaches its pods.

@@ -1,10 +1,12 @@
-//! The store that the nodes of a cluster share: etcd.
+//! The store that the nodes of a cluster share: etcd, or for a single node a file.
 //!
 //! A thread of its own speaks to the servers; what it hears goes to the actors' thread. The client
 //! connects again by itself, but resumes neither watches nor leases: the actors do that.
 
 mod client;
+mod embedded;
 mod error;
+mod file;
 mod follow;
 mod options;
 
@@ -25,6 +27,7 @@ use volvox_actors::{
 };
 
 use client::Connection;
+pub use embedded::Embedded;
 pub use error::EtcdError;
 pub use options::{Endpoints, EtcdOptions};
 

@@ -3,6 +3,7 @@
 mod api;
 #[path = "../../../actors/src/kvstore/tests/conformance.rs"]
 mod conformance;
+mod embedded;
 mod outages;
 mod sharing;
 mod store;

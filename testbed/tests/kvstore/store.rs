@@ -17,14 +17,20 @@ fn etcd_does_what_every_store_must() {
 }
 
 fn suite(server: &lab::Etcd) -> Result<()> {
+    with_actors(|pump| {
+        let store = Etcd::start(server.option().parse()?)?;
+        // Another prefix beside it must not be seen.
+        server.put("suitf", "x")?;
+        run(&Bench { store: &store, pump, prefix: "suite/" });
+        Ok(())
+    })
+}
+
+/// Runs something where actors could live; what it is given lets them go on for a moment.
+pub(super) fn with_actors(work: impl FnOnce(&dyn Fn()) -> Result<()>) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let actors = LocalSet::new();
     let _runtime = runtime.enter();
     let _actors = actors.enter();
-    let store = Etcd::start(server.option().parse()?)?;
-    // Another prefix beside it must not be seen.
-    server.put("suitf", "x")?;
-    let pump = || actors.block_on(&runtime, sleep(Duration::from_millis(1)));
-    run(&Bench { store: &store, pump: &pump, prefix: "suite/" });
-    Ok(())
+    work(&|| actors.block_on(&runtime, sleep(Duration::from_millis(1))))
 }

@@ -46,6 +46,11 @@ impl EtcdError {
                 "correct the user, the password or the certificates in the file that etcd.config \
                  of --kvstore-opt names; it is read again with the next connection"
             }
+            // All that a client hears of a server that does not like its certificate.
+            _ if self.to_string().contains("connection closed") => {
+                "look whether etcd runs and takes this node's certificate (cert-file in the file \
+                 that etcd.config of --kvstore-opt names); its log says what it refused"
+            }
             _ => "look whether etcd runs, has a majority and lets this node in (--kvstore-opt)",
         };
         KvError { op, about: about.to_owned(), cause: self.to_string(), remedy }

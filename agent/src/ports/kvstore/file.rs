@@ -1,0 +1,265 @@
+//! The file of the embedded store: keys with values and leases, the leases, the revision.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use volvox_actors::ports::{
+    Change, Keyspace, KvError, LeaseId, Listing, Pair, Revision, Time, Transaction,
+};
+
+/// A key's lease, 0 if it has none, and its value.
+const KEYS: TableDefinition<&str, (i64, &[u8])> = TableDefinition::new("keys");
+/// Milliseconds that a lease lasts.
+const LEASES: TableDefinition<i64, u64> = TableDefinition::new("leases");
+/// The revision, below its name.
+const STATE: TableDefinition<&str, i64> = TableDefinition::new("state");
+const REVISION: &str = "revision";
+/// How the name of a file ends that could not be read.
+const DAMAGED: &str = "damaged";
+
+/// What is to be done.
+pub(super) enum Job {
+    List(String),
+    Commit(Transaction),
+    Grant(Duration),
+    KeepAlive(LeaseId),
+    /// Ends leases that ran out.
+    Expire,
+}
+
+/// What came of it.
+pub(super) struct Done {
+    pub(super) answer: Result<Answer, KvError>,
+    /// The revision behind it.
+    pub(super) revision: Revision,
+    /// What changed with that revision.
+    pub(super) changes: Vec<Change>,
+    /// Whether the file was read anew: changes before may be missing.
+    pub(super) reset: bool,
+}
+
+pub(super) enum Answer {
+    Listing(Listing),
+    Held(bool),
+    Lease(LeaseId),
+    Nothing,
+}
+
+/// The file, and what it holds.
+pub(super) struct File {
+    path: PathBuf,
+    /// None after a failure, until it is opened again.
+    database: Option<Database>,
+    keyspace: Keyspace,
+    begun: Instant,
+}
+
+impl File {
+    /// It is opened, or made, with the first job.
+    pub(super) fn new(path: &Path) -> Self {
+        let (path, begun) = (path.to_owned(), Instant::now());
+        Self { path, database: None, keyspace: Keyspace::default(), begun }
+    }
+
+    fn revision(&self) -> Revision {
+        self.keyspace.revision()
+    }
+
+    /// Does a job. What it writes is on disk then, or it is not done.
+    pub(super) fn work(&mut self, job: Job) -> Done {
+        let reset = match self.open() {
+            Ok(reset) => reset,
+            Err(cause) => {
+                let answer = Err(self.error("open", "the store".to_owned(), &cause));
+                return Done {
+                    answer,
+                    revision: self.revision(),
+                    changes: Vec::new(),
+                    reset: false,
+                };
+            }
+        };
+        let now = self.now();
+        let mut changes = Vec::new();
+        let answer = match job {
+            Job::List(prefix) => Ok(Answer::Listing(self.keyspace.list(&prefix))),
+            Job::Commit(transaction) => self.commit(transaction, &mut changes),
+            Job::Grant(ttl) => self.grant(ttl, now),
+            Job::KeepAlive(lease) => Ok(Answer::Held(self.keyspace.keep_alive(lease, now))),
+            Job::Expire => self.expire(now, &mut changes),
+        };
+        Done { answer, revision: self.revision(), changes, reset }
+    }
+
+    fn commit(
+        &mut self,
+        transaction: Transaction,
+        changes: &mut Vec<Change>,
+    ) -> Result<Answer, KvError> {
+        let lost = |error: volvox_actors::ports::LeaseLost| KvError {
+            op: "write",
+            about: error.key.clone(),
+            cause: error.to_string(),
+            remedy: "a new one is asked for",
+        };
+        if !self.keyspace.allows(&transaction).map_err(lost)? {
+            return Ok(Answer::Held(false));
+        }
+        let Transaction { puts, deletes, .. } = transaction;
+        let first = puts.iter().map(|put| &put.key).chain(&deletes).next().cloned();
+        let gone = deletes.iter().any(|key| self.keyspace.get(key).is_some());
+        if !puts.is_empty() || gone {
+            let revision = self.revision().0 + 1;
+            self.write("write", first.unwrap_or_default(), |file| {
+                let mut keys = file.open_table(KEYS)?;
+                for put in &puts {
+                    let lease = put.lease.map_or(0, |lease| lease.0);
+                    keys.insert(put.key.as_str(), (lease, put.value.as_slice()))?;
+                }
+                for key in &deletes {
+                    keys.remove(key.as_str())?;
+                }
+                file.open_table(STATE)?.insert(REVISION, revision)?;
+                Ok(())
+            })?;
+            *changes = self.keyspace.write(puts, deletes);
+        }
+        Ok(Answer::Held(true))
+    }
+
+    fn grant(&mut self, ttl: Duration, now: Time) -> Result<Answer, KvError> {
+        let id = self.keyspace.grant(ttl, now);
+        let kept = self.write("grant", "a lease".to_owned(), |file| {
+            let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            file.open_table(LEASES)?.insert(id.0, millis)?;
+            Ok(())
+        });
+        if let Err(error) = kept {
+            self.keyspace.revoke(id);
+            return Err(error);
+        }
+        Ok(Answer::Lease(id))
+    }
+
+    fn expire(&mut self, now: Time, changes: &mut Vec<Change>) -> Result<Answer, KvError> {
+        let (over, bound) = self.keyspace.over(now);
+        if over.is_empty() {
+            return Ok(Answer::Nothing);
+        }
+        let revision = self.revision().0 + i64::from(!bound.is_empty());
+        self.write("end", "leases that ran out".to_owned(), |file| {
+            let mut keys = file.open_table(KEYS)?;
+            for key in &bound {
+                keys.remove(key.as_str())?;
+            }
+            let mut leases = file.open_table(LEASES)?;
+            for lease in &over {
+                leases.remove(lease.0)?;
+            }
+            file.open_table(STATE)?.insert(REVISION, revision)?;
+            Ok(())
+        })?;
+        over.into_iter().for_each(|lease| self.keyspace.revoke(lease));
+        *changes = self.keyspace.write(Vec::new(), bound);
+        Ok(Answer::Nothing)
+    }
+
+    /// Has it on disk. After a failure nobody knows what is there: the file is opened again.
+    fn write(
+        &mut self,
+        op: &'static str,
+        about: String,
+        work: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
+    ) -> Result<(), KvError> {
+        let Some(database) = &self.database else { return Ok(()) };
+        let done = database.begin_write().map_err(redb::Error::from).and_then(|transaction| {
+            work(&transaction)?;
+            Ok(transaction.commit()?)
+        });
+        done.map_err(|cause| {
+            self.database = None;
+            self.error(op, about, &cause)
+        })
+    }
+
+    /// Opens it at first, and after a failure; whether that was needed. A file that cannot be read is
+    /// put aside: what this node uses is written anew.
+    fn open(&mut self) -> Result<bool, redb::Error> {
+        if self.database.is_some() {
+            return Ok(false);
+        }
+        let (path, begun) = (&self.path, self.begun);
+        let (database, keyspace) = read(path, begun).or_else(|cause| {
+            if !is_damage(&cause) {
+                return Err(cause);
+            }
+            let aside = path.with_extension(DAMAGED);
+            tracing::error!(
+                path = %path.display(), aside = %aside.display(), %cause,
+                "the store cannot be read and is put aside; it begins empty"
+            );
+            fs::rename(path, aside)?;
+            read(path, begun)
+        })?;
+        (self.database, self.keyspace) = (Some(database), keyspace);
+        Ok(true)
+    }
+
+    fn now(&self) -> Time {
+        Time::default() + self.begun.elapsed()
+    }
+
+    fn error(&self, op: &'static str, about: String, cause: &redb::Error) -> KvError {
+        let remedy = match cause {
+            redb::Error::DatabaseAlreadyOpen => {
+                "end the other agent, or give this one a directory of its own (--lib-dir)"
+            }
+            _ => "make room on its disk, or its directory writable; it is tried again",
+        };
+        KvError { op, about, cause: format!("{}: {cause}", self.path.display()), remedy }
+    }
+}
+
+/// Reads all of it. Leases of an earlier life last their whole time from now on.
+fn read(path: &Path, begun: Instant) -> Result<(Database, Keyspace), redb::Error> {
+    let database = Database::create(path)?;
+    // So that there is a table of each kind.
+    let made = database.begin_write()?;
+    made.open_table(KEYS)?;
+    made.open_table(LEASES)?;
+    made.open_table(STATE)?;
+    made.commit()?;
+    let file = database.begin_read()?;
+    let (mut keys, mut leases) = (Vec::new(), Vec::new());
+    for row in file.open_table(KEYS)?.iter()? {
+        let (key, row) = row?;
+        let (lease, value) = row.value();
+        let pair = Pair { key: key.value().to_owned(), value: value.to_vec() };
+        keys.push((pair, (lease != 0).then_some(LeaseId(lease))));
+    }
+    for row in file.open_table(LEASES)?.iter()? {
+        let (id, millis) = row?;
+        leases.push((LeaseId(id.value()), Duration::from_millis(millis.value())));
+    }
+    let revision = file.open_table(STATE)?.get(REVISION)?.map_or(0, |revision| revision.value());
+    let mut keyspace = Keyspace::default();
+    let now = Time::default() + begun.elapsed();
+    keyspace.revive(Revision(revision), keys, leases, now);
+    Ok((database, keyspace))
+}
+
+/// Whether it is the file's own fault.
+fn is_damage(error: &redb::Error) -> bool {
+    match error {
+        redb::Error::Corrupted(_) | redb::Error::UpgradeRequired(_) => true,
+        redb::Error::Io(error) => {
+            matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+        }
+        redb::Error::TableTypeMismatch { .. } | redb::Error::TypeDefinitionChanged { .. } => true,
+        _ => false,
+    }
+}

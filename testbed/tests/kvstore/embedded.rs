@@ -1,0 +1,119 @@
+//! The store in a file, alone and under a real agent.
+
+use std::{cell::RefCell, fs, path::Path, rc::Rc};
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use volvox_actors::{
+    host::Reply,
+    ports::{KvError, KvStore, Listing, Put, Transaction},
+};
+use volvox_agent::ports::kvstore::Embedded;
+use volvox_testbed::lab::{self, Binaries, Inventory, Node, Pod, Through};
+
+use super::{
+    conformance::{Bench, run},
+    store::with_actors,
+};
+
+/// The lab's own directory.
+const PLACE: &str = "/run/volvox";
+
+/// Waits for an answer.
+fn answer<T: 'static>(
+    pump: &dyn Fn(),
+    ask: impl FnOnce(Reply<Result<T, KvError>>),
+) -> Result<T, KvError> {
+    let slot = Rc::new(RefCell::new(None));
+    let filled = Rc::clone(&slot);
+    ask(Reply::to(move |answer| drop(filled.replace(Some(answer)))));
+    loop {
+        pump();
+        if let Some(answer) = slot.take() {
+            return answer.expect("the store answers");
+        }
+    }
+}
+
+fn put(store: &Embedded, pump: &dyn Fn(), key: &str) -> Result<bool, KvError> {
+    let put = Put { key: key.to_owned(), value: b"value".to_vec(), lease: None };
+    let transaction = Transaction { puts: vec![put], ..Transaction::default() };
+    answer(pump, |reply| store.commit(transaction, reply))
+}
+
+fn list(store: &Embedded, pump: &dyn Fn()) -> Result<Listing, KvError> {
+    answer(pump, |reply| store.list("", reply))
+}
+
+#[test]
+fn a_file_does_what_every_store_must() {
+    lab::test("embedded::a_file_does_what_every_store_must", || {
+        with_actors(|pump| {
+            fs::create_dir_all(PLACE)?;
+            let store = Embedded::start(&Path::new(PLACE).join("kvstore.redb"))?;
+            run(&Bench { store: &store, pump, prefix: "suite/" });
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_file_keeps_what_it_holds_is_held_by_one_and_put_aside_if_it_is_damaged() {
+    let name = "embedded::a_file_keeps_what_it_holds_is_held_by_one_and_put_aside_if_it_is_damaged";
+    lab::test(name, || {
+        with_actors(|pump| {
+            fs::create_dir_all(PLACE)?;
+            let path = &Path::new(PLACE).join("kvstore.redb");
+            let first = Embedded::start(path)?;
+            ensure!(put(&first, pump, "a")? && put(&first, pump, "b")?, "it refuses");
+            let kept = list(&first, pump)?;
+            let second = Embedded::start(path)?;
+            let refused = list(&second, pump).expect_err("another has the file").to_string();
+            ensure!(refused.contains("kvstore.redb") && refused.contains("--lib-dir"), "{refused}");
+            drop(first);
+            // Its thread ends on its own.
+            lab::wait_for("the file is free", || Ok(list(&second, pump).is_ok()))?;
+            ensure!(list(&second, pump)? == kept, "{:?} became {kept:?}", list(&second, pump)?);
+
+            let torn = &Path::new(PLACE).join("torn.redb");
+            fs::write(torn, "rubbish")?;
+            let third = Embedded::start(torn)?;
+            ensure!(list(&third, pump)?.pairs.is_empty(), "rubbish was read");
+            ensure!(fs::read(torn.with_extension("damaged"))? == b"rubbish", "it was not kept");
+            ensure!(put(&third, pump, "c")?, "it refuses");
+
+            // Where nothing can be written it says so, and works once that is mended.
+            let nowhere = Path::new(PLACE).join("nowhere");
+            let fourth = Embedded::start(&nowhere.join("kvstore.redb"))?;
+            let refused = put(&fourth, pump, "d").expect_err("there is no directory").to_string();
+            ensure!(refused.contains("nowhere/kvstore.redb"), "{refused}");
+            fs::create_dir(nowhere)?;
+            ensure!(put(&fourth, pump, "d")?, "it refuses still");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn an_agent_alone_numbers_identities_in_a_file_and_keeps_them() {
+    lab::test("embedded::an_agent_alone_numbers_identities_in_a_file_and_keeps_them", || {
+        let mut node = Node::new(Binaries::find()?)?;
+        node.set_flag("kvstore", Some("embedded"));
+        node.start_agent()?;
+        let _web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Rest)?;
+        node.wait_for_ready(1)?;
+        let stands = |node: &mut Node| -> Result<bool> {
+            let health: Value = node.rest().get("/healthz")?;
+            Ok(health["kvstore"]["state"] == "Ok")
+        };
+        node.wait("the store is not Ok", stands)?;
+        let before = Inventory::read(&node)?;
+        node.kill_agent()?;
+        node.start_agent()?;
+        node.wait_for_ready(1)?;
+        node.wait("the store is not Ok", stands)?;
+        ensure!(before.moved(&Inventory::read(&node)?) == 0, "numbers moved");
+        let _db = Pod::create(&node, "shop/db", &[("app", "db")], Through::Rest)?;
+        node.wait_for_ready(2).map(drop)
+    });
+}
