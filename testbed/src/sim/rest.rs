@@ -22,7 +22,7 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    action::{PODS, Store},
+    action::{PODS, SOURCES, Store},
     node::{HOST_PEER, Node},
 };
 
@@ -265,6 +265,7 @@ impl Node {
         });
         let names: Vec<String> = self.world.manifests.keys().cloned().collect();
         self.world.manifests.clear();
+        (0..SOURCES).for_each(|source| self.oracle.borrow_mut().policies(source, Vec::new()));
         self.tell(&names);
         let mut left = Vec::new();
         for seconds in PATIENCE.into_iter().chain([300]) {
