@@ -9,5 +9,4 @@ mod messages;
 mod tests;
 
 pub use actor::{Ipcache, IpcacheView};
-pub(crate) use claims::{CLUSTER, POLICY};
-pub use messages::{IpcacheEntry, IpcacheMsg};
+pub use messages::{IpcacheEntry, IpcacheMsg, Source};

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use super::{Endpoint, OwnRows, options, plan::Desired};
 use crate::{
-    ipcache::IpcacheEntry,
+    ipcache::{IpcacheEntry, Source},
     model::{Label, Labels, PolicyRows},
     policy::Subject,
     ports::EndpointRow,
@@ -52,14 +52,9 @@ impl Endpoint {
 
     /// Its addresses with its identity.
     pub(super) fn ipcache_entries(&self) -> BTreeMap<IpNet, IpcacheEntry> {
-        let entry = IpcacheEntry { identity: self.identity, source: self.source() };
+        let entry = IpcacheEntry { identity: self.identity, source: Source::Endpoint(self.id) };
         let addresses = self.spec.addresses.iter();
-        addresses.map(|address| (IpNet::from(address), entry.clone())).collect()
-    }
-
-    /// Its name as a source of ipcache entries and as an owner of addresses.
-    pub(super) fn source(&self) -> String {
-        format!("endpoint {}", self.id)
+        addresses.map(|address| (IpNet::from(address), entry)).collect()
     }
 
     /// Whom its policy is for: by the ports that everyone knows it by, as by its labels.

@@ -22,7 +22,7 @@ use crate::{
     endpoints::{CreateError, EndpointsMsg, PatchError},
     host::{AskError, Cx, Reply},
     ipam::IpamMsg,
-    ipcache::IpcacheMsg,
+    ipcache::{IpcacheMsg, Source},
     mutants::{Mutant, mutated},
     ports::{DiskError, KernelDone, KernelError, KernelJob, KernelOp, Refusal},
     state::remove_plan,
@@ -175,7 +175,7 @@ impl Endpoint {
     fn unmap(&mut self, cx: &mut Cx<'_, Self>) {
         let peers = Rc::clone(&self.peers);
         let prefixes = self.ipcache_entries().into_keys().collect();
-        let source = self.source();
+        let source = Source::Endpoint(self.id);
         cx.ask(
             &peers.ipcache,
             UNMAP_PATIENCE,

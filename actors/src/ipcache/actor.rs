@@ -122,7 +122,7 @@ impl Behaviour for Ipcache {
             }
             IpcacheMsg::Remove { prefixes, source, reply } => {
                 let mut ledger = self.ledger.borrow_mut();
-                prefixes.into_iter().for_each(|prefix| ledger.remove(prefix, &source));
+                prefixes.into_iter().for_each(|prefix| ledger.remove(prefix, source));
                 drop(ledger);
                 self.asking.push(Asker { removes: true, reply });
             }

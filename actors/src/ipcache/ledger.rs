@@ -3,18 +3,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 
 use super::{
-    IpcacheEntry,
+    IpcacheEntry, Source,
     batch::{Batch, Fate},
-    claims::{Claims, POLICY, is_endpoint},
+    claims::Claims,
 };
 use crate::{
     model::Scope,
     mutants::{Mutant, mutated},
     ports::{IpcacheRow, KernelDone, KernelError},
 };
-
-/// Source that a row is shown with until somebody names it.
-const RESTORED: &str = "restored";
 
 /// What is wanted, what the kernel has, and what lies between.
 #[derive(Debug, Default)]
@@ -37,8 +34,8 @@ impl Ledger {
     pub(super) fn restore(&mut self, rows: BTreeMap<IpNet, IpcacheRow>) {
         for (&prefix, row) in &rows {
             if row.identity.scope() == Scope::LocalCidr {
-                let (identity, source) = (row.identity, POLICY.to_owned());
-                self.wanted.put(prefix, IpcacheEntry { identity, source });
+                let entry = IpcacheEntry { identity: row.identity, source: Source::Policy };
+                self.wanted.put(prefix, entry);
             }
         }
         self.realised = rows;
@@ -50,12 +47,12 @@ impl Ledger {
         self.touch(prefix);
     }
 
-    pub(super) fn remove(&mut self, prefix: IpNet, source: &str) {
+    pub(super) fn remove(&mut self, prefix: IpNet, source: Source) {
         let prefix = prefix.trunc();
         let named = self.wanted.remove(prefix, source);
         // What an earlier life mapped for an endpoint goes with it, also if it named nothing yet:
         // nobody else has its addresses.
-        if named || is_endpoint(source) {
+        if named || matches!(source, Source::Endpoint(_)) {
             self.touch(prefix);
         }
     }
@@ -115,10 +112,10 @@ impl Ledger {
 
     pub(super) fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {
         let restored = self.realised.iter().map(|(&prefix, row)| {
-            (prefix, IpcacheEntry { identity: row.identity, source: RESTORED.to_owned() })
+            (prefix, IpcacheEntry { identity: row.identity, source: Source::Restored })
         });
         let mut all: BTreeMap<_, _> = restored.collect();
-        all.extend(self.wanted.iter().map(|(&prefix, entry)| (prefix, entry.clone())));
+        all.extend(self.wanted.iter().map(|(&prefix, entry)| (prefix, *entry)));
         all
     }
 

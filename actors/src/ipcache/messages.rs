@@ -1,22 +1,54 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::{
     host::{AskError, Lane, Message, Reply},
-    model::IdentityId,
+    model::{EndpointId, IdentityId},
     ports::{IpcacheRow, KernelDone, KernelError},
 };
 
+/// Who says whose a prefix is. Sorts by how much the word counts, most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The endpoint that has the address.
+    Endpoint(EndpointId),
+    /// This node, of itself.
+    Node,
+    /// Other nodes, heard of through the store.
+    Cluster,
+    /// A rule that names the prefix.
+    Policy,
+    /// An earlier life of the agent; nobody has named it yet.
+    Restored,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Endpoint(id) => write!(f, "endpoint {id}"),
+            Self::Node => f.write_str("node"),
+            Self::Cluster => f.write_str("cluster"),
+            Self::Policy => f.write_str("policy"),
+            Self::Restored => f.write_str("restored"),
+        }
+    }
+}
+
+impl Serialize for Source {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// An address or prefix, its identity, and who says so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IpcacheEntry {
     /// Its identity.
     pub identity: IdentityId,
-    /// Who says so: `endpoint 42`, `node`, `cluster`, `policy`; the first word tells how much it counts, in
-    /// this order.
-    pub source: String,
+    /// Who says so.
+    pub source: Source,
 }
 
 /// What the owner of the ipcache can be told.
@@ -35,7 +67,7 @@ pub enum IpcacheMsg {
         /// The prefixes.
         prefixes: Vec<IpNet>,
         /// Who said so.
-        source: String,
+        source: Source,
         /// Where the answer goes.
         reply: Reply<Result<(), KernelError>>,
     },

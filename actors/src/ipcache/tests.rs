@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use super::*;
 use crate::{
     host::{Answer, Ref, Reply, Universe},
-    model::IdentityId,
+    model::{EndpointId, IdentityId},
     ports::{IpcacheRow, KernelError, KernelOp},
     testing::{FakeKernel, crash},
 };
@@ -36,16 +36,15 @@ impl Bench {
         answer
     }
 
-    fn upsert(&self, source: &str, entries: &[(&str, u32)]) -> Written {
-        let entry =
-            |identity| IpcacheEntry { identity: IdentityId(identity), source: source.into() };
+    fn upsert(&self, source: Source, entries: &[(&str, u32)]) -> Written {
+        let entry = |identity| IpcacheEntry { identity: IdentityId(identity), source };
         let entries = entries.iter().map(|&(prefix, id)| (net(prefix), entry(id))).collect();
         self.pose(|reply| IpcacheMsg::Upsert { entries, reply })
     }
 
-    fn remove(&self, source: &str, prefixes: &[&str]) -> Written {
+    fn remove(&self, source: Source, prefixes: &[&str]) -> Written {
         let prefixes = prefixes.iter().copied().map(net).collect();
-        self.pose(|reply| IpcacheMsg::Remove { prefixes, source: source.into(), reply })
+        self.pose(|reply| IpcacheMsg::Remove { prefixes, source, reply })
     }
 
     fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {
@@ -91,8 +90,8 @@ const C: &str = "fd00::3/128";
 #[test]
 fn what_the_kernel_has_already_is_not_written() {
     let bench = Bench::new(&[(A, 300), (B, 301)]);
-    assert!(is_ok(&mut bench.upsert("endpoint 1", &[(A, 300)])));
-    let mut changed = bench.upsert("endpoint 2", &[(B, 302), (C, 302)]);
+    assert!(is_ok(&mut bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)])));
+    let mut changed = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 302), (C, 302)]);
     assert_eq!(changed.now(), None);
     assert_eq!(bench.succeed(), [put(&[(B, 302), (C, 302)])]);
     assert!(is_ok(&mut changed));
@@ -102,10 +101,10 @@ fn what_the_kernel_has_already_is_not_written() {
 #[test]
 fn one_write_is_under_way_and_the_rest_goes_together() {
     let bench = Bench::new(&[]);
-    let mut first = bench.upsert("endpoint 1", &[(A, 300)]);
-    let mut second = bench.upsert("endpoint 2", &[(B, 301)]);
-    let mut third = bench.upsert("endpoint 3", &[(C, 302)]);
-    let mut same = bench.upsert("endpoint 1", &[(A, 300)]);
+    let mut first = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut second = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
+    let mut third = bench.upsert(Source::Endpoint(EndpointId(3)), &[(C, 302)]);
+    let mut same = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
     assert_eq!(bench.kernel.pending(), 1);
     assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
     assert!(is_ok(&mut first));
@@ -118,25 +117,25 @@ fn one_write_is_under_way_and_the_rest_goes_together() {
 fn exceptions_are_written_before_what_they_are_cut_out_of() {
     let bench = Bench::new(&[]);
     let (wide, narrow, host) = ("192.0.2.0/24", "192.0.2.128/25", "192.0.2.1/32");
-    bench.upsert("policy", &[(wide, 1), (narrow, 2), (host, 3)]);
+    bench.upsert(Source::Policy, &[(wide, 1), (narrow, 2), (host, 3)]);
     assert_eq!(bench.succeed(), [put(&[(host, 3), (narrow, 2), (wide, 1)])]);
 }
 
 #[test]
 fn an_endpoint_covers_the_node_and_the_node_a_policy() {
     let bench = Bench::new(&[]);
-    bench.upsert("policy", &[(A, 1 << 24 | 1)]);
+    bench.upsert(Source::Policy, &[(A, 1 << 24 | 1)]);
     bench.succeed();
-    bench.upsert("endpoint 7", &[(A, 300)]);
+    bench.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
     bench.succeed();
-    assert!(is_ok(&mut bench.upsert("node", &[(A, 1)])));
-    assert_eq!(bench.list()[&net(A)].source, "endpoint 7");
+    assert!(is_ok(&mut bench.upsert(Source::Node, &[(A, 1)])));
+    assert_eq!(bench.list()[&net(A)].source, Source::Endpoint(EndpointId(7)));
 
-    bench.remove("endpoint 7", &[A]);
+    bench.remove(Source::Endpoint(EndpointId(7)), &[A]);
     assert_eq!(bench.succeed(), [put(&[(A, 1)])]);
-    bench.remove("node", &[A]);
+    bench.remove(Source::Node, &[A]);
     assert_eq!(bench.succeed(), [put(&[(A, 1 << 24 | 1)])]);
-    let mut last = bench.remove("policy", &[A]);
+    let mut last = bench.remove(Source::Policy, &[A]);
     assert_eq!(bench.succeed(), [delete(&[A])]);
     assert!(is_ok(&mut last));
     assert!(bench.list().is_empty());
@@ -145,19 +144,19 @@ fn an_endpoint_covers_the_node_and_the_node_a_policy() {
 #[test]
 fn of_two_endpoints_the_latest_counts_and_the_earlier_takes_nothing_away() {
     let bench = Bench::new(&[]);
-    bench.upsert("endpoint 7", &[(A, 300)]);
+    bench.upsert(Source::Endpoint(EndpointId(7)), &[(A, 300)]);
     bench.succeed();
-    bench.upsert("endpoint 5", &[(A, 301)]);
+    bench.upsert(Source::Endpoint(EndpointId(5)), &[(A, 301)]);
     bench.succeed();
-    assert!(is_ok(&mut bench.remove("endpoint 7", &[A])));
+    assert!(is_ok(&mut bench.remove(Source::Endpoint(EndpointId(7)), &[A])));
     assert_eq!(bench.list()[&net(A)].identity, IdentityId(301));
 }
 
 #[test]
 fn only_prune_deletes_what_nobody_named() {
     let bench = Bench::new(&[(A, 300), (B, 301), (C, 302)]);
-    bench.upsert("endpoint 1", &[(A, 300)]);
-    assert!(is_ok(&mut bench.remove("policy", &[B])));
+    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    assert!(is_ok(&mut bench.remove(Source::Policy, &[B])));
     assert_eq!(bench.kernel.pending(), 0);
     bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
     bench.universe.settle();
@@ -168,7 +167,7 @@ fn only_prune_deletes_what_nobody_named() {
 #[test]
 fn what_an_earlier_life_mapped_for_an_endpoint_goes_with_it() {
     let bench = Bench::new(&[("10.0.0.1/32", 300), ("10.0.0.2/32", 301)]);
-    let mut gone = bench.remove("endpoint 1", &["10.0.0.1/32"]);
+    let mut gone = bench.remove(Source::Endpoint(EndpointId(1)), &["10.0.0.1/32"]);
     assert_eq!(bench.succeed(), [delete(&["10.0.0.1/32"])]);
     assert!(is_ok(&mut gone));
     assert_eq!(bench.list().len(), 1);
@@ -177,7 +176,7 @@ fn what_an_earlier_life_mapped_for_an_endpoint_goes_with_it() {
 #[test]
 fn a_failed_write_is_told_at_once_and_tried_again_ever_later() {
     let bench = Bench::new(&[]);
-    let mut failed = bench.upsert("endpoint 1", &[(A, 300)]);
+    let mut failed = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
     bench.fail();
     assert_eq!(failed.now(), Some(Ok(Err(FakeKernel::error()))));
     for wait in [1, 2, 3] {
@@ -195,9 +194,9 @@ fn a_failed_write_is_told_at_once_and_tried_again_ever_later() {
 #[test]
 fn a_row_whose_write_failed_is_written_even_if_it_seems_to_be_there() {
     let bench = Bench::new(&[(A, 300)]);
-    bench.upsert("endpoint 1", &[(A, 301)]);
+    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 301)]);
     bench.fail();
-    let mut back = bench.upsert("endpoint 1", &[(A, 300)]);
+    let mut back = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
     assert_eq!(back.now(), None);
     assert_eq!(bench.succeed(), [put(&[(A, 300)])]);
     assert!(is_ok(&mut back));
@@ -206,9 +205,9 @@ fn a_row_whose_write_failed_is_written_even_if_it_seems_to_be_there() {
 #[test]
 fn a_failing_row_does_not_hold_up_others() {
     let bench = Bench::new(&[]);
-    bench.upsert("endpoint 1", &[(A, 300)]);
+    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
     bench.fail();
-    let mut other = bench.upsert("endpoint 2", &[(B, 301)]);
+    let mut other = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
     assert_eq!(bench.succeed(), [put(&[(B, 301)])]);
     assert!(is_ok(&mut other));
 }
@@ -216,7 +215,7 @@ fn a_failing_row_does_not_hold_up_others() {
 #[test]
 fn silence_of_the_kernel_is_a_failure() {
     let bench = Bench::new(&[]);
-    let mut unheard = bench.upsert("endpoint 1", &[(A, 300)]);
+    let mut unheard = bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
     bench.universe.advance(Duration::from_secs(60));
     assert!(matches!(unheard.now(), Some(Ok(Err(error))) if error.cause.contains("deadline")));
     bench.universe.advance(Duration::from_secs(1));
@@ -226,8 +225,8 @@ fn silence_of_the_kernel_is_a_failure() {
 #[test]
 fn a_crash_forgets_no_source_and_writes_again_what_was_under_way() {
     let bench = Bench::new(&[(A, 300)]);
-    bench.upsert("endpoint 1", &[(A, 300)]);
-    let mut under_way = bench.upsert("endpoint 2", &[(B, 301)]);
+    bench.upsert(Source::Endpoint(EndpointId(1)), &[(A, 300)]);
+    let mut under_way = bench.upsert(Source::Endpoint(EndpointId(2)), &[(B, 301)]);
     bench.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
     bench.universe.settle();
     assert!(matches!(under_way.now(), Some(Err(_))));

@@ -14,7 +14,7 @@ use crate::{
     endpoints::{Announcer, EndpointsMsg},
     host::{Host, Ref},
     identity::IdentityMsg,
-    ipcache::{CLUSTER, IpcacheEntry, IpcacheMsg},
+    ipcache::{IpcacheEntry, IpcacheMsg, Source},
     model::{IdentityId, Labels, Scope},
     policy::PolicyMsg,
     ports::KvStore,
@@ -89,7 +89,7 @@ impl KvActors {
         let seed = |nth: u64| settings.seed.wrapping_add(nth);
         let name = |name: &str| name.to_owned();
         let held: BTreeSet<_> = inherited.identities.into_keys().collect();
-        let entry = |identity| IpcacheEntry { identity, source: CLUSTER.to_owned() };
+        let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
         let entries: BTreeMap<_, _> =
             inherited.rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
 

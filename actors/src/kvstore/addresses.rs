@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use super::{
     AddressesMsg, AddressesView, KvSettings, SessionMsg, Update,
     directory::Renewed,
-    pairs::{AddressPair, prefix_of},
+    pairs::{AddressPair, Whose, prefix_of},
     remote::{Remote, Work},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     endpoints::{EndpointsMsg, Target},
     host::{AskError, Behaviour, Cx, Ref, Reply},
     identity::{Identity, IdentityError, IdentityMsg},
-    ipcache::{CLUSTER, IpcacheEntry, IpcacheMsg},
+    ipcache::{IpcacheEntry, IpcacheMsg, Source},
     model::{EndpointId, IdentityId, Labels},
     policy::PolicyMsg,
     ports::{Change, KernelError, Pair},
@@ -60,6 +60,35 @@ struct Kept {
     told: BTreeSet<EndpointId>,
     own: BTreeMap<EndpointId, Arc<EndpointView>>,
     announced: BTreeMap<EndpointId, BTreeMap<String, Vec<u8>>>,
+    /// The keys of these, with whose they are.
+    keys: BTreeMap<String, EndpointId>,
+}
+
+impl Kept {
+    /// The value under which this node announces a key.
+    fn announced_as(&self, key: &str) -> Option<&Vec<u8>> {
+        self.announced.get(self.keys.get(key)?)?.get(key)
+    }
+
+    /// What an endpoint announces from now on; what it announced before.
+    fn replace(
+        &mut self,
+        id: EndpointId,
+        after: BTreeMap<String, Vec<u8>>,
+    ) -> BTreeMap<String, Vec<u8>> {
+        let before = self.announced.remove(&id).unwrap_or_default();
+        for key in before.keys() {
+            // An address that passed to another endpoint is that one's.
+            if self.keys.get(key) == Some(&id) {
+                self.keys.remove(key);
+            }
+        }
+        self.keys.extend(after.keys().map(|key| (key.clone(), id)));
+        if !after.is_empty() {
+            self.announced.insert(id, after);
+        }
+        before
+    }
 }
 
 /// The owner of the cluster's addresses on this node.
@@ -108,7 +137,7 @@ impl Addresses {
     }
 
     fn named(&self, pair: &Pair) {
-        let read = AddressPair::read(pair);
+        let read = Whose::read(pair);
         let mut own = false;
         let mut kept = self.kept.borrow_mut();
         let remote = &mut kept.remote;
@@ -127,8 +156,7 @@ impl Addresses {
             }
         }
         // A write that was given up may come behind a later one.
-        let announced = kept.announced.values().find_map(|keys| keys.get(&pair.key));
-        let stale = own && announced.is_some_and(|value| *value != pair.value);
+        let stale = own && kept.announced_as(&pair.key).is_some_and(|value| *value != pair.value);
         drop(kept);
         if stale {
             self.tell_session(SessionMsg::Removed(pair.key.clone()));
@@ -140,7 +168,7 @@ impl Addresses {
         if let Ok(prefix) = prefix_of(&key) {
             kept.remote.want(prefix, None);
         }
-        let ours = kept.announced.values().any(|keys| keys.contains_key(&key));
+        let ours = kept.announced_as(&key).is_some();
         drop(kept);
         if ours {
             self.tell_session(SessionMsg::Removed(key));
@@ -239,7 +267,7 @@ impl Addresses {
     fn map(&mut self, cx: &mut Cx<'_, Self>, rows: BTreeMap<IpNet, IdentityId>) {
         self.busy = true;
         self.kept.borrow_mut().remote.attempted(&rows);
-        let entry = |identity| IpcacheEntry { identity, source: CLUSTER.to_owned() };
+        let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
         let entries = rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
         let ipcache = self.peers.ipcache.clone();
         cx.ask(
@@ -258,7 +286,7 @@ impl Addresses {
             &ipcache,
             PATIENCE,
             format!("{} addresses of other nodes out of the ipcache", prefixes.len()),
-            |reply| IpcacheMsg::Remove { prefixes, source: CLUSTER.to_owned(), reply },
+            |reply| IpcacheMsg::Remove { prefixes, source: Source::Cluster, reply },
             move |answer| AddressesMsg::Unmapped(gone, answer),
         );
     }
@@ -300,9 +328,16 @@ impl Addresses {
         match view.state {
             State::Ready => {
                 let id = view.id;
-                self.kept.borrow_mut().own.insert(id, view);
-                self.announce(id);
-                self.move_disputed();
+                let (identity, spec) = (view.identity, Arc::clone(&view.spec));
+                let before = self.kept.borrow_mut().own.insert(id, view);
+                let is_same = |before: Arc<EndpointView>| {
+                    before.identity == identity && Arc::ptr_eq(&before.spec, &spec)
+                };
+                // A policy, say, is nobody else's business.
+                if !before.is_some_and(is_same) {
+                    self.announce(id);
+                    self.move_disputed();
+                }
             }
             State::Disconnecting | State::Disconnected | State::Invalid => self.gone(view.id),
             // What is in force is what it was.
@@ -344,7 +379,7 @@ impl Addresses {
         }
         let pairs = AddressPair::of_endpoint(view, &self.settings);
         let after: BTreeMap<_, _> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
-        let before = kept.announced.insert(id, after.clone()).unwrap_or_default();
+        let before = kept.replace(id, after.clone());
         drop(kept);
         self.tell_difference(before, after);
     }
@@ -353,7 +388,7 @@ impl Addresses {
         let mut kept = self.kept.borrow_mut();
         kept.own.remove(&id);
         kept.told.remove(&id);
-        let before = kept.announced.remove(&id).unwrap_or_default();
+        let before = kept.replace(id, BTreeMap::new());
         drop(kept);
         self.tell_difference(before, BTreeMap::new());
     }

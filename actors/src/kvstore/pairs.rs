@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// Value of a key below [`ADDRESSES`], as Cilium writes it, member for member.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
 #[allow(missing_docs, reason = "the members are Cilium's")]
 pub struct AddressPair {
     #[serde(rename = "IP")]
@@ -45,6 +45,17 @@ pub struct PortPair {
     pub name: String,
     pub port: u16,
     pub protocol: String,
+}
+
+/// What of such a value this node needs to know: there are many of them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Whose {
+    /// The node that the address is on.
+    #[serde(rename = "HostIP")]
+    pub(super) host_ip: Option<IpAddr>,
+    #[serde(rename = "ID")]
+    pub(super) id: IdentityId,
 }
 
 /// Why a key with its value says nothing of an address.
@@ -87,7 +98,9 @@ impl AddressPair {
         // Plain data: serialising it cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
+}
 
+impl Whose {
     /// Reads a pair: the prefix comes from the key, the rest from the value.
     pub(super) fn read(pair: &Pair) -> Result<(IpNet, Self), PairError> {
         let prefix = prefix_of(&pair.key)?;
@@ -122,6 +135,6 @@ pub(super) fn key_of(address: IpAddr) -> String {
 /// The address or prefix that a key names.
 pub(super) fn prefix_of(key: &str) -> Result<IpNet, PairError> {
     let name = key.strip_prefix(ADDRESSES).unwrap_or_default();
-    let prefix = name.parse().or_else(|_| name.parse().map(|ip: IpAddr| IpNet::from(ip)));
+    let prefix = name.parse().map(|ip: IpAddr| IpNet::from(ip)).or_else(|_| name.parse());
     prefix.map(|prefix: IpNet| prefix.trunc()).map_err(|_| PairError::Key(key.to_owned()))
 }

@@ -98,27 +98,29 @@ impl Remote {
     /// The next thing to be done.
     pub(super) fn next(&mut self) -> Option<Work> {
         let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for prefix in std::mem::take(&mut self.due) {
+        let mut due = std::mem::take(&mut self.due);
+        // Until it is done.
+        due.retain(|&prefix| {
             match self.wanted.get(&prefix) {
-                Some(id) if self.is_mapped(&prefix, *id) => continue,
+                Some(id) if self.is_mapped(&prefix, *id) => return false,
                 Some(&id) if id.is_reserved() || self.held.contains(&id) => {
                     map.insert(prefix, id);
                 }
                 Some(&id) => match self.labels.get(&id) {
                     Some(labels) if self.ready => {
-                        adopt.insert(id, Arc::clone(labels));
+                        adopt.entry(id).or_insert_with(|| Arc::clone(labels));
                     }
                     _ => {
                         self.stalled.insert(prefix);
-                        continue;
+                        return false;
                     }
                 },
                 None if self.may_be_mapped(&prefix) => unmap.push(prefix),
-                None => continue,
+                None => return false,
             }
-            // Until it is done.
-            self.due.insert(prefix);
-        }
+            true
+        });
+        self.due = due;
         if !adopt.is_empty() {
             return Some(Work::Adopt(adopt));
         }
@@ -189,7 +191,10 @@ impl Remote {
 
     pub(super) fn mapped(&mut self, rows: BTreeMap<IpNet, IdentityId>) {
         for (prefix, id) in rows {
-            self.enter(id);
+            // What was attempted is counted already.
+            if !self.attempted.remove(&(prefix, id)) {
+                self.enter(id);
+            }
             let before = self.mapped.insert(prefix, id);
             self.leave(before);
             self.settle(&prefix);

@@ -21,7 +21,9 @@ use super::{
 use crate::{
     host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
     mutants::{Mutant, mutated},
-    ports::{Change, KvError, KvStore, Listing, Revision, WATCH_ALIVE_EVERY, Watch, WatchEvent},
+    ports::{
+        Change, KvError, KvStore, Listing, Pair, Revision, WATCH_ALIVE_EVERY, Watch, WatchEvent,
+    },
 };
 
 /// How long a list may take.
@@ -151,8 +153,8 @@ impl<M: Message> Watcher<M> {
         };
         self.outage.end();
         self.lists += 1;
-        let changes = self.differences(listing.pairs);
-        if self.tell(cx, changes, true) {
+        let differences = self.differences(listing.pairs);
+        if self.tell(cx, differences, true) {
             self.revision = Some(listing.revision);
             self.awaiting.drain(..).for_each(|reply| reply.send(()));
             self.follow(cx);
@@ -160,24 +162,29 @@ impl<M: Message> Watcher<M> {
     }
 
     /// What is new in a list, and what is missing from it.
-    fn differences(&self, pairs: Vec<crate::ports::Pair>) -> Vec<Change> {
+    fn differences(&self, pairs: Vec<Pair>) -> Vec<Marked> {
         let known = self.known.borrow();
-        let listed: BTreeSet<&str> = pairs.iter().map(|pair| pair.key.as_str()).collect();
-        let gone = known.keys().filter(|key| !listed.contains(key.as_str()));
-        let gone: Vec<Change> = gone.cloned().map(Change::Delete).collect();
-        let is_new = |pair: &crate::ports::Pair| known.get(&pair.key) != Some(&mark(&pair.value));
-        pairs.into_iter().filter(is_new).map(Change::Put).chain(gone).collect()
+        let gone: Vec<Marked> = if known.is_empty() {
+            Vec::new()
+        } else {
+            let listed: BTreeSet<&str> = pairs.iter().map(|pair| pair.key.as_str()).collect();
+            let gone = known.keys().filter(|key| !listed.contains(key.as_str()));
+            gone.cloned().map(Change::Delete).map(marked).collect()
+        };
+        let is_new = |(change, mark): &Marked| known.get(change.key()) != mark.as_ref();
+        let listed = pairs.into_iter().map(Change::Put).map(marked);
+        listed.filter(is_new).chain(gone).collect()
     }
 
     /// Tells the listener; what it does not take is listed again later.
-    fn tell(&mut self, cx: &mut Cx<'_, Self>, changes: Vec<Change>, listed: bool) -> bool {
-        let marks: Vec<_> = changes
-            .iter()
-            .map(|change| match change {
-                Change::Put(pair) => (pair.key.clone(), Some(mark(&pair.value))),
-                Change::Delete(key) => (key.clone(), None),
+    fn tell(&mut self, cx: &mut Cx<'_, Self>, differences: Vec<Marked>, listed: bool) -> bool {
+        let (changes, marks): (Vec<_>, Vec<_>) = differences
+            .into_iter()
+            .map(|(change, mark)| {
+                let key = change.key().to_owned();
+                (change, (key, mark))
             })
-            .collect();
+            .unzip();
         if let Err(refused) = self.listener.tell((self.message)(Update { changes, listed })) {
             self.revision = None;
             self.end_watch(cx);
@@ -225,7 +232,8 @@ impl<M: Message> Watcher<M> {
         match event {
             WatchEvent::Changed { revision, changes } => {
                 self.outage.end();
-                if self.tell(cx, changes, false) {
+                let differences = changes.into_iter().map(marked).collect();
+                if self.tell(cx, differences, false) {
                     self.revision = Some(revision);
                     self.arm(cx);
                 }
@@ -251,11 +259,19 @@ impl<M: Message> Watcher<M> {
     }
 }
 
-/// What tells a value from another one.
-fn mark(value: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+/// A change, with what tells its value from another one if it has one.
+type Marked = (Change, Option<u64>);
+
+fn marked(change: Change) -> Marked {
+    let mark = match &change {
+        Change::Put(pair) => {
+            let mut hasher = DefaultHasher::new();
+            pair.value.hash(&mut hasher);
+            Some(hasher.finish())
+        }
+        Change::Delete(_) => None,
+    };
+    (change, mark)
 }
 
 impl<M: Message> Behaviour for Watcher<M> {

@@ -8,13 +8,10 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{
-    NodeMsg, NodeSettings, NodeStatus,
-    wanted::{SOURCE, steps},
-};
+use super::{NodeMsg, NodeSettings, NodeStatus, wanted::steps};
 use crate::{
     host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
-    ipcache::{IpcacheEntry, IpcacheMsg},
+    ipcache::{IpcacheEntry, IpcacheMsg, Source},
     ports::{
         Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, LxcRow, lxc_flags,
     },
@@ -146,7 +143,7 @@ impl Node {
         } else if !surplus.is_empty() {
             drop(kept);
             self.telling.removals.clone_from(&surplus);
-            let source = SOURCE.to_owned();
+            let source = Source::Node;
             let remove = |reply| IpcacheMsg::Remove { prefixes: surplus, source, reply };
             cx.ask(&self.ipcache, PATIENCE, "addresses that are gone", remove, NodeMsg::Mapped);
         } else {

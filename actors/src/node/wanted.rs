@@ -6,13 +6,10 @@ use std::{
 use ipnet::IpNet;
 
 use crate::{
-    ipcache::IpcacheEntry,
+    ipcache::{IpcacheEntry, Source},
     model::{Addresses, Families, IdentityId},
     ports::{KernelOp, Link, LxcRow, lxc_flags},
 };
-
-/// Who says so, for the ipcache.
-pub(super) const SOURCE: &str = "node";
 
 /// What the node's actor has to know.
 #[derive(Clone, Debug)]
@@ -52,7 +49,7 @@ impl NodeSettings {
             let all: IpNet = all.parse().ok()?;
             Some((all, self.families.world(ipv4)?))
         });
-        let entry = |identity| IpcacheEntry { identity, source: SOURCE.to_owned() };
+        let entry = |identity| IpcacheEntry { identity, source: Source::Node };
         own.chain(world).map(|(prefix, identity)| (prefix, entry(identity))).collect()
     }
 

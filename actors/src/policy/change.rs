@@ -30,7 +30,7 @@ use crate::{
     endpoints::{Awaited, EndpointsMsg},
     host::{AskError, Cx},
     identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
-    ipcache::{IpcacheEntry, IpcacheMsg, POLICY},
+    ipcache::{IpcacheEntry, IpcacheMsg, Source},
     model::{Families, IdentityId},
     ports::KernelError,
     workloads::Manifest,
@@ -289,7 +289,7 @@ impl Policies {
         then: fn(Result<Result<(), KernelError>, AskError>) -> PolicyMsg,
     ) {
         let Some(change) = &self.known.change else { return };
-        let entry = |id: IdentityId| IpcacheEntry { identity: id, source: POLICY.to_owned() };
+        let entry = |id: IdentityId| IpcacheEntry { identity: id, source: Source::Policy };
         let entries = self
             .known
             .prefixes
@@ -333,7 +333,7 @@ impl Policies {
             &ipcache,
             PATIENCE,
             "prefixes that no rule names to leave the ipcache",
-            |reply| IpcacheMsg::Remove { prefixes, source: POLICY.to_owned(), reply },
+            |reply| IpcacheMsg::Remove { prefixes, source: Source::Policy, reply },
             PolicyMsg::Unmapped,
         );
     }

@@ -12,7 +12,7 @@ mod options;
 
 use std::{future::Future, thread, time::Duration};
 
-use etcd_client::{Compare, CompareOp, GetOptions, KvClient, PutOptions, Txn, TxnOp};
+use etcd_client::{Compare, CompareOp, GetOptions, KeyValue, KvClient, PutOptions, Txn, TxnOp};
 use tokio::{
     runtime::{Builder, Handle},
     sync::{mpsc, oneshot},
@@ -31,8 +31,13 @@ pub use embedded::Embedded;
 pub use error::EtcdError;
 pub use options::{Endpoints, EtcdOptions};
 
-/// Pairs that are read at once.
-const PAGE: i64 = 2000;
+/// Pairs that are read at once, at first and at most.
+const PAGE: (i64, i64) = (1000, 100_000);
+/// How many times larger than the page before one may be: what follows may have longer values.
+const PAGE_GROWTH: i64 = 8;
+/// Bytes that a page is meant to have. For each page the server goes through all keys that are
+/// left, so few are better than many.
+const PAGE_BYTES: usize = 8 << 20;
 /// Largest answer that is read, bytes: a page of large values.
 const ANSWER_MAX: usize = 64 << 20;
 /// What a watch may be ahead of the actors' thread, events.
@@ -158,12 +163,19 @@ async fn list(mut kv: KvClient, prefix: String) -> Result<Listing, etcd_client::
     let end = end_of(prefix.as_bytes());
     let mut from = prefix.into_bytes();
     let mut listing = Listing::default();
+    let mut limit = PAGE.0;
     loop {
         let options = GetOptions::new()
             .with_range(end.clone())
-            .with_limit(PAGE)
+            .with_limit(limit)
             .with_revision(listing.revision.0);
-        let mut page = kv.get(from, Some(options)).await?;
+        let mut page = match kv.get(from.clone(), Some(options)).await {
+            Err(error) if is_too_large(&error) && limit > 1 => {
+                limit = (limit / PAGE_GROWTH).max(1);
+                continue;
+            }
+            answer => answer?,
+        };
         if listing.revision == Revision::default() {
             listing.revision = Revision(page.header().map_or(0, |header| header.revision()));
         }
@@ -171,6 +183,7 @@ async fn list(mut kv: KvClient, prefix: String) -> Result<Listing, etcd_client::
         let pairs = page.take_kvs();
         let Some(last) = pairs.last() else { return Ok(listing) };
         from = [last.key(), b"\0"].concat();
+        limit = next_limit(limit, &pairs);
         listing.pairs.extend(pairs.into_iter().filter_map(|pair| {
             let (key, value) = pair.into_key_value();
             // Nobody of ours writes keys that are no text.
@@ -180,6 +193,22 @@ async fn list(mut kv: KvClient, prefix: String) -> Result<Listing, etcd_client::
             return Ok(listing);
         }
     }
+}
+
+/// Whether an answer was not read because it is too large.
+fn is_too_large(error: &etcd_client::Error) -> bool {
+    // As gRPC numbers its codes. The server has it for a revision that is compacted, too: then it
+    // is the answer to a single pair as well.
+    const OUT_OF_RANGE: i32 = 11;
+    matches!(error, etcd_client::Error::GRpcStatus(status) if i32::from(status.code()) == OUT_OF_RANGE)
+}
+
+/// How many pairs to ask for after a page of these.
+fn next_limit(before: i64, pairs: &[KeyValue]) -> i64 {
+    let bytes: usize = pairs.iter().map(|pair| pair.key().len() + pair.value().len()).sum();
+    let limit = PAGE_BYTES.saturating_mul(pairs.len()) / bytes.max(1);
+    let most = PAGE.1.min(before.saturating_mul(PAGE_GROWTH));
+    i64::try_from(limit).unwrap_or(most).clamp(1, most)
 }
 
 /// The first key behind all that begin so.

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use volvox_actors::ipcache::IpcacheEntry;
+use volvox_actors::ipcache::{IpcacheEntry, Source};
 
 /// An address or prefix and its identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl IpListEntry {
     ///
     /// Addresses of endpoints are on this node, which is named by its first address `node`.
     pub fn list(entries: &BTreeMap<IpNet, IpcacheEntry>, node: Option<IpAddr>) -> Vec<Self> {
-        let is_local = |entry: &IpcacheEntry| entry.source.starts_with("endpoint ");
+        let is_local = |entry: &IpcacheEntry| matches!(entry.source, Source::Endpoint(_));
         entries
             .iter()
             .map(|(prefix, entry)| Self {
@@ -43,7 +43,7 @@ impl IpListEntry {
                     .map(|ip| ip.to_string())
                     .unwrap_or_default(),
                 identity: entry.identity.0,
-                metadata: Some(IpMetadata { source: entry.source.clone() }),
+                metadata: Some(IpMetadata { source: entry.source.to_string() }),
             })
             .collect()
     }

@@ -10,7 +10,7 @@ use volvox_actors::{
     conntrack::{ConntrackMsg, ConntrackStatus},
     identity::{Identity, IdentityMsg},
     ipam::{Allocated, IpamError, IpamMsg, Lease},
-    ipcache::{IpcacheEntry, IpcacheMsg},
+    ipcache::{IpcacheEntry, IpcacheMsg, Source},
     model::{Addresses, Direction, EndpointId, IdentityId, Labels},
     node::{NodeMsg, NodeStatus},
     policy::{
@@ -68,13 +68,10 @@ pub(super) fn fake_identities(msg: IdentityMsg) {
 
 pub(super) fn fake_ipcache(msg: IpcacheMsg) {
     if let IpcacheMsg::List(reply) = msg {
-        let entry = |identity, source: &str| IpcacheEntry {
-            identity: IdentityId(identity),
-            source: source.into(),
-        };
+        let entry = |identity, source| IpcacheEntry { identity: IdentityId(identity), source };
         reply.send(BTreeMap::from([
-            ("10.1.0.7/32".parse::<IpNet>().unwrap(), entry(300, "endpoint 1")),
-            ("0.0.0.0/0".parse().unwrap(), entry(2, "node")),
+            ("10.1.0.7/32".parse::<IpNet>().unwrap(), entry(300, Source::Endpoint(EndpointId(1)))),
+            ("0.0.0.0/0".parse().unwrap(), entry(2, Source::Node)),
         ]));
     }
 }
