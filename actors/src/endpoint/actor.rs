@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     endpoints::{CreateError, Level, PatchError, RestoredEndpoint},
     host::{Behaviour, Cx, Reply, TimerId},
+    ipcache::IpcacheEntry,
     model::{EndpointId, IdentityId, Labels, NamedPorts},
     ports::{FsOp, Time},
 };
@@ -78,6 +80,8 @@ pub struct Endpoint {
     /// When the kernel last did something for it.
     pub(super) worked_at: Time,
     pub(super) realised: Arc<Realised>,
+    /// What the ipcache holds of it, as far as it said so.
+    pub(super) mapped: Option<BTreeMap<IpNet, IpcacheEntry>>,
     pub(super) build: Option<Build>,
     /// What was triggered while a build ran.
     pub(super) stored: Option<Trigger>,
@@ -198,6 +202,7 @@ impl Endpoint {
                 known: known.take(),
                 worked_at: Time::default(),
                 realised: Arc::default(),
+                mapped: None,
                 build: None,
                 stored: None,
                 begin: None,
@@ -275,7 +280,7 @@ impl Behaviour for Endpoint {
             EndpointMsg::Read(answer) => self.read(cx, answer),
             EndpointMsg::Built(answer) => self.built(cx, answer),
             EndpointMsg::Flipped(answer) => self.flipped(cx, answer),
-            EndpointMsg::Mapped(answer) => self.mapped(cx, answer),
+            EndpointMsg::Mapped(told, answer) => self.mapped(cx, told, answer),
             EndpointMsg::Settled(answer) => self.settled(cx, answer),
             EndpointMsg::Retry => self.retry(cx),
             EndpointMsg::TornDown(answer) => self.torn_down(cx, answer),

@@ -1,6 +1,8 @@
 //! How an endpoint is built: state file, policy, permit, aside, flip, addresses.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+
+use ipnet::IpNet;
 
 use super::{
     Endpoint, EndpointMsg, Realised, State, actor::answer_all, messages::Waiting, plan::Plan,
@@ -9,7 +11,7 @@ use crate::{
     build_queue::{BuildQueueMsg, Class, Permit},
     endpoints::{Level, PatchError},
     host::{AskError, Cx},
-    ipcache::IpcacheMsg,
+    ipcache::{IpcacheEntry, IpcacheMsg},
     mutants::{Mutant, mutated},
     policy::{EndpointPolicy, PolicyMsg},
     ports::{KernelError, KernelOp, Time},
@@ -175,13 +177,23 @@ impl Endpoint {
         self.acquire(cx);
     }
 
-    /// The policy stands: a permit, if there is something to do.
+    /// The policy stands: a permit, if something is to be read or built. Where rows change in place,
+    /// nobody needs to wait for it.
     pub(super) fn acquire(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.nothing_to_do() {
-            self.become_state(cx, State::Regenerating, "compared");
-            return self.map_addresses(cx);
+        let read = self.known.as_ref().is_some_and(|known| known.policy.is_some());
+        let plan = read.then(|| self.plan()).flatten();
+        match (plan, &mut self.build) {
+            (Some(plan), _) if plan.is_empty() => {
+                self.become_state(cx, State::Regenerating, "compared");
+                return self.map_addresses(cx);
+            }
+            (Some(plan), Some(build)) if plan.aside.is_empty() => {
+                build.plan = plan;
+                self.regenerating(cx);
+                return self.flip(cx);
+            }
+            _ => self.at_step("permit"),
         }
-        self.at_step("permit");
         let class = self.build.as_ref().map_or(Class::Mass, |build| build.trigger.class);
         let endpoint = self.id;
         let peers = Rc::clone(&self.peers);
@@ -194,25 +206,31 @@ impl Endpoint {
         );
     }
 
-    /// Others learn which identity its addresses have, last of all.
+    /// Others learn which identity its addresses have, last of all, unless they know.
     pub(super) fn map_addresses(&mut self, cx: &mut Cx<'_, Self>) {
-        self.at_step("ipcache");
         let entries = self.ipcache_entries();
+        if self.mapped.as_ref() == Some(&entries) {
+            return self.finish(cx);
+        }
+        self.at_step("ipcache");
         let peers = Rc::clone(&self.peers);
+        let told = entries.clone();
         cx.ask(
             &peers.ipcache,
             MAP_PATIENCE,
             "its addresses in the ipcache",
             |reply| IpcacheMsg::Upsert { entries, reply },
-            EndpointMsg::Mapped,
+            move |answer| EndpointMsg::Mapped(told, answer),
         );
     }
 
     pub(super) fn mapped(
         &mut self,
         cx: &mut Cx<'_, Self>,
+        told: BTreeMap<IpNet, IpcacheEntry>,
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
+        self.mapped = matches!(answer, Ok(Ok(()))).then_some(told);
         if self.build.is_none() {
             return;
         }

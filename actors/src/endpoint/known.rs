@@ -72,6 +72,28 @@ impl Known {
         }
     }
 
+    /// Notes that the first `count` of these steps were done. `built` is the policy that the build is
+    /// about, to which its steps lead.
+    pub(super) fn all_done(
+        &mut self,
+        ops: &[KernelOp],
+        count: usize,
+        built: Option<&Arc<PolicyRows>>,
+    ) {
+        let is_row = |op: &KernelOp| {
+            matches!(op, KernelOp::PutPolicyRow { .. } | KernelOp::DeletePolicyRow { .. })
+        };
+        let (rows, others): (Vec<_>, Vec<_>) = ops.iter().take(count).partition(|op| is_row(op));
+        others.into_iter().for_each(|op| self.done(op, built));
+        match built {
+            // Endpoints of one policy share its rows.
+            Some(built) if !rows.is_empty() && count == ops.len() => {
+                self.policy = Some(Arc::clone(built));
+            }
+            _ => rows.into_iter().for_each(|op| self.done(op, built)),
+        }
+    }
+
     /// Notes that a step was done. `built` is the policy that the build is about.
     pub(super) fn done(&mut self, op: &KernelOp, built: Option<&Arc<PolicyRows>>) {
         match op {

@@ -1,10 +1,13 @@
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
+
+use ipnet::IpNet;
 
 use super::{EndpointView, Heirs, Inherited, reference::Held};
 use crate::{
     build_queue::Permit,
     endpoints::{CreateError, Level, Patch, PatchError},
     host::{Absorbed, AskError, Lane, Message, Reply},
+    ipcache::IpcacheEntry,
     mutants::{Mutant, mutated},
     policy::EndpointPolicy,
     ports::{DiskError, KernelDone, KernelError, KernelOp, KernelSnapshot, OwnedRows, Time},
@@ -106,7 +109,7 @@ pub enum EndpointMsg {
     /// The new generation serves.
     Flipped(Result<KernelDone, AskError>),
     /// Its addresses have its identity.
-    Mapped(Result<Result<(), KernelError>, AskError>),
+    Mapped(BTreeMap<IpNet, IpcacheEntry>, Result<Result<(), KernelError>, AskError>),
     /// Its filters are links now.
     Settled(Result<KernelDone, AskError>),
     /// Try a failed build again.
@@ -142,7 +145,7 @@ impl Message for EndpointMsg {
             Self::Read(_) => "Read",
             Self::Built(_) => "Built",
             Self::Flipped(_) => "Flipped",
-            Self::Mapped(_) => "Mapped",
+            Self::Mapped(..) => "Mapped",
             Self::Settled(_) => "Settled",
             Self::Retry => "Retry",
             Self::TornDown(_) => "TornDown",

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use super::known::Known;
 use crate::{
     endpoints::Level,
-    model::{EndpointId, IdentityId, PolicyKey, PolicyRows},
+    model::{EndpointId, IdentityId, PolicyRows},
     mutants::{Mutant, mutated},
     ports::{ConfigRow, EndpointRow, KernelOp, LxcRow},
 };
@@ -88,8 +88,8 @@ fn plan_policy(desired: &Desired, known: &Known, plan: &mut Plan) -> u32 {
     let current = known.config.map(|config| config.policy_slot);
     // Another identity and the policy that goes with it flip together.
     let same = known.config.is_some_and(|config| config.identity == desired.config.identity);
-    let rows = desired.policy.as_ref();
-    match (current, known.policy.as_deref()) {
+    let rows = &desired.policy;
+    match (current, &known.policy) {
         (Some(slot), Some(had)) if had == rows => slot,
         (Some(slot), Some(had)) => match in_place(had, rows, slot).filter(|_| same) {
             Some(ops) => {
@@ -117,20 +117,27 @@ fn stage(desired: &Desired, slot: u32, plan: &mut Plan) -> u32 {
 fn in_place(had: &PolicyRows, wanted: &PolicyRows, slot: u32) -> Option<Vec<KernelOp>> {
     const ROWS_MAX: usize = 64;
     let mut touched: BTreeMap<(u8, IdentityId), u32> = BTreeMap::new();
-    let mut ops = Vec::new();
-    let mut touch = |key: &PolicyKey| {
-        *touched.entry((key.direction as u8, key.identity)).or_default() += 1;
-    };
-    for (key, entry) in wanted {
-        if had.get(key) != Some(entry) {
-            touch(key);
+    let (mut ops, mut deletes) = (Vec::new(), Vec::new());
+    let (mut old, mut new) = (had.iter().peekable(), wanted.iter().peekable());
+    while ops.len() + deletes.len() <= ROWS_MAX {
+        // Both are sorted: the lower key of the two has not got its match on the other side.
+        let gone = old.next_if(|(key, _)| new.peek().is_none_or(|(other, _)| key < other));
+        let key = if let Some((key, _)) = gone {
+            deletes.push(KernelOp::DeletePolicyRow { slot, key: *key });
+            key
+        } else if let Some((key, entry)) = new.next() {
+            let before = old.next_if(|(other, _)| *other == key);
+            if before.is_some_and(|(_, before)| before == entry) {
+                continue;
+            }
             ops.push(KernelOp::PutPolicyRow { slot, key: *key, entry: *entry });
-        }
+            key
+        } else {
+            break;
+        };
+        *touched.entry((key.direction as u8, key.identity)).or_default() += 1;
     }
-    for key in had.keys().filter(|key| !wanted.contains_key(key)) {
-        touch(key);
-        ops.push(KernelOp::DeletePolicyRow { slot, key: *key });
-    }
+    ops.append(&mut deletes);
     let one_each = touched.values().all(|&count| count == 1);
     let any_in = |direction| touched.contains_key(&(direction, IdentityId::UNKNOWN));
     let alone = |direction| touched.keys().filter(|(way, _)| *way == direction).count() == 1;

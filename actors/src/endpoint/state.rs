@@ -37,6 +37,12 @@ impl State {
         Self::Invalid,
     ];
 
+    /// Whether it is on its way to be ready.
+    pub(crate) fn leads_to_ready(self) -> bool {
+        use State::{Regenerating, Restoring, WaitingForIdentity, WaitingToRegenerate};
+        matches!(self, WaitingForIdentity | Restoring | WaitingToRegenerate | Regenerating)
+    }
+
     /// Its name in the API.
     pub fn name(self) -> &'static str {
         match self {

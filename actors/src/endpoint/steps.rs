@@ -10,7 +10,7 @@ use super::{
 use crate::{
     build_queue::Permit,
     host::{AskError, Cx},
-    ports::{EndpointRow, KernelDone, KernelJob, KernelOp, KernelOutcome, OwnedRows},
+    ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, OwnedRows},
 };
 
 /// How long the kernel may take for one job.
@@ -23,9 +23,7 @@ impl Endpoint {
             Ok(permit) => build.permit = Some(permit),
             Err(error) => return self.fail(cx, &format!("no build permit: {error}")),
         }
-        let reason = Arc::clone(&build.trigger.reason);
-        self.become_state(cx, State::Regenerating, &reason);
-        self.note(cx, "OK", &format!("Regenerating endpoint: {reason}"));
+        self.regenerating(cx);
         self.publish(cx);
         match &self.known {
             None => self.submit(cx, "read the kernel", vec![KernelOp::Snapshot], EndpointMsg::Read),
@@ -35,6 +33,14 @@ impl Endpoint {
             }
             Some(_) => self.build_aside(cx),
         }
+    }
+
+    /// It is being changed from now on.
+    pub(super) fn regenerating(&mut self, cx: &Cx<'_, Self>) {
+        let Some(build) = &self.build else { return };
+        let reason = Arc::clone(&build.trigger.reason);
+        self.become_state(cx, State::Regenerating, &reason);
+        self.note(cx, "OK", &format!("Regenerating endpoint: {reason}"));
     }
 
     pub(super) fn read(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
@@ -81,7 +87,7 @@ impl Endpoint {
         }
     }
 
-    fn flip(&mut self, cx: &mut Cx<'_, Self>) {
+    pub(super) fn flip(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(build) = &mut self.build else { return };
         // What is left waits for the kernel, not for a processor.
         build.permit = None;
@@ -124,9 +130,13 @@ impl Endpoint {
         self.busy = false;
         self.worked_at = cx.now();
         let ops = self.build.as_mut().map(|build| std::mem::take(&mut build.submitted));
+        let ops = ops.unwrap_or_default();
         let rows = self.build.as_ref().and_then(|build| build.policy.as_ref());
         let rows = rows.map(|policy| Arc::clone(&policy.rows));
-        let record = self.kernel_record();
+        // Its record may have changed while it was being written.
+        let outdated = ops.iter().any(
+            |op| matches!(op, KernelOp::PutEndpoint { row, .. } if *row != self.kernel_record()),
+        );
         self.refused = answer.as_ref().is_ok_and(|done| done.failed.is_some());
         let done = match answer {
             Ok(done) => done,
@@ -140,10 +150,8 @@ impl Endpoint {
             }
         };
         if let Some(known) = &mut self.known {
-            let done = ops.iter().flatten().take(done.outcomes.len());
-            done.for_each(|op| known.done(op, rows.as_ref()));
-            // Its record may have changed while it was being written.
-            known.recorded &= !ops.iter().flatten().any(|op| is_other_record(op, &record));
+            known.all_done(&ops, done.outcomes.len(), rows.as_ref());
+            known.recorded &= !outdated;
         }
         if self.teardown.is_some() {
             return None;
@@ -156,7 +164,7 @@ impl Endpoint {
     }
 
     /// What there is to do.
-    fn plan(&self) -> Option<Plan> {
+    pub(super) fn plan(&self) -> Option<Plan> {
         let build = self.build.as_ref()?;
         let known = self.known.as_ref()?;
         let rows = match &build.policy {
@@ -165,14 +173,4 @@ impl Endpoint {
         };
         Some(plan(&self.desired(rows), known, build.trigger.level))
     }
-
-    /// Whether the kernel is known to do all that is wanted.
-    pub(super) fn nothing_to_do(&self) -> bool {
-        let read = self.known.as_ref().is_some_and(|known| known.policy.is_some());
-        read && self.plan().is_some_and(|plan| plan.is_empty())
-    }
-}
-
-fn is_other_record(op: &KernelOp, record: &EndpointRow) -> bool {
-    matches!(op, KernelOp::PutEndpoint { row, .. } if row != record)
 }

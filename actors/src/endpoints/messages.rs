@@ -182,6 +182,10 @@ impl Announcer {
 
     /// An endpoint is so now.
     pub(super) fn changed(&self, view: &Arc<EndpointView>) {
+        // Until it is ready, its addresses are what they were.
+        if matches!(self, Self::Addresses(_)) && view.state.leads_to_ready() {
+            return;
+        }
         let (one, other) = (Arc::clone(view), Arc::clone(view));
         self.tell(AddressesMsg::Endpoint(one), PublisherMsg::Endpoint(other));
     }
