@@ -32,7 +32,8 @@ pub enum EtcdError {
 impl EtcdError {
     /// Whether one of both does not trust the other.
     fn is_about_trust(&self) -> bool {
-        let cause = self.to_string();
+        // An alert is told as one word: BadCertificate.
+        let cause = self.to_string().to_lowercase();
         ["authentication", "user name", "permission denied", "certificate"]
             .iter()
             .any(|word| cause.contains(word))
