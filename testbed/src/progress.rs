@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Shows progress, or nothing when programs read the results.
@@ -25,5 +26,21 @@ impl Progress {
         ProgressBar::with_draw_target(Some(length as u64), target)
             .with_style(style)
             .with_message(what)
+    }
+
+    /// Does something so many times, counted from 0, and shows how far it is.
+    pub fn rounds(
+        self,
+        what: impl Into<Cow<'static, str>>,
+        count: usize,
+        mut round: impl FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let bar = self.bar(what, count);
+        for nth in 0..count {
+            round(nth)?;
+            bar.inc(1);
+        }
+        bar.finish();
+        Ok(())
     }
 }

@@ -27,8 +27,7 @@ pub(super) fn measure(
     let mut listed = Figure::new("cluster.ipcache", Unit::Seconds);
     let mut bare = Figure::new("cluster.ipcache_bare", Unit::Seconds);
     let count = neighbours.size.addresses;
-    let bar = progress.bar("reading addresses", rounds.into());
-    for _ in 0..rounds {
+    progress.rounds("reading addresses", rounds.into(), |_| {
         if in_force(&neighbours.fleet.node)? > 0 {
             neighbours.withdraw()?;
             neighbours
@@ -52,9 +51,8 @@ pub(super) fn measure(
         ratio.push(took.as_secs_f64() / least.as_secs_f64());
         listed.push_time(took);
         bare.push_time(least);
-        bar.inc(1);
-    }
-    bar.finish();
+        Ok(())
+    })?;
     Ok(vec![ratio, listed, bare])
 }
 

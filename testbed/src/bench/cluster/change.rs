@@ -29,8 +29,8 @@ pub(super) fn measure(
     cluster.announce_prober(SOURCE)?;
     cluster.wait_until_converged()?;
     let count = usize::from(rounds) * FOR_EACH_ROUND;
-    let bar = progress.bar("changing policies", count);
-    for number in (0..count).map(|nth| nth % cluster.fleet.pods.len()) {
+    progress.rounds("changing policies", count, |nth| {
+        let number = nth % cluster.fleet.pods.len();
         let (app, pod) = (cluster.app(number), &cluster.fleet.pods[number]);
         let target = pod.address(false)?;
         let mut sweep = Sweep::start_from(SOURCE, &other.netns, vec![target])?;
@@ -45,9 +45,7 @@ pub(super) fn measure(
         changed.push_time(seen?.last.saturating_duration_since(answered?));
         let (path, change) = app.change(false);
         cluster.server.client().patch(&path, &change)?;
-        sweep.wait_for_silence()?;
-        bar.inc(1);
-    }
-    bar.finish();
+        sweep.wait_for_silence()
+    })?;
     Ok(vec![changed])
 }

@@ -24,8 +24,7 @@ pub(super) fn measure(
     let mut compiled = Figure::new("policy.compile", Unit::Seconds).below(1.0);
     let all: Vec<_> = (0..cluster.apps).map(|app| App(app).policy()).collect();
     let places: std::collections::BTreeSet<_> = all.iter().map(|(path, _)| path.clone()).collect();
-    let bar = progress.bar("compiling policies", rounds.into());
-    for round in 0..rounds {
+    progress.rounds("compiling policies", rounds.into(), |round| {
         if round > 0 {
             places.iter().try_for_each(|path| cluster.server.client().delete(path))?;
             cluster.wait_until_converged()?;
@@ -35,9 +34,8 @@ pub(super) fn measure(
         cluster.fleet.node.exec_agent()?;
         cluster.wait_until_converged()?;
         compiled.push_time(recorded(&cluster.fleet.node.path("cilium"))?);
-        bar.inc(1);
-    }
-    bar.finish();
+        Ok(())
+    })?;
     Ok(vec![compiled])
 }
 

@@ -23,8 +23,7 @@ pub(super) fn measure(
     let mut converged = Figure::new("cluster.converged", Unit::Seconds).below(3.0);
     let mut asked = Figure::new("cluster.requests", Unit::Count);
     let mut surplus = Figure::new("cluster.requests_beyond_lists", Unit::Count).zero();
-    let bar = progress.bar("restarting", rounds.into());
-    for _ in 0..rounds {
+    progress.rounds("restarting", rounds.into(), |_| {
         let before = cluster.server.asked_by_agents()?.len();
         let count = cluster.fleet.pods.len();
         cluster.fleet.node.kill_agent()?;
@@ -37,9 +36,8 @@ pub(super) fn measure(
         let requests = cluster.server.asked_by_agents()?.split_off(before);
         surplus.push_count(beyond_lists(&requests));
         asked.push_count(requests.len() as u64);
-        bar.inc(1);
-    }
-    bar.finish();
+        Ok(())
+    })?;
     Ok(vec![memory, peak, ready, converged, asked, surplus])
 }
 
