@@ -20,6 +20,7 @@ mod told;
 pub(crate) use backoff::Backoff;
 
 pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, Observed};
+pub use held::Hearer;
 pub use messages::{ClusterMsg, Feed, SourceMsg, SourceState, SourceStatus};
-pub use resources::{published, resources};
+pub use resources::{further, resources};
 pub use source::SourceView;

@@ -16,17 +16,20 @@ use std::{cell::OnceCell, collections::BTreeMap, rc::Rc, time::Duration};
 use ipnet::IpNet;
 
 use crate::{
+    addresses::{AddressesPeers, Inherited},
+    allocator,
     auditor::{Auditor, AuditorMsg, AuditorPeers},
     build_queue::{BuildQueue, BuildQueueMsg},
-    cluster::{ClusterMsg, ClusterPeers, ClusterSettings, ClusterSupervisor},
+    cluster::{ClusterMsg, ClusterPeers, ClusterSettings, ClusterSupervisor, Feed, Hearer},
     conntrack::{Conntrack, ConntrackMsg},
+    crd::CrdActors,
     endpoint::{Peers, Settings},
     endpoints::{Announcer, Endpoints, EndpointsMsg, Schedule},
-    host::{Host, Message, Ref},
+    host::{Host, Ref},
     identity::{Identities, IdentityMsg, LabelFilter, reserved},
     ipam::{Ipam, IpamMsg, Pools},
     ipcache::{Ipcache, IpcacheMsg},
-    kvstore::{Inherited, KvActors, KvPeers, KvSettings},
+    kvstore::{KvActors, KvSettings},
     model::{IdentityId, Scope},
     node::{Node, NodeMsg, NodeSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
@@ -75,8 +78,10 @@ pub struct ColonySettings {
     pub conntrack_interval: Option<Duration>,
     /// What is this node's own.
     pub node: NodeSettings,
-    /// How it takes part in the store.
+    /// How it takes part in what the nodes of the cluster share.
     pub kvstore: KvSettings,
+    /// Who has numbers of identities handed out.
+    pub identity_allocation: allocator::Mode,
     /// How the cluster is followed, if one is.
     pub follow: ClusterSettings,
     /// What the node says of itself in the cluster, if one is followed; `None` is nothing.
@@ -127,6 +132,8 @@ pub struct Colony {
     pub restore: Ref<RestoreMsg>,
     /// Those who share a store with other nodes, if there is one.
     pub kvstore: Option<KvActors>,
+    /// Those who share identities and addresses with them through the API server, if that is done.
+    pub crd: Option<CrdActors>,
 }
 
 impl Colony {
@@ -165,7 +172,7 @@ impl Colony {
         let build_queue = BuildQueue::factory(settings.permits);
         let build_queue = host.spawn(name("build-queue"), SUPERVISOR_CAPACITY, build_queue);
         // Who follows the cluster tells these two, and they ask it.
-        let late_cluster = Late::<ClusterMsg>::default();
+        let late_cluster = Late::<Ref<ClusterMsg>>::default();
         let follows = ports.cluster.is_some();
         let workloads = {
             let late = late_cluster.clone();
@@ -183,7 +190,7 @@ impl Colony {
         let node = host.spawn(name("node"), SUPERVISOR_CAPACITY, node);
 
         // These two know each other.
-        let late = Late::<EndpointsMsg>::default();
+        let late = Late::<Ref<EndpointsMsg>>::default();
         let policy_peers = {
             let (late, identities, ipcache) = (late.clone(), identities.clone(), ipcache.clone());
             let late_cluster = late_cluster.clone();
@@ -194,9 +201,12 @@ impl Colony {
                 cluster: follows.then(|| late_cluster.get()),
             }
         };
-        let remote = match ports.kvstore {
-            Some(_) => Inherited::of(inheritance),
-            None => Inherited::default(),
+        let by_objects = ports.cluster.clone().filter(|_| {
+            settings.identity_allocation == allocator::Mode::Crd && ports.kvstore.is_none()
+        });
+        let remote = match ports.kvstore.is_some() || by_objects.is_some() {
+            true => Inherited::of(inheritance),
+            false => Inherited::default(),
         };
         let known = reserved::identities()
             .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE))
@@ -204,9 +214,9 @@ impl Colony {
         let repository = Repository::new(settings.policy.clone());
         let policy = Policies::factory(policy_peers, repository, known, mapped);
         let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
-        let late_restore = Late::<RestoreMsg>::default();
+        let late_restore = Late::<Ref<RestoreMsg>>::default();
         let publisher = ports.cluster.clone().zip(settings.publish).map(|(cluster, publish)| {
-            settings.follow.published = publish.feeds();
+            settings.follow.further = publish.feeds();
             let (late, late_restore) = (late.clone(), late_restore.clone());
             let peers = move || PublisherPeers {
                 cluster: Rc::clone(&cluster),
@@ -216,9 +226,25 @@ impl Colony {
             let publisher = Publisher::factory(peers, publish);
             host.spawn(name("publisher"), SUPERVISOR_CAPACITY, publisher)
         });
+        let late_crd = Late::<CrdActors>::default();
+        if by_objects.is_some() {
+            let shared = [
+                (Feed::CiliumIdentities, Hearer::Allocator),
+                (Feed::CiliumEndpoints, Hearer::Addresses),
+            ];
+            settings.follow.further.extend(shared);
+        }
         let cluster = ports.cluster.clone().map(|cluster| {
             let (policy, workloads) = (policy.clone(), workloads.clone());
-            let peers = ClusterPeers { cluster, policy, workloads, publisher: publisher.clone() };
+            let (publisher, shares) = (publisher.clone(), by_objects.is_some());
+            let late_crd = late_crd.clone();
+            let peers = move || ClusterPeers {
+                cluster: Rc::clone(&cluster),
+                policy: policy.clone(),
+                workloads: workloads.clone(),
+                publisher: publisher.clone(),
+                shared: shares.then(|| late_crd.get()).map(|it| (it.allocator, it.addresses)),
+            };
             let supervisor = ClusterSupervisor::factory(peers, settings.follow);
             let supervisor = host.spawn(name("cluster"), SUPERVISOR_CAPACITY, supervisor);
             late_cluster.set(supervisor.clone());
@@ -274,15 +300,22 @@ impl Colony {
             let _ = endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
         }
         let _ = ipcache.tell(IpcacheMsg::Restore(inheritance.kernel.ipcache.clone()));
-        let kvstore = ports.kvstore.as_ref().map(|store| {
-            let peers = KvPeers {
-                endpoints: endpoints.clone(),
-                identities: identities.clone(),
-                policy: policy.clone(),
-                ipcache: ipcache.clone(),
-            };
-            KvActors::spawn(host, store, settings.kvstore, &peers, remote)
-        });
+        let peers = AddressesPeers {
+            session: None,
+            endpoints: endpoints.clone(),
+            identities: identities.clone(),
+            policy: policy.clone(),
+            ipcache: ipcache.clone(),
+        };
+        let (mut kvstore, mut crd) = (None, None);
+        if let Some(store) = &ports.kvstore {
+            kvstore = Some(KvActors::spawn(host, store, settings.kvstore, peers, remote));
+        } else if let Some((objects, follower)) = by_objects.zip(cluster.clone()) {
+            let settings = settings.kvstore;
+            let actors = CrdActors::spawn(host, &objects, follower, settings, &peers, remote);
+            late_crd.set(actors.clone());
+            crd = Some(actors);
+        }
 
         let restore_peers = RestorePeers {
             kernel: Rc::clone(kernel),
@@ -317,6 +350,7 @@ impl Colony {
             auditor,
             restore,
             kvstore,
+            crd,
         }
     }
 }
@@ -329,27 +363,27 @@ fn prefixes(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IdentityId> {
 
 /// An address that is there by the time anybody runs: behaviours are made when their cell first
 /// runs, and no cell runs before the spawning has ended.
-pub(crate) struct Late<M: Message>(Rc<OnceCell<Ref<M>>>);
+pub(crate) struct Late<T>(Rc<OnceCell<T>>);
 
-impl<M: Message> Default for Late<M> {
+impl<T> Default for Late<T> {
     fn default() -> Self {
         Self(Rc::default())
     }
 }
 
-impl<M: Message> Clone for Late<M> {
+impl<T> Clone for Late<T> {
     fn clone(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
 }
 
-impl<M: Message> Late<M> {
-    pub(crate) fn set(&self, address: Ref<M>) {
+impl<T: Clone> Late<T> {
+    pub(crate) fn set(&self, address: T) {
         // Set once, by who spawns.
         let _ = self.0.set(address);
     }
 
-    pub(crate) fn get(&self) -> Ref<M> {
+    pub(crate) fn get(&self) -> T {
         self.0.get().expect("cells run after all are spawned").clone()
     }
 }

@@ -11,14 +11,9 @@
 //! is in force as it was. Keys and values are Cilium's, whose agents may share the store.
 
 mod actors;
-mod address_messages;
-mod addresses;
-mod allocator;
-mod candidates;
-mod directory;
+mod identities;
 mod outage;
 mod pairs;
-mod remote;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -26,12 +21,10 @@ mod watcher;
 
 use std::{net::IpAddr, time::Duration};
 
-pub use actors::{Inherited, KvActors, KvPeers};
-pub use address_messages::{AddressesMsg, AddressesView};
-pub use addresses::{Addresses, AddressesPeers};
-pub use allocator::{Allocator, AllocatorMsg, AllocatorView};
-pub(crate) use pairs::ports as named_ports;
+pub use actors::KvActors;
+pub(crate) use identities::identity;
 pub use pairs::{AddressPair, PairError, PortPair};
+pub(crate) use pairs::{Whose, ports as named_ports, prefix_of};
 pub use session::{Session, SessionMsg, SessionView, Unreachable};
 pub use watcher::{Update, Watcher, WatcherMsg, WatcherView};
 

@@ -3,11 +3,15 @@
 //! Nothing here does I/O, starts a thread or reads a wall clock. What the actors ask of the world
 //! goes through [`ports`]; the agent implements them for real, the testbed simulates them.
 
+pub mod addresses;
+pub mod allocator;
 pub mod auditor;
 pub mod build_queue;
 pub mod cluster;
 pub mod colony;
 pub mod conntrack;
+pub mod crd;
+mod dice;
 pub mod endpoint;
 pub mod endpoints;
 pub mod host;

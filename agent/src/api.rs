@@ -11,7 +11,6 @@ mod extract;
 mod facts;
 mod handlers;
 mod health_port;
-mod kvstore;
 mod limiter;
 mod metrics;
 pub mod models;
@@ -19,6 +18,7 @@ mod places;
 mod router;
 mod runtime_options;
 mod server;
+mod sharing;
 mod socket;
 #[cfg(test)]
 pub(crate) mod tests;

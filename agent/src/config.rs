@@ -33,8 +33,8 @@ pub use options::{Config, List};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use values::{
-    AllowLocalhost, EnablePolicy, Ipam, KvStoreKind, LogFormat, LogLevel, OptionalAddress,
-    RoutingMode,
+    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LogFormat, LogLevel,
+    OptionalAddress, RoutingMode,
 };
 
 use crate::ports::kvstore::EtcdOptions;

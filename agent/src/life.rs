@@ -16,7 +16,7 @@ use volvox_actors::{
 use crate::{
     boot::{Boot, Phase},
     cni::Conflist,
-    config::{Config, KvStoreKind},
+    config::{Config, IdentityAllocationMode, KvStoreKind},
     delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
     faces::Faces,
     gateway::gateway,
@@ -75,6 +75,12 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     };
     let cluster = Access::of(&config).map(ClusterPort::start).transpose()?;
     let follows = cluster.is_some();
+    if !follows && config.identity_allocation_mode == IdentityAllocationMode::Crd {
+        bail!(
+            "--identity-allocation-mode=crd wants a cluster, and none is named: say \
+             --k8s-kubeconfig-path as well, or drop it"
+        );
+    }
     let cluster = cluster.map(|cluster| Rc::new(cluster) as _);
     let ports = Ports { kernel, disk: Rc::clone(&disk) as _, kvstore, cluster };
     actix::spawn(wait_cycles::watch(host.clone()));

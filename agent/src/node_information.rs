@@ -10,7 +10,7 @@ use anyhow::Context;
 use serde_json::Value;
 use tokio::time::sleep;
 use volvox_actors::{
-    cluster::{Feed, published},
+    cluster::{Feed, further},
     ipam::Pools,
     node::{IpamMode, PodCidrs},
     ports::ClusterError,
@@ -136,7 +136,7 @@ async fn own(
     feed: Feed,
     publish: &PublishSettings,
 ) -> Result<Option<Value>, ClusterError> {
-    let all = published(&publish.node_name).into_iter().filter(|(other, _)| *other == feed);
+    let all = further(&publish.node_name).into_iter().filter(|(other, _)| *other == feed);
     let mut own = None;
     for resource in all.flat_map(|(_, forms)| forms) {
         let page = connection.list(&resource, None).await?;

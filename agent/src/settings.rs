@@ -10,6 +10,7 @@ use std::{
 use anyhow::Context;
 use rustix::system::uname;
 use volvox_actors::{
+    allocator,
     cluster::ClusterSettings,
     colony::ColonySettings,
     endpoints::Schedule,
@@ -25,7 +26,7 @@ use volvox_actors::{
 
 use crate::{
     boot::{NodeNumbers, POD_INTERFACES},
-    config::{AllowLocalhost, Config, EnablePolicy, Range},
+    config::{AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, Range},
     life::processors,
     ports::{SystemClock, flight::boot_id},
 };
@@ -69,11 +70,15 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             lease_ttl: config.kvstore_lease_ttl,
             seed: SystemClock.wall() ^ u64::from(process::id()),
         },
+        identity_allocation: match config.identity_allocation_mode {
+            IdentityAllocationMode::Kvstore => allocator::Mode::Kvstore,
+            IdentityAllocationMode::Crd => allocator::Mode::Crd,
+        },
         follow: ClusterSettings {
             seed: seed(),
             node_name: node_name(),
             sync_timeout: config.k8s_sync_timeout.max(config.crd_wait_timeout),
-            published: Vec::new(),
+            further: Vec::new(),
         },
         publish: Some(publish(config, node)),
     })

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
-use volvox_actors::cluster::{published, resources};
+use volvox_actors::cluster::{further, resources};
 use volvox_agent::{
     cni::CONFLIST_FILE,
     config::{Config, Loaded, load},
@@ -135,8 +135,8 @@ fn the_service_account_may_do_what_the_agent_does() {
                 && has(rule, "verbs", verb)
         })
     };
-    let own = published("node");
-    for resource in resources("node").iter().chain(&own).flat_map(|(_, forms)| forms) {
+    let more = further("node");
+    for resource in resources("node").iter().chain(&more).flat_map(|(_, forms)| forms) {
         let group = resource.api_version.split_once('/').map_or("", |(group, _)| group);
         for verb in ["list", "watch"] {
             assert!(may(group, resource.name, verb), "{verb} {}", resource.name);
@@ -147,6 +147,8 @@ fn the_service_account_may_do_what_the_agent_does() {
         ("", "nodes/status", "patch"),
         ("cilium.io", "ciliumnodes", "create"),
         ("cilium.io", "ciliumnodes", "patch"),
+        ("cilium.io", "ciliumidentities", "create"),
+        ("cilium.io", "ciliumidentities", "patch"),
         ("cilium.io", "ciliumendpoints", "create"),
         ("cilium.io", "ciliumendpoints", "patch"),
         ("cilium.io", "ciliumendpoints", "delete"),

@@ -1,18 +1,26 @@
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     ClusterMsg, Feed, SourceMsg, SourceState, SourceStatus,
-    held::Held,
-    resources::{published, resources},
+    held::{Hearer, Held},
+    resources::{further, resources},
     source::Source,
 };
 use crate::{
+    addresses::AddressesMsg,
+    allocator::AllocatorMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply},
     mutants::{Mutant, mutated},
     policy::PolicyMsg,
-    ports::{Cluster, Time},
+    ports::{Cluster, ObjectKey, Time},
     publish::PublisherMsg,
     workloads::WorkloadsMsg,
 };
@@ -35,8 +43,8 @@ pub struct ClusterSettings {
     pub seed: u64,
     /// After that long it is complained of sources that are not synced.
     pub sync_timeout: Duration,
-    /// What of this node's own objects is followed for who publishes them.
-    pub published: Vec<Feed>,
+    /// What is followed besides pods and policies, and who hears of it.
+    pub further: Vec<(Feed, Hearer)>,
 }
 
 /// Whom the supervisor of sources talks to.
@@ -50,6 +58,8 @@ pub struct ClusterPeers {
     pub workloads: Ref<WorkloadsMsg>,
     /// Who keeps what this node says of itself, if that is done.
     pub publisher: Option<Ref<PublisherMsg>>,
+    /// The owners of the cluster's identities and addresses, if objects tell them.
+    pub shared: Option<(Ref<AllocatorMsg>, Ref<AddressesMsg>)>,
 }
 
 /// The supervisor of the sources: hands on what they tell, once that is whole.
@@ -67,7 +77,7 @@ pub struct ClusterSupervisor {
 #[derive(Default)]
 struct Kept {
     sources: Vec<Child>,
-    held: BTreeMap<Feed, Held>,
+    held: BTreeMap<(Feed, Hearer), Held>,
 }
 
 struct Child {
@@ -86,12 +96,12 @@ pub struct Observed {
 impl ClusterSupervisor {
     /// Makes each life of the supervisor.
     pub fn factory(
-        peers: ClusterPeers,
+        peers: impl Fn() -> ClusterPeers + 'static,
         settings: ClusterSettings,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Rc::<RefCell<Kept>>::default();
         move || Self {
-            peers: peers.clone(),
+            peers: peers(),
             settings: settings.clone(),
             kept: Rc::clone(&kept),
             waiting: Vec::new(),
@@ -102,18 +112,23 @@ impl ClusterSupervisor {
 
     fn spawn(&self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
-        let ClusterSettings { node_name, published: feeds, .. } = &self.settings;
-        let own = published(node_name).into_iter().filter(|(feed, _)| feeds.contains(feed));
-        let all = resources(node_name).into_iter().chain(own);
+        let ClusterSettings { node_name, further: feeds, .. } = &self.settings;
+        let is_heard = |feed: &Feed| feeds.iter().any(|(other, _)| other == feed);
+        let more = further(node_name).into_iter().filter(|(feed, _)| is_heard(feed));
+        let all = resources(node_name).into_iter().chain(more);
         for (number, (feed, forms)) in all.enumerate() {
             let name = forms[0].name;
             let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
-            let source = Source::factory(cluster, me, number, forms, self.settings.seed);
+            let (needed, seed) = (feed.needs_definition(), self.settings.seed);
+            let source = Source::factory(cluster, me, number, forms, needed, seed);
             let address = cx.host().spawn(format!("cluster {name}"), SOURCE_CAPACITY, source);
             let (state, since) = (SourceState::Listing, cx.now());
             let status = SourceStatus { name, feed, synced: false, state, since };
             kept.sources.push(Child { address, status });
-            kept.held.entry(feed).or_insert_with(|| Held::new(feed));
+            let theirs = feeds.iter().filter(|(other, _)| *other == feed);
+            for hearer in Hearer::of(feed).into_iter().chain(theirs.map(|(_, hearer)| *hearer)) {
+                kept.held.entry((feed, hearer)).or_insert_with(|| Held::new(hearer));
+            }
         }
         cx.after(self.settings.sync_timeout, ClusterMsg::Late);
     }
@@ -139,25 +154,40 @@ impl ClusterSupervisor {
         );
     }
 
+    fn changed(&self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
+        let kept = &mut *self.kept.borrow_mut();
+        let Some(Child { status, .. }) = kept.sources.get(source) else { return };
+        let theirs = kept.held.iter_mut().filter(|((feed, _), _)| *feed == status.feed);
+        let mut theirs = theirs.map(|(_, held)| held).peekable();
+        while let Some(held) = theirs.next() {
+            let all = match theirs.peek() {
+                Some(_) => objects.clone(),
+                None => std::mem::take(&mut objects),
+            };
+            held.add(status.name, all);
+        }
+    }
+
     fn state(&mut self, source: usize, state: SourceState, now: Time) {
         let kept = &mut *self.kept.borrow_mut();
         let Some(status) = kept.sources.get_mut(source).map(|child| &mut child.status) else {
             return;
         };
-        let first = matches!(state, SourceState::Synced(_) | SourceState::Undefined)
-            && !std::mem::replace(&mut status.synced, true);
+        let synced = match state {
+            SourceState::Synced(_) => true,
+            SourceState::Undefined => !status.feed.needs_definition(),
+            SourceState::Listing | SourceState::Broken { .. } => false,
+        };
+        let first = synced && !std::mem::replace(&mut status.synced, true);
         if first {
             tracing::info!(resource = status.name, state = state.name(), "source is synced");
         }
         if std::mem::discriminant(&status.state) != std::mem::discriminant(&state) {
             status.since = now;
         }
-        let held = match state {
-            SourceState::Synced(_) | SourceState::Undefined => kept.held.get_mut(&status.feed),
-            SourceState::Listing | SourceState::Broken { .. } => None,
-        };
-        if let Some(held) = held {
-            held.synced(state != SourceState::Undefined);
+        if matches!(state, SourceState::Synced(_) | SourceState::Undefined) {
+            let of_feed = kept.held.iter_mut().filter(|((feed, _), _)| *feed == status.feed);
+            of_feed.for_each(|(_, held)| held.synced(state != SourceState::Undefined));
         }
         status.state = state;
     }
@@ -171,21 +201,19 @@ impl ClusterSupervisor {
             true => synced.any(|synced| synced),
             false => synced.all(|synced| synced),
         };
-        let (mut later, mut policies, mut workloads) = (false, false, false);
-        for (feed, held) in &mut kept.held {
+        let (mut later, mut told) = (false, BTreeSet::new());
+        for ((feed, hearer), held) in &mut kept.held {
             held.released |= all && *feed == Feed::Policies;
-            later |= held.hand_on(*feed, &self.peers);
-            match feed {
-                Feed::Policies => policies = held.begun,
-                Feed::Workloads => workloads = held.begun,
-                Feed::Node | Feed::CiliumNode | Feed::CiliumEndpoints => {}
+            later |= held.hand_on(*feed, *hearer, &self.peers);
+            if held.has_told() {
+                told.insert(*feed);
             }
         }
         drop(kept);
-        let begun = |feed| if feed == Feed::Policies { policies } else { workloads };
-        for (_, reply) in self.waiting.extract_if(.., |(feed, _)| begun(*feed)) {
+        for (_, reply) in self.waiting.extract_if(.., |(feed, _)| told.contains(feed)) {
             reply.send(());
         }
+        let [policies, workloads] = [Feed::Policies, Feed::Workloads].map(|it| told.contains(&it));
         if later && !std::mem::replace(&mut self.retelling, true) {
             cx.after(RETRY, ClusterMsg::Retell);
         }
@@ -205,25 +233,18 @@ impl ClusterSupervisor {
         if let Err(error) = answer {
             tracing::warn!(%error, "the first policies are not in force everywhere; going on");
         }
-        if let Some(held) = self.kept.borrow_mut().held.get_mut(&Feed::Workloads) {
+        let workloads = (Feed::Workloads, Hearer::Workloads);
+        if let Some(held) = self.kept.borrow_mut().held.get_mut(&workloads) {
             held.released = true;
         }
     }
 
     fn late(&self) {
         for status in self.kept.borrow().sources.iter().map(|child| &child.status) {
-            if !status.synced && !status.feed.gates_policies() {
-                tracing::error!(
-                    resource = status.name,
-                    state = status.state.name(),
-                    "source is not synced in time; what this node says of itself waits for it"
-                );
-            } else if !status.synced {
-                tracing::error!(
-                    resource = status.name,
-                    state = status.state.name(),
-                    "source is not synced in time; endpoints keep what they have, and new pods wait"
-                );
+            if !status.synced {
+                let (state, waiting) = (status.state.name(), status.feed.waiting());
+                let resource = status.name;
+                tracing::error!(resource, state, "source is not synced in time; {waiting}");
             } else if status.state == SourceState::Undefined {
                 tracing::warn!(resource = status.name, "nobody defined this resource");
             }
@@ -257,14 +278,7 @@ impl Behaviour for ClusterSupervisor {
 
     fn handle(&mut self, msg: ClusterMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            ClusterMsg::Changed { source, objects } => {
-                let kept = &mut *self.kept.borrow_mut();
-                if let Some(Child { status, .. }) = kept.sources.get(source)
-                    && let Some(held) = kept.held.get_mut(&status.feed)
-                {
-                    held.add(status.name, objects);
-                }
-            }
+            ClusterMsg::Changed { source, objects } => self.changed(source, objects),
             ClusterMsg::State { source, state } => self.state(source, state, cx.now()),
             ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
             ClusterMsg::Show(reply) => {
@@ -283,7 +297,7 @@ impl Behaviour for ClusterSupervisor {
 
     fn observe(&self) -> Observed {
         let kept = self.kept.borrow();
-        let begun = |feed| kept.held.get(&feed).is_some_and(|held| held.begun);
+        let begun = |of| kept.held.iter().any(|((feed, _), held)| *feed == of && held.begun);
         Observed {
             sources: kept
                 .sources

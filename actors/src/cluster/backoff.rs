@@ -1,5 +1,7 @@
 use std::{hash::Hasher, time::Duration};
 
+use crate::dice::Dice;
+
 /// The first pause after a failure; the next ones are twice as long each.
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest.
@@ -10,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     failures: u32,
-    drawn: u64,
+    dice: Dice,
 }
 
 impl Backoff {
@@ -19,7 +21,7 @@ impl Backoff {
         let mut hasher = std::hash::DefaultHasher::new();
         hasher.write_u64(seed);
         hasher.write(name.as_bytes());
-        Self { failures: 0, drawn: hasher.finish() }
+        Self { failures: 0, dice: Dice::new(hasher.finish()) }
     }
 
     /// How often it failed, one after the other.
@@ -46,14 +48,8 @@ impl Backoff {
     }
 
     fn up_to(&mut self, span: Duration) -> Duration {
-        // splitmix64
-        self.drawn = self.drawn.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut drawn = self.drawn;
-        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        drawn ^= drawn >> 31;
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        Duration::from_millis(drawn % millis.saturating_add(1))
+        Duration::from_millis(self.dice.number() % millis.saturating_add(1))
     }
 }
 

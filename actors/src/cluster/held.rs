@@ -2,11 +2,40 @@ use serde_json::Value;
 
 use super::{Feed, actor::ClusterPeers};
 use crate::{
+    addresses::AddressesMsg,
+    allocator::AllocatorMsg,
+    host::{Message, Ref},
     policy::PolicyMsg,
     ports::ObjectKey,
     publish::PublisherMsg,
     workloads::{Manifest, WorkloadsMsg},
 };
+
+/// Who hears of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hearer {
+    /// The owner of the policy.
+    Policies,
+    /// The keeper of pods and namespaces.
+    Workloads,
+    /// Who keeps what this node says of itself.
+    Publisher,
+    /// The owner of the cluster's identities.
+    Allocator,
+    /// The owner of the cluster's addresses.
+    Addresses,
+}
+
+impl Hearer {
+    /// Who always hears of what is always followed.
+    pub(super) fn of(feed: Feed) -> Option<Self> {
+        match feed {
+            Feed::Policies => Some(Self::Policies),
+            Feed::Workloads => Some(Self::Workloads),
+            _ => None,
+        }
+    }
+}
 
 /// What was not handed on yet, in order.
 pub(super) struct Held {
@@ -21,15 +50,17 @@ pub(super) struct Held {
 enum News {
     /// Each object is a source of its own to who reads manifests.
     Manifests(Vec<Manifest>),
-    /// To who publishes, also whether there can be such objects at all, and whether that was said.
+    /// To the others, also whether there can be such objects at all, and whether that was said.
     Objects { objects: Vec<(ObjectKey, Option<Value>)>, defined: bool, said: bool },
 }
 
 impl Held {
-    pub(super) fn new(feed: Feed) -> Self {
-        let news = match feed.gates_policies() {
-            true => News::Manifests(Vec::new()),
-            false => News::Objects { objects: Vec::new(), defined: false, said: false },
+    pub(super) fn new(hearer: Hearer) -> Self {
+        let news = match hearer {
+            Hearer::Policies | Hearer::Workloads => News::Manifests(Vec::new()),
+            Hearer::Publisher | Hearer::Allocator | Hearer::Addresses => {
+                News::Objects { objects: Vec::new(), defined: false, said: false }
+            }
         };
         Self { news, released: false, begun: false }
     }
@@ -47,8 +78,7 @@ impl Held {
         }
     }
 
-    /// All objects of its source are here, or there can be none: who publishes waits for no other
-    /// source.
+    /// All objects of its source are here, or there can be none: this waits for no other source.
     pub(super) fn synced(&mut self, is_defined: bool) {
         if let News::Objects { defined, said, .. } = &mut self.news {
             self.released = true;
@@ -57,12 +87,17 @@ impl Held {
         }
     }
 
+    /// Whether all that there is was handed on once.
+    pub(super) fn has_told(&self) -> bool {
+        self.begun && !matches!(self.news, News::Objects { defined: false, .. })
+    }
+
     /// Hands on what may be; whether a full mailbox wants it later.
-    pub(super) fn hand_on(&mut self, feed: Feed, peers: &ClusterPeers) -> bool {
+    pub(super) fn hand_on(&mut self, feed: Feed, hearer: Hearer, peers: &ClusterPeers) -> bool {
         if !self.released || (self.begun && self.news.is_nothing()) {
             return false;
         }
-        let refused = self.news.hand_on(feed, peers);
+        let refused = self.news.hand_on(feed, hearer, peers);
         self.begun |= !refused;
         refused
     }
@@ -76,45 +111,72 @@ impl News {
         }
     }
 
-    fn hand_on(&mut self, feed: Feed, peers: &ClusterPeers) -> bool {
+    fn hand_on(&mut self, feed: Feed, hearer: Hearer, peers: &ClusterPeers) -> bool {
         match self {
             Self::Manifests(manifests) => {
                 let all = std::mem::take(manifests);
-                let back = match feed {
-                    Feed::Policies => match peers.policy.tell(PolicyMsg::Manifests(all)) {
-                        Err(full) if !full.gone => match full.msg {
-                            PolicyMsg::Manifests(all) => Some(all),
-                            _ => None,
-                        },
+                let back = match hearer {
+                    Hearer::Policies => match refused(&peers.policy, PolicyMsg::Manifests(all)) {
+                        Some(PolicyMsg::Manifests(all)) => Some(all),
                         _ => None,
                     },
-                    _ => match peers.workloads.tell(WorkloadsMsg::Manifests(all)) {
-                        Err(full) if !full.gone => match full.msg {
-                            WorkloadsMsg::Manifests(all) => Some(all),
-                            _ => None,
-                        },
+                    _ => match refused(&peers.workloads, WorkloadsMsg::Manifests(all)) {
+                        Some(WorkloadsMsg::Manifests(all)) => Some(all),
                         _ => None,
                     },
                 };
-                let refused = back.is_some();
+                let later = back.is_some();
                 *manifests = back.unwrap_or_default();
-                refused
+                later
             }
             Self::Objects { objects, defined, said } => {
-                let Some(publisher) = &peers.publisher else { return false };
-                let all = std::mem::take(objects);
-                let msg = PublisherMsg::Objects { feed, objects: all, defined: *defined };
-                let back = match publisher.tell(msg) {
-                    Err(full) if !full.gone => match full.msg {
-                        PublisherMsg::Objects { objects, .. } => Some(objects),
-                        _ => None,
-                    },
-                    _ => None,
-                };
+                let (all, defined) = (std::mem::take(objects), *defined);
+                let back = tell_objects(feed, hearer, peers, all, defined);
                 *said = back.is_none();
                 *objects = back.unwrap_or_default();
                 !*said
             }
         }
+    }
+}
+
+/// Tells who hears of objects; gives them back if a mailbox is full.
+fn tell_objects(
+    feed: Feed,
+    hearer: Hearer,
+    peers: &ClusterPeers,
+    objects: Vec<(ObjectKey, Option<Value>)>,
+    defined: bool,
+) -> Option<Vec<(ObjectKey, Option<Value>)>> {
+    match hearer {
+        Hearer::Allocator => {
+            let (allocator, _) = peers.shared.as_ref()?;
+            match refused(allocator, AllocatorMsg::Objects { objects, defined })? {
+                AllocatorMsg::Objects { objects, .. } => Some(objects),
+                _ => None,
+            }
+        }
+        Hearer::Addresses => {
+            let (_, addresses) = peers.shared.as_ref()?;
+            match refused(addresses, AddressesMsg::Objects { objects, defined })? {
+                AddressesMsg::Objects { objects, .. } => Some(objects),
+                _ => None,
+            }
+        }
+        _ => {
+            let publisher = peers.publisher.as_ref()?;
+            match refused(publisher, PublisherMsg::Objects { feed, objects, defined })? {
+                PublisherMsg::Objects { objects, .. } => Some(objects),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// Tells somebody; the message again if the mailbox is full.
+fn refused<M: Message>(to: &Ref<M>, msg: M) -> Option<M> {
+    match to.tell(msg) {
+        Err(full) if !full.gone => Some(full.msg),
+        _ => None,
     }
 }

@@ -16,14 +16,37 @@ pub enum Feed {
     Node,
     /// its CiliumNode,
     CiliumNode,
-    /// and the endpoints of all nodes.
+    /// and the endpoints of all nodes, of which also the owner of the cluster's addresses hears if
+    /// no store tells it.
     CiliumEndpoints,
+    /// The owner of the cluster's identities, if no store tells it.
+    CiliumIdentities,
 }
 
 impl Feed {
     /// Whether policies wait for it.
     pub fn gates_policies(self) -> bool {
         matches!(self, Self::Policies | Self::Workloads)
+    }
+
+    /// Whether it is not enough to know that nobody defined such objects.
+    pub fn needs_definition(self) -> bool {
+        self == Self::CiliumIdentities
+    }
+
+    /// What waits for it before its first list, in words.
+    pub fn waiting(self) -> &'static str {
+        match self {
+            Self::Policies | Self::Workloads => {
+                "restored endpoints keep what they have, and new pods wait"
+            }
+            Self::CiliumIdentities => {
+                "endpoints keep the identities that they have, and new sets of labels wait"
+            }
+            Self::Node | Self::CiliumNode | Self::CiliumEndpoints => {
+                "what this node says of itself waits for them"
+            }
+        }
     }
 }
 

@@ -66,8 +66,9 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
     ]
 }
 
-/// What this node says of itself, as it is there: watched so that it can be kept true.
-pub fn published(node: &str) -> Vec<(Feed, Vec<Resource>)> {
+/// What is watched as well if somebody wants to hear of it: what this node says of itself, as it is
+/// there, so that it can be kept true, and what the nodes tell each other.
+pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
     let own = Some(format!("metadata.name={node}"));
     let nodes = Resource { fields: own.clone(), ..plain("nodes", "/api/v1/nodes", "v1", "Node") };
     let cilium_nodes = cilium(
@@ -84,9 +85,17 @@ pub fn published(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         "CiliumEndpoint",
         "ciliumendpoints.cilium.io",
     );
+    let cilium_identities = cilium(
+        "ciliumidentities",
+        "/apis/cilium.io/v2/ciliumidentities",
+        "cilium.io/v2",
+        "CiliumIdentity",
+        "ciliumidentities.cilium.io",
+    );
     vec![
         (Feed::Node, vec![nodes]),
         (Feed::CiliumNode, vec![Resource { fields: own, ..cilium_nodes }]),
         (Feed::CiliumEndpoints, vec![cilium_endpoints]),
+        (Feed::CiliumIdentities, vec![cilium_identities]),
     ]
 }

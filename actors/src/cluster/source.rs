@@ -33,6 +33,8 @@ pub(super) struct Source {
     forms: Rc<Vec<Resource>>,
     /// That of them which the server is asked for.
     form: usize,
+    /// Somebody waits until there can be such objects.
+    needed: bool,
     /// Outlives a crash: what was told need not be told again.
     kept: Rc<RefCell<Kept>>,
     backoff: Backoff,
@@ -82,6 +84,7 @@ impl Source {
         supervisor: Ref<ClusterMsg>,
         number: usize,
         forms: Vec<Resource>,
+        needed: bool,
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let forms = Rc::new(forms);
@@ -93,6 +96,7 @@ impl Source {
             backoff: Backoff::new(seed, forms[0].name),
             forms: Rc::clone(&forms),
             form: 0,
+            needed,
             kept: Rc::clone(&kept),
             pages: Vec::new(),
             version: None,
@@ -175,9 +179,11 @@ impl Source {
                 self.pages.clear();
                 let deltas = self.kept.borrow().told.list(Vec::new());
                 if self.tell(deltas) {
-                    self.kept.borrow_mut().synced = true;
                     self.say(SourceState::Undefined);
-                    self.answer();
+                    if !self.needed {
+                        self.kept.borrow_mut().synced = true;
+                        self.answer();
+                    }
                 }
                 let definition = self.resource().definition.unwrap_or_default();
                 let why = format!(

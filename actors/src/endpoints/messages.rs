@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::Regenerations;
 
 use crate::{
+    addresses::AddressesMsg,
     endpoint::{EndpointSpec, EndpointView, Heirs, Held, Inherited},
     host::{AskError, Lane, Message, Ref, Reply},
     ipam::IpamError,
-    kvstore::AddressesMsg,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow},
     publish::PublisherMsg,

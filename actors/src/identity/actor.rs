@@ -8,11 +8,11 @@ use super::{
     round::{Question, Round},
 };
 use crate::{
+    allocator::AllocatorMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply},
-    kvstore::AllocatorMsg,
     model::{Families, IdentityId, Labels},
     policy::PolicyMsg,
-    ports::{Disk, DiskError, KvError},
+    ports::{Disk, DiskError},
     state::IdentityTable,
 };
 
@@ -145,12 +145,11 @@ impl Identities {
         &mut self,
         labels: Arc<Labels>,
         reply: Reply<Result<Identity, IdentityError>>,
-        answer: Result<Result<IdentityId, KvError>, AskError>,
+        answer: Result<IdentityId, AskError>,
     ) {
         match answer {
-            Ok(Ok(id)) if reply.is_closed() => self.tell_allocator(AllocatorMsg::Unused(id)),
-            Ok(Ok(id)) => self.waiting.push(Question::Numbered { labels, id, reply }),
-            Ok(Err(error)) => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
+            Ok(id) if reply.is_closed() => self.tell_allocator(AllocatorMsg::Unused(id)),
+            Ok(id) => self.waiting.push(Question::Numbered { labels, id, reply }),
             Err(error) => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
         }
     }

@@ -7,11 +7,11 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::{
+    allocator::AllocatorMsg,
     host::{AskError, Lane, Message, Ref, Reply},
-    kvstore::AllocatorMsg,
     model::{IdentityId, Labels},
     policy::PolicyMsg,
-    ports::{DiskError, KvError},
+    ports::DiskError,
 };
 
 /// An identity with what stands behind it.
@@ -42,7 +42,7 @@ pub enum IdentityError {
     /// Its number in the cluster stands for something else here.
     #[error(
         "identity {0} of these labels in the cluster cannot be used yet: on this node that number \
-         or these labels are taken by endpoints of before; they wait for those to go"
+         is taken by endpoints of before; they wait for those to go"
     )]
     Taken(IdentityId),
 }
@@ -93,7 +93,7 @@ pub enum IdentityMsg {
         /// Who wants to know.
         reply: Reply<Result<Identity, IdentityError>>,
         /// The number.
-        answer: Result<Result<IdentityId, KvError>, AskError>,
+        answer: Result<IdentityId, AskError>,
     },
     /// A number in use stands for other labels in the cluster.
     Disputed(IdentityId),

@@ -1,22 +1,14 @@
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
-
-use ipnet::IpNet;
+use std::rc::Rc;
 
 use super::{
-    ADDRESSES, Addresses, AddressesMsg, AddressesPeers, Allocator, AllocatorMsg, IDENTITIES,
-    KvSettings, Session, SessionMsg, Watcher, WatcherMsg,
+    ADDRESSES, IDENTITIES, KvSettings, Session, SessionMsg, Watcher, WatcherMsg,
+    identities::StoredIdentities,
 };
 use crate::{
-    colony::{Inheritance, Late},
-    endpoints::{Announcer, EndpointsMsg},
+    addresses::{AddressesMsg, AddressesPeers, Inherited},
+    allocator::{Allocator, AllocatorMsg},
+    colony::Late,
     host::{Host, Ref},
-    identity::IdentityMsg,
-    ipcache::{IpcacheEntry, IpcacheMsg, Source},
-    model::{IdentityId, Labels, Scope},
-    policy::PolicyMsg,
     ports::KvStore,
 };
 
@@ -36,86 +28,35 @@ pub struct KvActors {
     pub watchers: [Ref<WatcherMsg>; 2],
 }
 
-/// Whom they work for.
-pub struct KvPeers {
-    /// The supervisor of endpoints.
-    pub endpoints: Ref<EndpointsMsg>,
-    /// The owner of identities.
-    pub identities: Ref<IdentityMsg>,
-    /// The owner of the policy.
-    pub policy: Ref<PolicyMsg>,
-    /// The owner of the ipcache.
-    pub ipcache: Ref<IpcacheMsg>,
-}
-
-/// What an earlier life mapped for other nodes: in force until the store has said what there is.
-#[derive(Debug, Default)]
-pub struct Inherited {
-    rows: BTreeMap<IpNet, IdentityId>,
-    /// Identities among it, with their labels.
-    pub identities: BTreeMap<IdentityId, Labels>,
-}
-
-impl Inherited {
-    /// Rows of identities of the cluster whose address is none of this node's.
-    pub fn of(inheritance: &Inheritance) -> Self {
-        let kernel = &inheritance.kernel;
-        let is_remote = |prefix: &IpNet, id: IdentityId| {
-            let own = kernel.lxc.contains_key(&prefix.addr());
-            !own && id.scope() == Scope::Global && !id.is_reserved()
-        };
-        let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
-        let rows: BTreeMap<_, _> = rows.filter(|(prefix, id)| is_remote(prefix, *id)).collect();
-        let used: BTreeSet<IdentityId> = rows.values().copied().collect();
-        let known = inheritance.identities.cluster.iter();
-        let identities = known
-            .filter(|numbered| used.contains(&numbered.id))
-            .map(|numbered| (numbered.id, numbered.labels.clone()))
-            .collect();
-        Self { rows, identities }
-    }
-}
-
 impl KvActors {
     /// Brings them to life, and has those whom they work for know them.
     pub fn spawn(
         host: &Host,
         store: &Rc<dyn KvStore>,
         settings: KvSettings,
-        peers: &KvPeers,
+        peers: AddressesPeers,
         inherited: Inherited,
     ) -> Self {
         let settings = Rc::new(settings);
         let seed = |nth: u64| settings.seed.wrapping_add(nth);
         let name = |name: &str| name.to_owned();
-        let held: BTreeSet<_> = inherited.identities.into_keys().collect();
-        let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
-        let entries: BTreeMap<_, _> =
-            inherited.rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
 
         let session = Session::factory(Rc::clone(store), settings.lease_ttl, seed(1));
         let session = host.spawn(name("kvstore"), CAPACITY, session);
-        let late = Late::<WatcherMsg>::default();
-        let watcher = {
-            let late = late.clone();
-            move || late.get()
+        let late = Late::<Ref<WatcherMsg>>::default();
+        let backend = {
+            let (store, session, late) = (Rc::clone(store), session.clone(), late.clone());
+            let settings = Rc::clone(&settings);
+            move || {
+                let identities = StoredIdentities::new(&store, &session, late.get(), &settings);
+                Box::new(identities) as _
+            }
         };
-        let allocator =
-            Allocator::factory(Rc::clone(store), session.clone(), watcher, Rc::clone(&settings));
+        let allocator = Allocator::factory(backend, settings.seed);
         let allocator = host.spawn(name("kvstore-identities"), CAPACITY, allocator);
-        let addresses = Addresses::factory(
-            AddressesPeers {
-                session: session.clone(),
-                identities: peers.identities.clone(),
-                policy: peers.policy.clone(),
-                ipcache: peers.ipcache.clone(),
-                endpoints: peers.endpoints.clone(),
-            },
-            Rc::clone(&settings),
-            inherited.rows,
-            held.clone(),
-        );
-        let addresses = host.spawn(name("kvstore-addresses"), CAPACITY, addresses);
+        let peers = AddressesPeers { session: Some(session.clone()), ..peers };
+        let addresses =
+            inherited.spawn(host, "kvstore-addresses", CAPACITY, &peers, &settings, &allocator);
         // Identities first: an address waits for the labels of its identity.
         let identity_watcher = {
             let listener = allocator.clone();
@@ -134,15 +75,6 @@ impl KvActors {
         };
         let address_watcher =
             host.spawn(name("kvstore-watch addresses"), CAPACITY, address_watcher);
-
-        // Mailboxes of new cells are empty.
-        let _ = allocator.tell(AllocatorMsg::Tell(addresses.clone(), peers.identities.clone()));
-        let _ = peers.identities.tell(IdentityMsg::AllocateBy(allocator.clone()));
-        let _ = peers.identities.tell(IdentityMsg::Inherit(held));
-        let _ =
-            peers.endpoints.tell(EndpointsMsg::AnnounceTo(Announcer::Addresses(addresses.clone())));
-        let reply = crate::host::Reply::to(|_| {});
-        let _ = peers.ipcache.tell(IpcacheMsg::Upsert { entries, reply });
         let watchers = [identity_watcher, address_watcher];
         Self { session, allocator, addresses, watchers }
     }

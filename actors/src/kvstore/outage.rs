@@ -1,36 +1,14 @@
 use std::time::Duration;
 
 use super::session::Unreachable;
-use crate::host::{Behaviour, Cx, Reply};
+use crate::{
+    dice::Dice,
+    host::{Behaviour, Cx, Reply},
+};
 
 /// Pause before the first try again; it doubles with each failure.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-
-/// Randomness that can be repeated: Vigna's splitmix64.
-#[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Between half of a span and all of it: nodes that lost the store together do not come back
-    /// in step.
-    pub(super) fn jitter(&mut self, span: Duration) -> Duration {
-        let half = span / 2;
-        half + Duration::from_millis(self.number() % (half.as_millis() as u64).max(1))
-    }
-}
 
 /// A time without the store, and the pause until it is tried again: a wait that people see.
 pub(super) struct Outage {

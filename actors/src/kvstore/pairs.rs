@@ -50,12 +50,12 @@ pub struct PortPair {
 /// What of such a value this node needs to know: there are many of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Whose {
+pub(crate) struct Whose {
     /// The node that the address is on.
     #[serde(rename = "HostIP")]
-    pub(super) host_ip: Option<IpAddr>,
+    pub(crate) host_ip: Option<IpAddr>,
     #[serde(rename = "ID")]
-    pub(super) id: IdentityId,
+    pub(crate) id: IdentityId,
 }
 
 /// Why a key with its value says nothing of an address.
@@ -76,7 +76,7 @@ pub enum PairError {
 
 impl AddressPair {
     /// What this node says of an endpoint's addresses.
-    pub(super) fn of_endpoint(view: &EndpointView, settings: &KvSettings) -> Vec<Pair> {
+    pub(crate) fn of_endpoint(view: &EndpointView, settings: &KvSettings) -> Vec<Pair> {
         let named_ports = ports(&view.spec.named_ports);
         let addresses = view.spec.addresses.iter();
         let pair = |ip: IpAddr| Self {
@@ -102,7 +102,7 @@ impl AddressPair {
 
 impl Whose {
     /// Reads a pair: the prefix comes from the key, the rest from the value.
-    pub(super) fn read(pair: &Pair) -> Result<(IpNet, Self), PairError> {
+    pub(crate) fn read(pair: &Pair) -> Result<(IpNet, Self), PairError> {
         let prefix = prefix_of(&pair.key)?;
         let bad = |cause: String| PairError::Value { key: pair.key.clone(), cause };
         let value: Self =
@@ -128,12 +128,12 @@ pub(crate) fn ports(named: &NamedPorts) -> Vec<PortPair> {
 }
 
 /// The key of an address.
-pub(super) fn key_of(address: IpAddr) -> String {
+fn key_of(address: IpAddr) -> String {
     format!("{ADDRESSES}{address}")
 }
 
 /// The address or prefix that a key names.
-pub(super) fn prefix_of(key: &str) -> Result<IpNet, PairError> {
+pub(crate) fn prefix_of(key: &str) -> Result<IpNet, PairError> {
     let name = key.strip_prefix(ADDRESSES).unwrap_or_default();
     let prefix = name.parse().map(|ip: IpAddr| IpNet::from(ip)).or_else(|_| name.parse());
     prefix.map(|prefix: IpNet| prefix.trunc()).map_err(|_| PairError::Key(key.to_owned()))

@@ -7,11 +7,9 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use serde::Serialize;
 
-use super::{
-    HEARTBEAT,
-    outage::{Dice, Outage},
-};
+use super::{HEARTBEAT, outage::Outage};
 use crate::{
+    dice::Dice,
     host::{AskError, Behaviour, Cx, Lane, Message, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{

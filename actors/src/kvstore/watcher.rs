@@ -14,11 +14,9 @@ use std::{
 
 use serde::Serialize;
 
-use super::{
-    outage::{Dice, Outage},
-    session::Unreachable,
-};
+use super::{outage::Outage, session::Unreachable};
 use crate::{
+    dice::Dice,
     host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{

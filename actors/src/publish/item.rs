@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::{
-    cluster::{Feed, published},
+    cluster::{Feed, further},
     ports::{ObjectKey, Resource},
 };
 
@@ -34,7 +34,7 @@ impl Item {
             Self::CiliumNode => (Feed::CiliumNode, own(node)),
             Self::Endpoint(key) => (Feed::CiliumEndpoints, key.clone()),
         };
-        let (_, mut forms) = published(node)
+        let (_, mut forms) = further(node)
             .into_iter()
             .find(|(other, _)| *other == feed)
             .expect("each feed has its resource");

@@ -1,6 +1,11 @@
 use std::net::IpAddr;
 
-use crate::{cluster::Feed, ipam::Pools, model::Addresses, node::IpamMode};
+use crate::{
+    cluster::{Feed, Hearer},
+    ipam::Pools,
+    model::Addresses,
+    node::IpamMode,
+};
 
 /// What this node says of itself, and whether.
 #[derive(Clone, Debug)]
@@ -35,13 +40,16 @@ pub struct PublishSettings {
 
 impl PublishSettings {
     /// What is to be followed for that.
-    pub fn feeds(&self) -> Vec<Feed> {
+    pub fn feeds(&self) -> Vec<(Feed, Hearer)> {
         let cilium_node = self.cilium_node || self.ipam == Some(IpamMode::ClusterPool);
         let all = [
             (Feed::Node, true),
             (Feed::CiliumNode, cilium_node),
             (Feed::CiliumEndpoints, self.cilium_endpoints),
         ];
-        all.into_iter().filter(|(_, wanted)| *wanted).map(|(feed, _)| feed).collect()
+        all.into_iter()
+            .filter(|(_, wanted)| *wanted)
+            .map(|(feed, _)| (feed, Hearer::Publisher))
+            .collect()
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::patches;
 use crate::{
-    cluster::{published, resources},
+    cluster::{further, resources},
     host::Reply,
     ports::{
         Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
@@ -83,7 +83,7 @@ impl MemoryCluster {
     /// A server at which Cilium's policies are defined.
     pub fn new() -> Self {
         let server = Self::default();
-        let known = resources("").into_iter().chain(published(""));
+        let known = resources("").into_iter().chain(further(""));
         for resource in known.flat_map(|(_, forms)| forms) {
             resource.definition.iter().for_each(|definition| server.define(definition, true));
         }
@@ -140,7 +140,7 @@ impl MemoryCluster {
     /// It is down, or up again.
     pub fn set_down(&self, down: bool) {
         let error = down.then(|| ClusterError::Unreachable("connection refused".to_owned()));
-        for (_, forms) in resources("").into_iter().chain(published("")) {
+        for (_, forms) in resources("").into_iter().chain(further("")) {
             self.fail(forms[0].kind, error.clone());
         }
     }
@@ -293,11 +293,14 @@ impl Server {
     }
 
     /// A page of a list, which shows all as it was when the first one was asked for.
-    fn page(&mut self, kind: &str, next: Option<&str>) -> Result<Page, ClusterError> {
+    fn page(&mut self, resource: &Resource, next: Option<&str>) -> Result<Page, ClusterError> {
+        let kind = resource.kind;
+        let name = resource.fields.as_ref().and_then(|it| it.strip_prefix("metadata.name="));
         let (list, from) = match next.and_then(|next| next.split_once('/')) {
             Some((list, from)) => (list.parse().ok(), from.parse().ok()),
             None => {
                 let all = self.objects.get(kind).into_iter().flatten();
+                let all = all.filter(|(key, _)| name.is_none_or(|name| key.name == name));
                 let object = |(key, value): (&ObjectKey, &Value)| Object {
                     key: key.clone(),
                     value: value.clone(),
@@ -421,7 +424,7 @@ impl Cluster for MemoryCluster {
         if let Some(error) = server.failure(resource) {
             return server.answer(reply, Err(error));
         }
-        let page = server.page(resource.kind, next.as_deref());
+        let page = server.page(resource, next.as_deref());
         server.answer(reply, page);
     }
 

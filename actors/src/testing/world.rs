@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Fate, KernelState, MemoryCluster, MemoryDisk, MemoryKernel, MemoryKvStore};
 use crate::{
+    allocator,
     cluster::ClusterSettings,
     colony::{Colony, ColonySettings, Inheritance, Ports},
     endpoint::{EndpointSpec, EndpointView, State},
@@ -400,7 +401,7 @@ fn settings() -> ColonySettings {
             node_name: "node-1".to_owned(),
             seed: 1,
             sync_timeout: Duration::from_secs(180),
-            published: Vec::new(),
+            further: Vec::new(),
         },
         publish: None,
         node: NodeSettings {
@@ -415,6 +416,7 @@ fn settings() -> ColonySettings {
             lease_ttl: Duration::from_secs(900),
             seed: 1,
         },
+        identity_allocation: allocator::Mode::Kvstore,
     }
 }
 

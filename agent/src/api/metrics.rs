@@ -20,7 +20,7 @@ use volvox_actors::{
 };
 
 use self::sheet::Sheet;
-use super::{Api, ApiError, kvstore::KvReport};
+use super::{Api, ApiError, sharing::Sharing};
 
 /// OpenMetrics, which Prometheus reads since version 2.5.
 const CONTENT_TYPE: HeaderValue =
@@ -67,7 +67,7 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     let conntrack = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
     node::write_conntrack(&mut sheet, &conntrack);
 
-    if let Some(report) = KvReport::gather(api, what).await? {
+    if let Some(report) = Sharing::gather(api, what).await? {
         kvstore::write(&mut sheet, &report);
     }
 

@@ -15,7 +15,7 @@ use volvox_actors::{
     restore::{RestoreMsg, RestoreReport},
 };
 
-use super::{Api, kvstore::KvReport};
+use super::{Api, sharing::Sharing};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
@@ -60,14 +60,14 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, sources, unpublished, views, report, audit, kvstore) = tokio::try_join!(
+    let (host, sources, unpublished, views, report, audit, sharing) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
         api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
         api.gateway.ask(what, |colony| &colony.endpoints, list),
         api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
         api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
-        KvReport::gather(api, what),
+        Sharing::gather(api, what),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
@@ -75,8 +75,8 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let unpublished = unpublished.iter().flatten().map(self::unpublished);
     let sources = sources.chain(unpublished);
     let parts = api.disk.now().map(disk).into_iter().chain(host).chain(sources).chain(failing);
-    let kvstore = kvstore.iter().flat_map(KvReport::troubles);
-    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(kvstore).collect())
+    let sharing = sharing.iter().flat_map(Sharing::troubles);
+    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(sharing).collect())
 }
 
 fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
@@ -92,12 +92,14 @@ fn source(status: &SourceStatus, now: Time) -> Option<Trouble> {
         SourceState::Broken { error, tries } => {
             (u64::from(*tries), format!("are not followed since {since} s: {error}"))
         }
+        SourceState::Undefined if status.feed.needs_definition() => {
+            (0, format!("are not defined since {since} s: Cilium's operator registers them"))
+        }
         SourceState::Synced(_) | SourceState::Undefined => return None,
     };
     let kept = match status.synced {
         true => "what they said before stays",
-        false if !status.feed.gates_policies() => "what this node says of itself waits for them",
-        false => "restored endpoints keep what they have, and new pods wait",
+        false => status.feed.waiting(),
     };
     Some(Trouble::new(format!("{SOURCE}{name}"), failures, format!("{name} {what}; {kept}")))
 }

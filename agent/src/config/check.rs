@@ -1,7 +1,9 @@
 use clap::ValueEnum;
 use volvox_actors::node::IpamMode;
 
-use super::{Config, ConfigError, KvStoreKind, Origin, RoutingMode, layers::Origins};
+use super::{
+    Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, layers::Origins,
+};
 
 /// The least that every link must carry with IPv6, bytes.
 const IPV6_MTU_MIN: u32 = 1280;
@@ -57,9 +59,8 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
         return contradiction(one, other, "one port serves one of them; choose another");
     }
     if let Some(kind) = config.kvstore {
-        let name = kind.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
         let unsupported = |why| {
-            let setting = say("kvstore", &name);
+            let setting = say("kvstore", &name_of(kind));
             Err(ConfigError::Unsupported { setting, why })
         };
         if kind == KvStoreKind::Etcd && config.kvstore_opt.is_empty() {
@@ -71,8 +72,38 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
             );
         }
     }
+    check_identities(config, &say)?;
     check_mtu(config, &say)?;
     Ok(warnings(config, origins))
+}
+
+fn check_identities(
+    config: &Config,
+    say: &impl Fn(&str, &dyn std::fmt::Display) -> String,
+) -> Result<(), ConfigError> {
+    if config.identity_allocation_mode != IdentityAllocationMode::Crd {
+        return Ok(());
+    }
+    let one = say("identity-allocation-mode", &"crd");
+    if !config.enable_k8s {
+        let (other, why) =
+            (say("enable-k8s", &false), "objects want a cluster; drop one of the two");
+        return Err(ConfigError::Contradiction { one, other, why });
+    }
+    if let Some(kind) = config.kvstore {
+        let other = say("kvstore", &name_of(kind));
+        let why = "nodes share identities and addresses in one place; drop one of the two";
+        return Err(ConfigError::Contradiction { one, other, why });
+    }
+    if config.cluster_id != 0 {
+        let why = "clusters that have a number cannot share identities yet; drop --cluster-id";
+        return Err(ConfigError::Unsupported { setting: one, why });
+    }
+    Ok(())
+}
+
+fn name_of(kind: KvStoreKind) -> String {
+    kind.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned())
 }
 
 fn check_mtu(

@@ -5,8 +5,8 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
 
 use super::{
-    AllowLocalhost, EnablePolicy, Ipam, KvStoreKind, LogFormat, LogLevel, MonitorAggregation,
-    Range, RateLimits, RoutingMode, TcpFlags,
+    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LogFormat, LogLevel,
+    MonitorAggregation, Range, RateLimits, RoutingMode, TcpFlags,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
     values::{
@@ -223,6 +223,10 @@ pub struct Config {
     #[arg(long, value_name = "DURATION", default_value = "15m0s", value_parser = parse_lease_ttl)]
     #[serde(rename = "KVstoreLeaseTTL", serialize_with = "as_nanoseconds")]
     pub kvstore_lease_ttl: Duration,
+
+    /// Where the nodes of the cluster agree on the numbers of identities
+    #[arg(long, value_enum, ignore_case = true, value_name = "MODE", default_value = "kvstore")]
+    pub identity_allocation_mode: IdentityAllocationMode,
 
     /// Whether packets of a pod must have its address as their source
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]

@@ -279,3 +279,20 @@ fn a_store_wants_a_server_and_its_options_may_come_in_pieces() {
     ]);
     assert!(text.contains("clusters that have a number"), "{text}");
 }
+
+#[test]
+fn identities_are_agreed_on_in_one_place() {
+    let mode = |arguments: &[&str]| settings(arguments).identity_allocation_mode;
+    assert_eq!(mode(&[]), IdentityAllocationMode::Kvstore);
+    assert_eq!(mode(&["--identity-allocation-mode=CRD"]), IdentityAllocationMode::Crd);
+    let shown = serde_json::to_value(settings(&["--identity-allocation-mode=crd"])).unwrap();
+    assert_eq!(shown["IdentityAllocationMode"], "crd");
+    for (others, words) in [
+        (&["--enable-k8s=false"][..], "objects want a cluster"),
+        (&["--kvstore=etcd", "--kvstore-opt=etcd.address=a:1"][..], "in one place"),
+        (&["--cluster-id=3", "--cluster-name=x"][..], "clusters that have a number"),
+    ] {
+        let text = refusal(&[&["--identity-allocation-mode=crd"], others].concat());
+        assert!(text.contains("--identity-allocation-mode=crd") && text.contains(words), "{text}");
+    }
+}

@@ -61,6 +61,16 @@ pub enum KvStoreKind {
     Embedded,
 }
 
+/// Where the nodes of a cluster agree on the numbers of identities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdentityAllocationMode {
+    /// The store that --kvstore names; if there is none each node has numbers of its own
+    Kvstore,
+    /// Objects of the API server
+    Crd,
+}
+
 /// Whether the node always reaches its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]

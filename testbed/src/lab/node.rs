@@ -260,6 +260,26 @@ impl Node {
         fs::remove_file(&place).with_context(|| format!("cannot remove {}", place.display()))
     }
 
+    /// What the client writes.
+    pub fn volvox(&self, words: &str) -> Result<String> {
+        let output = Command::new(&self.binaries.client)
+            .arg("--socket-path")
+            .arg(self.path("cilium.sock"))
+            .arg("--bpf-root")
+            .arg(self.bpf_root())
+            .args(words.split(' '))
+            .output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "volvox {words}: {}: {complaint}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The identity that the kernel has for a prefix.
+    pub fn mapped(&self, prefix: &str) -> Result<Option<u64>> {
+        let rows: Value = serde_json::from_str(&self.volvox("-o json bpf ipcache list")?)?;
+        Ok(rows[prefix]["identity"].as_u64())
+    }
+
     /// What the agents of this node printed.
     pub fn log(&self) -> PathBuf {
         self.path("agent.log")

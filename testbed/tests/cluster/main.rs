@@ -1,5 +1,6 @@
 //! A node in a cluster of a real etcd and a real kube-apiserver.
 
+mod identities;
 mod objects;
 mod prefixes;
 mod published;

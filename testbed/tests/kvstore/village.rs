@@ -1,8 +1,6 @@
 //! A node with a web pod, an etcd, and what other nodes write there.
 
-use std::process::Command;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use volvox_testbed::lab::{Binaries, Etcd, Node, Pod, Through, other_node, wait_for};
 
@@ -56,8 +54,7 @@ impl Village {
 
     /// The identity that the kernel has for an address.
     pub(super) fn address(&self, prefix: &str) -> Result<Option<u64>> {
-        let rows: Value = self.volvox("-o json bpf ipcache list")?;
-        Ok(rows[prefix]["identity"].as_u64())
+        self.node.mapped(prefix)
     }
 
     pub(super) fn wait_for_address(&self, prefix: &str, id: Option<u64>) -> Result<()> {
@@ -77,16 +74,7 @@ impl Village {
     }
 
     pub(super) fn text(&self, words: &str) -> Result<String> {
-        let output = Command::new(&self.node.binaries().client)
-            .arg("--socket-path")
-            .arg(self.node.path("cilium.sock"))
-            .arg("--bpf-root")
-            .arg(self.node.bpf_root())
-            .args(words.split(' '))
-            .output()?;
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "volvox {words}: {}: {complaint}", output.status);
-        Ok(String::from_utf8(output.stdout)?)
+        self.node.volvox(words)
     }
 
     /// Waits until the agent says this of the store.

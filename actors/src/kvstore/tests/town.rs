@@ -3,7 +3,9 @@
 use ipnet::IpNet;
 
 use crate::{
-    kvstore::{ADDRESSES, AddressesView, AllocatorView, IDENTITIES, SessionView},
+    addresses::{AddressesMsg, AddressesView},
+    allocator::{AllocatorMsg, AllocatorView},
+    kvstore::{ADDRESSES, IDENTITIES, SessionView},
     model::IdentityId,
     testing::{MemoryKvStore, World, pod, spec},
 };
@@ -66,10 +68,10 @@ pub(super) fn session(world: &World) -> SessionView {
 
 pub(super) fn addresses(world: &World) -> AddressesView {
     let actors = world.colony().kvstore.as_ref().unwrap();
-    world.ask(&actors.addresses, crate::kvstore::AddressesMsg::Show)
+    world.ask(&actors.addresses, AddressesMsg::Show)
 }
 
 pub(super) fn allocator(world: &World) -> AllocatorView {
     let actors = world.colony().kvstore.as_ref().unwrap();
-    world.ask(&actors.allocator, crate::kvstore::AllocatorMsg::Show)
+    world.ask(&actors.allocator, AllocatorMsg::Show)
 }

@@ -13,11 +13,11 @@ use super::{Answer, ok};
 use crate::{
     api::{
         Api, ApiError, Facts,
-        kvstore::KvReport,
         models::{
             BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
             IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
         },
+        sharing::Sharing,
         troubles::{self, SOURCE, Trouble},
     },
     gateway::GatewayError,
@@ -47,13 +47,13 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
         return Ok(failure(&stuck.text));
     }
     // Also when brief, actors are asked: an agent whose actors hang is not well.
-    let kvstore = KvReport::gather(api, "GET /healthz");
-    let all = async { tokio::try_join!(troubles::gather(api), leases(api, brief), kvstore) };
+    let sharing = Sharing::gather(api, "GET /healthz");
+    let all = async { tokio::try_join!(troubles::gather(api), leases(api, brief), sharing) };
     let Ok(answers) = timeout(PATIENCE, all).await else {
         let text = troubles::stuck(api).map(|stuck| stuck.text);
         return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
     };
-    let (troubles, leases, kvstore) = answers?;
+    let (troubles, leases, sharing) = answers?;
     let cilium = Status {
         state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
         msg: message(&api.facts.version, &troubles),
@@ -64,7 +64,7 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(details(&api.facts, ipam(&api.facts, &leases), troubles, kvstore.as_ref())),
+        details: Some(details(&api.facts, ipam(&api.facts, &leases), troubles, sharing.as_ref())),
     })
 }
 
@@ -83,7 +83,7 @@ fn details(
     facts: &Facts,
     ipam: IpamStatus,
     troubles: Vec<Trouble>,
-    kvstore: Option<&KvReport>,
+    sharing: Option<&Sharing>,
 ) -> StatusDetails {
     let kubernetes = match troubles.iter().any(|trouble| trouble.name.starts_with(SOURCE)) {
         _ if !facts.follows_cluster => "Disabled",
@@ -109,7 +109,7 @@ fn details(
         ipam,
         kube_proxy_replacement: Mode::new("False"),
         kubernetes: KubernetesStatus { k8s_api_versions: None, state: kubernetes.to_owned() },
-        kvstore: match kvstore {
+        kvstore: match sharing {
             Some(report) => report.status(),
             None => disabled("identities are kept by the agent itself"),
         },

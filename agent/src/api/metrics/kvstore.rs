@@ -1,8 +1,8 @@
 use super::sheet::{Sheet, bare, row};
-use crate::api::kvstore::KvReport;
+use crate::api::sharing::Sharing;
 
-pub(super) fn write(sheet: &mut Sheet, report: &KvReport) {
-    let KvReport { session, addresses, identities } = report;
+pub(super) fn write(sheet: &mut Sheet, report: &Sharing) {
+    let Sharing { session: Some(session), addresses, identities } = report else { return };
     let scope = |scope: &str, done: bool| row([("scope", scope)], f64::from(u8::from(done)));
     let help = "Whether all that the store has was read once";
     let rows = [scope("ipcache", addresses.synced), scope("identities", identities.listed)];

@@ -207,6 +207,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             auditor: spawn(&host, "auditor", || fake_auditor),
             host,
             kvstore: None,
+            crd: None,
         };
         ready.send(colony.host.beat()).unwrap();
         errands.run(colony).await;

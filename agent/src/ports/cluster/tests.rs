@@ -74,7 +74,7 @@ fn of_a_node_only_what_is_written_or_followed_is_read() {
             "images": [{}],
         },
     });
-    let nodes = volvox_actors::cluster::published("node-1").remove(0).1.remove(0);
+    let nodes = volvox_actors::cluster::further("node-1").remove(0).1.remove(0);
     assert_eq!(
         object(&nodes, node).unwrap().value,
         json!({
@@ -90,6 +90,28 @@ fn of_a_node_only_what_is_written_or_followed_is_read() {
                     { "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp" },
                 ],
             },
+        })
+    );
+}
+
+#[test]
+fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
+    let identity = json!({
+        "metadata": {
+            "name": "300", "uid": "1", "resourceVersion": "9", "labels": { "app": "web" },
+            "annotations": { "io.cilium.heartbeat": "then", "other": "x" },
+        },
+        "security-labels": { "k8s:app": "web" },
+    });
+    let all = volvox_actors::cluster::further("node-1").into_iter();
+    let mut forms = all.flat_map(|(_, forms)| forms);
+    let identities = forms.find(|form| form.kind == "CiliumIdentity").unwrap();
+    assert_eq!(
+        object(&identities, identity).unwrap().value,
+        json!({
+            "apiVersion": "cilium.io/v2", "kind": "CiliumIdentity",
+            "metadata": { "name": "300", "annotations": { "io.cilium.heartbeat": "then" } },
+            "security-labels": { "k8s:app": "web" },
         })
     );
 }

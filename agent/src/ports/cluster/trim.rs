@@ -2,16 +2,18 @@ use serde_json::{Map, Value};
 use volvox_actors::ports::{Object, ObjectKey, Resource};
 
 /// What somebody reads of an object,
-const PARTS: [&str; 4] = ["metadata", "spec", "specs", "status"];
+const PARTS: [&str; 5] = ["metadata", "security-labels", "spec", "specs", "status"];
 /// of what every object has,
 const METADATA: [&str; 4] = ["labels", "name", "namespace", "uid"];
+/// of an identity,
+const IDENTITY_METADATA: [&str; 2] = ["annotations", "name"];
 /// of one that this node keeps true,
 const OWN_METADATA: [&str; 6] =
     ["annotations", "labels", "name", "namespace", "ownerReferences", "uid"];
 /// of a Node,
 const NODE: [&str; 3] = ["podCIDR", "podCIDRs", "taints"];
-/// of its annotations,
-const ANNOTATIONS: [&str; 2] = ["network.cilium.io/", "io.cilium.network."];
+/// of its annotations, and those of an identity,
+const ANNOTATIONS: [&str; 3] = ["network.cilium.io/", "io.cilium.network.", "io.cilium.heartbeat"];
 /// and of its conditions, of which most tell the time;
 const CONDITION: [&str; 3] = ["reason", "status", "type"];
 /// of a pod,
@@ -34,15 +36,22 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
     };
     let object = value.as_object_mut()?;
     keep(object, &PARTS);
-    let is_kept_true = matches!(resource.kind, "Node" | "CiliumNode" | "CiliumEndpoint");
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        keep(metadata, if is_kept_true { &OWN_METADATA } else { &METADATA });
-        if resource.kind != "Node" {
-            metadata.remove("annotations");
+        match resource.kind {
+            "Node" | "CiliumNode" | "CiliumEndpoint" => keep(metadata, &OWN_METADATA),
+            "CiliumIdentity" => keep(metadata, &IDENTITY_METADATA),
+            _ => keep(metadata, &METADATA),
+        }
+        match (resource.kind, metadata.get_mut("annotations")) {
+            ("Node" | "CiliumIdentity", Some(Value::Object(annotations))) => {
+                annotations.retain(|name, _| ANNOTATIONS.iter().any(|it| name.starts_with(it)));
+            }
+            _ => drop(metadata.remove("annotations")),
         }
     }
     match resource.kind {
         "Node" => node(object),
+        "CiliumIdentity" => {}
         "CiliumEndpoint" => {}
         "Namespace" => keep(object, &PARTS[..1]),
         "Pod" => {
@@ -63,12 +72,8 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
     Some(Object { key, value })
 }
 
-/// Annotations, the condition and the taint that an agent writes, and the addresses.
+/// The condition and the taint that an agent writes, and the addresses.
 fn node(object: &mut Map<String, Value>) {
-    let annotations = object.get_mut("metadata").and_then(|it| it.get_mut("annotations"));
-    if let Some(Value::Object(annotations)) = annotations {
-        annotations.retain(|name, _| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
-    }
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
         keep(spec, &NODE);
     }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use crate::model::{IdentityId, Labels};
 
-/// Addresses of other nodes' endpoints: what the store says, what is in force, and what lies
+/// Addresses of other nodes' endpoints: what the cluster says, what is in force, and what lies
 /// between.
 #[derive(Debug, Default)]
 pub(super) struct Remote {
@@ -54,7 +54,7 @@ impl Remote {
         Self { mapped, users, held, idle, ..Self::default() }
     }
 
-    /// What the store says of a prefix now.
+    /// What the cluster says of a prefix now.
     pub(super) fn want(&mut self, prefix: IpNet, identity: Option<IdentityId>) {
         match identity {
             Some(id) => self.wanted.insert(prefix, id),
@@ -64,7 +64,7 @@ impl Remote {
         self.due.insert(prefix);
     }
 
-    /// All that the store has was said: what it does not name goes.
+    /// All that the cluster has was said: what it does not name goes.
     pub(super) fn listed(&mut self) {
         if !std::mem::replace(&mut self.listed, true) {
             let unnamed = self.mapped.keys().filter(|prefix| !self.wanted.contains_key(*prefix));
@@ -72,7 +72,7 @@ impl Remote {
         }
     }
 
-    /// What the store says of an identity now.
+    /// What the cluster says of an identity now.
     pub(super) fn renew(&mut self, id: IdentityId, labels: Option<Arc<Labels>>) {
         match labels {
             Some(labels) => self.labels.insert(id, labels),
@@ -130,7 +130,7 @@ impl Remote {
         if !unmap.is_empty() {
             return Some(Work::Unmap(unmap));
         }
-        // What an earlier life knew stays until the store has said what there is.
+        // What an earlier life knew stays until the cluster has said what there is.
         let idle = self.listed && !self.idle.is_empty();
         idle.then(|| Work::Release(self.idle.iter().copied().collect()))
     }
@@ -228,7 +228,7 @@ impl Remote {
         });
     }
 
-    /// Addresses that the store names, those in force, those that wait for their identity, and
+    /// Addresses that the cluster names, those in force, those that wait for their identity, and
     /// whether all were named.
     pub(super) fn counts(&self) -> (usize, usize, usize, bool) {
         (self.wanted.len(), self.mapped.len(), self.stalled.len(), self.listed)

@@ -5,23 +5,31 @@ use std::{
 
 use ipnet::IpNet;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::Update;
 use crate::{
     endpoint::EndpointView,
     host::{AskError, Lane, Message, Reply},
     identity::IdentityError,
+    kvstore::Update,
     model::{EndpointId, IdentityId, Labels},
-    ports::KernelError,
+    ports::{KernelError, ObjectKey},
 };
 
 /// What the owner of the cluster's addresses can be told.
 pub enum AddressesMsg {
     /// What the store says of addresses.
     Update(Update),
-    /// What it says of identities; none are gone.
+    /// What the API server says of pods' addresses. The first holds all there are.
+    Objects {
+        /// The objects that are so now, or are gone.
+        objects: Vec<(ObjectKey, Option<Value>)>,
+        /// Whether there can be such objects.
+        defined: bool,
+    },
+    /// What the cluster says of identities; none are gone.
     Identities(Vec<(IdentityId, Option<Arc<Labels>>)>),
-    /// The store has this identity for this node: its endpoints' addresses may be announced.
+    /// The cluster has this identity for this node: its endpoints' addresses may be announced.
     Claimed(IdentityId),
     /// This identity stands for other labels in the cluster: endpoints that have it are to get
     /// another one.
@@ -53,6 +61,7 @@ impl Message for AddressesMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Update(_) => "Update",
+            Self::Objects { .. } => "Objects",
             Self::Identities(_) => "Identities",
             Self::Claimed(_) => "Claimed",
             Self::Disputed(_) => "Disputed",
@@ -77,14 +86,14 @@ impl Message for AddressesMsg {
 /// How the cluster's addresses stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AddressesView {
-    /// Addresses of other nodes' endpoints that the store names.
+    /// Addresses of other nodes' endpoints that the cluster names.
     pub known: usize,
     /// Those that are in force.
     pub mapped: usize,
     /// Those whose identity is not known, or stands for other labels here.
     pub waiting: usize,
-    /// Whether all that the store has was read once.
+    /// Whether all that the cluster has was read once.
     pub synced: bool,
-    /// Endpoints of this node that are announced.
+    /// Endpoints of this node that are announced in the store.
     pub announced: usize,
 }

@@ -1,53 +1,72 @@
-//! How this node stands with the store that it shares with others.
+//! How this node stands with what it shares with others: a store, or objects of the API server.
 
 use std::time::Duration;
 
 use volvox_actors::{
+    addresses::{AddressesMsg, AddressesView},
+    allocator::{AllocatorMsg, AllocatorView},
     colony::Colony,
-    kvstore::{AddressesMsg, AddressesView, AllocatorMsg, AllocatorView, SessionMsg, SessionView},
+    kvstore::{SessionMsg, SessionView},
 };
 
 use super::{Api, troubles::Trouble};
 use crate::{gateway::GatewayError, rest_model::Status};
 
-/// How long its actors may take for an answer: none of them waits for the store.
+/// How long its actors may take for an answer: none of them waits for others.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What its actors say.
 #[derive(Clone, Debug)]
-pub(super) struct KvReport {
-    pub(super) session: SessionView,
+pub(super) struct Sharing {
+    /// None without a store.
+    pub(super) session: Option<SessionView>,
     pub(super) addresses: AddressesView,
     pub(super) identities: AllocatorView,
 }
 
-impl KvReport {
-    /// Asks them; none if there is no store.
+impl Sharing {
+    /// Asks them; none if nothing is shared.
     pub(super) async fn gather(
         api: &Api,
         what: &'static str,
     ) -> Result<Option<Self>, GatewayError> {
         let ask = move |colony: &Colony| {
-            let actors = colony.kvstore.as_ref()?;
+            let (session, addresses, allocator) = match (&colony.kvstore, &colony.crd) {
+                (Some(it), _) => (Some(&it.session), &it.addresses, &it.allocator),
+                (None, Some(it)) => (None, &it.addresses, &it.allocator),
+                (None, None) => return None,
+            };
             let host = &colony.host;
             Some(host.outside(what, || {
                 (
-                    host.ask(&actors.session, PATIENCE, what, SessionMsg::Show),
-                    host.ask(&actors.addresses, PATIENCE, what, AddressesMsg::Show),
-                    host.ask(&actors.allocator, PATIENCE, what, AllocatorMsg::Show),
+                    session.map(|session| host.ask(session, PATIENCE, what, SessionMsg::Show)),
+                    host.ask(addresses, PATIENCE, what, AddressesMsg::Show),
+                    host.ask(allocator, PATIENCE, what, AllocatorMsg::Show),
                 )
             }))
         };
         let Some((session, addresses, identities)) = api.gateway.look(ask).await? else {
             return Ok(None);
         };
-        let session = session.await?;
+        let session = match session {
+            Some(session) => Some(session.await?),
+            None => None,
+        };
         Ok(Some(Self { session, addresses: addresses.await?, identities: identities.await? }))
     }
 
     /// As `GET /healthz` says it.
     pub(super) fn status(&self) -> Status {
         let Self { session, addresses, identities } = self;
+        let synced = if addresses.synced { "" } else { ", not all read yet" };
+        let common = format!(
+            "{} addresses of other nodes in force{synced}; {} identities",
+            addresses.mapped, identities.known
+        );
+        let Some(session) = session else {
+            let msg = format!("the API server has identities: {common}");
+            return Status { state: "Disabled".to_owned(), msg };
+        };
         let state = match (&session.unreachable, session.lease) {
             (Some(_), _) => "Failure",
             (None, None) => "Warning",
@@ -58,30 +77,29 @@ impl KvReport {
             (None, None) => "connecting".to_owned(),
             (None, Some(lease)) => format!("lease {lease}"),
         };
-        let synced = if addresses.synced { "" } else { ", not all read yet" };
         let msg = format!(
-            "etcd: {lease}; {} of {} announcements written; {} addresses of other nodes in \
-             force{synced}; {} identities",
-            session.written, session.announced, addresses.mapped, identities.known
+            "etcd: {lease}; {} of {} announcements written; {common}",
+            session.written, session.announced
         );
         Status { state: state.to_owned(), msg }
     }
 
     /// What is not as it should be.
     pub(super) fn troubles(&self) -> impl Iterator<Item = Trouble> {
-        let away = self.session.unreachable.as_ref().map(|unreachable| {
+        let away = self.session.as_ref().and_then(|session| {
+            let unreachable = session.unreachable.as_ref()?;
             let text = format!(
                 "kvstore is unreachable: {}; what is known stays in force, new label sets wait",
                 unreachable.error
             );
-            Trouble::new("kvstore", self.session.quorum_errors.max(1).into(), text)
+            Some(Trouble::new("kvstore", session.quorum_errors.max(1).into(), text))
         });
         let disputed = self.identities.disputed.iter().map(|id| {
             let text = format!(
                 "identity {id} stands for other labels in the cluster: its endpoints are not \
                  announced before they have another one; make pods that keep it again"
             );
-            Trouble::new(format!("kvstore-identity-{id}"), 1, text)
+            Trouble::new(format!("identity-{id}"), 1, text)
         });
         let all: Vec<_> = away.into_iter().chain(disputed).collect();
         all.into_iter()

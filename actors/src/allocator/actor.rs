@@ -1,9 +1,3 @@
-//! The numbers of identities in the cluster: which there are, and which this node uses.
-//!
-//! A new number is chosen in one transaction, which fails where another node came first. What this
-//! node uses is announced under its lease, so that the operator can tell what nobody uses any more;
-//! numbers of an earlier life are claimed again once the store answers.
-
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -15,94 +9,31 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    AddressesMsg, IDENTITY_USERS, KvSettings, SessionMsg, Update, WatcherMsg,
-    candidates::{Candidate, Disputed, Wish, number_of_users, user_key},
-    directory::Directory,
-    outage::Dice,
-    session::settled,
+    AllocatorMsg, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
+    backend::{Disputed, Wish},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lane, Message, Ref, Reply},
+    addresses::AddressesMsg,
+    crd,
+    dice::Dice,
+    host::{Behaviour, Cx, Ref, Reply},
     identity::IdentityMsg,
+    kvstore,
     model::{IdentityId, Labels},
-    ports::{Change, KvError, KvStore, Listing},
 };
 
-/// How long the first list may take before it is asked for again.
-const LIST_PATIENCE: Duration = Duration::from_secs(600);
-/// How long a claim may take: it waits for a lease.
-const CLAIM_PATIENCE: Duration = Duration::from_secs(60);
-/// How long the store may take for a list.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Pause before a claim that somebody else was ahead of, or that failed, is tried again.
+/// Pause before a claim that somebody else was ahead of is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-const AGAIN_AFTER_ERROR: Duration = Duration::from_secs(2);
-
-type Given = Reply<Result<IdentityId, KvError>>;
-
-/// What the allocator can be told.
-pub enum AllocatorMsg {
-    /// What the store knows of identities.
-    Update(Update),
-    /// The number of these labels in the cluster, chosen if they have none. It counts as used.
-    Allocate {
-        /// The labels.
-        labels: Arc<Labels>,
-        /// The number that they had before.
-        before: Option<IdentityId>,
-        /// Where the number goes.
-        reply: Reply<Result<IdentityId, KvError>>,
-    },
-    /// This node uses a number from now on, or still.
-    Used(IdentityId, Arc<Labels>),
-    /// It does not any more.
-    Unused(IdentityId),
-    /// It uses these and no others; an answer to what it asked for before would meet nobody.
-    OnlyUsed(BTreeSet<IdentityId>),
-    /// Who is to hear of identities and of claims, and who numbers them on this node.
-    Tell(Ref<AddressesMsg>, Ref<IdentityMsg>),
-    /// The first list is in.
-    Listed(Result<(), AskError>),
-    /// How a claim for these labels went.
-    Claimed(Arc<Labels>, IdentityId, Result<Result<bool, KvError>, AskError>),
-    /// Who uses these labels.
-    Users(Arc<Labels>, Result<Result<Listing, KvError>, AskError>),
-    /// Try again for these labels.
-    Again(Arc<Labels>),
-    /// Show how it stands.
-    Show(Reply<AllocatorView>),
-}
-
-impl Message for AllocatorMsg {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Update(_) => "Update",
-            Self::Allocate { .. } => "Allocate",
-            Self::Used(..) => "Used",
-            Self::Unused(_) => "Unused",
-            Self::OnlyUsed(_) => "OnlyUsed",
-            Self::Tell(..) => "Tell",
-            Self::Listed(_) => "Listed",
-            Self::Claimed(..) => "Claimed",
-            Self::Users(..) => "Users",
-            Self::Again(_) => "Again",
-            Self::Show(_) => "Show",
-        }
-    }
-
-    /// One lane for all: a number is given back after it was taken.
-    fn lane(&self) -> Lane {
-        Lane::Request
-    }
-}
 
 /// A claim that is wanted, for one set of labels.
 #[derive(Default)]
 struct Attempt {
     wish: Wish,
-    replies: Vec<Given>,
+    replies: Vec<Reply<IdentityId>>,
     /// A step of it is on its way.
     busy: bool,
+    /// The cluster is left alone, as everyone who asks can see.
+    resting: Option<Reply<()>>,
     /// A crash ended it amid a claim: that may be done, and is claimed once more to be given back.
     orphaned: bool,
 }
@@ -114,7 +45,7 @@ struct Kept {
     listed: bool,
     /// Numbers that this node uses.
     used: BTreeMap<IdentityId, Arc<Labels>>,
-    /// Those of them that the store has for it.
+    /// Those of them that the cluster has for it.
     claimed: BTreeSet<IdentityId>,
     /// Those that stand for something else there.
     disputed: BTreeSet<IdentityId>,
@@ -126,10 +57,7 @@ struct Kept {
 
 /// The owner of the cluster's identities on this node.
 pub struct Allocator {
-    store: Rc<dyn KvStore>,
-    session: Ref<SessionMsg>,
-    watcher: Ref<WatcherMsg>,
-    settings: Rc<KvSettings>,
+    backend: Box<dyn Backend>,
     kept: Rc<RefCell<Kept>>,
     attempts: BTreeMap<Arc<Labels>, Attempt>,
     dice: Dice,
@@ -139,7 +67,7 @@ pub struct Allocator {
 /// What the allocator shows of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AllocatorView {
-    /// Identities that the store knows.
+    /// Identities that the cluster knows.
     pub known: usize,
     /// Whether all of them were listed once.
     pub listed: bool,
@@ -155,37 +83,38 @@ pub struct AllocatorView {
 
 impl Allocator {
     /// Makes each life of the allocator.
-    pub fn factory(
-        store: Rc<dyn KvStore>,
-        session: Ref<SessionMsg>,
-        watcher: impl Fn() -> Ref<WatcherMsg> + 'static,
-        settings: Rc<KvSettings>,
+    pub(crate) fn factory(
+        backend: impl Fn() -> Box<dyn Backend> + 'static,
+        seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Rc::<RefCell<Kept>>::default();
         move || Self {
-            store: Rc::clone(&store),
-            session: session.clone(),
-            watcher: watcher(),
-            settings: Rc::clone(&settings),
+            backend: backend(),
             kept: Rc::clone(&kept),
             attempts: BTreeMap::new(),
-            dice: Dice::new(settings.seed),
+            dice: Dice::new(seed),
             awaiting: false,
         }
     }
 
-    fn update(&mut self, cx: &mut Cx<'_, Self>, update: Update) {
+    /// The cluster says this of its identities now.
+    fn update(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        changes: impl IntoIterator<Item = (IdentityId, Entry)>,
+    ) {
         let mut kept = self.kept.borrow_mut();
-        kept.listed |= update.listed;
-        let changes: Vec<Change> = update.changes;
-        let renewed: Vec<_> =
-            changes.into_iter().filter_map(|change| kept.directory.take(change)).collect();
-        // Claims whose number went, or stands for something else now.
-        let lost: Vec<_> = renewed
+        let changes: Vec<_> = changes.into_iter().collect();
+        let renewed = changes.iter().map(|(id, entry)| (*id, entry.labels().cloned())).collect();
+        for (id, entry) in changes.iter().cloned() {
+            kept.directory.insert(id, entry);
+        }
+        // Claims whose number went or is about to, or stands for something else now.
+        let lost: Vec<_> = changes
             .iter()
-            .filter(|(id, labels)| {
-                let differs = kept.used.get(id) != labels.as_ref();
-                kept.disputed.contains(id) || (kept.claimed.contains(id) && differs)
+            .filter(|(id, entry)| {
+                let fails = kept.used.get(id) != entry.labels() || kept.directory.is_marked(*id);
+                kept.disputed.contains(id) || (kept.claimed.contains(id) && fails)
             })
             .filter_map(|(id, _)| Some((*id, Arc::clone(kept.used.get(id)?))))
             .collect();
@@ -208,7 +137,7 @@ impl Allocator {
         cx: &mut Cx<'_, Self>,
         labels: Arc<Labels>,
         before: Option<IdentityId>,
-        reply: Given,
+        reply: Reply<IdentityId>,
     ) {
         let attempt = self.attempts.entry(Arc::clone(&labels)).or_default();
         attempt.wish.before = attempt.wish.before.or(before);
@@ -216,7 +145,7 @@ impl Allocator {
         self.attempt(cx, &labels);
     }
 
-    /// Has the store know that this node uses a number.
+    /// Has the cluster know that this node uses a number.
     fn hold(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId, labels: Arc<Labels>) {
         let mut kept = self.kept.borrow_mut();
         kept.used.insert(id, Arc::clone(&labels));
@@ -243,14 +172,10 @@ impl Allocator {
             attempt.wish.held = None;
         }
         if let Some(other) = other {
-            // The store has one number for each user of these labels.
+            // A store has one number for each user of these labels.
             self.hold(cx, other, labels);
         } else if claimed {
-            let key = user_key(&labels.sorted_text(), self.settings.address);
-            let gone = SessionMsg::Announce(BTreeMap::from([(key, None)]));
-            if let Err(refused) = self.session.tell(gone) {
-                tracing::warn!(identity = %id, %refused, "identity stays announced");
-            }
+            self.backend.give_up(&labels, id);
         }
     }
 
@@ -267,25 +192,17 @@ impl Allocator {
             self.attempts.remove(labels);
             return;
         }
-        let node = self.settings.address;
         let kept = self.kept.borrow();
-        let chosen =
-            Candidate::choose(labels, &attempt.wish, &kept.directory, node, &mut self.dice);
+        let chosen = Candidate::choose(labels, &attempt.wish, &kept.directory, &mut *self.backend);
         drop(kept);
         match chosen {
-            Ok(Candidate { id, transaction, leased }) => {
+            Ok(candidate) => {
                 attempt.busy = true;
-                let labels = Arc::clone(labels);
-                self.kept.borrow_mut().claiming.insert(Arc::clone(&labels));
-                let leased = vec![leased];
-                let session = self.session.clone();
-                cx.ask(
-                    &session,
-                    CLAIM_PATIENCE,
-                    format!("number {id} for {labels}"),
-                    |reply| SessionMsg::Claim { transaction, leased, reply },
-                    move |answer| AllocatorMsg::Claimed(labels, id, answer),
-                );
+                attempt.resting = None;
+                self.kept.borrow_mut().claiming.insert(Arc::clone(labels));
+                if self.backend.claim(cx, labels, candidate) == Claim::Had {
+                    self.claimed(cx, Arc::clone(labels), candidate.id, Ok(true));
+                }
             }
             Err(Disputed(id)) => self.dispute(cx, labels, id),
         }
@@ -293,9 +210,7 @@ impl Allocator {
 
     fn await_list(&mut self, cx: &mut Cx<'_, Self>) {
         if !std::mem::replace(&mut self.awaiting, true) {
-            let watcher = self.watcher.clone();
-            let why = "the identities that the cluster has";
-            cx.ask(&watcher, LIST_PATIENCE, why, WatcherMsg::Await, AllocatorMsg::Listed);
+            self.backend.await_list(cx);
         }
     }
 
@@ -304,16 +219,16 @@ impl Allocator {
         cx: &mut Cx<'_, Self>,
         labels: Arc<Labels>,
         id: IdentityId,
-        answer: Result<Result<bool, KvError>, AskError>,
+        answer: Result<bool, ClaimError>,
     ) {
         self.kept.borrow_mut().claiming.remove(&labels);
         let Some(attempt) = self.attempts.get_mut(&labels) else { return };
-        match settled(answer, "claim", "an identity") {
+        match answer {
             Ok(true) => {
                 let mut attempt = self.attempts.remove(&labels).unwrap_or_default();
                 attempt.replies.retain(|reply| !reply.is_closed());
                 let mut kept = self.kept.borrow_mut();
-                kept.directory.insert(id, Some(Arc::clone(&labels)));
+                kept.directory.insert(id, Entry::Labels(Arc::clone(&labels)));
                 kept.used.insert(id, Arc::clone(&labels));
                 kept.claimed.insert(id);
                 kept.disputed.remove(&id);
@@ -323,39 +238,50 @@ impl Allocator {
                 self.tell(AddressesMsg::Identities(known));
                 self.tell(AddressesMsg::Claimed(id));
                 let wanted = !attempt.replies.is_empty() || attempt.wish.held == Some(id);
-                attempt.replies.into_iter().for_each(|reply| reply.send(Ok(id)));
+                attempt.replies.into_iter().for_each(|reply| reply.send(id));
                 if !wanted {
                     self.unused(cx, id);
                 }
             }
             Ok(false) => {
                 attempt.wish.taken.insert(id);
-                let prefix = format!("{IDENTITY_USERS}{}/", labels.sorted_text());
-                let why = format!("who else uses {labels}");
-                let then = move |answer| AllocatorMsg::Users(labels, answer);
-                let reply = cx.expect("kvstore", PATIENCE, why, then);
-                self.store.list(&prefix, reply);
+                self.backend.look(cx, &labels, id);
             }
-            Err(error) => {
-                tracing::warn!(%labels, %error, "identity was not claimed; trying again");
-                cx.after(self.dice.jitter(AGAIN_AFTER_ERROR), AllocatorMsg::Again(labels));
-            }
+            Err(error) => self.rest(cx, labels, &error),
         }
     }
 
-    fn users(
+    fn looked(
         &mut self,
         cx: &mut Cx<'_, Self>,
         labels: Arc<Labels>,
-        answer: Result<Result<Listing, KvError>, AskError>,
+        answer: Result<Found, ClaimError>,
     ) {
-        if let (Some(attempt), Ok(listing)) =
-            (self.attempts.get_mut(&labels), settled(answer, "list", IDENTITY_USERS))
-        {
-            attempt.wish.peers = number_of_users(&labels, &listing);
+        match answer {
+            Ok(Found::Users(peers)) => {
+                if let Some(attempt) = self.attempts.get_mut(&labels) {
+                    attempt.wish.peers = peers;
+                }
+                // Meanwhile the watch may bring what others wrote.
+                cx.after(self.dice.jitter(AGAIN_AFTER), AllocatorMsg::Again(labels));
+            }
+            Ok(Found::Entry(id, entry)) => {
+                self.update(cx, [(id, entry)]);
+                self.again(cx, &labels);
+            }
+            Err(error) => self.rest(cx, labels, &error),
         }
-        // Meanwhile the watch may bring what others wrote.
-        cx.after(self.dice.jitter(AGAIN_AFTER), AllocatorMsg::Again(labels));
+    }
+
+    /// The claim neither holds nor fails: it is tried again after a pause that everyone can see.
+    fn rest(&mut self, cx: &mut Cx<'_, Self>, labels: Arc<Labels>, error: &ClaimError) {
+        let Some(attempt) = self.attempts.get_mut(&labels) else { return };
+        tracing::warn!(%labels, %error, "identity was not claimed; trying again");
+        let pause = self.dice.jitter(error.pause);
+        let why = format!("the number of {labels}, which was not claimed: {error}");
+        let again = move |_| AllocatorMsg::Again(labels);
+        // Answered by nobody: its deadline is what is waited for.
+        attempt.resting = Some(cx.expect(self.backend.name(), pause, why, again));
     }
 
     fn again(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>) {
@@ -424,7 +350,14 @@ impl Behaviour for Allocator {
 
     fn handle(&mut self, msg: AllocatorMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            AllocatorMsg::Update(update) => self.update(cx, update),
+            AllocatorMsg::Update(update) => {
+                self.kept.borrow_mut().listed |= update.listed;
+                self.update(cx, update.changes.into_iter().filter_map(kvstore::identity));
+            }
+            AllocatorMsg::Objects { objects, defined } => {
+                self.kept.borrow_mut().listed = defined;
+                self.update(cx, objects.into_iter().filter_map(crd::identity));
+            }
             AllocatorMsg::Allocate { labels, before, reply } => {
                 self.allocate(cx, labels, before, reply);
             }
@@ -450,7 +383,7 @@ impl Behaviour for Allocator {
                 }
             }
             AllocatorMsg::Claimed(labels, id, answer) => self.claimed(cx, labels, id, answer),
-            AllocatorMsg::Users(labels, answer) => self.users(cx, labels, answer),
+            AllocatorMsg::Looked(labels, answer) => self.looked(cx, labels, answer),
             AllocatorMsg::Again(labels) => self.again(cx, &labels),
             AllocatorMsg::Show(reply) => reply.send(self.observe()),
         }

@@ -1,6 +1,3 @@
-//! Which address is whose in the cluster: what other nodes say goes to the ipcache, what this
-//! node's endpoints are goes to the store.
-
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -10,22 +7,24 @@ use std::{
 };
 
 use ipnet::IpNet;
+use serde_json::Value;
 
 use super::{
-    AddressesMsg, AddressesView, KvSettings, SessionMsg, Update,
-    directory::Renewed,
-    pairs::{AddressPair, Whose, prefix_of},
+    AddressesMsg, AddressesView,
     remote::{Remote, Work},
 };
 use crate::{
+    allocator::Renewed,
+    crd::PodAddresses,
     endpoint::{EndpointView, State},
     endpoints::{EndpointsMsg, Target},
     host::{AskError, Behaviour, Cx, Ref, Reply},
     identity::{Identity, IdentityError, IdentityMsg},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    kvstore::{AddressPair, KvSettings, SessionMsg, Update, Whose, prefix_of},
     model::{EndpointId, IdentityId, Labels},
     policy::PolicyMsg,
-    ports::{Change, KernelError, Pair},
+    ports::{Change, KernelError, ObjectKey, Pair},
 };
 
 /// How long another supervisor may take.
@@ -38,8 +37,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Whom this actor talks to.
 #[derive(Clone)]
 pub struct AddressesPeers {
-    /// The owner of the lease.
-    pub session: Ref<SessionMsg>,
+    /// The owner of the lease; where there is no store, others see objects of this node's pods.
+    pub session: Option<Ref<SessionMsg>>,
     /// The owner of identities.
     pub identities: Ref<IdentityMsg>,
     /// The owner of the policy.
@@ -54,6 +53,7 @@ pub struct AddressesPeers {
 #[derive(Default)]
 struct Kept {
     remote: Remote,
+    pods: PodAddresses,
     claimed: BTreeSet<IdentityId>,
     disputed: BTreeSet<IdentityId>,
     /// Endpoints that were told to get another identity.
@@ -133,6 +133,18 @@ impl Addresses {
         }
         if update.listed {
             self.kept.borrow_mut().remote.listed();
+        }
+    }
+
+    fn objects(&self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
+        let Kept { remote, pods, .. } = &mut *self.kept.borrow_mut();
+        for (key, value) in objects {
+            for (prefix, identity) in pods.take(key, value, self.settings.address) {
+                remote.want(prefix, identity);
+            }
+        }
+        if defined {
+            remote.listed();
         }
     }
 
@@ -372,6 +384,9 @@ impl Addresses {
 
     /// Says whose an endpoint's addresses are, once its identity means the same to everybody.
     fn announce(&self, id: EndpointId) {
+        if self.peers.session.is_none() {
+            return;
+        }
         let mut kept = self.kept.borrow_mut();
         let Some(view) = kept.own.get(&id) else { return };
         if !view.identity.is_reserved() && !kept.claimed.contains(&view.identity) {
@@ -404,7 +419,9 @@ impl Addresses {
     }
 
     fn tell_session(&self, msg: SessionMsg) {
-        if let Err(refused) = self.peers.session.tell(msg) {
+        if let Some(session) = &self.peers.session
+            && let Err(refused) = session.tell(msg)
+        {
             tracing::error!(%refused, "an address is not announced as it is");
         }
     }
@@ -423,6 +440,7 @@ impl Behaviour for Addresses {
     fn handle(&mut self, msg: AddressesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             AddressesMsg::Update(update) => self.update(update),
+            AddressesMsg::Objects { objects, defined } => self.objects(objects, defined),
             AddressesMsg::Identities(renewed) => self.renew(renewed),
             AddressesMsg::Claimed(identity) => self.claimed(identity),
             AddressesMsg::Disputed(identity) => {

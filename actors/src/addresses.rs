@@ -1,0 +1,12 @@
+//! Which address is whose in the cluster: what other nodes say, in a key-value store or by objects
+//! of the API server, goes to the ipcache once every policy knows the identity; what this node's
+//! endpoints are goes to the store, if there is one.
+
+mod actor;
+mod inherited;
+mod messages;
+mod remote;
+
+pub use actor::{Addresses, AddressesPeers};
+pub use inherited::Inherited;
+pub use messages::{AddressesMsg, AddressesView};

@@ -1,0 +1,74 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use ipnet::IpNet;
+
+use super::{Addresses, AddressesMsg, AddressesPeers};
+use crate::{
+    allocator::AllocatorMsg,
+    colony::Inheritance,
+    endpoints::{Announcer, EndpointsMsg},
+    host::{Host, Ref, Reply},
+    identity::IdentityMsg,
+    ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    kvstore::KvSettings,
+    model::{IdentityId, Labels, Scope},
+};
+
+/// What an earlier life mapped for other nodes: in force until the cluster has said what there is.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    rows: BTreeMap<IpNet, IdentityId>,
+    /// Identities among it, with their labels.
+    pub identities: BTreeMap<IdentityId, Labels>,
+}
+
+impl Inherited {
+    /// Rows of identities of the cluster whose address is none of this node's.
+    pub fn of(inheritance: &Inheritance) -> Self {
+        let kernel = &inheritance.kernel;
+        let is_remote = |prefix: &IpNet, id: IdentityId| {
+            let own = kernel.lxc.contains_key(&prefix.addr());
+            !own && id.scope() == Scope::Global && !id.is_reserved()
+        };
+        let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
+        let rows: BTreeMap<_, _> = rows.filter(|(prefix, id)| is_remote(prefix, *id)).collect();
+        let used: BTreeSet<IdentityId> = rows.values().copied().collect();
+        let known = inheritance.identities.cluster.iter();
+        let identities = known
+            .filter(|numbered| used.contains(&numbered.id))
+            .map(|numbered| (numbered.id, numbered.labels.clone()))
+            .collect();
+        Self { rows, identities }
+    }
+
+    /// Brings the owner of addresses to life, which has it all from the start, and has those who
+    /// work with it know it and who hands out numbers.
+    pub(crate) fn spawn(
+        self,
+        host: &Host,
+        name: &str,
+        capacity: usize,
+        peers: &AddressesPeers,
+        settings: &Rc<KvSettings>,
+        allocator: &Ref<AllocatorMsg>,
+    ) -> Ref<AddressesMsg> {
+        let held: BTreeSet<_> = self.identities.into_keys().collect();
+        let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
+        let entries = self.rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
+        let addresses =
+            Addresses::factory(peers.clone(), Rc::clone(settings), self.rows, held.clone());
+        let addresses = host.spawn(name.to_owned(), capacity, addresses);
+        // Mailboxes of new cells are empty.
+        let _ = allocator.tell(AllocatorMsg::Tell(addresses.clone(), peers.identities.clone()));
+        let _ = peers.identities.tell(IdentityMsg::AllocateBy(allocator.clone()));
+        let _ = peers.identities.tell(IdentityMsg::Inherit(held));
+        let announcer = Announcer::Addresses(addresses.clone());
+        let _ = peers.endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
+        let reply = Reply::to(|_| {});
+        let _ = peers.ipcache.tell(IpcacheMsg::Upsert { entries, reply });
+        addresses
+    }
+}

@@ -1,0 +1,39 @@
+//! The numbers of identities in the cluster: which there are, and which this node uses.
+//!
+//! One actor has them handed out, wherever the cluster keeps them: its backend knows how a number
+//! is claimed there, in a key-value store or as an object of the API server. Numbers of an earlier
+//! life are claimed again once the cluster answers.
+
+mod actor;
+mod backend;
+mod directory;
+mod messages;
+
+use std::sync::Arc;
+
+use crate::model::{IdentityId, Labels};
+
+pub use actor::{Allocator, AllocatorView};
+pub use backend::ClaimError;
+pub(crate) use backend::{Backend, Candidate, Claim, Found, Standing};
+pub(crate) use directory::Directory;
+pub use directory::Entry;
+pub use messages::AllocatorMsg;
+
+/// Who has numbers handed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The store that the nodes share; this node alone if there is none.
+    #[default]
+    Kvstore,
+    /// The API server, as objects.
+    Crd,
+}
+
+/// What became of an identity: its labels, or none if it is gone.
+pub(crate) type Renewed = (IdentityId, Option<Arc<Labels>>);
+
+/// Whether nodes of the cluster hand the number out.
+pub(crate) fn is_cluster(id: IdentityId) -> bool {
+    (IdentityId::MIN_CLUSTER..=IdentityId::MAX_CLUSTER).contains(&id)
+}

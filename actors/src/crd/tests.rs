@@ -1,0 +1,4 @@
+mod addresses;
+mod identities;
+mod outages;
+mod town;

@@ -1,0 +1,58 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::town::{addresses, endpoint, identity, labels, labels_of, make, mapped, peers, town};
+use crate::testing::allow_from;
+
+#[test]
+fn addresses_of_other_nodes_are_in_force_once_policies_know_their_identity() {
+    let (world, cluster) = town();
+    make(&world, &cluster, 1, "web");
+    let policy = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
+    cluster.apply(allow_from("web", policy));
+    // Nobody said yet what it stands for.
+    cluster.apply(endpoint("db", "10.0.9.1", 4000));
+    world.advance(Duration::from_secs(1));
+    assert_eq!((mapped(&world, "10.0.9.1/32"), addresses(&world).waiting), (None, 1));
+    cluster.apply(identity(4000, labels("db")));
+    world.settle();
+    assert_eq!(mapped(&world, "10.0.9.1/32"), Some(4000));
+    assert!(peers(&world, 1).contains(&4000));
+    // It moves, and goes.
+    cluster.apply(endpoint("db", "10.0.9.2", 4000));
+    world.settle();
+    let rows = ["10.0.9.1/32", "10.0.9.2/32"].map(|prefix| mapped(&world, prefix));
+    assert_eq!(rows, [None, Some(4000)]);
+    cluster.delete(&endpoint("db", "10.0.9.2", 4000));
+    world.settle();
+    assert_eq!(mapped(&world, "10.0.9.2/32"), None);
+    assert!(!peers(&world, 1).contains(&4000), "{:?}", peers(&world, 1));
+    world.audit();
+}
+
+#[test]
+fn rubbish_costs_its_own_object() {
+    let (world, cluster) = town();
+    cluster.apply(identity(300, json!(null)));
+    cluster.apply(identity(301, json!({ "k8s:app": 7 })));
+    cluster.apply(identity(70_000, labels("web")));
+    let mut unnamed = identity(1, labels("web"));
+    unnamed["metadata"]["name"] = json!("web");
+    cluster.apply(unnamed);
+    cluster.apply(identity(4000, labels("db")));
+    cluster.apply(endpoint("torn", "10.0.9", 4000));
+    cluster.apply(endpoint("alien", "10.0.9.3", 70_000));
+    cluster.apply(endpoint("spoilt", "10.0.9.4", 300));
+    cluster.apply(endpoint("db", "10.0.9.1", 4000));
+    world.advance(Duration::from_secs(1));
+    let rows = ["10.0.9.1/32", "10.0.9.3/32", "10.0.9.4/32"].map(|prefix| mapped(&world, prefix));
+    assert_eq!(rows, [Some(4000), None, None]);
+    let web = make(&world, &cluster, 1, "web");
+    assert_eq!(labels_of(&cluster, web), Some(labels("web")));
+    // One is mended.
+    cluster.apply(identity(300, labels("cache")));
+    world.advance(Duration::from_secs(1));
+    assert_eq!(mapped(&world, "10.0.9.4/32"), Some(300));
+    world.audit();
+}
