@@ -224,6 +224,16 @@ impl Policies {
         );
     }
 
+    /// The labels of endpoints whose policy is another one with these peers by rules that some may
+    /// still enforce.
+    fn concerned_before(&self, peers: &[PeerFacts]) -> BTreeSet<Arc<Labels>> {
+        let before = self.known.change.as_ref().and_then(|change| change.before.as_ref());
+        let rules = before.map(|before| before.concerned(peers)).unwrap_or_default();
+        let subjects = self.known.computed.keys();
+        let concerned = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
+        concerned.map(|it| Arc::clone(&it.labels)).collect()
+    }
+
     /// Computes again what changes when one of these peers comes, goes or becomes another.
     pub(super) fn recompute_for(&mut self, peers: &[PeerFacts]) -> BTreeSet<Arc<Labels>> {
         if peers.len() > PEERS_MAX {
@@ -288,7 +298,11 @@ impl Policies {
         let ids: BTreeSet<IdentityId> = identities.iter().map(|identity| identity.id).collect();
         let mut new = self.bear(bearers);
         new.extend(self.take_in(identities));
-        let touched = if new.is_empty() { BTreeSet::new() } else { self.recompute_for(&new) };
+        let mut touched = BTreeSet::new();
+        if !new.is_empty() {
+            touched = self.recompute_for(&new);
+            touched.extend(self.concerned_before(&new));
+        }
         if touched.is_empty() {
             // Known here is not yet known to every endpoint.
             let under_way = self.learning.values_mut().rev();

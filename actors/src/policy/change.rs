@@ -243,7 +243,7 @@ impl Policies {
         if let Some(change) = &mut self.known.change
             && let Some((rules, changed)) = change.rules.take()
         {
-            self.known.repository = rules;
+            change.before = Some(std::mem::replace(&mut self.known.repository, rules));
             report = (!change.renumbered).then_some(changed);
         }
         let mut touched = self.recompute(|subject| {
@@ -273,11 +273,14 @@ impl Policies {
     }
 
     pub(super) fn enforced(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
+        if let Some(change) = &mut self.known.change {
+            change.unenforced |= answer.is_err();
+            if answer.is_ok() {
+                change.before = None;
+            }
+        }
         if let Err(error) = answer {
             tracing::warn!(%error, "not every endpoint enforces the new rules yet; going on");
-            if let Some(change) = &mut self.known.change {
-                change.unenforced = true;
-            }
         }
         self.map(cx, PolicyMsg::Mapped);
     }

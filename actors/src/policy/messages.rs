@@ -210,6 +210,8 @@ pub(super) struct PrefixChange {
     /// The rules that are to be in force once all prefixes that they name have numbers; none if
     /// they already are. With them what is different from the rules before.
     pub(super) rules: Option<(Repository, ApplyReport)>,
+    /// The rules before, while some endpoints may still enforce them.
+    pub(super) before: Option<Repository>,
     /// Whether a prefix has a number that policies did not know.
     pub(super) renumbered: bool,
     /// Whether some endpoints may still enforce the rules before.

@@ -3,6 +3,7 @@ use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duratio
 use serde_json::json;
 
 use crate::{
+    host::Answer,
     identity::Identity,
     model::{Direction, IdentityId, PolicyRows},
     policy::{PolicyMsg, lookup},
@@ -141,8 +142,8 @@ fn everyone_knows_an_identity_before_an_address_has_it() {
     world.audit();
 }
 
-#[test]
-fn nobody_goes_on_with_an_identity_of_another_node_before_everyone_knows_it() {
+/// A node whose web pod lets db in, and an identity of db that nobody has yet.
+fn web_and_a_db_to_come() -> (World, Identity) {
     let mut world = World::new();
     world.apply("pods", [pod(1, "web")]);
     let from = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
@@ -156,17 +157,45 @@ fn nobody_goes_on_with_an_identity_of_another_node_before_everyone_knows_it() {
         label
     });
     let labels = Arc::new(labels.collect());
-    let db = Identity { id: IdentityId(300), labels, prefix: None, references: 0 };
-    let policy = &world.colony().policy;
-    let identities = vec![db.clone()];
-    let mut acquainted = world.pose(policy, |reply| PolicyMsg::Acquaint { identities, reply });
-    let (identities, bearers) = (vec![db], Vec::new());
-    let mut learned = world.pose(policy, |reply| PolicyMsg::Learn { identities, bearers, reply });
-    // All but the kernel goes on.
+    (world, Identity { id: IdentityId(300), labels, prefix: None, references: 0 })
+}
+
+/// Asks for the identity to be learned, while all but the kernel goes on.
+fn learn_without_kernel(world: &World, identity: Identity) -> Answer<u64> {
+    let (identities, bearers) = (vec![identity], Vec::new());
+    let learned =
+        world.pose(&world.colony().policy, |reply| PolicyMsg::Learn { identities, bearers, reply });
     while world.life().universe.step(0) || world.disk.step() {}
+    learned
+}
+
+#[test]
+fn nobody_goes_on_with_an_identity_of_another_node_before_everyone_knows_it() {
+    let (world, db) = web_and_a_db_to_come();
+    let identities = vec![db.clone()];
+    let mut acquainted =
+        world.pose(&world.colony().policy, |reply| PolicyMsg::Acquaint { identities, reply });
+    let mut learned = learn_without_kernel(&world, db);
     assert!(learned.now().is_none() && acquainted.now().is_none());
     world.settle();
     assert!(learned.now().is_some() && acquainted.now().is_some());
+    let rows = world.kernel.state().policy_of(101).unwrap().clone();
+    assert!(lookup(&rows, Direction::Ingress, IdentityId(300), TCP, 80).passes());
+}
+
+#[test]
+fn nobody_goes_on_with_an_identity_while_rules_that_name_it_are_just_being_replaced() {
+    let (mut world, db) = web_and_a_db_to_come();
+    world.manifests.insert("policy".to_owned(), Vec::new());
+    world.tell_manifests(&["policy".to_owned()]);
+    while world.life().universe.step(0) || world.disk.step() {}
+    let mut learned = learn_without_kernel(&world, db);
+    // Web still drops whom its old rules do not know.
+    let rows = world.kernel.state().policy_of(101).unwrap().clone();
+    assert!(!lookup(&rows, Direction::Ingress, IdentityId(300), TCP, 80).passes());
+    assert!(learned.now().is_none());
+    world.settle();
+    assert!(learned.now().is_some());
     let rows = world.kernel.state().policy_of(101).unwrap().clone();
     assert!(lookup(&rows, Direction::Ingress, IdentityId(300), TCP, 80).passes());
 }
