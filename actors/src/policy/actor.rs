@@ -425,8 +425,7 @@ impl Behaviour for Policies {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        // The answer that a change waited for died with the life before.
-        self.number(cx);
+        self.resume(cx);
         self.await_cluster(cx);
     }
 

@@ -81,8 +81,18 @@ impl Policies {
         }
     }
 
+    /// Goes on behind a crash: the answer that a change waited for died with the life before, and so
+    /// did the timer for what one could not finish.
+    pub(super) fn resume(&mut self, cx: &mut Cx<'_, Self>) {
+        match self.known.change {
+            Some(_) => self.number(cx),
+            None if self.known.ready => self.retry(cx),
+            None => {}
+        }
+    }
+
     /// Asks for numbers of all prefixes that rules name or named.
-    pub(super) fn number(&mut self, cx: &mut Cx<'_, Self>) {
+    fn number(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(change) = &mut self.known.change else { return };
         change.put_off = false;
         change.wanted =

@@ -201,6 +201,27 @@ fn nobody_goes_on_with_an_identity_while_rules_that_name_it_are_just_being_repla
 }
 
 #[test]
+fn a_prefix_that_could_not_go_goes_also_if_the_owner_of_the_rules_crashed_meanwhile() {
+    let mut world = World::new();
+    world.apply("pods", [pod(1, "web")]);
+    world.apply("policy", [allow_from("web", json!({ "fromCIDR": ["192.0.2.0/24"] }))]);
+    world.create(spec(1)).unwrap();
+    let prefix = "192.0.2.0/24".parse().unwrap();
+    let is_mapped = |world: &World| world.kernel.state().rows.ipcache.contains_key(&prefix);
+    assert!(is_mapped(&world));
+    // The kernel stands still: after a while nobody waits any more for the endpoint to enforce it.
+    world.kernel.hold(true);
+    world.apply("policy", []);
+    world.advance(Duration::from_secs(31));
+    world.colony().host.poison(world.colony().policy.id());
+    world.apply("other", []);
+    world.kernel.hold(false);
+    world.advance(Duration::from_secs(90));
+    assert!(!is_mapped(&world));
+    world.audit();
+}
+
+#[test]
 fn endpoints_that_get_other_labels_at_once_know_each_other_all_the_while() {
     for seed in 0..60_usize {
         let mut world = World::new();
