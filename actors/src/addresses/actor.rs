@@ -303,22 +303,21 @@ impl Addresses {
         );
     }
 
-    /// What the ipcache heard of it brings into force, and tries again by itself.
+    /// Takes in what the ipcache says to what it was told; it tries again by itself.
     fn written(
         &mut self,
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<(), KernelError>, AskError>,
-        note: impl FnOnce(&mut Remote),
+        note: impl FnOnce(&mut Remote, bool),
     ) {
-        match answer {
-            Ok(result) => {
-                self.busy = false;
-                note(&mut self.kept.borrow_mut().remote);
-                if let Err(error) = result {
-                    tracing::warn!(%error, "addresses of other nodes are not in force yet");
-                }
-            }
-            Err(error) => self.failed(cx, &error.to_string()),
+        let written = match answer {
+            Ok(written) => written,
+            Err(error) => return self.failed(cx, &error.to_string()),
+        };
+        self.busy = false;
+        note(&mut self.kept.borrow_mut().remote, written.is_ok());
+        if let Err(error) = written {
+            tracing::warn!(%error, "addresses of other nodes are not in force yet");
         }
     }
 
@@ -454,10 +453,16 @@ impl Behaviour for Addresses {
             AddressesMsg::PoliciesReady(Ok(())) => self.kept.borrow_mut().remote.policies_ready(),
             AddressesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
             AddressesMsg::Mapped(rows, answer) => {
-                self.written(cx, answer, |remote| remote.mapped(rows));
+                self.written(cx, answer, |remote, done| match done {
+                    true => remote.mapped(rows),
+                    false => remote.unconfirmed(rows.keys()),
+                });
             }
             AddressesMsg::Unmapped(prefixes, answer) => {
-                self.written(cx, answer, |remote| remote.unmapped(&prefixes));
+                self.written(cx, answer, |remote, done| match done {
+                    true => remote.unmapped(&prefixes),
+                    false => remote.unconfirmed(&prefixes),
+                });
             }
             AddressesMsg::Again => {
                 self.again = false;

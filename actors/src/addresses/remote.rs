@@ -25,7 +25,8 @@ pub(super) struct Remote {
     labels: BTreeMap<IdentityId, Arc<Labels>>,
     /// Prefixes to be looked at.
     due: BTreeSet<IpNet>,
-    /// Prefixes whose identity nobody knows yet, or that stands for something else here.
+    /// Prefixes to be looked at later: nobody knows their identity yet, it stands for something
+    /// else here, or the ipcache has not confirmed what it was told of them.
     stalled: BTreeSet<IpNet>,
     listed: bool,
     /// Policies can learn of identities.
@@ -141,6 +142,13 @@ impl Remote {
         let (stalled, due) = std::mem::take(&mut self.due).into_iter().partition(waits);
         self.due = due;
         self.stalled = &self.stalled | &stalled;
+    }
+
+    /// What the ipcache was told of these may or may not be in force: whoever they were is still
+    /// somebody, and it is told again later.
+    pub(super) fn unconfirmed<'a>(&mut self, prefixes: impl IntoIterator<Item = &'a IpNet>) {
+        let due = prefixes.into_iter().filter_map(|prefix| self.due.take(prefix));
+        self.stalled.extend(due);
     }
 
     /// Every policy knows these.

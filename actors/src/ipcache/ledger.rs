@@ -50,9 +50,10 @@ impl Ledger {
     pub(super) fn remove(&mut self, prefix: IpNet, source: Source) {
         let prefix = prefix.trunc();
         let named = self.wanted.remove(prefix, source);
-        // What an earlier life mapped for an endpoint goes with it, also if it named nothing yet:
-        // nobody else has its addresses.
-        if named || matches!(source, Source::Endpoint(_)) {
+        // What could not be removed before is no answer to who asks again. What an earlier life
+        // mapped for an endpoint goes with it, also if it named nothing yet: nobody else has its
+        // addresses.
+        if named || self.is_open(&prefix) || matches!(source, Source::Endpoint(_)) {
             self.touch(prefix);
         }
     }
@@ -123,6 +124,11 @@ impl Ledger {
     pub(super) fn counts(&self) -> (usize, usize) {
         let open = self.due.len() + self.put_off.len() + self.under_way.prefixes().count();
         (self.realised.len(), open)
+    }
+
+    /// Whether its removal was begun, and may have failed or still fail.
+    fn is_open(&self, prefix: &IpNet) -> bool {
+        self.put_off.contains(prefix) || self.under_way.deletes.binary_search(prefix).is_ok()
     }
 
     fn touch(&mut self, prefix: IpNet) {

@@ -237,3 +237,21 @@ fn a_crash_forgets_no_source_and_writes_again_what_was_under_way() {
     assert_eq!(bench.kernel.pending(), 0);
     assert_eq!(bench.list().len(), 2);
 }
+
+#[test]
+fn who_asks_again_for_a_removal_that_failed_waits_until_it_is_done() {
+    let bench = Bench::new(&[]);
+    bench.upsert(Source::Cluster, &[(A, 300)]);
+    bench.succeed();
+    let mut failed = bench.remove(Source::Cluster, &[A]);
+    let mut meanwhile = bench.remove(Source::Cluster, &[A]);
+    bench.fail();
+    assert_eq!(failed.now(), Some(Ok(Err(FakeKernel::error()))));
+    assert_eq!(meanwhile.now(), None);
+    bench.fail();
+    assert_eq!(meanwhile.now(), Some(Ok(Err(FakeKernel::error()))));
+    let mut again = bench.remove(Source::Cluster, &[A]);
+    assert_eq!(again.now(), None);
+    assert_eq!(bench.succeed(), [delete(&[A])]);
+    assert!(is_ok(&mut again));
+}

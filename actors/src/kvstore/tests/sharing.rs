@@ -42,6 +42,39 @@ fn addresses_of_other_nodes_are_in_force_once_policies_know_their_identity() {
     world.audit();
 }
 
+/// What the kernel did not take is as it was: whom it still has there stays somebody to policies.
+#[test]
+fn policies_forget_an_identity_when_the_kernel_has_it_no_more() {
+    for gone in [false, true] {
+        let (mut world, store) = town();
+        identity(&store, 300, &labels("client"));
+        identity(&store, 301, &labels("other"));
+        address(&store, "10.0.9.1", 300);
+        world.boot();
+        world.apply(
+            "policy",
+            [allow_from(
+                "web",
+                json!({ "fromEndpoints": [{ "matchLabels": { "app": "client" } }] }),
+            )],
+        );
+        make(&mut world, 1, "web");
+        world.fate.refuses(if gone { "DeleteIpcache" } else { "PutIpcache" });
+        match gone {
+            true => store.delete(&format!("{ADDRESSES}10.0.9.1")),
+            false => address(&store, "10.0.9.1", 301),
+        }
+        world.advance(Duration::from_secs(60));
+        assert_eq!(mapped(&world, "10.0.9.1/32"), Some(300));
+        assert!(peers(&world, 1).contains(&300));
+        world.fate.is_kind();
+        world.advance(Duration::from_secs(60));
+        assert_eq!(mapped(&world, "10.0.9.1/32"), (!gone).then_some(301));
+        assert!(!peers(&world, 1).contains(&300));
+        world.audit();
+    }
+}
+
 #[test]
 fn this_node_s_endpoints_are_announced_as_cilium_does() {
     let (mut world, store) = town();
