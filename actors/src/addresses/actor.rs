@@ -293,6 +293,7 @@ impl Addresses {
 
     fn unmap(&mut self, cx: &mut Cx<'_, Self>, prefixes: Vec<IpNet>) {
         self.busy = true;
+        self.kept.borrow_mut().remote.unmapping(&prefixes);
         let (ipcache, gone) = (self.peers.ipcache.clone(), prefixes.clone());
         cx.ask(
             &ipcache,

@@ -14,7 +14,7 @@ pub(super) struct Remote {
     wanted: BTreeMap<IpNet, IdentityId>,
     /// What the ipcache was told, now or by an earlier life.
     mapped: BTreeMap<IpNet, IdentityId>,
-    /// What it was told and has not confirmed: in force, perhaps.
+    /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
     attempted: BTreeSet<(IpNet, IdentityId)>,
     /// How many addresses each identity has through these two.
     users: BTreeMap<IdentityId, usize>,
@@ -183,6 +183,17 @@ impl Remote {
         }
     }
 
+    /// The ipcache is told to give these up.
+    pub(super) fn unmapping(&mut self, prefixes: &[IpNet]) {
+        for &prefix in prefixes {
+            if let Some(id) = self.mapped.remove(&prefix)
+                && !self.attempted.insert((prefix, id))
+            {
+                self.leave(Some(id));
+            }
+        }
+    }
+
     fn enter(&mut self, id: IdentityId) {
         *self.users.entry(id).or_default() += 1;
         self.idle.remove(&id);
@@ -210,11 +221,7 @@ impl Remote {
     }
 
     pub(super) fn unmapped(&mut self, prefixes: &[IpNet]) {
-        for prefix in prefixes {
-            let before = self.mapped.remove(prefix);
-            self.leave(before);
-            self.settle(prefix);
-        }
+        prefixes.iter().for_each(|prefix| self.settle(prefix));
     }
 
     fn leave(&mut self, id: Option<IdentityId>) {

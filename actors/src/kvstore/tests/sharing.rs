@@ -76,6 +76,24 @@ fn policies_forget_an_identity_when_the_kernel_has_it_no_more() {
 }
 
 #[test]
+fn an_address_that_comes_back_while_it_cannot_go_stays() {
+    let (mut world, store) = town();
+    identity(&store, 300, &labels("client"));
+    address(&store, "10.0.9.1", 300);
+    world.boot();
+    assert_eq!(mapped(&world, "10.0.9.1/32"), Some(300));
+    world.fate.refuses("DeleteIpcache");
+    store.delete(&format!("{ADDRESSES}10.0.9.1"));
+    world.settle();
+    address(&store, "10.0.9.1", 300);
+    world.settle();
+    world.fate.is_kind();
+    world.advance(Duration::from_secs(60));
+    assert_eq!(mapped(&world, "10.0.9.1/32"), Some(300));
+    world.audit();
+}
+
+#[test]
 fn this_node_s_endpoints_are_announced_as_cilium_does() {
     let (mut world, store) = town();
     world.boot();
