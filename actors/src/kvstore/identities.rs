@@ -126,7 +126,7 @@ impl Backend for StoredIdentities {
             AllocatorMsg::Looked(labels, found)
         };
         let reply = cx.expect("kvstore", PATIENCE, why, then);
-        self.store.list(&prefix, reply);
+        self.store.list(&prefix, None, reply);
     }
 
     fn give_up(&mut self, labels: &Labels, id: IdentityId) {

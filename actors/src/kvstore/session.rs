@@ -329,7 +329,7 @@ impl Session {
                 }
                 let why = "whether the store has a majority";
                 let reply = cx.expect("kvstore", PATIENCE, why, SessionMsg::Heard);
-                self.store.list(HEARTBEAT, reply);
+                self.store.list(HEARTBEAT, None, reply);
             }
             Err(error) => self.missed(cx, &error),
         }

@@ -1,6 +1,7 @@
 mod api;
 mod conformance;
 mod identities;
+mod lists;
 mod memory;
 mod outages;
 mod sharing;

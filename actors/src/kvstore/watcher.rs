@@ -2,7 +2,8 @@
 //!
 //! Whatever happens to a watch, its listener hears of each difference once: a watch that ends or
 //! falls silent goes on behind the last revision that was told; where the store no longer has what
-//! came since, the prefix is listed again and compared.
+//! came since, the prefix is listed again and compared. Lists are told page by page: what is gone,
+//! and that this is all, with the last one.
 
 use std::{
     cell::RefCell,
@@ -20,7 +21,8 @@ use crate::{
     host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{
-        Change, KvError, KvStore, Listing, Pair, Revision, WATCH_ALIVE_EVERY, Watch, WatchEvent,
+        Change, KvError, KvStore, Listing, Pair, Place, Revision, WATCH_ALIVE_EVERY, Watch,
+        WatchEvent,
     },
 };
 
@@ -42,8 +44,8 @@ pub struct Update {
 pub enum WatcherMsg {
     /// Answered once the prefix was listed.
     Await(Reply<()>),
-    /// What stands below the prefix.
-    Listed(Result<Result<Listing, KvError>, AskError>),
+    /// A part of what stands below the prefix, for the list of that number.
+    Listed(u64, Result<Result<Listing, KvError>, AskError>),
     /// What the watch of that number tells.
     Seen(u64, WatchEvent),
     /// The watch of that number has said nothing for too long.
@@ -56,7 +58,7 @@ impl Message for WatcherMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Await(_) => "Await",
-            Self::Listed(_) => "Listed",
+            Self::Listed(..) => "Listed",
             Self::Seen(..) => "Seen",
             Self::Silent(_) => "Silent",
             Self::Retry => "Retry",
@@ -76,7 +78,9 @@ pub struct Watcher<M: Message> {
     /// Up to where everything was told; none before the first list and where it must be listed
     /// again.
     revision: Option<Revision>,
-    listing: bool,
+    /// Keys that the list under way has not named yet, of those that are known.
+    listing: Option<BTreeSet<String>>,
+    begun: u64,
     lists: u64,
     watch: Option<Watch>,
     number: u64,
@@ -113,7 +117,8 @@ impl<M: Message> Watcher<M> {
             message,
             known: Rc::clone(&known),
             revision: None,
-            listing: false,
+            listing: None,
+            begun: 0,
             lists: 0,
             watch: None,
             number: 0,
@@ -128,14 +133,20 @@ impl<M: Message> Watcher<M> {
         self.end_watch(cx);
         match self.revision {
             Some(revision) => self.watch(cx, Revision(revision.0 + 1)),
-            None if self.listing => {}
+            None if self.listing.is_some() => {}
             None => {
-                self.listing = true;
-                let why = format!("a list of {}", self.prefix);
-                let reply = cx.expect("kvstore", LIST_PATIENCE, why, WatcherMsg::Listed);
-                self.store.list(self.prefix, reply);
+                self.listing = Some(self.known.borrow().keys().cloned().collect());
+                self.begun += 1;
+                self.list(cx, None);
             }
         }
+    }
+
+    fn list(&mut self, cx: &mut Cx<'_, Self>, from: Option<Place>) {
+        let (why, number) = (format!("a list of {}", self.prefix), self.begun);
+        let then = move |answer| WatcherMsg::Listed(number, answer);
+        let reply = cx.expect("kvstore", LIST_PATIENCE, why, then);
+        self.store.list(self.prefix, from, reply);
     }
 
     fn listed(
@@ -143,35 +154,40 @@ impl<M: Message> Watcher<M> {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Listing, KvError>, AskError>,
     ) {
-        self.listing = false;
-        let listing = match answer {
+        let Some(mut unnamed) = self.listing.take() else { return };
+        let Listing { revision, pairs, next } = match answer {
             Ok(Ok(listing)) => listing,
             Ok(Err(error)) => return self.pause(cx, error.to_string()),
             Err(error) => return self.pause(cx, format!("list {}: {error}", self.prefix)),
         };
         self.outage.end();
+        for pair in &pairs {
+            unnamed.remove(&pair.key);
+        }
+        let mut differences = self.news(pairs);
+        if next.is_some() {
+            // The store reads the next part while this one is looked at.
+            self.list(cx, next);
+            self.listing = Some(unnamed);
+            if !self.tell(cx, differences, false) {
+                self.listing = None;
+            }
+            return;
+        }
         self.lists += 1;
-        let differences = self.differences(listing.pairs);
+        differences.extend(unnamed.into_iter().map(Change::Delete).map(marked));
         if self.tell(cx, differences, true) {
-            self.revision = Some(listing.revision);
+            self.revision = Some(revision);
             self.awaiting.drain(..).for_each(|reply| reply.send(()));
             self.follow(cx);
         }
     }
 
-    /// What is new in a list, and what is missing from it.
-    fn differences(&self, pairs: Vec<Pair>) -> Vec<Marked> {
+    /// What of these is not known.
+    fn news(&self, pairs: Vec<Pair>) -> Vec<Marked> {
         let known = self.known.borrow();
-        let gone: Vec<Marked> = if known.is_empty() {
-            Vec::new()
-        } else {
-            let listed: BTreeSet<&str> = pairs.iter().map(|pair| pair.key.as_str()).collect();
-            let gone = known.keys().filter(|key| !listed.contains(key.as_str()));
-            gone.cloned().map(Change::Delete).map(marked).collect()
-        };
         let is_new = |(change, mark): &Marked| known.get(change.key()) != mark.as_ref();
-        let listed = pairs.into_iter().map(Change::Put).map(marked);
-        listed.filter(is_new).chain(gone).collect()
+        pairs.into_iter().map(Change::Put).map(marked).filter(is_new).collect()
     }
 
     /// Tells the listener; what it does not take is listed again later.
@@ -284,7 +300,7 @@ impl<M: Message> Behaviour for Watcher<M> {
         match msg {
             WatcherMsg::Await(reply) if self.lists > 0 => reply.send(()),
             WatcherMsg::Await(reply) => self.awaiting.push(reply),
-            WatcherMsg::Listed(answer) => self.listed(cx, answer),
+            WatcherMsg::Listed(number, answer) if number == self.begun => self.listed(cx, answer),
             // One that was given up may still have something on its way.
             WatcherMsg::Seen(number, event) if number == self.number && self.watch.is_some() => {
                 self.seen(cx, event);
@@ -294,7 +310,7 @@ impl<M: Message> Behaviour for Watcher<M> {
                 self.end_watch(cx);
                 self.pause(cx, format!("watch {}: silent for {SILENCE_MAX:?}", self.prefix));
             }
-            WatcherMsg::Seen(..) | WatcherMsg::Silent(_) => {}
+            WatcherMsg::Listed(..) | WatcherMsg::Seen(..) | WatcherMsg::Silent(_) => {}
             WatcherMsg::Retry => self.follow(cx),
         }
     }

@@ -65,7 +65,8 @@ impl Keyspace {
     /// The same at this revision.
     pub fn list(&self, prefix: &str) -> Listing {
         let pair = |(key, value): (&str, &[u8])| Pair { key: key.into(), value: value.into() };
-        Listing { revision: self.revision, pairs: self.below(prefix).map(pair).collect() }
+        let pairs = self.below(prefix).map(pair).collect();
+        Listing { revision: self.revision, pairs, next: None }
     }
 
     /// Whether all conditions of a transaction hold, and its leases are there.

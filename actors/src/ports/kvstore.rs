@@ -35,13 +35,26 @@ pub struct Pair {
     pub value: Vec<u8>,
 }
 
-/// What stood below a prefix at one revision.
+/// A part of what stood below a prefix at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The revision.
+    /// The revision, the same for all parts.
     pub revision: Revision,
-    /// All of it, by key.
+    /// The part, by key.
     pub pairs: Vec<Pair>,
+    /// Where the next part begins; none behind the last.
+    pub next: Option<Place>,
+}
+
+/// Where a part of a list begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The revision of the list.
+    pub revision: Revision,
+    /// The first key that may be in it.
+    pub key: Vec<u8>,
+    /// Pairs that it may have.
+    pub limit: i64,
 }
 
 /// What must hold for a transaction.
@@ -155,8 +168,9 @@ pub struct KvError {
 /// Requests may run at the same time and be answered in another order. What was not answered may
 /// have been done.
 pub trait KvStore {
-    /// Reads all keys that begin so, as a majority of the store has them.
-    fn list(&self, prefix: &str, reply: Reply<Result<Listing, KvError>>);
+    /// Reads keys that begin so, as a majority of the store has them, from the first one or from a
+    /// place on that a part before has named.
+    fn list(&self, prefix: &str, from: Option<Place>, reply: Reply<Result<Listing, KvError>>);
 
     /// Does what a transaction says; whether its conditions held.
     fn commit(&self, transaction: Transaction, reply: Reply<Result<bool, KvError>>);

@@ -1,12 +1,20 @@
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+    time::Duration,
+};
 
 use crate::{
     host::Reply,
     ports::{
-        Change, Keyspace, KvError, KvStore, LeaseId, Listing, Put, Revision, Time, Transaction,
-        WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
+        Change, Keyspace, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision, Time,
+        Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
+
+/// Pairs of a page: few, so that lists have several.
+const PAGE: usize = 3;
 
 /// A store in memory that several agents may share. It goes on only when it is stepped.
 #[derive(Clone, Default)]
@@ -30,6 +38,8 @@ struct Inner {
     /// Changes up to this revision are not kept.
     compacted: i64,
     history: Vec<(i64, Change)>,
+    /// What is left of lists that were begun, by their next key.
+    begun: BTreeMap<(i64, Vec<u8>), Vec<Pair>>,
     jobs: VecDeque<Job>,
     watches: Vec<Watching>,
     watched: u64,
@@ -47,7 +57,7 @@ struct Watching {
 }
 
 enum Job {
-    List(String, Reply<Result<Listing, KvError>>),
+    List(String, Option<Place>, Reply<Result<Listing, KvError>>),
     Commit(Transaction, Reply<Result<bool, KvError>>),
     Grant(Duration, Reply<Result<LeaseId, KvError>>),
     KeepAlive(LeaseId, Reply<Result<bool, KvError>>),
@@ -87,6 +97,7 @@ impl MemoryKvStore {
         let mut inner = self.0.borrow_mut();
         inner.compacted = inner.keyspace.revision().0;
         inner.history.clear();
+        inner.begun.clear();
     }
 
     /// Every lease runs out.
@@ -191,6 +202,30 @@ impl Inner {
         self.write(Vec::new(), bound);
     }
 
+    /// A page of a list; the rest is kept until it is asked for, or compacted.
+    fn list(&mut self, prefix: &str, from: Option<Place>) -> Result<Listing, KvError> {
+        let (revision, mut pairs) = match from {
+            None => {
+                let Listing { revision, pairs, .. } = self.keyspace.list(prefix);
+                (revision, pairs)
+            }
+            Some(Place { revision, key, .. }) => {
+                let rest = self.begun.remove(&(revision.0, key));
+                (revision, rest.ok_or_else(|| error("list", prefix, "it has been compacted"))?)
+            }
+        };
+        let rest = pairs.split_off(pairs.len().min(PAGE));
+        let next = rest.first().map(|first| Place {
+            revision,
+            key: first.key.clone().into_bytes(),
+            limit: 0,
+        });
+        if let Some(place) = &next {
+            self.begun.insert((revision.0, place.key.clone()), rest);
+        }
+        Ok(Listing { revision, pairs, next })
+    }
+
     fn commit(&mut self, transaction: Transaction) -> Result<bool, KvError> {
         let allowed = self.keyspace.allows(&transaction);
         if allowed.map_err(|lost| error("write", &lost.key, &lost.to_string()))? {
@@ -210,13 +245,13 @@ impl Inner {
         }
         let down = self.link == KvLink::Down;
         match job {
-            Job::List(_, reply) if down => refuse(reply, "list"),
+            Job::List(_, _, reply) if down => refuse(reply, "list"),
             Job::Commit(_, reply) if down => refuse(reply, "commit"),
             Job::Grant(_, reply) if down => refuse(reply, "grant"),
             Job::KeepAlive(_, reply) if down => refuse(reply, "keep alive"),
-            Job::List(prefix, reply) => {
-                let listing = self.keyspace.list(&prefix);
-                Box::new(move || reply.send(Ok(listing)))
+            Job::List(prefix, from, reply) => {
+                let listing = self.list(&prefix, from);
+                Box::new(move || reply.send(listing))
             }
             Job::Commit(transaction, reply) => {
                 let done = self.commit(transaction);
@@ -268,8 +303,8 @@ fn error(op: &'static str, about: &str, cause: &str) -> KvError {
 }
 
 impl KvStore for MemoryKvStore {
-    fn list(&self, prefix: &str, reply: Reply<Result<Listing, KvError>>) {
-        self.0.borrow_mut().jobs.push_back(Job::List(prefix.to_owned(), reply));
+    fn list(&self, prefix: &str, from: Option<Place>, reply: Reply<Result<Listing, KvError>>) {
+        self.0.borrow_mut().jobs.push_back(Job::List(prefix.to_owned(), from, reply));
     }
 
     fn commit(&self, transaction: Transaction, reply: Reply<Result<bool, KvError>>) {

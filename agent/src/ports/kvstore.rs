@@ -21,7 +21,7 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, Revision, Transaction, Watch,
+        Condition, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision, Transaction, Watch,
         WatchSink,
     },
 };
@@ -84,11 +84,12 @@ impl Etcd {
 }
 
 impl KvStore for Etcd {
-    fn list(&self, prefix: &str, reply: Reply<Result<Listing, KvError>>) {
+    fn list(&self, prefix: &str, from: Option<Place>, reply: Reply<Result<Listing, KvError>>) {
         let (connection, prefix) = (self.connection.clone(), prefix.to_owned());
         let work = async move {
             let kv = |client: etcd_client::Client| {
-                list(client.kv_client().max_decoding_message_size(ANSWER_MAX), prefix.clone())
+                let kv = client.kv_client().max_decoding_message_size(ANSWER_MAX);
+                list(kv, prefix.clone(), from)
             };
             connection.call("list", &prefix, kv).await
         };
@@ -158,41 +159,42 @@ impl KvStore for Etcd {
 /// How the client says that a lease ran out.
 const LEASE_NOT_FOUND: &str = "lease not found";
 
-/// Reads all of a prefix, page by page, as it was at the revision of the first.
-async fn list(mut kv: KvClient, prefix: String) -> Result<Listing, etcd_client::Error> {
+/// Reads a page of a prefix, as it was at the revision of the first.
+async fn list(
+    mut kv: KvClient,
+    prefix: String,
+    from: Option<Place>,
+) -> Result<Listing, etcd_client::Error> {
     let end = end_of(prefix.as_bytes());
-    let mut from = prefix.into_bytes();
-    let mut listing = Listing::default();
-    let mut limit = PAGE.0;
-    loop {
+    let first = || Place { revision: Revision(0), key: prefix.into_bytes(), limit: PAGE.0 };
+    let Place { mut revision, key, mut limit } = from.unwrap_or_else(first);
+    let mut page = loop {
         let options = GetOptions::new()
             .with_range(end.clone())
             .with_limit(limit)
-            .with_revision(listing.revision.0);
-        let mut page = match kv.get(from.clone(), Some(options)).await {
+            .with_revision(revision.0);
+        match kv.get(key.clone(), Some(options)).await {
             Err(error) if is_too_large(&error) && limit > 1 => {
                 limit = (limit / PAGE_GROWTH).max(1);
-                continue;
             }
-            answer => answer?,
-        };
-        if listing.revision == Revision::default() {
-            listing.revision = Revision(page.header().map_or(0, |header| header.revision()));
+            answer => break answer?,
         }
-        let more = page.more();
-        let pairs = page.take_kvs();
-        let Some(last) = pairs.last() else { return Ok(listing) };
-        from = [last.key(), b"\0"].concat();
-        limit = next_limit(limit, &pairs);
-        listing.pairs.extend(pairs.into_iter().filter_map(|pair| {
-            let (key, value) = pair.into_key_value();
-            // Nobody of ours writes keys that are no text.
-            Some(Pair { key: String::from_utf8(key).ok()?, value })
-        }));
-        if !more {
-            return Ok(listing);
-        }
+    };
+    if revision == Revision::default() {
+        revision = Revision(page.header().map_or(0, |header| header.revision()));
     }
+    let pairs = page.take_kvs();
+    let next = pairs.last().filter(|_| page.more()).map(|last| Place {
+        revision,
+        key: [last.key(), b"\0"].concat(),
+        limit: next_limit(limit, &pairs),
+    });
+    let text = |pair: KeyValue| {
+        let (key, value) = pair.into_key_value();
+        // Nobody of ours writes keys that are no text.
+        Some(Pair { key: String::from_utf8(key).ok()?, value })
+    };
+    Ok(Listing { revision, pairs: pairs.into_iter().filter_map(text).collect(), next })
 }
 
 /// Whether an answer was not read because it is too large.

@@ -42,7 +42,7 @@ fn put(store: &Embedded, pump: &dyn Fn(), key: &str) -> Result<bool, KvError> {
 }
 
 fn list(store: &Embedded, pump: &dyn Fn()) -> Result<Listing, KvError> {
-    answer(pump, |reply| store.list("", reply))
+    answer(pump, |reply| store.list("", None, reply))
 }
 
 #[test]

@@ -42,8 +42,18 @@ impl Bench<'_> {
         }
     }
 
+    /// All of a list, part by part.
     fn list(&self, prefix: &str) -> Listing {
-        self.answer(|reply| self.store.list(prefix, reply)).unwrap()
+        let mut all = Listing::default();
+        loop {
+            let from = all.next.take();
+            let part = self.answer(|reply| self.store.list(prefix, from, reply)).unwrap();
+            (all.revision, all.next) = (part.revision, part.next);
+            all.pairs.extend(part.pairs);
+            if all.next.is_none() {
+                return all;
+            }
+        }
     }
 
     /// Names and values below the prefix.

@@ -19,7 +19,7 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        Change, KvError, KvStore, LeaseId, Listing, Revision, Transaction, WATCH_ALIVE_EVERY,
+        Change, KvError, KvStore, LeaseId, Listing, Place, Revision, Transaction, WATCH_ALIVE_EVERY,
         Watch, WatchEvent, WatchSink,
     },
 };
@@ -172,7 +172,8 @@ impl Drop for Embedded {
 }
 
 impl KvStore for Embedded {
-    fn list(&self, prefix: &str, reply: Reply<Result<Listing, KvError>>) {
+    /// All at once: it is in memory.
+    fn list(&self, prefix: &str, _: Option<Place>, reply: Reply<Result<Listing, KvError>>) {
         let listing = |answer| match answer {
             Answer::Listing(listing) => Some(listing),
             _ => None,
