@@ -190,7 +190,6 @@ impl Addresses {
     fn renew(&self, renewed: Vec<Renewed>) {
         let remote = &mut self.kept.borrow_mut().remote;
         renewed.into_iter().for_each(|(id, labels)| remote.renew(id, labels));
-        remote.resume();
     }
 
     /// Takes the next step, unless one is under way.
@@ -276,11 +275,11 @@ impl Addresses {
         }
     }
 
-    fn map(&mut self, cx: &mut Cx<'_, Self>, rows: BTreeMap<IpNet, IdentityId>) {
+    fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<(IpNet, IdentityId)>) {
         self.busy = true;
-        self.kept.borrow_mut().remote.attempted(&rows);
+        self.kept.borrow_mut().remote.mapping(&rows);
         let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
-        let entries = rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
+        let entries = rows.iter().map(|&(prefix, id)| (prefix, entry(id))).collect();
         let ipcache = self.peers.ipcache.clone();
         cx.ask(
             &ipcache,
@@ -456,13 +455,13 @@ impl Behaviour for Addresses {
             AddressesMsg::Mapped(rows, answer) => {
                 self.written(cx, answer, |remote, done| match done {
                     true => remote.mapped(rows),
-                    false => remote.unconfirmed(rows.keys()),
+                    false => remote.unconfirmed(rows.into_iter().map(|(prefix, _)| prefix)),
                 });
             }
             AddressesMsg::Unmapped(prefixes, answer) => {
                 self.written(cx, answer, |remote, done| match done {
                     true => remote.unmapped(&prefixes),
-                    false => remote.unconfirmed(&prefixes),
+                    false => remote.unconfirmed(prefixes),
                 });
             }
             AddressesMsg::Again => {

@@ -48,7 +48,7 @@ pub enum AddressesMsg {
     /// Policies are known: identities can become known to them.
     PoliciesReady(Result<(), AskError>),
     /// These addresses are in the ipcache.
-    Mapped(BTreeMap<IpNet, IdentityId>, Result<Result<(), KernelError>, AskError>),
+    Mapped(Vec<(IpNet, IdentityId)>, Result<Result<(), KernelError>, AskError>),
     /// These are out of it.
     Unmapped(Vec<IpNet>, Result<Result<(), KernelError>, AskError>),
     /// Time to look again at what could not go on.

@@ -11,26 +11,47 @@ use crate::model::{IdentityId, Labels};
 /// between.
 #[derive(Debug, Default)]
 pub(super) struct Remote {
-    wanted: BTreeMap<IpNet, IdentityId>,
-    /// What the ipcache was told, now or by an earlier life.
-    mapped: BTreeMap<IpNet, IdentityId>,
-    /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
-    attempted: BTreeSet<(IpNet, IdentityId)>,
-    /// How many addresses each identity has through these two.
+    rows: BTreeMap<IpNet, Row>,
+    /// How many rows are wanted, and how many are mapped.
+    wanted: usize,
+    mapped: usize,
+    /// How many addresses each identity has, or may have.
     users: BTreeMap<IdentityId, usize>,
     /// Identities that every policy knows.
     held: BTreeSet<IdentityId>,
     /// Those of them that no address has.
     idle: BTreeSet<IdentityId>,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
-    /// Prefixes to be looked at.
-    due: BTreeSet<IpNet>,
-    /// Prefixes to be looked at later: nobody knows their identity yet, it stands for something
-    /// else here, or the ipcache has not confirmed what it was told of them.
-    stalled: BTreeSet<IpNet>,
+    /// Prefixes to be looked at; their rows say so, too.
+    due: Vec<IpNet>,
+    /// Prefixes whose identity nobody knows yet, or that stands for something else here.
+    stalled: BTreeMap<IdentityId, BTreeSet<IpNet>>,
+    /// Prefixes of which the ipcache has not confirmed what it was told: it is told again later.
+    unconfirmed: BTreeSet<IpNet>,
     listed: bool,
     /// Policies can learn of identities.
     ready: bool,
+}
+
+/// One address. There are many of them.
+#[derive(Debug, Default)]
+struct Row {
+    wanted: Option<IdentityId>,
+    /// What the ipcache was told, now or by an earlier life.
+    mapped: Option<IdentityId>,
+    /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
+    attempted: Vec<IdentityId>,
+    due: bool,
+}
+
+impl Row {
+    fn is_mapped(&self, id: IdentityId) -> bool {
+        self.mapped == Some(id) && self.attempted.is_empty()
+    }
+
+    fn may_be_mapped(&self) -> bool {
+        self.mapped.is_some() || !self.attempted.is_empty()
+    }
 }
 
 /// The next thing to be done. An identity is known to every policy before an address has it, and
@@ -38,7 +59,7 @@ pub(super) struct Remote {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Adopt(BTreeMap<IdentityId, Arc<Labels>>),
-    Map(BTreeMap<IpNet, IdentityId>),
+    Map(Vec<(IpNet, IdentityId)>),
     Unmap(Vec<IpNet>),
     Release(Vec<IdentityId>),
 }
@@ -52,24 +73,40 @@ impl Remote {
         let mut users = BTreeMap::new();
         mapped.values().for_each(|&id| *users.entry(id).or_default() += 1);
         let idle = held.iter().copied().filter(|id| !users.contains_key(id)).collect();
-        Self { mapped, users, held, idle, ..Self::default() }
+        let count = mapped.len();
+        let row = |(prefix, id)| (prefix, Row { mapped: Some(id), ..Row::default() });
+        let rows = mapped.into_iter().map(row).collect();
+        Self { rows, mapped: count, users, held, idle, ..Self::default() }
     }
 
     /// What the cluster says of a prefix now.
     pub(super) fn want(&mut self, prefix: IpNet, identity: Option<IdentityId>) {
-        match identity {
-            Some(id) => self.wanted.insert(prefix, id),
-            None => self.wanted.remove(&prefix),
-        };
-        self.stalled.remove(&prefix);
-        self.due.insert(prefix);
+        let row = self.rows.entry(prefix).or_default();
+        let before = std::mem::replace(&mut row.wanted, identity);
+        if !std::mem::replace(&mut row.due, true) {
+            self.due.push(prefix);
+        }
+        self.wanted += usize::from(identity.is_some());
+        self.wanted -= usize::from(before.is_some());
+        if let Some(before) = before
+            && let Some(stalled) = self.stalled.get_mut(&before)
+        {
+            stalled.remove(&prefix);
+            if stalled.is_empty() {
+                self.stalled.remove(&before);
+            }
+        }
+        self.unconfirmed.remove(&prefix);
     }
 
     /// All that the cluster has was said: what it does not name goes.
     pub(super) fn listed(&mut self) {
         if !std::mem::replace(&mut self.listed, true) {
-            let unnamed = self.mapped.keys().filter(|prefix| !self.wanted.contains_key(*prefix));
-            self.due.extend(unnamed);
+            for (&prefix, row) in &mut self.rows {
+                if row.wanted.is_none() && !std::mem::replace(&mut row.due, true) {
+                    self.due.push(prefix);
+                }
+            }
         }
     }
 
@@ -79,6 +116,8 @@ impl Remote {
             Some(labels) => self.labels.insert(id, labels),
             None => self.labels.remove(&id),
         };
+        let stalled = self.stalled.remove(&id);
+        self.look_at(stalled.into_iter().flatten());
     }
 
     /// Policies can learn of identities from now on.
@@ -89,37 +128,59 @@ impl Remote {
 
     /// What could not go on is looked at again.
     pub(super) fn resume(&mut self) {
-        self.due.append(&mut self.stalled);
+        let stalled = std::mem::take(&mut self.stalled);
+        self.look_at(stalled.into_values().flatten());
+        let unconfirmed = std::mem::take(&mut self.unconfirmed);
+        self.look_at(unconfirmed);
+    }
+
+    fn look_at(&mut self, prefixes: impl IntoIterator<Item = IpNet>) {
+        for prefix in prefixes {
+            if let Some(row) = self.rows.get_mut(&prefix)
+                && !std::mem::replace(&mut row.due, true)
+            {
+                self.due.push(prefix);
+            }
+        }
     }
 
     pub(super) fn has_stalled(&self) -> bool {
-        !self.stalled.is_empty()
+        !self.stalled.is_empty() || !self.unconfirmed.is_empty()
     }
 
     /// The next thing to be done.
     pub(super) fn next(&mut self) -> Option<Work> {
-        let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), Vec::new(), Vec::new());
         let mut due = std::mem::take(&mut self.due);
         // Until it is done.
         due.retain(|&prefix| {
-            match self.wanted.get(&prefix) {
-                Some(id) if self.is_mapped(&prefix, *id) => return false,
-                Some(&id) if id.is_reserved() || self.held.contains(&id) => {
-                    map.insert(prefix, id);
+            let Some(row) = self.rows.get_mut(&prefix) else { return false };
+            row.due = match row.wanted {
+                Some(id) if row.is_mapped(id) => false,
+                Some(id) if id.is_reserved() || self.held.contains(&id) => {
+                    map.push((prefix, id));
+                    true
                 }
-                Some(&id) => match self.labels.get(&id) {
+                Some(id) => match self.labels.get(&id) {
                     Some(labels) if self.ready => {
                         adopt.entry(id).or_insert_with(|| Arc::clone(labels));
+                        true
                     }
                     _ => {
-                        self.stalled.insert(prefix);
-                        return false;
+                        self.stalled.entry(id).or_default().insert(prefix);
+                        false
                     }
                 },
-                None if self.may_be_mapped(&prefix) => unmap.push(prefix),
-                None => return false,
-            }
-            true
+                None if row.may_be_mapped() => {
+                    unmap.push(prefix);
+                    true
+                }
+                None => {
+                    self.rows.remove(&prefix);
+                    return false;
+                }
+            };
+            row.due
         });
         self.due = due;
         if !adopt.is_empty() {
@@ -138,17 +199,31 @@ impl Remote {
 
     /// These identities cannot be had for now: their addresses wait.
     pub(super) fn refused(&mut self, ids: &BTreeSet<IdentityId>) {
-        let waits = |prefix: &IpNet| self.wanted.get(prefix).is_some_and(|id| ids.contains(id));
-        let (stalled, due) = std::mem::take(&mut self.due).into_iter().partition(waits);
-        self.due = due;
-        self.stalled = &self.stalled | &stalled;
+        if ids.is_empty() {
+            return;
+        }
+        self.due.retain(|prefix| {
+            let Some(row) = self.rows.get_mut(prefix) else { return false };
+            match row.wanted.filter(|id| ids.contains(id)) {
+                Some(id) => self.stalled.entry(id).or_default().insert(*prefix),
+                None => return true,
+            };
+            row.due = false;
+            false
+        });
     }
 
     /// What the ipcache was told of these may or may not be in force: whoever they were is still
-    /// somebody, and it is told again later.
-    pub(super) fn unconfirmed<'a>(&mut self, prefixes: impl IntoIterator<Item = &'a IpNet>) {
-        let due = prefixes.into_iter().filter_map(|prefix| self.due.take(prefix));
-        self.stalled.extend(due);
+    /// somebody.
+    pub(super) fn unconfirmed(&mut self, prefixes: impl IntoIterator<Item = IpNet>) {
+        for prefix in prefixes {
+            if let Some(row) = self.rows.get_mut(&prefix)
+                && std::mem::take(&mut row.due)
+            {
+                self.unconfirmed.insert(prefix);
+            }
+        }
+        self.due.retain(|prefix| self.rows.get(prefix).is_some_and(|row| row.due));
     }
 
     /// Every policy knows these.
@@ -161,23 +236,13 @@ impl Remote {
         }
     }
 
-    fn attempts(&self, prefix: &IpNet) -> impl Iterator<Item = IdentityId> {
-        let all = (*prefix, IdentityId(0))..=(*prefix, IdentityId(u32::MAX));
-        self.attempted.range(all).map(|&(_, id)| id)
-    }
-
-    fn is_mapped(&self, prefix: &IpNet, id: IdentityId) -> bool {
-        self.mapped.get(prefix) == Some(&id) && self.attempts(prefix).next().is_none()
-    }
-
-    fn may_be_mapped(&self, prefix: &IpNet) -> bool {
-        self.mapped.contains_key(prefix) || self.attempts(prefix).next().is_some()
-    }
-
     /// The ipcache is told of these.
-    pub(super) fn attempted(&mut self, rows: &BTreeMap<IpNet, IdentityId>) {
-        for (&prefix, &id) in rows {
-            if self.attempted.insert((prefix, id)) {
+    pub(super) fn mapping(&mut self, rows: &[(IpNet, IdentityId)]) {
+        for &(prefix, id) in rows {
+            if let Some(row) = self.rows.get_mut(&prefix)
+                && !row.attempted.contains(&id)
+            {
+                row.attempted.push(id);
                 self.enter(id);
             }
         }
@@ -185,12 +250,40 @@ impl Remote {
 
     /// The ipcache is told to give these up.
     pub(super) fn unmapping(&mut self, prefixes: &[IpNet]) {
-        for &prefix in prefixes {
-            if let Some(id) = self.mapped.remove(&prefix)
-                && !self.attempted.insert((prefix, id))
-            {
-                self.leave(Some(id));
+        for prefix in prefixes {
+            let Some(row) = self.rows.get_mut(prefix) else { continue };
+            let Some(id) = row.mapped.take() else { continue };
+            self.mapped -= 1;
+            if row.attempted.contains(&id) {
+                self.leave(id);
+            } else {
+                row.attempted.push(id);
             }
+        }
+    }
+
+    /// These are in force.
+    pub(super) fn mapped(&mut self, rows: Vec<(IpNet, IdentityId)>) {
+        for (prefix, id) in rows {
+            let Some(row) = self.rows.get_mut(&prefix) else { continue };
+            let before = row.mapped.replace(id);
+            let mut others = std::mem::take(&mut row.attempted);
+            self.mapped += usize::from(before.is_none());
+            // What was attempted is counted already.
+            match others.iter().position(|attempted| *attempted == id) {
+                Some(place) => drop(others.swap_remove(place)),
+                None => self.enter(id),
+            }
+            before.into_iter().chain(others).for_each(|other| self.leave(other));
+        }
+    }
+
+    /// These are in force no more.
+    pub(super) fn unmapped(&mut self, prefixes: &[IpNet]) {
+        for prefix in prefixes {
+            let Some(row) = self.rows.get_mut(prefix) else { continue };
+            let attempted = std::mem::take(&mut row.attempted);
+            attempted.into_iter().for_each(|id| self.leave(id));
         }
     }
 
@@ -199,35 +292,8 @@ impl Remote {
         self.idle.remove(&id);
     }
 
-    /// What it was told before of that prefix counts no more.
-    fn settle(&mut self, prefix: &IpNet) {
-        let ids: Vec<IdentityId> = self.attempts(prefix).collect();
-        for id in ids {
-            self.attempted.remove(&(*prefix, id));
-            self.leave(Some(id));
-        }
-    }
-
-    pub(super) fn mapped(&mut self, rows: BTreeMap<IpNet, IdentityId>) {
-        for (prefix, id) in rows {
-            // What was attempted is counted already.
-            if !self.attempted.remove(&(prefix, id)) {
-                self.enter(id);
-            }
-            let before = self.mapped.insert(prefix, id);
-            self.leave(before);
-            self.settle(&prefix);
-        }
-    }
-
-    pub(super) fn unmapped(&mut self, prefixes: &[IpNet]) {
-        prefixes.iter().for_each(|prefix| self.settle(prefix));
-    }
-
-    fn leave(&mut self, id: Option<IdentityId>) {
-        if let Some(id) = id
-            && let Some(count) = self.users.get_mut(&id)
-        {
+    fn leave(&mut self, id: IdentityId) {
+        if let Some(count) = self.users.get_mut(&id) {
             *count -= 1;
             if *count == 0 {
                 self.users.remove(&id);
@@ -243,9 +309,10 @@ impl Remote {
         });
     }
 
-    /// Addresses that the cluster names, those in force, those that wait for their identity, and
-    /// whether all were named.
+    /// Addresses that the cluster names, those in force, those that wait, and whether all were
+    /// named.
     pub(super) fn counts(&self) -> (usize, usize, usize, bool) {
-        (self.wanted.len(), self.mapped.len(), self.stalled.len(), self.listed)
+        let stalled: usize = self.stalled.values().map(BTreeSet::len).sum();
+        (self.wanted, self.mapped, stalled + self.unconfirmed.len(), self.listed)
     }
 }

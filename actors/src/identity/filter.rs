@@ -108,7 +108,7 @@ impl LabelFilter {
 impl Pattern {
     /// How many bytes of the key match, if it matches.
     fn length(&self, label: &Label) -> Option<usize> {
-        if !self.source.is_empty() && self.source != label.source {
+        if !self.source.is_empty() && label.source != *self.source {
             return None;
         }
         self.key.length(&label.key)

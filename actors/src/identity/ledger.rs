@@ -119,10 +119,12 @@ impl Ledger {
 
     /// Puts in force what is now on disk: a table, and what became of it.
     pub(super) fn commit(&mut self, tables: Tables, generation: u32, changes: Option<Changes>) {
-        self.tables = tables;
+        let before = std::mem::replace(&mut self.tables, tables);
         self.generation = generation;
         self.changes = changes;
-        self.uses.forget_unknown(|id| self.tables.labels(id).is_some());
+        if self.tables.lost_since(&before) {
+            self.uses.forget_unknown(|id| self.tables.labels(id).is_some());
+        }
     }
 
     pub(super) fn get(&self, id: IdentityId) -> Option<Identity> {

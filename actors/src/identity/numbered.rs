@@ -1,17 +1,20 @@
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+use rpds::{HashTrieMap, RedBlackTreeMap};
 
 use super::reserved::{self, OPERATOR_NAMESPACE};
 use crate::model::{IdentityId, Labels};
 
 /// Sets of labels and their numbers, to be found by either. Nodes of a cluster that did not see each
-/// other may have given a set a number each.
+/// other may have given a set a number each. A copy shares what did not change.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbered {
-    labels: BTreeMap<IdentityId, Arc<Labels>>,
-    by_labels: BTreeMap<Arc<Labels>, IdentityId>,
+    labels: RedBlackTreeMap<IdentityId, Arc<Labels>>,
+    /// Only looked up: its order is nobody's.
+    by_labels: HashTrieMap<Arc<Labels>, IdentityId>,
     /// Further numbers of sets that have several.
     more: BTreeMap<Arc<Labels>, BTreeSet<IdentityId>>,
 }
@@ -42,6 +45,18 @@ impl Numbered {
         self.labels.get(&id)
     }
 
+    /// How many numbers there are.
+    pub(super) fn len(&self) -> usize {
+        self.labels.size()
+    }
+
+    /// The first number from that one on that stands for nothing.
+    pub(super) fn free_from(&self, first: IdentityId) -> Option<IdentityId> {
+        let taken = self.labels.range(first..).map(|(id, _)| id.0);
+        let run = taken.zip(first.0..).take_while(|(taken, nth)| taken == nth).count();
+        first.0.checked_add(u32::try_from(run).ok()?).map(IdentityId)
+    }
+
     /// Each, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (IdentityId, &Arc<Labels>)> {
         self.labels.iter().map(|(&id, labels)| (id, labels))
@@ -49,19 +64,16 @@ impl Numbered {
 
     /// Gives a set a number that nobody has.
     pub(super) fn insert(&mut self, id: IdentityId, labels: Arc<Labels>) {
-        self.labels.insert(id, Arc::clone(&labels));
-        match self.by_labels.entry(labels) {
-            Entry::Vacant(place) => {
-                place.insert(id);
-            }
-            Entry::Occupied(place) => {
-                self.more.entry(Arc::clone(place.key())).or_default().insert(id);
-            }
+        self.labels.insert_mut(id, Arc::clone(&labels));
+        match self.of(&labels) {
+            None => self.by_labels.insert_mut(labels, id),
+            Some(_) => drop(self.more.entry(labels).or_default().insert(id)),
         }
     }
 
     pub(super) fn remove(&mut self, id: IdentityId) {
-        let Some(labels) = self.labels.remove(&id) else { return };
+        let Some(labels) = self.labels.get(&id).cloned() else { return };
+        self.labels.remove_mut(&id);
         let first = self.by_labels.get(&labels) == Some(&id);
         let next = match self.more.get_mut(&labels) {
             Some(more) if first => more.pop_first(),
@@ -75,8 +87,8 @@ impl Numbered {
             self.more.remove(&labels);
         }
         match next {
-            Some(next) => drop(self.by_labels.insert(labels, next)),
-            None if first => drop(self.by_labels.remove(&labels)),
+            Some(next) => self.by_labels.insert_mut(labels, next),
+            None if first => drop(self.by_labels.remove_mut(&labels)),
             None => {}
         }
     }

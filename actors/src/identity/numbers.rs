@@ -3,7 +3,6 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{IdentityError, numbered::Numbered, uses::Uses};
 use crate::{
     model::{IdentityId, Labels},
-    ranges::Ranges,
     state::NumberedLabels,
 };
 
@@ -13,10 +12,11 @@ use crate::{
 pub(super) struct Numbers {
     first: u32,
     last: u32,
-    next: u128,
-    taken: Ranges,
+    /// Where the search for a new one begins.
+    next: u32,
     numbered: Numbered,
     revision: u64,
+    losses: u64,
 }
 
 impl Numbers {
@@ -26,10 +26,10 @@ impl Numbers {
         let mut numbers = Self {
             first: first.0,
             last: last.0,
-            next: first.0.into(),
-            taken: Ranges::default(),
+            next: first.0,
             numbered: Numbered::default(),
             revision: 0,
+            losses: 0,
         };
         for NumberedLabels { id, labels } in known {
             let labels = Arc::new(labels.clone());
@@ -68,9 +68,14 @@ impl Numbers {
         self.revision
     }
 
+    /// Counts the numbers that ceased to stand for something.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses
+    }
+
     /// Whether the number is one of these and stands for nothing.
     pub(super) fn is_free(&self, id: IdentityId) -> bool {
-        (self.first..=self.last).contains(&id.0) && !self.taken.contains(id.0.into())
+        (self.first..=self.last).contains(&id.0) && self.labels(id).is_none()
     }
 
     /// The set's number: the one it has, the one it had before if that is free, or a new one.
@@ -132,6 +137,9 @@ impl Numbers {
         uses: &Uses,
         spared: &BTreeSet<IdentityId>,
     ) {
+        if self.numbered.len() <= kept_max {
+            return;
+        }
         let surplus = self.unused(uses, spared).count().saturating_sub(kept_max);
         let unused: Vec<_> = self.unused(uses, spared).take(surplus).collect();
         unused.into_iter().for_each(|id| self.unbind(id));
@@ -142,8 +150,9 @@ impl Numbers {
     }
 
     fn fresh(&self) -> Option<IdentityId> {
-        let free = self.taken.next_gap(self.next, self.first.into(), self.last.into())?;
-        u32::try_from(free).ok().map(IdentityId)
+        let from = |first: u32| self.numbered.free_from(IdentityId(first));
+        let free = [self.next, self.first].into_iter().filter_map(from);
+        free.into_iter().find(|id| (self.first..=self.last).contains(&id.0))
     }
 
     fn evict(
@@ -168,14 +177,13 @@ impl Numbers {
 
     fn bind(&mut self, id: IdentityId, labels: Arc<Labels>) {
         self.revision += 1;
-        self.taken.insert(id.0.into());
-        self.next = u128::from(id.0) + 1;
+        self.next = id.0.saturating_add(1);
         self.numbered.insert(id, labels);
     }
 
     fn unbind(&mut self, id: IdentityId) {
         self.revision += 1;
-        self.taken.remove(id.0.into());
+        self.losses += 1;
         self.numbered.remove(id);
     }
 }

@@ -156,6 +156,13 @@ impl Tables {
             && self.local.revision() == other.local.revision()
     }
 
+    /// Whether a number stands for nothing that stood for something in the table that this one
+    /// was made of.
+    pub(super) fn lost_since(&self, before: &Self) -> bool {
+        self.cluster.losses() != before.cluster.losses()
+            || self.local.losses() != before.local.losses()
+    }
+
     /// Whether both have the same numbers for the same prefixes.
     pub(super) fn same_local_as(&self, other: &Self) -> bool {
         self.local.revision() == other.local.revision()

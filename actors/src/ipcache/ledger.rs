@@ -16,40 +16,54 @@ use crate::{
 /// What is wanted, what the kernel has, and what lies between.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    wanted: Claims,
-    /// The kernel's rows, as far as known.
-    realised: BTreeMap<IpNet, IpcacheRow>,
+    lines: BTreeMap<IpNet, Line>,
+    /// How many rows the kernel has, as far as known.
+    realised: usize,
     /// Prefixes whose row in the kernel is not known: a write of them failed.
     uncertain: BTreeSet<IpNet>,
-    /// Prefixes to be looked at for the next batch.
-    due: BTreeSet<IpNet>,
+    /// Prefixes to be looked at for the next batch; their lines say so, too.
+    due: Vec<IpNet>,
     /// Prefixes whose write failed, to be tried again later.
     put_off: BTreeSet<IpNet>,
     under_way: Batch,
+}
+
+/// One prefix. There are many of them.
+#[derive(Debug, Default)]
+struct Line {
+    claims: Claims,
+    /// The kernel's row, as far as known.
+    realised: Option<IpcacheRow>,
+    due: bool,
 }
 
 impl Ledger {
     /// What the kernel has. Rules put its prefixes there: the policy takes them back when no rule
     /// names them any more.
     pub(super) fn restore(&mut self, rows: BTreeMap<IpNet, IpcacheRow>) {
-        for (&prefix, row) in &rows {
+        for (prefix, row) in rows {
+            let line = self.lines.entry(prefix).or_default();
             if row.identity.scope() == Scope::LocalCidr {
-                let entry = IpcacheEntry { identity: row.identity, source: Source::Policy };
-                self.wanted.put(prefix, entry);
+                line.claims.put(IpcacheEntry { identity: row.identity, source: Source::Policy });
             }
+            self.realised += usize::from(line.realised.replace(row).is_none());
         }
-        self.realised = rows;
     }
 
     pub(super) fn put(&mut self, prefix: IpNet, entry: IpcacheEntry) {
         let prefix = prefix.trunc();
-        self.wanted.put(prefix, entry);
-        self.touch(prefix);
+        let line = self.lines.entry(prefix).or_default();
+        line.claims.put(entry);
+        if !std::mem::replace(&mut line.due, true) {
+            self.due.push(prefix);
+        }
+        self.put_off.remove(&prefix);
     }
 
     pub(super) fn remove(&mut self, prefix: IpNet, source: Source) {
         let prefix = prefix.trunc();
-        let named = self.wanted.remove(prefix, source);
+        let line = self.lines.get_mut(&prefix);
+        let named = line.is_some_and(|line| line.claims.remove(source));
         // What could not be removed before is no answer to who asks again. What an earlier life
         // mapped for an endpoint goes with it, also if it named nothing yet: nobody else has its
         // addresses.
@@ -60,35 +74,47 @@ impl Ledger {
 
     /// Marks the rows of the kernel that nobody names.
     pub(super) fn prune(&mut self) {
-        let unnamed = self.realised.keys().filter(|prefix| self.wanted.of(prefix).is_none());
-        self.due.extend(unnamed);
+        for (&prefix, line) in &mut self.lines {
+            let unnamed = line.realised.is_some() && line.claims.first().is_none();
+            if unnamed && !std::mem::replace(&mut line.due, true) {
+                self.due.push(prefix);
+            }
+        }
     }
 
     /// What was put off is due again.
     pub(super) fn resume(&mut self) {
-        self.due.append(&mut self.put_off);
+        for prefix in std::mem::take(&mut self.put_off) {
+            self.touch(prefix);
+        }
     }
 
     /// The answer to the batch under way will never come.
     pub(super) fn lose_batch(&mut self) {
         for prefix in std::mem::take(&mut self.under_way).prefixes() {
             self.uncertain.insert(prefix);
-            self.due.insert(prefix);
+            self.touch(prefix);
         }
         self.resume();
     }
 
     /// The difference between what is wanted and what the kernel has; it is under way from now on.
     pub(super) fn next_batch(&mut self) -> Option<&Batch> {
-        for prefix in std::mem::take(&mut self.due) {
-            let realised = self.realised.get(&prefix);
+        let mut due = std::mem::take(&mut self.due);
+        due.sort_unstable();
+        for prefix in due {
+            let Some(line) = self.lines.get_mut(&prefix) else { continue };
+            line.due = false;
             let uncertain = self.uncertain.contains(&prefix);
-            match self.wanted.of(&prefix).map(|entry| IpcacheRow::of(entry.identity)) {
-                Some(wanted) if uncertain || realised != Some(&wanted) => {
+            match line.claims.first().map(|entry| IpcacheRow::of(entry.identity)) {
+                Some(wanted) if uncertain || line.realised.as_ref() != Some(&wanted) => {
                     self.under_way.puts.push((prefix, wanted));
                 }
-                None if uncertain || realised.is_some() => self.under_way.deletes.push(prefix),
-                _ => {}
+                Some(_) => {}
+                None if uncertain || line.realised.is_some() => {
+                    self.under_way.deletes.push(prefix);
+                }
+                None => drop(self.lines.remove(&prefix)),
             }
         }
         // A prefix is never there without the exceptions from it: if the kernel takes a part only,
@@ -112,18 +138,18 @@ impl Ledger {
     }
 
     pub(super) fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {
-        let restored = self.realised.iter().map(|(&prefix, row)| {
-            (prefix, IpcacheEntry { identity: row.identity, source: Source::Restored })
-        });
-        let mut all: BTreeMap<_, _> = restored.collect();
-        all.extend(self.wanted.iter().map(|(&prefix, entry)| (prefix, *entry)));
-        all
+        let restored =
+            |row: &IpcacheRow| IpcacheEntry { identity: row.identity, source: Source::Restored };
+        let entry =
+            |line: &Line| line.claims.first().copied().or(line.realised.as_ref().map(restored));
+        let all = self.lines.iter();
+        all.filter_map(|(&prefix, line)| Some((prefix, entry(line)?))).collect()
     }
 
     /// Rows the kernel has, rows that still differ.
     pub(super) fn counts(&self) -> (usize, usize) {
         let open = self.due.len() + self.put_off.len() + self.under_way.prefixes().count();
-        (self.realised.len(), open)
+        (self.realised, open)
     }
 
     /// Whether its removal was begun, and may have failed or still fail.
@@ -133,17 +159,22 @@ impl Ledger {
 
     fn touch(&mut self, prefix: IpNet) {
         self.put_off.remove(&prefix);
-        self.due.insert(prefix);
+        if !std::mem::replace(&mut self.lines.entry(prefix).or_default().due, true) {
+            self.due.push(prefix);
+        }
     }
 
     fn settle(&mut self, prefix: IpNet, row: Option<IpcacheRow>, fate: &Fate) {
+        let line = self.lines.entry(prefix).or_default();
         match fate {
             Fate::Written => {
                 self.uncertain.remove(&prefix);
-                match row {
-                    Some(row) => self.realised.insert(prefix, row),
-                    None => self.realised.remove(&prefix),
-                };
+                self.realised += usize::from(row.is_some());
+                let before = std::mem::replace(&mut line.realised, row);
+                self.realised -= usize::from(before.is_some());
+                if !line.due && line.realised.is_none() && line.claims.first().is_none() {
+                    self.lines.remove(&prefix);
+                }
                 return;
             }
             Fate::Unknown(_) => {
@@ -152,7 +183,7 @@ impl Ledger {
             Fate::Untouched(_) => {}
         }
         // What somebody asked for meanwhile is due already.
-        if !self.due.contains(&prefix) && !mutated(Mutant::IpcacheNotRetried) {
+        if !line.due && !mutated(Mutant::IpcacheNotRetried) {
             self.put_off.insert(prefix);
         }
     }

@@ -78,8 +78,7 @@ pub struct Watcher<M: Message> {
     /// Up to where everything was told; none before the first list and where it must be listed
     /// again.
     revision: Option<Revision>,
-    /// Keys that the list under way has not named yet, of those that are known.
-    listing: Option<BTreeSet<String>>,
+    listing: Option<List>,
     begun: u64,
     lists: u64,
     watch: Option<Watch>,
@@ -87,6 +86,14 @@ pub struct Watcher<M: Message> {
     alarm: Option<TimerId>,
     outage: Outage,
     awaiting: Vec<Reply<()>>,
+}
+
+/// A list under way.
+struct List {
+    /// Keys that it has not named yet, of those that are known.
+    unnamed: BTreeSet<String>,
+    /// Nothing was known when it began.
+    first: bool,
 }
 
 /// What a watcher shows of itself.
@@ -135,7 +142,8 @@ impl<M: Message> Watcher<M> {
             Some(revision) => self.watch(cx, Revision(revision.0 + 1)),
             None if self.listing.is_some() => {}
             None => {
-                self.listing = Some(self.known.borrow().keys().cloned().collect());
+                let unnamed: BTreeSet<_> = self.known.borrow().keys().cloned().collect();
+                self.listing = Some(List { first: unnamed.is_empty(), unnamed });
                 self.begun += 1;
                 self.list(cx, None);
             }
@@ -154,7 +162,7 @@ impl<M: Message> Watcher<M> {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Listing, KvError>, AskError>,
     ) {
-        let Some(mut unnamed) = self.listing.take() else { return };
+        let Some(List { mut unnamed, first }) = self.listing.take() else { return };
         let Listing { revision, pairs, next } = match answer {
             Ok(Ok(listing)) => listing,
             Ok(Err(error)) => return self.pause(cx, error.to_string()),
@@ -164,11 +172,11 @@ impl<M: Message> Watcher<M> {
         for pair in &pairs {
             unnamed.remove(&pair.key);
         }
-        let mut differences = self.news(pairs);
+        let mut differences = self.news(pairs, first);
         if next.is_some() {
             // The store reads the next part while this one is looked at.
             self.list(cx, next);
-            self.listing = Some(unnamed);
+            self.listing = Some(List { unnamed, first });
             if !self.tell(cx, differences, false) {
                 self.listing = None;
             }
@@ -183,10 +191,10 @@ impl<M: Message> Watcher<M> {
         }
     }
 
-    /// What of these is not known.
-    fn news(&self, pairs: Vec<Pair>) -> Vec<Marked> {
+    /// What of these is not known; of a `first` list nothing is.
+    fn news(&self, pairs: Vec<Pair>, first: bool) -> Vec<Marked> {
         let known = self.known.borrow();
-        let is_new = |(change, mark): &Marked| known.get(change.key()) != mark.as_ref();
+        let is_new = |(change, mark): &Marked| first || known.get(change.key()) != mark.as_ref();
         pairs.into_iter().map(Change::Put).map(marked).filter(is_new).collect()
     }
 

@@ -1,12 +1,57 @@
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 
 /// Longest label that is accepted, in bytes.
 const LABEL_BYTES_MAX: usize = 1024;
 
+/// Sources that need no text of their own in each label: a node knows many labels.
+const SOURCES: [&str; 7] = ["k8s", "reserved", "cidr", "container", "cidrgroup", "any", "unspec"];
+
 /// Where a label comes from: `k8s`, `reserved`, `cidr`, `container`, `any`, …
-pub type Source = String;
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Source(Cow<'static, str>);
+
+impl Source {
+    /// The source of that name.
+    pub fn new(name: impl AsRef<str> + Into<String>) -> Self {
+        let known = SOURCES.into_iter().find(|known| *known == name.as_ref());
+        Self(known.map_or_else(|| Cow::Owned(name.into()), Cow::Borrowed))
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for Source {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for Source {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'de, str>::deserialize(deserializer).map(Self::new)
+    }
+}
 
 /// One label, written `source:key=value`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,11 +80,11 @@ pub enum LabelError {
 impl Label {
     /// A label of the given parts.
     pub fn new(
-        source: impl Into<String>,
+        source: impl AsRef<str> + Into<String>,
         key: impl Into<String>,
         value: impl Into<String>,
     ) -> Self {
-        Self { key: key.into(), value: value.into(), source: source.into() }
+        Self { key: key.into(), value: value.into(), source: Source::new(source) }
     }
 }
 
@@ -70,9 +115,11 @@ impl fmt::Display for Label {
 }
 
 /// A set of labels, one for each key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Labels(BTreeMap<String, Label>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Labels(
+    /// By key.
+    Vec<Label>,
+);
 
 impl Labels {
     /// The labels of a reserved identity: `reserved:NAME`.
@@ -87,12 +134,19 @@ impl Labels {
 
     /// The label of that key.
     pub fn get(&self, key: &str) -> Option<&Label> {
-        self.0.get(key)
+        self.place(key).ok().map(|place| &self.0[place])
+    }
+
+    fn place(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|label| label.key.as_str().cmp(key))
     }
 
     /// Adds a label; one of the same key gives way.
     pub fn insert(&mut self, label: Label) {
-        self.0.insert(label.key.clone(), label);
+        match self.place(&label.key) {
+            Ok(place) => self.0[place] = label,
+            Err(place) => self.0.insert(place, label),
+        }
     }
 
     /// Whether there is none.
@@ -107,7 +161,7 @@ impl Labels {
 
     /// Each label, by key.
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
-        self.0.values()
+        self.0.iter()
     }
 
     /// Each label as text, by key.
@@ -130,7 +184,46 @@ impl Labels {
 
 impl FromIterator<Label> for Labels {
     fn from_iter<I: IntoIterator<Item = Label>>(labels: I) -> Self {
-        Self(labels.into_iter().map(|label| (label.key.clone(), label)).collect())
+        let mut labels = Vec::from_iter(labels);
+        if !labels.is_sorted_by(|one, next| one.key < next.key) {
+            // Of one key the last counts.
+            labels.reverse();
+            labels.sort_by(|one, other| one.key.cmp(&other.key));
+            labels.dedup_by(|one, other| one.key == other.key);
+        }
+        labels.shrink_to_fit();
+        Self(labels)
+    }
+}
+
+/// As Cilium writes a set: each label below its key.
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|label| (&label.key, label)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Set;
+
+        impl<'de> Visitor<'de> for Set {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels by their keys")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+                let mut labels = Vec::new();
+                while let Some((_, label)) = map.next_entry::<IgnoredAny, Label>()? {
+                    labels.push(label);
+                }
+                Ok(labels.into_iter().collect())
+            }
+        }
+
+        deserializer.deserialize_map(Set)
     }
 }
 
@@ -163,6 +256,18 @@ mod tests {
     fn refuses_what_is_no_label() {
         assert!(matches!("k8s:=x".parse::<Label>(), Err(LabelError::NoKey(_))));
         assert!(matches!("x".repeat(1 << 20).parse::<Label>(), Err(LabelError::TooLong(_))));
+    }
+
+    #[test]
+    fn of_one_key_the_last_label_counts() {
+        let labels = Labels::parse(["k8s:b=1", "k8s:a=1", "any:b=2", "k8s:c=1", "k8s:b=3"]);
+        assert_eq!(labels.unwrap().to_texts(), ["k8s:a=1", "k8s:b=3", "k8s:c=1"]);
+        let mut labels = Labels::parse(["k8s:b=1"]).unwrap();
+        ["k8s:b=2", "mine:a=1"].iter().for_each(|text| labels.insert(text.parse().unwrap()));
+        assert_eq!(labels.to_texts(), ["mine:a=1", "k8s:b=2"]);
+        let text = r#"{"a":{"key":"a","value":"1","source":"mine"},"b":{"key":"b","value":"2","source":"k8s"}}"#;
+        assert_eq!(serde_json::to_string(&labels).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Labels>(text).unwrap(), labels);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl SelectorKey {
     }
 
     fn accepts(&self, label: &Label) -> bool {
-        self.source == ANY_SOURCE || self.source == label.source
+        self.source == ANY_SOURCE || label.source == *self.source
     }
 }
 

@@ -21,8 +21,8 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        Condition, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision, Transaction, Watch,
-        WatchSink,
+        Condition, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision, Transaction,
+        Watch, WatchSink,
     },
 };
 
@@ -169,10 +169,8 @@ async fn list(
     let first = || Place { revision: Revision(0), key: prefix.into_bytes(), limit: PAGE.0 };
     let Place { mut revision, key, mut limit } = from.unwrap_or_else(first);
     let mut page = loop {
-        let options = GetOptions::new()
-            .with_range(end.clone())
-            .with_limit(limit)
-            .with_revision(revision.0);
+        let options =
+            GetOptions::new().with_range(end.clone()).with_limit(limit).with_revision(revision.0);
         match kv.get(key.clone(), Some(options)).await {
             Err(error) if is_too_large(&error) && limit > 1 => {
                 limit = (limit / PAGE_GROWTH).max(1);

@@ -19,8 +19,8 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        Change, KvError, KvStore, LeaseId, Listing, Place, Revision, Transaction, WATCH_ALIVE_EVERY,
-        Watch, WatchEvent, WatchSink,
+        Change, KvError, KvStore, LeaseId, Listing, Place, Revision, Transaction,
+        WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
 
