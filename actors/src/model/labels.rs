@@ -58,12 +58,12 @@ impl<'de> Deserialize<'de> for Source {
 pub struct Label {
     /// Name within the source.
     pub key: String,
-    /// Value; empty where there is none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub value: String,
     /// Where it comes from.
     #[serde(default)]
     pub source: Source,
+    /// Value; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
 }
 
 /// A text that is no label.
@@ -265,7 +265,7 @@ mod tests {
         let mut labels = Labels::parse(["k8s:b=1"]).unwrap();
         ["k8s:b=2", "mine:a=1"].iter().for_each(|text| labels.insert(text.parse().unwrap()));
         assert_eq!(labels.to_texts(), ["mine:a=1", "k8s:b=2"]);
-        let text = r#"{"a":{"key":"a","value":"1","source":"mine"},"b":{"key":"b","value":"2","source":"k8s"}}"#;
+        let text = r#"{"a":{"key":"a","source":"mine","value":"1"},"b":{"key":"b","source":"k8s","value":"2"}}"#;
         assert_eq!(serde_json::to_string(&labels).unwrap(), text);
         assert_eq!(serde_json::from_str::<Labels>(text).unwrap(), labels);
     }

@@ -22,10 +22,10 @@ pub struct IdentityTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdentityChanges {
-    /// The writing of the table that these belong to; with any other they count for nothing.
-    pub table: u32,
     /// Numbers of the cluster that were added, or stand for something else now.
     pub cluster: Vec<NumberedLabels>,
+    /// The writing of the table that these belong to; with any other they count for nothing.
+    pub table: u32,
 }
 
 impl IdentityChanges {

@@ -8,14 +8,14 @@ use crate::model::{Addresses, Mac};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeState {
-    /// Addresses of the node in the pods' network: their gateway.
-    pub router: Addresses,
-    /// Ethernet address that answers for the gateway.
-    pub router_mac: Mac,
     /// Pool of IPv4 addresses that was in use.
     pub ipv4_range: Option<Ipv4Net>,
     /// Pool of IPv6 addresses that was in use.
     pub ipv6_range: Option<Ipv6Net>,
+    /// Addresses of the node in the pods' network: their gateway.
+    pub router: Addresses,
+    /// Ethernet address that answers for the gateway.
+    pub router_mac: Mac,
 }
 
 impl NodeState {

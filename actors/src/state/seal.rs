@@ -40,6 +40,25 @@ pub(super) fn seal(body: &impl Serialize, generation: u32) -> Vec<u8> {
     to_bytes(&document)
 }
 
+/// The same for what is written with its keys sorted, all of them behind ours, and without
+/// fractions: a table may be long, and need not be taken apart for that.
+pub(super) fn seal_sorted(body: &impl Serialize, generation: u32) -> Vec<u8> {
+    let body_bytes = serde_json::to_vec(body).expect("our tables have only text as keys");
+    let stamp = format!("\"generation\":{generation},\"version\":{VERSION}}},");
+    let rest = &body_bytes[1..];
+    let begin = format!("{{\"{KEY}\":{{");
+    let mut crc = crc32fast::Hasher::new();
+    [begin.as_bytes(), stamp.as_bytes(), rest].into_iter().for_each(|part| crc.update(part));
+    let checksum = format!("\"checksum\":\"crc32:{:08x}\",", crc.finalize());
+    let sealed = [begin.as_bytes(), checksum.as_bytes(), stamp.as_bytes(), rest].concat();
+    debug_assert_eq!(
+        String::from_utf8_lossy(&sealed),
+        String::from_utf8_lossy(&seal(body, generation)),
+        "its keys are not sorted"
+    );
+    sealed
+}
+
 fn has_fractions(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64(),

@@ -6,6 +6,7 @@ use super::{StateError, StateFiles, seal};
 use crate::ports::FsOp;
 
 /// A file kept twice: each writing replaces the older copy, so the previous one always remains.
+/// Fields of `T`, and of what is in it, stand in the order of their names, as they are written.
 #[derive(Debug)]
 pub struct Slots<T> {
     stem: &'static str,
@@ -38,7 +39,7 @@ impl<T: Serialize + for<'de> Deserialize<'de>> Slots<T> {
     pub fn save(&self, value: &T, generation: u32) -> FsOp {
         FsOp::Write {
             path: PathBuf::from(self.path(generation)),
-            bytes: seal::seal(value, generation),
+            bytes: seal::seal_sorted(value, generation),
         }
     }
 
