@@ -37,7 +37,7 @@ const PAGE: (i64, i64) = (1000, 100_000);
 const PAGE_GROWTH: i64 = 8;
 /// Bytes that a page is meant to have. For each page the server goes through all keys that are
 /// left, so few are better than many.
-const PAGE_BYTES: usize = 8 << 20;
+const PAGE_BYTES: usize = 4 << 20;
 /// Largest answer that is read, bytes: a page of large values.
 const ANSWER_MAX: usize = 64 << 20;
 /// What a watch may be ahead of the actors' thread, events.
