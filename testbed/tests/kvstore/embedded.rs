@@ -1,13 +1,10 @@
 //! The store in a file, alone and under a real agent.
 
-use std::{cell::RefCell, fs, path::Path, rc::Rc};
+use std::{fs, path::Path};
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
-use volvox_actors::{
-    host::Reply,
-    ports::{KvError, KvStore, Listing, Put, Transaction},
-};
+use volvox_actors::ports::{KvError, KvStore, Listing, Put, Transaction};
 use volvox_agent::ports::kvstore::Embedded;
 use volvox_testbed::lab::{self, Binaries, Inventory, Node, Pod, Through};
 
@@ -19,30 +16,14 @@ use super::{
 /// The lab's own directory.
 const PLACE: &str = "/run/volvox";
 
-/// Waits for an answer.
-fn answer<T: 'static>(
-    pump: &dyn Fn(),
-    ask: impl FnOnce(Reply<Result<T, KvError>>),
-) -> Result<T, KvError> {
-    let slot = Rc::new(RefCell::new(None));
-    let filled = Rc::clone(&slot);
-    ask(Reply::to(move |answer| drop(filled.replace(Some(answer)))));
-    loop {
-        pump();
-        if let Some(answer) = slot.take() {
-            return answer.expect("the store answers");
-        }
-    }
-}
-
 fn put(store: &Embedded, pump: &dyn Fn(), key: &str) -> Result<bool, KvError> {
     let put = Put { key: key.to_owned(), value: b"value".to_vec(), lease: None };
     let transaction = Transaction { puts: vec![put], ..Transaction::default() };
-    answer(pump, |reply| store.commit(transaction, reply))
+    Bench { store, pump, prefix: "" }.answer(|reply| store.commit(transaction, reply))
 }
 
 fn list(store: &Embedded, pump: &dyn Fn()) -> Result<Listing, KvError> {
-    answer(pump, |reply| store.list("", None, reply))
+    Bench { store, pump, prefix: "" }.answer(|reply| store.list("", None, reply))
 }
 
 #[test]

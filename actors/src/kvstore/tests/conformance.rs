@@ -28,7 +28,7 @@ impl Bench<'_> {
     }
 
     /// Waits for an answer as long as it takes.
-    fn answer<T: 'static>(&self, ask: impl FnOnce(Reply<T>)) -> T {
+    pub(super) fn answer<T: 'static>(&self, ask: impl FnOnce(Reply<T>)) -> T {
         let slot = Rc::new(RefCell::new(None));
         let filled = Rc::clone(&slot);
         ask(Reply::to(move |answer| {
