@@ -17,6 +17,7 @@ mod derived;
 mod error;
 mod groups;
 mod identities;
+mod knowledge;
 mod lookup;
 mod messages;
 mod named;
@@ -30,6 +31,7 @@ mod rows;
 mod rule;
 mod rule_index;
 mod selector;
+mod services;
 mod settings;
 mod show;
 
@@ -54,5 +56,8 @@ pub use rule::{
     CidrMatch, Clause, Origin, Peer, Peers, Policy, PolicyKind, PolicyName, PortMatch, Ports, Rule,
 };
 pub use selector::{Requirement, Selector, SelectorKey, Test};
+pub use services::{
+    MissingService, ServiceBy, ServiceMatch, ServiceName, ServiceSelector, Services,
+};
 pub use settings::{Enforcement, PolicySettings};
 pub use show::{PolicySelector, WrittenPolicies, WrittenRule};

@@ -56,6 +56,13 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         groups("/apis/cilium.io/v2/ciliumcidrgroups", "cilium.io/v2"),
         groups("/apis/cilium.io/v2alpha1/ciliumcidrgroups", "cilium.io/v2alpha1"),
     ];
+    let services = plain("services", "/api/v1/services", "v1", "Service");
+    let slices = |path, api_version| plain("endpointslices", path, api_version, "EndpointSlice");
+    let slices = vec![
+        slices("/apis/discovery.k8s.io/v1/endpointslices", "discovery.k8s.io/v1"),
+        slices("/apis/discovery.k8s.io/v1beta1/endpointslices", "discovery.k8s.io/v1beta1"),
+        plain("endpoints", "/api/v1/endpoints", "v1", "Endpoints"),
+    ];
     vec![
         (Feed::Workloads, vec![pods]),
         (Feed::Workloads, vec![namespaces]),
@@ -63,6 +70,8 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         (Feed::Policies, vec![cilium_policies]),
         (Feed::Policies, vec![clusterwide_policies]),
         (Feed::Policies, groups),
+        (Feed::Policies, vec![services]),
+        (Feed::Policies, slices),
     ]
 }
 

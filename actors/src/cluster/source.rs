@@ -136,6 +136,12 @@ impl Source {
             Err(ClusterError::NotFound(_)) if self.resource().definition.is_some() => {
                 self.ask_definition(cx);
             }
+            Err(ClusterError::NotFound(_)) if self.form + 1 < self.forms.len() => {
+                // What is no custom resource needs no definition: it has an older version.
+                self.form += 1;
+                self.pages.clear();
+                self.list(cx, None);
+            }
             Err(error) => self.rest(cx, error),
         }
     }
@@ -300,6 +306,10 @@ impl Source {
     fn rest(&mut self, cx: &mut Cx<'_, Self>, error: ClusterError) {
         self.pages.clear();
         self.watch = None;
+        if self.resource().definition.is_none() && matches!(error, ClusterError::NotFound(_)) {
+            // The newest version is tried first again: the server may be another one by now.
+            self.form = 0;
+        }
         let at_least = match &error {
             ClusterError::Busy { after, .. } => *after,
             ClusterError::Expired(_) | ClusterError::NotFound(_) | ClusterError::Failed(_) => {

@@ -1,6 +1,6 @@
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -11,9 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Bearer, EndpointPolicy, IdentityView, Origin, PeerFacts, PolicyMsg, PolicyView, Repository,
-    Resolved, Resolver, Subject, asker::Asker, bearers::Bearers, change::prefix_facts,
-    messages::PrefixChange,
+    Bearer, EndpointPolicy, Origin, PeerFacts, PolicyMsg, PolicyStatus, PolicyView, Repository,
+    Subject,
+    asker::Asker,
+    knowledge::{Computed, Knowledge},
 };
 use crate::{
     cluster::{ClusterMsg, Feed},
@@ -22,7 +23,6 @@ use crate::{
     identity::{Identity, IdentityMsg},
     ipcache::IpcacheMsg,
     model::{IdentityId, Labels},
-    workloads::Manifest,
 };
 
 /// How long every endpoint may take to enforce a change. After that the change goes on: one that
@@ -54,34 +54,6 @@ pub struct PolicyPeers {
     pub cluster: Option<Ref<ClusterMsg>>,
 }
 
-/// A policy that was computed, with all that is known of it.
-#[derive(Clone)]
-pub(super) struct Computed {
-    pub(super) policy: Arc<EndpointPolicy>,
-    pub(super) resolved: Arc<Resolved>,
-}
-
-impl Computed {
-    /// The policy of an endpoint; rows that are as before stay the same ones.
-    fn new(
-        resolver: &mut Resolver<'_>,
-        revision: u64,
-        subject: &Subject,
-        before: Option<&Self>,
-    ) -> Self {
-        let resolved = resolver.resolve(subject);
-        let before = before.map(|before| &before.policy.rows);
-        let rows = before.filter(|before| **before == resolved.rows).unwrap_or(&resolved.rows);
-        let policy = EndpointPolicy {
-            revision,
-            rows: Arc::clone(rows),
-            ingress_enforced: resolved.ingress_enforced,
-            egress_enforced: resolved.egress_enforced,
-        };
-        Self { policy: Arc::new(policy), resolved }
-    }
-}
-
 /// The owner of the policy repository.
 pub struct Policies {
     pub(super) peers: PolicyPeers,
@@ -107,29 +79,6 @@ struct Learning {
     replies: Vec<Reply<u64>>,
 }
 
-/// What outlives a crash of the owner: rules, and what they select.
-#[derive(Clone)]
-pub(super) struct Knowledge {
-    pub(super) repository: Repository,
-    pub(super) view: IdentityView,
-    pub(super) bearers: Bearers,
-    pub(super) revision: u64,
-    /// By subject, computed when it was first asked for and again after every change.
-    pub(super) computed: BTreeMap<Subject, Computed>,
-    /// Changes that wait for the one under way.
-    pub(super) changes: VecDeque<Vec<Manifest>>,
-    /// The change under way.
-    pub(super) change: Option<PrefixChange>,
-    /// Prefixes with identities, as the policy knows them.
-    pub(super) prefixes: BTreeMap<IpNet, IdentityId>,
-    /// Prefixes that an earlier life mapped, with their identities.
-    pub(super) inherited: BTreeMap<IpNet, IdentityId>,
-    /// Labels of endpoints that keep the policy of an earlier life until the first one is known.
-    pub(super) keeping: BTreeSet<Arc<Labels>>,
-    /// The first manifests are taken in.
-    pub(super) ready: bool,
-}
-
 /// What the owner of the policy shows of itself.
 #[derive(Debug, Serialize)]
 pub struct Observed {
@@ -151,26 +100,7 @@ impl Policies {
         reserved: impl IntoIterator<Item = (IdentityId, Labels)>,
         inherited: BTreeMap<IpNet, IdentityId>,
     ) -> impl FnMut() -> Self + 'static {
-        let mut view = IdentityView::default();
-        for (id, labels) in reserved {
-            view.insert(id, PeerFacts { labels: Arc::new(labels), ..PeerFacts::default() });
-        }
-        for (&prefix, &id) in &inherited {
-            view.insert(id, prefix_facts(prefix, repository.settings().families));
-        }
-        let first = Knowledge {
-            repository,
-            view,
-            bearers: Bearers::default(),
-            revision: 1,
-            computed: BTreeMap::new(),
-            changes: VecDeque::new(),
-            change: None,
-            prefixes: inherited.clone(),
-            inherited,
-            keeping: BTreeSet::new(),
-            ready: false,
-        };
+        let first = Knowledge::new(repository, reserved, inherited);
         let heirloom = Rc::new(RefCell::new(Some(first.clone())));
         move || Self {
             peers: peers(),
@@ -392,7 +322,10 @@ impl Policies {
     }
 
     fn show(&self, endpoints: &[Subject], reply: Reply<PolicyView>) {
-        let policies = self.known.repository.status(endpoints, &self.known.view);
+        let mut policies = self.known.repository.status(endpoints, &self.known.view);
+        let rejected = self.known.services.rejected();
+        policies
+            .extend(rejected.map(|(source, error)| PolicyStatus::refused(source, error.clone())));
         reply.send(PolicyView { revision: self.known.revision, policies });
     }
 

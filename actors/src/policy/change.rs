@@ -16,7 +16,11 @@
 //! from the start count as named by old rules: the new rules know them until no endpoint has the
 //! old ones, and the ipcache forgets them then.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use ipnet::IpNet;
 
@@ -59,9 +63,14 @@ impl Policies {
         let mut all = ApplyReport::default();
         // The old rules are in force until every prefix of the new ones has its number.
         let mut rules = self.known.repository.clone();
+        let cluster = rules.settings().cluster.as_deref();
+        let mut served = BTreeSet::new();
+        for Manifest { source, objects } in &manifests {
+            served.extend(self.known.services.apply(source, objects, cluster));
+        }
         for manifest in manifests {
             let documents = manifest.objects.map(policies_of);
-            let report = rules.apply(&manifest.source, &documents);
+            let report = rules.apply(&manifest.source, &documents, &self.known.services);
             for error in &report.rejected {
                 tracing::error!(file = %manifest.source, %error, "policy refused");
             }
@@ -70,6 +79,7 @@ impl Policies {
             }
             all.join(report);
         }
+        all.join(rules.resolve_services(&self.known.services, &served));
         if all.changed || !self.known.ready {
             let rules = Some((rules, all));
             self.known.change = Some(PrefixChange { rules, ..PrefixChange::default() });

@@ -95,6 +95,9 @@ impl IdentityView {
             Peer::Group(group) => {
                 group.nets.iter().flat_map(|cidr| self.select_cidr(cidr, families)).collect()
             }
+            Peer::Service(service) => {
+                service.peers.iter().flat_map(|peer| self.select(peer, families)).collect()
+            }
         }
     }
 

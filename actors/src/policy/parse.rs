@@ -11,9 +11,12 @@ mod kubernetes;
 mod port;
 mod scope;
 mod selector;
+mod service;
+mod to_services;
 
 use serde_json::Value;
 
+pub(super) use self::service::{service, speaker_name};
 use self::{
     field::{Fault, Field, Mapping},
     scope::Scope,
@@ -21,7 +24,7 @@ use self::{
 use super::{Policy, PolicyError, PolicyKind, PolicyName};
 
 /// Kinds that a source may hold beside policies, and that are not looked at here.
-const NOT_POLICIES: &[&str] = &["Namespace", "Pod"];
+const NOT_POLICIES: &[&str] = &["EndpointSlice", "Endpoints", "Namespace", "Pod", "Service"];
 
 /// A document that was refused, and whose it is as far as that could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub struct Refused {
 }
 
 /// Reads the policies and groups of prefixes of one document: one, those of a `List`, or none if it
-/// is a Pod or a Namespace. `cluster` narrows peers to pods that carry the label of that cluster.
+/// is a Pod, a Namespace or speaks of a service. `cluster` narrows peers to pods that carry the label of that cluster.
 pub fn parse(file: &str, document: &Value, cluster: Option<&str>) -> Vec<Result<Policy, Refused>> {
     let mut policies = Vec::new();
     read(file, &Field::root(document), cluster, &mut policies);

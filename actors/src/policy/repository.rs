@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    IdentityView, MissingGroup, Peer, Peers, Policy, PolicyError, PolicyName, PolicySettings,
-    Refused, Selector, Subject, UnresolvedPort, Unsupported, groups::Groups, parse, rule::Rule,
+    IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError, PolicyName,
+    PolicySettings, Refused, Selector, ServiceName, Services, Subject, UnresolvedPort, Unsupported,
+    groups::Groups, parse, rule::Rule,
 };
 use crate::model::{Families, Labels};
 
@@ -18,17 +19,23 @@ use crate::model::{Families, Labels};
 struct Source {
     policies: BTreeMap<PolicyName, Policy>,
     rejected: Vec<PolicyError>,
-    /// Whether any of these policies names groups of prefixes.
-    names_groups: bool,
+    /// Whether any of these policies names groups of prefixes, or services.
+    names_others: bool,
 }
 
 impl Source {
-    /// Puts in what groups come to; the policies that changed by it, before and after.
-    fn resolve_groups(&mut self, groups: &Groups) -> Vec<(Policy, &Policy)> {
+    /// Whether a clause of it may mean one of these services.
+    fn names_any(&self, services: &BTreeSet<ServiceName>) -> bool {
+        self.names_others && self.policies.values().any(|policy| policy.names_any(services))
+    }
+
+    /// Puts in what groups and services come to; the policies that changed by it, before and after.
+    fn resolve(&mut self, groups: &Groups, services: &Services) -> Vec<(Policy, &Policy)> {
         let mut changed = Vec::new();
-        for policy in self.policies.values_mut().filter(|policy| policy.names_groups()) {
+        for policy in self.policies.values_mut().filter(|policy| policy.names_others()) {
             let before = policy.clone();
-            if policy.resolve_groups(groups) {
+            let regrouped = policy.resolve_groups(groups);
+            if policy.resolve_services(services) || regrouped {
                 changed.push((before, &*policy));
             }
         }
@@ -97,8 +104,26 @@ pub struct PolicyStatus {
     pub unresolved_ports: Vec<UnresolvedPort>,
     /// Groups of prefixes that it names and that there are not.
     pub missing_groups: Vec<MissingGroup>,
+    /// Services that it names and that there are not.
+    pub missing_services: Vec<MissingService>,
     /// Why its newest version was refused; if it selects anything, an older one is in force.
     pub error: Option<PolicyError>,
+}
+
+impl PolicyStatus {
+    /// Of a document that was refused.
+    pub(super) fn refused(source: &str, error: PolicyError) -> Self {
+        Self {
+            source: source.to_owned(),
+            policy: None,
+            selects: 0,
+            unsupported: Vec::new(),
+            unresolved_ports: Vec::new(),
+            missing_groups: Vec::new(),
+            missing_services: Vec::new(),
+            error: Some(error),
+        }
+    }
 }
 
 impl Repository {
@@ -120,14 +145,20 @@ impl Repository {
     /// Takes the documents of a source in place of those it had. A document that is refused does
     /// not harm others: an earlier version of it stays in force. Where it cannot be told which
     /// object is refused, every earlier one that is not there any more stays.
-    pub fn apply(&mut self, source: &str, documents: &Result<Vec<Value>, String>) -> ApplyReport {
+    pub fn apply(
+        &mut self,
+        source: &str,
+        documents: &Result<Vec<Value>, String>,
+        services: &Services,
+    ) -> ApplyReport {
         let mut report = ApplyReport::default();
         let old = self.sources.remove(source).unwrap_or_default();
         let mut new = Source::default();
         let (parsed, mut refused) = read(source, documents, self.settings.cluster.as_deref());
         for policy in parsed {
             if new.policies.contains_key(&policy.name) {
-                refused.push(twice(source, policy.name));
+                let error = twice(source, policy.name.to_string());
+                refused.push(Refused { name: Some(policy.name), error });
                 continue;
             }
             report.accepted.push(policy.name.clone());
@@ -143,31 +174,56 @@ impl Repository {
             }
         }
         new.rejected = refused.into_iter().map(|refused| refused.error).collect();
-        new.names_groups = new.policies.values().any(Policy::names_groups);
+        new.names_others = new.policies.values().any(Policy::names_others);
         report.rejected = new.rejected.clone();
-        self.replace(source, &old, new, &mut report);
+        self.replace(source, &old, new, services, &mut report);
+        self.revision += u64::from(report.changed);
+        report
+    }
+
+    /// Some of the services are others now.
+    pub(super) fn resolve_services(
+        &mut self,
+        services: &Services,
+        changed: &BTreeSet<ServiceName>,
+    ) -> ApplyReport {
+        let mut report = ApplyReport::default();
+        let groups = self.groups();
+        for held in self.sources.values_mut().filter(|held| held.names_any(changed)) {
+            for (before, after) in Arc::make_mut(held).resolve(&groups, services) {
+                report.changed(Some(&before));
+                report.changed(Some(after));
+            }
+        }
         self.revision += u64::from(report.changed);
         report
     }
 
     /// Has a source hold that, and notes what became another by it.
-    fn replace(&mut self, source: &str, old: &Source, new: Source, report: &mut ApplyReport) {
+    fn replace(
+        &mut self,
+        source: &str,
+        old: &Source,
+        new: Source,
+        services: &Services,
+        report: &mut ApplyReport,
+    ) {
         let has_groups = |held: &Source| held.policies.values().any(|it| it.group.is_some());
         let regroups = has_groups(old) || has_groups(&new);
         let is_empty = new.policies.is_empty() && new.rejected.is_empty();
-        let names_groups = new.names_groups;
+        let names_others = new.names_others;
         self.sources.insert(source.to_owned(), Arc::new(new));
-        if regroups || names_groups {
+        if regroups || names_others {
             let groups = self.groups();
             for (name, held) in &mut self.sources {
                 let is_other = name != source;
                 if is_other && !regroups {
                     continue;
                 }
-                if !held.names_groups {
+                if !held.names_others {
                     continue;
                 }
-                for (before, after) in Arc::make_mut(held).resolve_groups(&groups) {
+                for (before, after) in Arc::make_mut(held).resolve(&groups, services) {
                     // What it was itself before, the old one says.
                     if is_other {
                         report.changed(Some(&before));
@@ -203,11 +259,6 @@ impl Repository {
         groups
     }
 
-    /// Forgets a source that is gone.
-    pub fn remove(&mut self, source: &str) -> ApplyReport {
-        self.apply(source, &Ok(Vec::new()))
-    }
-
     /// Each policy in force, with its source.
     pub fn policies(&self) -> impl Iterator<Item = (&str, &Policy)> {
         self.sources.iter().flat_map(|(source, held)| {
@@ -235,18 +286,11 @@ impl Repository {
                     unsupported: policy.unsupported.clone(),
                     unresolved_ports: self.unresolved_ports(policy, endpoints, view),
                     missing_groups: policy.missing_groups(&groups),
+                    missing_services: policy.missing_services(),
                     error: error.map(|index| errors.remove(index)),
                 });
             }
-            all.extend(errors.into_iter().map(|error| PolicyStatus {
-                source: source.clone(),
-                policy: None,
-                selects: 0,
-                unsupported: Vec::new(),
-                unresolved_ports: Vec::new(),
-                missing_groups: Vec::new(),
-                error: Some(error),
-            }));
+            all.extend(errors.into_iter().map(|error| PolicyStatus::refused(source, error)));
         }
         all
     }
@@ -264,12 +308,8 @@ impl Repository {
                 Peers::Any => None,
                 Peers::Of(peers) => Some(peers),
             });
-        let nets = peers.flatten().filter_map(|peer| match peer {
-            Peer::Labels(_) => None,
-            Peer::Cidr(cidr) => Some(Vec::from([cidr])),
-            Peer::Group(group) => Some(group.nets.iter().collect()),
-        });
-        let nets = nets.flatten().map(|cidr| std::iter::once(&cidr.net).chain(&cidr.except));
+        let nets = peers.flatten().flat_map(Peer::cidrs);
+        let nets = nets.map(|cidr| std::iter::once(&cidr.net).chain(&cidr.except));
         let Families { ipv4, ipv6 } = self.settings.families;
         let enabled = |net: &&IpNet| if net.addr().is_ipv4() { ipv4 } else { ipv6 };
         nets.flatten().filter(enabled).filter(|net| net.prefix_len() > 0).copied().collect()
@@ -287,6 +327,11 @@ impl Repository {
 }
 
 impl Policy {
+    /// Whether a clause of it names what other objects say.
+    fn names_others(&self) -> bool {
+        self.names_groups() || self.names_services()
+    }
+
     /// Whether one of its rules is for an endpoint with these labels.
     pub fn selects(&self, labels: &Labels) -> bool {
         self.rules.iter().any(|rule| rule.selects(labels))
@@ -331,13 +376,12 @@ fn unreadable(source: &str, problem: &str) -> Refused {
     Refused { name: None, error }
 }
 
-fn twice(source: &str, name: PolicyName) -> Refused {
-    let error = PolicyError {
+pub(super) fn twice(source: &str, object: String) -> PolicyError {
+    PolicyError {
         file: source.to_owned(),
-        object: Some(name.to_string()),
+        object: Some(object),
         path: "metadata.name".to_owned(),
         problem: "the file holds this object twice".to_owned(),
         remedy: "remove one, or give it another name; the first one is in force".to_owned(),
-    };
-    Refused { name: Some(name), error }
+    }
 }

@@ -80,6 +80,7 @@ impl Peer {
                 let prefix = peer.prefix.as_ref();
                 prefix.is_some_and(|net| group.nets.iter().any(|cidr| cidr.selects(net)))
             }
+            Self::Service(service) => service.peers.iter().any(|it| it.selects(peer)),
         }
     }
 }

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CidrGroup, GroupMatch, Selector, Unsupported, ports::PortRange};
+use super::{CidrGroup, GroupMatch, Selector, ServiceMatch, Unsupported, ports::PortRange};
 use crate::model::Direction;
 
 /// Kinds of policy objects.
@@ -117,6 +117,20 @@ pub enum Peer {
     Cidr(CidrMatch),
     /// By the prefixes of groups.
     Group(GroupMatch),
+    /// By the pods and addresses of services.
+    Service(ServiceMatch),
+}
+
+impl Peer {
+    /// Each prefix that it names, with its exceptions.
+    pub(super) fn cidrs(&self) -> Vec<&CidrMatch> {
+        match self {
+            Self::Labels(_) => Vec::new(),
+            Self::Cidr(cidr) => vec![cidr],
+            Self::Group(group) => group.nets.iter().collect(),
+            Self::Service(service) => service.peers.iter().flat_map(Self::cidrs).collect(),
+        }
+    }
 }
 
 impl fmt::Display for Peer {
@@ -125,6 +139,7 @@ impl fmt::Display for Peer {
             Self::Labels(selector) => selector.fmt(f),
             Self::Cidr(cidr) => cidr.fmt(f),
             Self::Group(group) => group.fmt(f),
+            Self::Service(service) => service.fmt(f),
         }
     }
 }

@@ -9,5 +9,6 @@ mod properties;
 mod refusals;
 mod repository;
 mod rubbish;
+mod services;
 mod status;
 mod world;

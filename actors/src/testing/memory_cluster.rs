@@ -120,6 +120,11 @@ impl MemoryCluster {
         self.0.borrow_mut().unserved.insert(path.to_owned());
     }
 
+    /// It serves that path again.
+    pub fn serve(&self, path: &str) {
+        self.0.borrow_mut().unserved.remove(path);
+    }
+
     /// What it answers about that kind from now on, if it fails; watches of it end so.
     pub fn fail(&self, kind: &str, error: Option<ClusterError>) {
         let ended = {

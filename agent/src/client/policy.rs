@@ -2,7 +2,7 @@ use std::{fs, path::PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use volvox_actors::policy::{PolicyStatus, PolicyView, parse};
+use volvox_actors::policy::{PolicyStatus, PolicyView, Services, parse};
 
 use super::{
     args::PolicyCommand,
@@ -60,6 +60,12 @@ fn remarks(status: &PolicyStatus) -> String {
         remarks.push(format!(
             "{}: there is no CiliumCIDRGroup {}: it has no prefix",
             group.path, group.name
+        ));
+    }
+    for service in &status.missing_services {
+        remarks.push(format!(
+            "{}: there is no Service {}: nobody is meant",
+            service.path, service.which
         ));
     }
     if remarks.is_empty() && status.selects == 0 {
@@ -120,5 +126,8 @@ fn judge(path: &PathBuf) -> Verdict {
             Err(refused) => verdict.refused.push(refused.error.to_string()),
         }
     }
+    let mut services = Services::default();
+    services.apply(&file, &Ok(documents), None);
+    verdict.refused.extend(services.rejected().map(|(_, error)| error.to_string()));
     verdict
 }

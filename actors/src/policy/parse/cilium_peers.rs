@@ -6,6 +6,7 @@ use super::{
     field::{Fault, Field, Mapping},
     scope::{NAMESPACE_LABEL, NAMESPACE_LABELS, Scope},
     selector::{Keys, selector},
+    to_services,
 };
 use crate::{
     model::Direction,
@@ -21,6 +22,7 @@ struct Names {
     cidr: &'static str,
     cidr_set: &'static str,
     entities: &'static str,
+    services: Option<&'static str>,
     not_supported: &'static [&'static str],
     requires: &'static str,
 }
@@ -30,6 +32,7 @@ const FROM: Names = Names {
     cidr: "fromCIDR",
     cidr_set: "fromCIDRSet",
     entities: "fromEntities",
+    services: None,
     not_supported: &["fromGroups", "fromNodes"],
     requires: "fromRequires",
 };
@@ -39,11 +42,12 @@ const TO: Names = Names {
     cidr: "toCIDR",
     cidr_set: "toCIDRSet",
     entities: "toEntities",
-    not_supported: &["toFQDNs", "toGroups", "toNodes", "toServices"],
+    services: Some("toServices"),
+    not_supported: &["toFQDNs", "toGroups", "toNodes"],
     requires: "toRequires",
 };
 
-const TO_DENY: Names = Names { not_supported: &["toGroups", "toNodes", "toServices"], ..TO };
+const TO_DENY: Names = Names { not_supported: &["toGroups", "toNodes"], ..TO };
 
 fn names(side: Side) -> &'static Names {
     match (side.direction, side.deny) {
@@ -58,6 +62,7 @@ pub(super) fn fields(side: Side) -> Vec<&'static str> {
     let names = names(side);
     let mut fields =
         vec![names.endpoints, names.cidr, names.cidr_set, names.entities, names.requires];
+    fields.extend(names.services);
     fields.extend(names.not_supported);
     fields
 }
@@ -90,6 +95,11 @@ pub(super) fn peers(
     }
     for field in found.list(clause, names.entities)? {
         found.entity(&field, scope)?;
+    }
+    if let Some(name) = names.services {
+        for field in found.list(clause, name)? {
+            found.peers.push(Peer::Service(to_services::services(&field)?));
+        }
     }
     for name in names.not_supported {
         for field in found.list(clause, name)? {

@@ -10,7 +10,7 @@ pub(super) const NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 /// What a namespace's own labels are prefixed with.
 pub(super) const NAMESPACE_LABELS: &str = "io.cilium.k8s.namespace.labels.";
 /// Label of the cluster that a pod lives in.
-const CLUSTER_LABEL: &str = "io.cilium.k8s.policy.cluster";
+pub(super) const CLUSTER_LABEL: &str = "io.cilium.k8s.policy.cluster";
 
 /// The object that is being read, and what of it turns out not to be supported.
 pub(super) struct Scope<'a> {

@@ -38,6 +38,39 @@ pub(super) enum DrawnPeers {
     Entities(Vec<&'static str>),
     /// `fromCIDRSet`.
     Cidrs(Vec<(Ipv4Net, Vec<Ipv4Net>)>),
+    /// `toServices`: names, or none for the label `tier`; and namespaces, or none for all.
+    Services(Vec<(Option<&'static str>, Option<&'static str>)>),
+}
+
+/// Services: name, namespace, whether they are labelled `tier`, the app that they select, and
+/// addresses that are listed for them.
+const SERVICES: [(&str, &str, bool, Option<&str>, &[[u8; 4]]); 5] = [
+    ("db", "default", true, Some("db"), &[[10, 0, 0, 1]]),
+    ("db", "other", true, Some("db"), &[]),
+    ("mail", "default", false, Some("mail"), &[]),
+    ("lan", "default", true, None, &[[10, 0, 0, 1], [11, 240, 48, 1]]),
+    ("lan", "other", false, None, &[[11, 0, 16, 1]]),
+];
+
+/// The services as manifests, and an EndpointSlice of each.
+pub(super) fn services() -> Vec<Value> {
+    let all = SERVICES.into_iter().flat_map(|(name, namespace, tier, app, addresses)| {
+        let labels = if tier { json!({ "tier": "data" }) } else { json!({}) };
+        let selector = app.map(|app| json!({ "app": app }));
+        let text = |address: &[u8; 4]| Ipv4Addr::from(*address).to_string();
+        let listed: Vec<Value> =
+            addresses.iter().map(|it| json!({ "addresses": [text(it)] })).collect();
+        let slice = json!({ "name": format!("{name}-1"), "namespace": namespace,
+                            "labels": { "kubernetes.io/service-name": name } });
+        [
+            json!({ "apiVersion": "v1", "kind": "Service",
+                    "metadata": { "name": name, "namespace": namespace, "labels": labels },
+                    "spec": { "selector": selector } }),
+            json!({ "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                    "metadata": slice, "addressType": "IPv4", "endpoints": listed }),
+        ]
+    });
+    all.collect()
 }
 
 #[derive(Clone, Debug)]
@@ -125,6 +158,20 @@ impl DrawnPeers {
                 sets.iter().any(|(net, except)| holds(net) && !except.iter().any(holds))
             }
             (Self::Cidrs(_), _) => false,
+            (Self::Services(wanted), other) => SERVICES.iter().any(|(name, ns, tier, app, at)| {
+                let is_meant = wanted.iter().any(|(by_name, inside)| {
+                    by_name.map_or(*tier, |wanted| wanted == *name)
+                        && inside.is_none_or(|wanted| wanted == *ns)
+                });
+                is_meant
+                    && match (app, other) {
+                        (Some(app), Other::Identity(id)) => {
+                            pod(id).is_some_and(|(_, of, place)| (of, place) == (*app, *ns))
+                        }
+                        (None, Other::Address(IpAddr::V4(it))) => at.contains(&it.octets()),
+                        _ => false,
+                    }
+            }),
         }
     }
 }
@@ -192,7 +239,7 @@ impl DrawnClause {
         let mut value = json!({});
         let side = if self.egress { "to" } else { "from" };
         let peers = match &self.peers {
-            DrawnPeers::Missing => None,
+            DrawnPeers::Missing | DrawnPeers::Services(_) => None,
             DrawnPeers::Apps(apps) => Some((
                 "Endpoints",
                 json!(
@@ -215,6 +262,17 @@ impl DrawnClause {
                 ),
             )),
         };
+        if let DrawnPeers::Services(wanted) = &self.peers {
+            let entry = |(name, namespace): &(Option<&str>, Option<&str>)| match name {
+                Some(name) => {
+                    json!({ "k8sService": { "serviceName": name, "namespace": namespace } })
+                }
+                None => json!({ "k8sServiceSelector": {
+                    "selector": { "matchLabels": { "tier": "data" } }, "namespace": namespace,
+                } }),
+            };
+            value["toServices"] = wanted.iter().map(entry).collect();
+        }
         if let Some((field, list)) = peers {
             value[format!("{side}{field}")] = list;
         }

@@ -4,11 +4,12 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use super::{
     oracle::{
         Drawn, DrawnClause, DrawnPeers, DrawnPorts, Expected, Packet, drawn_address, expected,
+        services,
     },
     world::{Other, World, named_ports},
 };
 use crate::{
-    model::Direction,
+    model::{Direction, PolicyRows},
     policy::{PolicySettings, Resolved, Verdict, lookup},
 };
 
@@ -61,9 +62,20 @@ fn ports() -> impl Strategy<Value = DrawnPorts> {
     ]
 }
 
+/// Those that only a clause of egress names.
+fn served() -> impl Strategy<Value = DrawnPeers> {
+    let name = option::of(select(&["db", "mail", "lan", "gone"]));
+    let namespace = option::of(select(&["default", "other"]));
+    vec((name, namespace), 1..3).prop_map(DrawnPeers::Services)
+}
+
 fn clause() -> impl Strategy<Value = DrawnClause> {
-    (any::<bool>(), prop::bool::weighted(0.3), peers(), ports())
-        .prop_map(|(egress, deny, peers, ports)| DrawnClause { egress, deny, peers, ports })
+    let side = prop_oneof![
+        4 => (any::<bool>(), peers()),
+        1 => (Just(true), served()),
+    ];
+    (side, prop::bool::weighted(0.3), ports())
+        .prop_map(|((egress, peers), deny, ports)| DrawnClause { egress, deny, peers, ports })
 }
 
 fn policy() -> impl Strategy<Value = Drawn> {
@@ -85,7 +97,8 @@ fn packet() -> impl Strategy<Value = Packet> {
 fn world(policies: &[Drawn]) -> World {
     let mut world = World::new(PolicySettings::default());
     world.named_ports = named_ports(1000);
-    let report = world.apply(policies.iter().enumerate().map(|(n, policy)| policy.document(n)));
+    let documents = policies.iter().enumerate().map(|(n, policy)| policy.document(n));
+    let report = world.apply(documents.chain(services()));
     assert_eq!(report.rejected, []);
     assert_eq!(report.unsupported, []);
     world
@@ -115,6 +128,36 @@ proptest! {
             };
             prop_assert_eq!(said, expected(&policies, packet), "{:?} {:?}", packet, resolved.rows);
         }
+    }
+
+    /// It is the same in whichever order objects come, each on its own, and come again.
+    #[test]
+    fn the_order_of_objects_does_not_matter(
+        policies in vec(policy(), 1..4), order in vec(any::<u16>(), 24)
+    ) {
+        let together = world(&policies);
+        let documents = policies.iter().enumerate().map(|(n, policy)| policy.document(n));
+        let mut all: Vec<_> = documents.chain(services()).enumerate().collect();
+        let mut one_by_one = World::new(PolicySettings::default());
+        one_by_one.named_ports = named_ports(1000);
+        all.sort_by_key(|(n, _)| order[n % order.len()]);
+        for (n, document) in &all {
+            one_by_one.apply_from(&format!("{n:02}.yaml"), &Ok(vec![document.clone()]));
+        }
+        let before = one_by_one.resolve("web");
+        // Cookies tell the sources apart.
+        let meant = |rows: &PolicyRows| rows.iter().map(|(key, row)| (*key, row.deny)).collect::<Vec<_>>();
+        prop_assert_eq!(meant(&before.rows), meant(&together.resolve("web").rows));
+        for (n, document) in &all {
+            let source = format!("{n:02}.yaml");
+            prop_assert!(!one_by_one.apply_from(&source, &Ok(vec![document.clone()])).changed);
+            // What is gone and back leaves nothing behind.
+            if document["kind"] != "CiliumNetworkPolicy" {
+                one_by_one.apply_from(&source, &Ok(Vec::new()));
+                one_by_one.apply_from(&source, &Ok(vec![document.clone()]));
+            }
+        }
+        prop_assert_eq!(one_by_one.resolve("web").rows, before.rows);
     }
 
     /// Whatever clause a verdict names is about the packet, and decides as the verdict says.

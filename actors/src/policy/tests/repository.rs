@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::world::{World, pod};
+use super::world::{World, no_services, pod};
 use crate::policy::{IdentityView, PolicySettings, Repository, Subject};
 
 fn policy(name: &str, app: &str) -> Value {
@@ -24,14 +24,19 @@ fn in_force(repository: &Repository) -> Vec<&str> {
 
 fn repository() -> Repository {
     let mut repository = Repository::new(PolicySettings::default());
-    repository.apply("a.yaml", &Ok(vec![policy("one", "web"), policy("two", "db")]));
+    repository.apply(
+        "a.yaml",
+        &Ok(vec![policy("one", "web"), policy("two", "db")]),
+        &no_services(),
+    );
     repository
 }
 
 #[test]
 fn a_refused_document_leaves_its_earlier_version_and_its_neighbours() {
     let mut repository = repository();
-    let report = repository.apply("a.yaml", &Ok(vec![broken("one"), policy("two", "mail")]));
+    let report =
+        repository.apply("a.yaml", &Ok(vec![broken("one"), policy("two", "mail")]), &no_services());
     assert_eq!(in_force(&repository), ["one", "two"]);
     assert_eq!(report.rejected.len(), 1);
     assert_eq!(report.accepted.len(), 1);
@@ -45,7 +50,8 @@ fn a_refused_document_leaves_its_earlier_version_and_its_neighbours() {
 #[test]
 fn an_unreadable_file_leaves_everything_in_force() {
     let mut repository = repository();
-    let report = repository.apply("a.yaml", &Err("line 3: tabs are not allowed".to_owned()));
+    let report =
+        repository.apply("a.yaml", &Err("line 3: tabs are not allowed".to_owned()), &no_services());
     assert_eq!(in_force(&repository), ["one", "two"]);
     assert!(!report.changed);
     assert_eq!(
@@ -53,7 +59,8 @@ fn an_unreadable_file_leaves_everything_in_force() {
         "a.yaml: line 3: tabs are not allowed; correct the file; \
          what it said before stays in force"
     );
-    let report = repository.apply("a.yaml", &Ok(vec![json!(7), policy("two", "db")]));
+    let report =
+        repository.apply("a.yaml", &Ok(vec![json!(7), policy("two", "db")]), &no_services());
     assert_eq!(in_force(&repository), ["one", "two"]);
     assert!(!report.changed && report.rejected.len() == 1);
 }
@@ -61,10 +68,10 @@ fn an_unreadable_file_leaves_everything_in_force() {
 #[test]
 fn a_policy_that_is_gone_is_gone() {
     let mut repository = repository();
-    let report = repository.apply("a.yaml", &Ok(vec![policy("two", "db")]));
+    let report = repository.apply("a.yaml", &Ok(vec![policy("two", "db")]), &no_services());
     assert_eq!(in_force(&repository), ["two"]);
     assert!(report.touches(&pod("web", "default")) && !report.touches(&pod("db", "default")));
-    assert!(repository.remove("a.yaml").changed);
+    assert!(repository.apply("a.yaml", &Ok(Vec::new()), &no_services()).changed);
     assert_eq!(in_force(&repository), [""; 0]);
 }
 
@@ -72,18 +79,26 @@ fn a_policy_that_is_gone_is_gone() {
 fn the_revision_counts_changes_only() {
     let mut repository = repository();
     assert_eq!(repository.revision(), 2);
-    let same = repository.apply("a.yaml", &Ok(vec![policy("one", "web"), policy("two", "db")]));
+    let same = repository.apply(
+        "a.yaml",
+        &Ok(vec![policy("one", "web"), policy("two", "db")]),
+        &no_services(),
+    );
     assert!(!same.changed && !same.touches(&pod("web", "default")));
-    repository.apply("b.yaml", &Ok(vec![broken("three")]));
+    repository.apply("b.yaml", &Ok(vec![broken("three")]), &no_services());
     assert_eq!(repository.revision(), 2);
-    repository.apply("b.yaml", &Ok(vec![policy("three", "web")]));
+    repository.apply("b.yaml", &Ok(vec![policy("three", "web")]), &no_services());
     assert_eq!(repository.revision(), 3);
 }
 
 #[test]
 fn a_change_touches_whom_it_selected_and_whom_it_selects() {
     let mut repository = repository();
-    let report = repository.apply("a.yaml", &Ok(vec![policy("one", "mail"), policy("two", "db")]));
+    let report = repository.apply(
+        "a.yaml",
+        &Ok(vec![policy("one", "mail"), policy("two", "db")]),
+        &no_services(),
+    );
     assert!(report.touches(&pod("web", "default")) && report.touches(&pod("mail", "default")));
     assert!(!report.touches(&pod("db", "default")));
 }
@@ -91,7 +106,11 @@ fn a_change_touches_whom_it_selected_and_whom_it_selects() {
 #[test]
 fn one_object_twice_in_a_file_is_refused() {
     let mut repository = repository();
-    let report = repository.apply("b.yaml", &Ok(vec![policy("x", "web"), policy("x", "db")]));
+    let report = repository.apply(
+        "b.yaml",
+        &Ok(vec![policy("x", "web"), policy("x", "db")]),
+        &no_services(),
+    );
     assert_eq!(in_force(&repository), ["one", "two", "x"]);
     assert!(report.rejected[0].to_string().contains("the file holds this object twice"));
 }
@@ -99,7 +118,11 @@ fn one_object_twice_in_a_file_is_refused() {
 #[test]
 fn status_tells_what_is_selected_and_what_is_wrong() {
     let mut repository = repository();
-    repository.apply("a.yaml", &Ok(vec![broken("one"), policy("two", "nobody"), json!(7)]));
+    repository.apply(
+        "a.yaml",
+        &Ok(vec![broken("one"), policy("two", "nobody"), json!(7)]),
+        &no_services(),
+    );
     let endpoints = [pod("web", "default"), pod("web", "default"), pod("db", "default")];
     let endpoints = endpoints.map(|labels| Subject { labels: labels.into(), ..Subject::default() });
     let status = repository.status(&endpoints, &IdentityView::default());

@@ -8,8 +8,8 @@ use crate::{
     identity::reserved,
     model::{Direction, IdentityId, Labels, NamedPorts},
     policy::{
-        ApplyReport, IdentityView, PeerFacts, PolicySettings, Repository, Resolved, Subject,
-        Verdict, lookup,
+        ApplyReport, IdentityView, PeerFacts, PolicySettings, Repository, Resolved, Services,
+        Subject, Verdict, lookup,
     },
 };
 
@@ -38,6 +38,7 @@ pub(super) const NAMED: [(u32, &str, u8, u16); 6] = [
 /// A repository, and the identities that are known to it.
 pub(super) struct World {
     pub(super) repository: Repository,
+    pub(super) services: Services,
     pub(super) named_ports: NamedPorts,
 }
 
@@ -50,7 +51,8 @@ pub(super) enum Other {
 
 impl World {
     pub(super) fn new(settings: PolicySettings) -> Self {
-        Self { repository: Repository::new(settings), named_ports: NamedPorts::new() }
+        let repository = Repository::new(settings);
+        Self { repository, services: no_services(), named_ports: NamedPorts::new() }
     }
 
     /// A world with these documents, none of which is refused.
@@ -62,7 +64,20 @@ impl World {
     }
 
     pub(super) fn apply(&mut self, documents: impl IntoIterator<Item = Value>) -> ApplyReport {
-        self.repository.apply("test.yaml", &Ok(documents.into_iter().collect()))
+        self.apply_from("test.yaml", &Ok(documents.into_iter().collect()))
+    }
+
+    /// As the owner of the rules does it.
+    pub(super) fn apply_from(
+        &mut self,
+        source: &str,
+        documents: &Result<Vec<Value>, String>,
+    ) -> ApplyReport {
+        let cluster = self.repository.settings().cluster.clone();
+        let changed = self.services.apply(source, documents, cluster.as_deref());
+        let mut report = self.repository.apply(source, documents, &self.services);
+        report.join(self.repository.resolve_services(&self.services, &changed));
+        report
     }
 
     /// Every identity: reserved ones, pods, and a local one for each prefix.
@@ -119,6 +134,11 @@ impl World {
     fn verdict(&self, direction: Direction, other: Other, protocol: u8, port: u16) -> Verdict {
         lookup(&self.resolve("web").rows, direction, self.identity_of(other), protocol, port)
     }
+}
+
+/// No services.
+pub(super) fn no_services() -> Services {
+    Services::default()
 }
 
 pub(super) fn pod(app: &str, namespace: &str) -> Labels {

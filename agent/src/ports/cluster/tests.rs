@@ -117,6 +117,53 @@ fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
 }
 
 #[test]
+fn of_services_only_whose_addresses_are_which_is_kept() {
+    let all: Vec<Resource> = volvox_actors::cluster::resources("node-1")
+        .into_iter()
+        .flat_map(|(_, forms)| forms)
+        .collect();
+    let metadata = json!({
+        "name": "db", "namespace": "shop", "labels": { "tier": "data" },
+        "annotations": { "a": "b" }, "resourceVersion": "9",
+    });
+    let service = json!({
+        "spec": { "selector": { "app": "db" }, "clusterIP": "10.96.0.1", "ports": [{}] },
+        "status": { "loadBalancer": {} },
+    });
+    let slice = json!({
+        "addressType": "IPv4", "ports": [{}],
+        "endpoints": [{
+            "addresses": ["10.0.0.1"], "conditions": { "ready": true }, "nodeName": "node-1",
+            "targetRef": {},
+        }],
+    });
+    let endpoints = json!({ "subsets": [{
+        "addresses": [{ "ip": "10.0.0.1", "nodeName": "node-1" }], "ports": [{}],
+        "notReadyAddresses": [{ "ip": "10.0.0.2" }],
+    }] });
+    for (kind, mut whole, kept) in [
+        ("Service", service, json!({ "spec": { "selector": { "app": "db" } } })),
+        (
+            "EndpointSlice",
+            slice,
+            json!({ "addressType": "IPv4", "endpoints": [
+                { "addresses": ["10.0.0.1"], "conditions": { "ready": true } },
+            ] }),
+        ),
+        ("Endpoints", endpoints, json!({ "subsets": [{ "addresses": [{ "ip": "10.0.0.1" }] }] })),
+    ] {
+        let form = all.iter().find(|form| form.kind == kind).unwrap();
+        whole["metadata"] = metadata.clone();
+        let mut wanted = kept;
+        wanted["metadata"] =
+            json!({ "name": "db", "namespace": "shop", "labels": { "tier": "data" } });
+        wanted["kind"] = json!(kind);
+        wanted["apiVersion"] = json!(form.api_version);
+        assert_eq!(object(form, whole).unwrap().value, wanted);
+    }
+}
+
+#[test]
 fn events_come_in_pieces_of_any_size() {
     let lines = [
         json!({ "type": "ADDED", "object": pod() }),

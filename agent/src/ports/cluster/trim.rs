@@ -2,7 +2,16 @@ use serde_json::{Map, Value};
 use volvox_actors::ports::{Object, ObjectKey, Resource};
 
 /// What somebody reads of an object,
-const PARTS: [&str; 5] = ["metadata", "security-labels", "spec", "specs", "status"];
+const PARTS: [&str; 8] = [
+    "addressType",
+    "endpoints",
+    "metadata",
+    "security-labels",
+    "spec",
+    "specs",
+    "status",
+    "subsets",
+];
 /// of what every object has,
 const METADATA: [&str; 4] = ["labels", "name", "namespace", "uid"];
 /// of an identity,
@@ -18,8 +27,12 @@ const ANNOTATIONS: [&str; 3] = ["network.cilium.io/", "io.cilium.network.", "io.
 const CONDITION: [&str; 3] = ["reason", "status", "type"];
 /// of a pod,
 const POD: [&str; 3] = ["containers", "initContainers", "serviceAccountName"];
-/// and of its containers.
+/// of its containers,
 const CONTAINER: [&str; 3] = ["name", "ports", "restartPolicy"];
+/// of an endpoint of an EndpointSlice,
+const ENDPOINT: [&str; 2] = ["addresses", "conditions"];
+/// and of an address of Endpoints.
+const ADDRESS: [&str; 1] = ["ip"];
 
 /// Which object it is; `None` if it does not say so.
 pub(super) fn key(value: &Value) -> Option<ObjectKey> {
@@ -53,7 +66,24 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
         "Node" => node(object),
         "CiliumIdentity" => {}
         "CiliumEndpoint" => {}
-        "Namespace" => keep(object, &PARTS[..1]),
+        "Namespace" => keep(object, &["metadata"]),
+        "Service" => {
+            keep(object, &["metadata", "spec"]);
+            if let Some(Value::Object(spec)) = object.get_mut("spec") {
+                keep(spec, &["selector"]);
+            }
+        }
+        "EndpointSlice" => {
+            keep(object, &["addressType", "endpoints", "metadata"]);
+            members(object.get_mut("endpoints")).for_each(|it| keep(it, &ENDPOINT));
+        }
+        "Endpoints" => {
+            keep(object, &["metadata", "subsets"]);
+            for subset in members(object.get_mut("subsets")) {
+                keep(subset, &["addresses"]);
+                members(subset.get_mut("addresses")).for_each(|it| keep(it, &ADDRESS));
+            }
+        }
         "Pod" => {
             object.remove("status");
             if let Some(Value::Object(spec)) = object.get_mut("spec") {
@@ -84,6 +114,11 @@ fn node(object: &mut Map<String, Value>) {
         let all = conditions.iter_mut().filter_map(Value::as_object_mut);
         all.for_each(|condition| keep(condition, &CONDITION));
     }
+}
+
+/// The objects of a list.
+fn members(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+    list.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 fn keep(map: &mut Map<String, Value>, names: &[&str]) {

@@ -119,6 +119,7 @@ pub(super) fn fake_policy(msg: PolicyMsg) {
                 unsupported: Vec::new(),
                 unresolved_ports: Vec::new(),
                 missing_groups: Vec::new(),
+                missing_services: Vec::new(),
                 error: None,
             }],
         }),
