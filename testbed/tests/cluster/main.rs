@@ -4,9 +4,10 @@ mod identities;
 mod objects;
 mod prefixes;
 mod published;
+mod services;
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     path::PathBuf,
     time::Duration,
 };
@@ -14,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, ApiServer, Binaries, Etcd, NODE_NAME, Node, Pod},
+    lab::{self, ApiServer, Binaries, Etcd, NODE_NAME, Netns, Node, Pod},
     traffic::{Kind, Plan, Stream},
 };
 
@@ -86,12 +87,16 @@ impl Cluster {
 
 /// Whether one of a few datagrams gets through.
 fn reaches(from: &Pod, to: &Pod) -> Result<bool> {
+    arrives(&from.netns, &to.netns, to.address(false)?)
+}
+
+fn arrives(from: &Netns, to: &Netns, at: IpAddr) -> Result<bool> {
     let any = Ipv4Addr::UNSPECIFIED;
-    let receiver = to.netns.run(|| Ok(UdpSocket::bind((any, PORT))?))?;
+    let receiver = to.run(|| Ok(UdpSocket::bind((any, PORT))?))?;
     receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
-    let sender = from.netns.run(|| Ok(UdpSocket::bind((any, 0))?))?;
+    let sender = from.run(|| Ok(UdpSocket::bind((any, 0))?))?;
     for _ in 0..5 {
-        let _ = sender.send_to(b"?", (to.address(false)?, PORT));
+        let _ = sender.send_to(b"?", (at, PORT));
     }
     Ok(receiver.recv(&mut [0]).is_ok())
 }

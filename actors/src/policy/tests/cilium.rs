@@ -266,6 +266,7 @@ fn what_is_not_supported_fails_closed_and_is_reported() {
         "ingress": [{ "fromEndpoints": [{}], "toPorts": http },
                     { "fromEndpoints": [{}], "authentication": { "mode": "required" } }],
         "egress": [{ "toFQDNs": [{ "matchName": "example.org" }] },
+                   { "toNodes": [{}] },
                    { "toCIDR": ["10.0.0.0/8"] }],
         "egressDeny": [{ "toGroups": [{}], "toPorts": [{ "ports": [{ "port": "25" }] }] }],
     }))]);
@@ -277,6 +278,7 @@ fn what_is_not_supported_fails_closed_and_is_reported() {
             ("spec.ingress[0].toPorts[0].rules", Effect::AllowsNothing),
             ("spec.ingress[1].authentication", Effect::AllowsNothing),
             ("spec.egress[0].toFQDNs[0]", Effect::AllowsNothing),
+            ("spec.egress[1].toNodes[0]", Effect::AllowsNothing),
             ("spec.egressDeny[0].toGroups[0]", Effect::DeniesEveryPeer),
         ]
     );

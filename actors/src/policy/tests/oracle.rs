@@ -42,9 +42,11 @@ pub(super) enum DrawnPeers {
     Services(Vec<(Option<&'static str>, Option<&'static str>)>),
 }
 
-/// Services: name, namespace, whether they are labelled `tier`, the app that they select, and
-/// addresses that are listed for them.
-const SERVICES: [(&str, &str, bool, Option<&str>, &[[u8; 4]]); 5] = [
+/// A service: name, namespace, whether it is labelled `tier`, the app that it selects, and
+/// addresses that are listed for it.
+type Served = (&'static str, &'static str, bool, Option<&'static str>, &'static [[u8; 4]]);
+
+const SERVICES: [Served; 5] = [
     ("db", "default", true, Some("db"), &[[10, 0, 0, 1]]),
     ("db", "other", true, Some("db"), &[]),
     ("mail", "default", false, Some("mail"), &[]),

@@ -1,0 +1,132 @@
+use std::{net::IpAddr, process::Command};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use volvox_testbed::{
+    lab::{self, ApiClient, ApiServer, Netns},
+    traffic::{Kind, Plan, Stream},
+};
+
+use super::{
+    Cluster, PORT, arrives,
+    objects::{self, CILIUM_POLICIES, NAMESPACE},
+};
+
+/// Addresses outside the cluster.
+const OUTSIDE: [&str; 2] = ["192.0.2.201", "192.0.2.202"];
+/// Where the service is that they are behind,
+const SERVICE: &str = "/api/v1/namespaces/shop/services";
+/// and where its slice is, in some version.
+const DISCOVERY: &str = "/apis/discovery.k8s.io";
+
+fn ip(arguments: &str) -> Result<()> {
+    let status = Command::new("ip").args(arguments.split(' ')).status()?;
+    ensure!(status.success(), "ip {arguments}: {status}");
+    Ok(())
+}
+
+/// A host outside the cluster that has these addresses, behind a cable of the node.
+fn outside() -> Result<Netns> {
+    let outside = Netns::create("outside")?;
+    ip("link add cable0 type veth peer eth0 netns outside")?;
+    ip("address add 198.51.100.1/24 dev cable0")?;
+    ip("link set cable0 up")?;
+    ip("-n outside address add 198.51.100.2/24 dev eth0")?;
+    ip("-n outside link set eth0 up")?;
+    for address in OUTSIDE {
+        ip(&format!("-n outside address add {address}/32 dev eth0"))?;
+        ip(&format!("route add {address}/32 via 198.51.100.2"))?;
+    }
+    // What it answers to the first one comes from there.
+    ip(&format!("-n outside route add default via 198.51.100.1 src {}", OUTSIDE[0]))?;
+    Ok(outside)
+}
+
+fn endpoints(addresses: &[&str]) -> Value {
+    addresses.iter().map(|it| json!({ "addresses": [it] })).collect()
+}
+
+/// Makes the service and its slice; where the slice is.
+fn serve(client: &ApiClient, address: &str) -> Result<String> {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": "lan", "namespace": NAMESPACE },
+        "spec": { "ports": [{ "port": 80 }] },
+    });
+    client.create(SERVICE, &service)?;
+    let versions = ["v1", "v1beta1"].into_iter();
+    let mut served =
+        versions.filter(|version| client.get(&format!("{DISCOVERY}/{version}")).is_ok());
+    let version = served.next().context("the server has no EndpointSlices")?;
+    let slice = json!({
+        "apiVersion": format!("discovery.k8s.io/{version}"), "kind": "EndpointSlice",
+        "metadata": { "name": "lan-1", "namespace": NAMESPACE,
+                      "labels": { "kubernetes.io/service-name": "lan" } },
+        "addressType": "IPv4", "endpoints": endpoints(&[address]),
+    });
+    let slices = format!("{DISCOVERY}/{version}/namespaces/{NAMESPACE}/endpointslices");
+    client.create(&slices, &slice)?;
+    Ok(format!("{slices}/lan-1"))
+}
+
+/// `friend` reaches nothing but the service.
+fn policy() -> Value {
+    let services = json!([{ "k8sService": { "serviceName": "lan", "namespace": NAMESPACE } }]);
+    json!({
+        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
+        "metadata": { "name": "lan", "namespace": NAMESPACE },
+        "spec": {
+            "endpointSelector": { "matchLabels": { "app": "friend" } },
+            "egress": [{ "toServices": services }],
+        },
+    })
+}
+
+#[test]
+fn a_policy_follows_the_addresses_behind_a_service() {
+    lab::test("services::a_policy_follows_the_addresses_behind_a_service", || {
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let outside = outside()?;
+        let cluster = Cluster::start_with(program, |server, _| {
+            let client = server.client();
+            objects::define(client, "ciliumnetworkpolicies", "CiliumNetworkPolicy", "Namespaced")
+        })?;
+        let Cluster { mut node, server, friend, web, .. } = cluster;
+        let client = server.client();
+        let targets: Vec<IpAddr> = OUTSIDE.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
+        let mut reach = |wanted: [bool; 3]| {
+            node.wait(&format!("reaching outside and web is not {wanted:?}"), |_| {
+                let one = arrives(&friend.netns, &outside, targets[0])?;
+                let two = arrives(&friend.netns, &outside, targets[1])?;
+                Ok([one, two, arrives(&friend.netns, &web.netns, web.address(false)?)?] == wanted)
+            })
+        };
+        reach([true, true, true])?;
+        let slice = serve(client, OUTSIDE[0])?;
+        let is_served = || Ok(client.get(CILIUM_POLICIES).is_ok());
+        lab::wait_for("the definition to be served", is_served)?;
+        client.create(CILIUM_POLICIES, &policy())?;
+        reach([true, false, false])?;
+        let stream = Stream::start(Plan {
+            kind: Kind::Udp,
+            from: friend.netns.clone(),
+            to: outside.clone(),
+            target: (targets[0], PORT + 1).into(),
+            rate: 200,
+        })?;
+        for _ in 0..3 {
+            client.patch(&slice, &json!({ "endpoints": endpoints(&OUTSIDE) }))?;
+            reach([true, true, false])?;
+            client.patch(&slice, &json!({ "endpoints": endpoints(&OUTSIDE[..1]) }))?;
+            reach([true, false, false])?;
+        }
+        let report = stream.stop()?;
+        ensure!(report.is_clean(), "{report:?}");
+        // It selects pods from now on.
+        let selector = json!({ "spec": { "selector": { "app": "web" } } });
+        client.patch(&format!("{SERVICE}/lan"), &selector)?;
+        reach([false, false, true])?;
+        client.delete(&format!("{SERVICE}/lan"))?;
+        reach([false, false, false]).map(drop)
+    });
+}
