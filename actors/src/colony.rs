@@ -25,13 +25,14 @@ use crate::{
     crd::CrdActors,
     endpoint::{Peers, Settings},
     endpoints::{Announcer, Endpoints, EndpointsMsg, Schedule},
-    host::{Host, Ref},
+    host::{Host, Ref, Reply},
     identity::{Identities, IdentityMsg, LabelFilter, reserved},
     ipam::{Ipam, IpamMsg, Pools},
     ipcache::{Ipcache, IpcacheMsg},
-    kvstore::{KvActors, KvSettings},
+    kvstore::{KvActors, KvSettings, SessionMsg},
     model::{IdentityId, Scope},
     node::{Node, NodeMsg, NodeSettings},
+    nodes::{self, NodeKey, Nodes, NodesMsg, NodesPeers, NodesSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
     ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore},
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
@@ -126,6 +127,8 @@ pub struct Colony {
     pub conntrack: Ref<ConntrackMsg>,
     /// The node itself.
     pub node: Ref<NodeMsg>,
+    /// The owner of the cluster's other nodes, if there is a cluster.
+    pub nodes: Option<Ref<NodesMsg>>,
     /// Who says what should never be.
     pub auditor: Ref<AuditorMsg>,
     /// The supervisor of restoring.
@@ -189,6 +192,16 @@ impl Colony {
         );
         let node = host.spawn(name("node"), SUPERVISOR_CAPACITY, node);
 
+        let late_session = Late::<Option<Ref<SessionMsg>>>::default();
+        let in_cluster = follows || ports.kvstore.is_some();
+        let nodes = in_cluster.then(|| {
+            let (late, ipcache) = (late_session.clone(), ipcache.clone());
+            let peers = move || NodesPeers { ipcache: ipcache.clone(), session: late.get() };
+            let mapped = nodes::inherited(&inheritance.kernel);
+            let settings = nodes_settings(&settings, follows);
+            host.spawn(name("nodes"), SUPERVISOR_CAPACITY, Nodes::factory(peers, settings, mapped))
+        });
+
         // These two know each other.
         let late = Late::<Ref<EndpointsMsg>>::default();
         let policy_peers = {
@@ -234,16 +247,20 @@ impl Colony {
             ];
             settings.follow.further.extend(shared);
         }
+        // As Cilium does: where there is a store, nodes meet there.
+        let of_nodes = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
+        settings.follow.further.push((of_nodes, Hearer::Nodes));
         let cluster = ports.cluster.clone().map(|cluster| {
             let (policy, workloads) = (policy.clone(), workloads.clone());
             let (publisher, shares) = (publisher.clone(), by_objects.is_some());
-            let late_crd = late_crd.clone();
+            let (late_crd, nodes) = (late_crd.clone(), nodes.clone());
             let peers = move || ClusterPeers {
                 cluster: Rc::clone(&cluster),
                 policy: policy.clone(),
                 workloads: workloads.clone(),
                 publisher: publisher.clone(),
                 shared: shares.then(|| late_crd.get()).map(|it| (it.allocator, it.addresses)),
+                nodes: nodes.clone(),
             };
             let supervisor = ClusterSupervisor::factory(peers, settings.follow);
             let supervisor = host.spawn(name("cluster"), SUPERVISOR_CAPACITY, supervisor);
@@ -300,6 +317,11 @@ impl Colony {
             let _ = endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
         }
         let _ = ipcache.tell(IpcacheMsg::Restore(inheritance.kernel.ipcache.clone()));
+        if nodes.is_some() {
+            let reply = Reply::to(|_| {});
+            let entries = nodes::inherited_entries(&inheritance.kernel);
+            let _ = ipcache.tell(IpcacheMsg::Upsert { entries, reply });
+        }
         let peers = AddressesPeers {
             session: None,
             endpoints: endpoints.clone(),
@@ -308,14 +330,16 @@ impl Colony {
             ipcache: ipcache.clone(),
         };
         let (mut kvstore, mut crd) = (None, None);
-        if let Some(store) = &ports.kvstore {
-            kvstore = Some(KvActors::spawn(host, store, settings.kvstore, peers, remote));
+        if let Some((store, nodes)) = ports.kvstore.as_ref().zip(nodes.as_ref()) {
+            kvstore = Some(KvActors::spawn(host, store, settings.kvstore, peers, remote, nodes));
         } else if let Some((objects, follower)) = by_objects.zip(cluster.clone()) {
             let settings = settings.kvstore;
             let actors = CrdActors::spawn(host, &objects, follower, settings, &peers, remote);
             late_crd.set(actors.clone());
             crd = Some(actors);
         }
+
+        late_session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
 
         let restore_peers = RestorePeers {
             kernel: Rc::clone(kernel),
@@ -347,11 +371,25 @@ impl Colony {
             workloads,
             conntrack,
             node,
+            nodes,
             auditor,
             restore,
             kvstore,
             crd,
         }
+    }
+}
+
+/// What this node is to the others of its cluster.
+fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
+    let KvSettings { cluster, node, address, other_address, boot_id, .. } = &settings.kvstore;
+    NodesSettings {
+        key: NodeKey { cluster: cluster.clone(), name: node.clone() },
+        addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
+        router: settings.node.router,
+        pools: settings.pools,
+        boot_id: boot_id.clone(),
+        has_node,
     }
 }
 

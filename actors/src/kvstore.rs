@@ -1,10 +1,11 @@
 //! What the nodes of a cluster tell each other through a key-value store: addresses and whose they
-//! are, identities and their numbers.
+//! are, identities and their numbers, and the nodes themselves.
 //!
 //! ```text
 //!   store ─► watcher (ip/v1) ────────────► addresses ─► identities, policy, ipcache
-//!     ▲ └──► watcher (identities/v1/id) ─► allocator ◄─ identities
-//!     └───── session ◄──── what this node announces ── addresses, allocator
+//!     ▲ ├──► watcher (identities/v1/id) ─► allocator ◄─ identities
+//!     │ └──► watcher (nodes/v1) ─────────► nodes ─► ipcache
+//!     └───── session ◄──── what this node announces ── addresses, allocator, nodes
 //! ```
 //!
 //! The store widens what is known and never holds it back: without it, what an earlier life learned
@@ -48,6 +49,10 @@ pub struct KvSettings {
     pub node: String,
     /// Address by which others reach this node.
     pub address: IpAddr,
+    /// The same in the other family, if it has one.
+    pub other_address: Option<IpAddr>,
+    /// Which boot of the machine this is.
+    pub boot_id: String,
     /// How long what it announces outlives it.
     pub lease_ttl: Duration,
     /// Where randomness comes from: pauses, and which number a new identity gets.

@@ -23,6 +23,7 @@ pub mod kvstore;
 pub mod model;
 pub mod mutants;
 pub mod node;
+pub mod nodes;
 pub mod policy;
 pub mod ports;
 pub mod publish;

@@ -93,6 +93,8 @@ pub struct NodeNumbers {
     pub router: Addresses,
     /// The address by which other nodes reach this one.
     pub address: Option<IpAddr>,
+    /// The same in the other family.
+    pub other_address: Option<IpAddr>,
 }
 
 struct Disk {
@@ -130,7 +132,7 @@ impl Boot {
         let own = own_addresses(&kernel);
         let before = disk.node.value.clone().unwrap_or_default();
         let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
-        let address = node_address(&own);
+        let (address, _) = node_addresses(&own);
         let nobody = NodeNumbers { address, ..NodeNumbers::default() };
         let said = node_information::wait(config, known, &settings::publish(config, &nobody))?;
         let node = number(config, &disk.found, &kernel, &before, said, own);
@@ -266,10 +268,14 @@ fn own_addresses(kernel: &KernelSnapshot) -> Vec<IpAddr> {
     own.flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr)).collect()
 }
 
-/// The one by which other nodes reach it.
-fn node_address(own: &[IpAddr]) -> Option<IpAddr> {
-    let ipv4 = own.iter().find(|address| address.is_ipv4() && !address.is_loopback());
-    ipv4.or_else(|| own.iter().find(|address| is_reachable_ipv6(**address))).copied()
+/// The one by which other nodes reach it, and that of the other family, if it has both.
+fn node_addresses(own: &[IpAddr]) -> (Option<IpAddr>, Option<IpAddr>) {
+    let ipv4 = own.iter().find(|address| address.is_ipv4() && !address.is_loopback()).copied();
+    let ipv6 = own.iter().find(|address| is_reachable_ipv6(**address)).copied();
+    match ipv4 {
+        Some(_) => (ipv4, ipv6),
+        None => (ipv6, None),
+    }
 }
 
 /// The ranges and the router address: those of the life before, then what the cluster said, unless
@@ -282,7 +288,7 @@ fn number(
     said: Pools,
     own: Vec<IpAddr>,
 ) -> NodeNumbers {
-    let address = node_address(&own);
+    let (address, other_address) = node_addresses(&own);
     let node_ipv4 = match address {
         Some(IpAddr::V4(address)) => address,
         _ => Ipv4Addr::LOCALHOST,
@@ -308,7 +314,8 @@ fn number(
         let kept = before.router.ipv6.filter(|address| range.contains(address));
         kept.or_else(|| first_ipv6(range, &taken))
     });
-    NodeNumbers { ipv4_range, ipv6_range, router: Addresses { ipv4, ipv6 }, address }
+    let router = Addresses { ipv4, ipv6 };
+    NodeNumbers { ipv4_range, ipv6_range, router, address, other_address }
 }
 
 fn is_reachable_ipv6(address: IpAddr) -> bool {

@@ -120,6 +120,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
             EnablePolicy::Never => "never",
         }
         .to_owned(),
+        cluster: config.cluster_name.clone(),
         follows_cluster: Access::of(config).is_some(),
         options: settings::options(config),
         bpf_root: config.bpf_root.clone(),

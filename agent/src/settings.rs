@@ -67,6 +67,8 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             cluster: config.cluster_name.clone(),
             node: node_name(),
             address: address(node),
+            other_address: node.other_address,
+            boot_id: boot_id(),
             lease_ttl: config.kvstore_lease_ttl,
             seed: SystemClock.wall() ^ u64::from(process::id()),
         },

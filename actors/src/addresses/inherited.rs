@@ -17,6 +17,18 @@ use crate::{
     model::{IdentityId, Labels, Scope},
 };
 
+/// Identities that no pod has: nodes and the world.
+const NO_POD: [IdentityId; 8] = [
+    IdentityId::UNKNOWN,
+    IdentityId::HOST,
+    IdentityId::WORLD,
+    IdentityId::REMOTE_NODE,
+    IdentityId::KUBE_APISERVER,
+    IdentityId::INGRESS,
+    IdentityId::WORLD_IPV4,
+    IdentityId::WORLD_IPV6,
+];
+
 /// What an earlier life mapped for other nodes: in force until the cluster has said what there is.
 #[derive(Debug, Default)]
 pub struct Inherited {
@@ -26,12 +38,12 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Rows of identities of the cluster whose address is none of this node's.
+    /// Rows of identities that pods of other nodes have, and whose address is none of this node's.
     pub fn of(inheritance: &Inheritance) -> Self {
         let kernel = &inheritance.kernel;
         let is_remote = |prefix: &IpNet, id: IdentityId| {
             let own = kernel.lxc.contains_key(&prefix.addr());
-            !own && id.scope() == Scope::Global && !id.is_reserved()
+            !own && id.scope() == Scope::Global && !NO_POD.contains(&id)
         };
         let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
         let rows: BTreeMap<_, _> = rows.filter(|(prefix, id)| is_remote(prefix, *id)).collect();

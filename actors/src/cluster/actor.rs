@@ -19,6 +19,7 @@ use crate::{
     allocator::AllocatorMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply},
     mutants::{Mutant, mutated},
+    nodes::NodesMsg,
     policy::PolicyMsg,
     ports::{Cluster, ObjectKey, Time},
     publish::PublisherMsg,
@@ -60,6 +61,8 @@ pub struct ClusterPeers {
     pub publisher: Option<Ref<PublisherMsg>>,
     /// The owners of the cluster's identities and addresses, if objects tell them.
     pub shared: Option<(Ref<AllocatorMsg>, Ref<AddressesMsg>)>,
+    /// The owner of the cluster's nodes.
+    pub nodes: Option<Ref<NodesMsg>>,
 }
 
 /// The supervisor of the sources: hands on what they tell, once that is whole.
@@ -113,10 +116,14 @@ impl ClusterSupervisor {
     fn spawn(&self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
         let ClusterSettings { node_name, further: feeds, .. } = &self.settings;
+        let all_nodes = feeds.contains(&(Feed::CiliumNode, Hearer::Nodes));
         let is_heard = |feed: &Feed| feeds.iter().any(|(other, _)| other == feed);
         let more = further(node_name).into_iter().filter(|(feed, _)| is_heard(feed));
         let all = resources(node_name).into_iter().chain(more);
-        for (number, (feed, forms)) in all.enumerate() {
+        for (number, (feed, mut forms)) in all.enumerate() {
+            if feed == Feed::CiliumNode && all_nodes {
+                forms.iter_mut().for_each(|form| form.fields = None);
+            }
             let name = forms[0].name;
             let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
             let (needed, seed) = (feed.needs_definition(), self.settings.seed);

@@ -5,6 +5,7 @@ use crate::{
     addresses::AddressesMsg,
     allocator::AllocatorMsg,
     host::{Message, Ref},
+    nodes::NodesMsg,
     policy::PolicyMsg,
     ports::ObjectKey,
     publish::PublisherMsg,
@@ -24,6 +25,8 @@ pub enum Hearer {
     Allocator,
     /// The owner of the cluster's addresses.
     Addresses,
+    /// The owner of the cluster's nodes.
+    Nodes,
 }
 
 impl Hearer {
@@ -58,7 +61,7 @@ impl Held {
     pub(super) fn new(hearer: Hearer) -> Self {
         let news = match hearer {
             Hearer::Policies | Hearer::Workloads => News::Manifests(Vec::new()),
-            Hearer::Publisher | Hearer::Allocator | Hearer::Addresses => {
+            Hearer::Publisher | Hearer::Allocator | Hearer::Addresses | Hearer::Nodes => {
                 News::Objects { objects: Vec::new(), defined: false, said: false }
             }
         };
@@ -160,6 +163,13 @@ fn tell_objects(
             let (_, addresses) = peers.shared.as_ref()?;
             match refused(addresses, AddressesMsg::Objects { objects, defined })? {
                 AddressesMsg::Objects { objects, .. } => Some(objects),
+                _ => None,
+            }
+        }
+        Hearer::Nodes => {
+            let nodes = peers.nodes.as_ref()?;
+            match refused(nodes, NodesMsg::Objects { feed, objects, defined })? {
+                NodesMsg::Objects { objects, .. } => Some(objects),
                 _ => None,
             }
         }

@@ -14,7 +14,8 @@ pub enum Feed {
     Workloads,
     /// Who keeps what this node says of itself: its own Node,
     Node,
-    /// its CiliumNode,
+    /// its CiliumNode, of which also the owner of the cluster's nodes hears if no store tells it: then
+    /// of all nodes,
     CiliumNode,
     /// and the endpoints of all nodes, of which also the owner of the cluster's addresses hears if
     /// no store tells it.
@@ -43,9 +44,10 @@ impl Feed {
             Self::CiliumIdentities => {
                 "endpoints keep the identities that they have, and new sets of labels wait"
             }
-            Self::Node | Self::CiliumNode | Self::CiliumEndpoints => {
-                "what this node says of itself waits for them"
+            Self::CiliumNode => {
+                "other nodes are where they were, and what this node says of itself waits for them"
             }
+            Self::Node | Self::CiliumEndpoints => "what this node says of itself waits for them",
         }
     }
 }

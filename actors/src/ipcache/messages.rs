@@ -16,7 +16,9 @@ pub enum Source {
     Endpoint(EndpointId),
     /// This node, of itself.
     Node,
-    /// Other nodes, heard of through the store.
+    /// Other nodes, of themselves.
+    RemoteNode,
+    /// Other nodes, of their endpoints.
     Cluster,
     /// A rule that names the prefix.
     Policy,
@@ -29,6 +31,7 @@ impl fmt::Display for Source {
         match self {
             Self::Endpoint(id) => write!(f, "endpoint {id}"),
             Self::Node => f.write_str("node"),
+            Self::RemoteNode => f.write_str("remote node"),
             Self::Cluster => f.write_str("cluster"),
             Self::Policy => f.write_str("policy"),
             Self::Restored => f.write_str("restored"),

@@ -9,6 +9,7 @@ use crate::{
     allocator::{Allocator, AllocatorMsg},
     colony::Late,
     host::{Host, Ref},
+    nodes::{NODES, NodesMsg},
     ports::KvStore,
 };
 
@@ -24,18 +25,20 @@ pub struct KvActors {
     pub allocator: Ref<AllocatorMsg>,
     /// The owner of the cluster's addresses.
     pub addresses: Ref<AddressesMsg>,
-    /// Who follows identities, and who follows addresses.
-    pub watchers: [Ref<WatcherMsg>; 2],
+    /// Who follows identities, who follows addresses, and who follows nodes.
+    pub watchers: [Ref<WatcherMsg>; 3],
 }
 
 impl KvActors {
-    /// Brings them to life, and has those whom they work for know them.
+    /// Brings them to life, and has those whom they work for know them. `nodes` hears of the nodes of
+    /// this cluster.
     pub fn spawn(
         host: &Host,
         store: &Rc<dyn KvStore>,
         settings: KvSettings,
         peers: AddressesPeers,
         inherited: Inherited,
+        nodes: &Ref<NodesMsg>,
     ) -> Self {
         let settings = Rc::new(settings);
         let seed = |nth: u64| settings.seed.wrapping_add(nth);
@@ -75,7 +78,13 @@ impl KvActors {
         };
         let address_watcher =
             host.spawn(name("kvstore-watch addresses"), CAPACITY, address_watcher);
-        let watchers = [identity_watcher, address_watcher];
+        let node_watcher = {
+            let (store, nodes) = (Rc::clone(store), nodes.clone());
+            let prefix = format!("{NODES}{}/", settings.cluster);
+            Watcher::factory(store, prefix, seed(4), move || nodes.clone(), NodesMsg::Update)
+        };
+        let node_watcher = host.spawn(name("kvstore-watch nodes"), CAPACITY, node_watcher);
+        let watchers = [identity_watcher, address_watcher, node_watcher];
         Self { session, allocator, addresses, watchers }
     }
 }

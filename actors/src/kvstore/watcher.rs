@@ -69,7 +69,7 @@ impl Message for WatcherMsg {
 /// Follows one prefix for one listener.
 pub struct Watcher<M: Message> {
     store: Rc<dyn KvStore>,
-    prefix: &'static str,
+    prefix: Rc<str>,
     listener: Ref<M>,
     message: fn(Update) -> M,
     /// Outlives a crash, as what the listener heard does: each key with what tells its value from
@@ -99,7 +99,7 @@ struct List {
 /// What a watcher shows of itself.
 #[derive(Debug, Serialize)]
 pub struct WatcherView {
-    prefix: &'static str,
+    prefix: String,
     keys: usize,
     revision: Option<Revision>,
     lists: u64,
@@ -111,15 +111,15 @@ impl<M: Message> Watcher<M> {
     /// Makes each life of a watcher that tells `listener` of `prefix`.
     pub fn factory(
         store: Rc<dyn KvStore>,
-        prefix: &'static str,
+        prefix: impl Into<Rc<str>>,
         seed: u64,
         listener: impl Fn() -> Ref<M> + 'static,
         message: fn(Update) -> M,
     ) -> impl FnMut() -> Self + 'static {
-        let known = Rc::default();
+        let (known, prefix) = (Rc::default(), prefix.into());
         move || Self {
             store: Rc::clone(&store),
-            prefix,
+            prefix: Rc::clone(&prefix),
             listener: listener(),
             message,
             known: Rc::clone(&known),
@@ -154,7 +154,7 @@ impl<M: Message> Watcher<M> {
         let (why, number) = (format!("a list of {}", self.prefix), self.begun);
         let then = move |answer| WatcherMsg::Listed(number, answer);
         let reply = cx.expect("kvstore", LIST_PATIENCE, why, then);
-        self.store.list(self.prefix, from, reply);
+        self.store.list(&self.prefix, from, reply);
     }
 
     fn listed(
@@ -230,7 +230,7 @@ impl<M: Message> Watcher<M> {
         let tell = Box::new(move |event| {
             host.outside(&what, || me.tell(WatcherMsg::Seen(number, event)).is_ok())
         });
-        self.watch = Some(self.store.watch(self.prefix, from, tell));
+        self.watch = Some(self.store.watch(&self.prefix, from, tell));
         self.arm(cx);
     }
 
@@ -265,7 +265,7 @@ impl<M: Message> Watcher<M> {
                 self.arm(cx);
             }
             WatchEvent::Compacted => {
-                tracing::info!(prefix = self.prefix, "kvstore was compacted; listing again");
+                tracing::info!(prefix = %self.prefix, "kvstore was compacted; listing again");
                 self.revision = None;
                 self.follow(cx);
             }
@@ -325,7 +325,7 @@ impl<M: Message> Behaviour for Watcher<M> {
 
     fn observe(&self) -> WatcherView {
         WatcherView {
-            prefix: self.prefix,
+            prefix: self.prefix.to_string(),
             keys: self.known.borrow().len(),
             revision: self.revision,
             lists: self.lists,

@@ -86,3 +86,17 @@ impl Addresses {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
 }
+
+/// Of each family the first.
+impl FromIterator<IpAddr> for Addresses {
+    fn from_iter<T: IntoIterator<Item = IpAddr>>(all: T) -> Self {
+        let mut addresses = Self::default();
+        for address in all {
+            match address {
+                IpAddr::V4(address) => drop(addresses.ipv4.get_or_insert(address)),
+                IpAddr::V6(address) => drop(addresses.ipv6.get_or_insert(address)),
+            }
+        }
+        addresses
+    }
+}

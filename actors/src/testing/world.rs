@@ -413,6 +413,8 @@ fn settings() -> ColonySettings {
             cluster: "default".to_owned(),
             node: "here".to_owned(),
             address: "192.0.2.1".parse().unwrap(),
+            other_address: None,
+            boot_id: "7af8560e-12b9-4753-bdec-52b254fe026f".to_owned(),
             lease_ttl: Duration::from_secs(900),
             seed: 1,
         },

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 pub struct Facts {
     /// The agent's version.
     pub version: String,
+    /// The cluster's name.
+    pub cluster: String,
     /// The node's name.
     pub node_name: String,
     /// Pool of IPv4 addresses; none if the family is off.

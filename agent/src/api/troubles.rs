@@ -10,6 +10,7 @@ use volvox_actors::{
     endpoints::EndpointsMsg,
     host::{CellInfo, Host, WaitCycle, Waits},
     model::Labels,
+    nodes::{NodesMsg, NodesView},
     ports::Time,
     publish::{PublisherMsg, Unpublished},
     restore::{RestoreMsg, RestoreReport},
@@ -60,7 +61,7 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, sources, unpublished, views, report, audit, sharing) = tokio::try_join!(
+    let (host, sources, unpublished, views, report, audit, sharing, nodes) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
         api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
@@ -68,6 +69,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
         api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
         Sharing::gather(api, what),
+        api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
@@ -76,7 +78,8 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let sources = sources.chain(unpublished);
     let parts = api.disk.now().map(disk).into_iter().chain(host).chain(sources).chain(failing);
     let sharing = sharing.iter().flat_map(Sharing::troubles);
-    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(sharing).collect())
+    let shared = sharing.chain(nodes.iter().flat_map(of_nodes));
+    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
 }
 
 fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
@@ -114,6 +117,25 @@ fn unpublished(unpublished: &Unpublished) -> Trouble {
         }
     };
     Trouble::new(format!("publish {what}"), (*tries).into(), text)
+}
+
+/// Nodes that are not told apart.
+fn of_nodes(view: &NodesView) -> impl Iterator<Item = Trouble> + use<> {
+    let usurped = view.usurped.then(|| {
+        let text = "another node has this node's name in the kvstore: give it another one";
+        Trouble::new("node-name", 1, text.to_owned())
+    });
+    let contested = view.contested.iter().map(|(prefix, nodes)| {
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let text = format!(
+            "nodes {} all say that they have {}: it stays a node's until none does; give them \
+             addresses of their own",
+            nodes.join(" and "),
+            prefix.addr()
+        );
+        Trouble::new(format!("node-address-{}", prefix.addr()), 1, text)
+    });
+    usurped.into_iter().chain(contested.collect::<Vec<_>>())
 }
 
 fn of_host(host: &Host) -> Vec<Trouble> {
@@ -234,6 +256,21 @@ mod tests {
         let said = texts(&crashing, at(1));
         assert!(said[0].starts_with("actor ipam crashed 5 times and rests: broken"), "{said:?}");
         assert_eq!(texts(&cell(1, "ipam"), at(1)), [""; 0]);
+    }
+
+    #[test]
+    fn nodes_that_are_not_told_apart_are_named() {
+        let names = ["default/a", "default/b"].map(str::to_owned).into();
+        let view = NodesView {
+            usurped: true,
+            contested: [("192.0.2.7/32".parse().unwrap(), names)].into(),
+            ..NodesView::default()
+        };
+        let said: Vec<_> = of_nodes(&view).map(|trouble| trouble.text).collect();
+        assert!(said[0].starts_with("another node has this node's name"), "{said:?}");
+        let words = "nodes default/a and default/b all say that they have 192.0.2.7: ";
+        assert!(said[1].starts_with(words), "{said:?}");
+        assert_eq!(of_nodes(&NodesView::default()).count(), 0);
     }
 
     #[test]

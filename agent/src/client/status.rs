@@ -10,7 +10,7 @@ use super::{
     restore::summary,
 };
 use crate::{
-    api::models::{Endpoint, Recorder, StatusAnswer, WaitList},
+    api::models::{ClusterNodes, Endpoint, Recorder, StatusAnswer, WaitList},
     rest_client::RestClient,
     rest_model::Status,
 };
@@ -30,6 +30,7 @@ pub(super) async fn show(
     let endpoints: Vec<Endpoint> = client.get("/endpoint").await?;
     let restore: RestoreReport = client.get("/volvox/restore").await?;
     let policy: PolicyView = client.get("/volvox/policy").await?;
+    let nodes: ClusterNodes = client.get("/cluster/nodes").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
     if out.is_json() {
@@ -38,6 +39,7 @@ pub(super) async fn show(
             "endpoints": states(&endpoints),
             "restore-finished": restore.finished,
             "policy-revision": policy.revision,
+            "nodes": nodes.nodes_added.len(),
             "waits": waits.waits.len(),
             "recorder": recorder,
         }));
@@ -51,7 +53,7 @@ pub(super) async fn show(
     out.members(&[
         ("Agent", format!("{} {version}", health.cilium.state)),
         ("Troubles", troubles),
-        ("Node", health.cluster.own),
+        ("Node", node_line(health.cluster.own, &nodes)),
         ("Endpoints", endpoint_line(&endpoints)),
         ("Restore", summary(&restore)),
         (
@@ -67,6 +69,14 @@ pub(super) async fn show(
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])
+}
+
+/// This node, and how many others are known.
+fn node_line(own: String, nodes: &ClusterNodes) -> String {
+    match nodes.nodes_added.len().saturating_sub(1) {
+        0 => own,
+        others => format!("{own}, and {} known", count(others, "other node")),
+    }
 }
 
 fn lines<'a>(each: impl Iterator<Item = &'a str>) -> String {

@@ -131,7 +131,7 @@ fn the_agent_is_summed_up() {
     assert_eq!(
         agent.text("status"),
         "Agent:      Ok 0.1.0\n\
-         Node:       node-a\n\
+         Node:       node-a, and 1 other node known\n\
          Endpoints:  1 (1 ready)\n\
          Restore:    finished: there was nothing to restore\n\
          Policy:     revision 3, 1 document, 0 refused\n\

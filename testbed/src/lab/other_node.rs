@@ -1,8 +1,11 @@
-//! How another node of the cluster announces its pods in etcd, as Cilium's agents do.
+//! How another node of the cluster announces itself and its pods in etcd, as Cilium's agents do.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use volvox_actors::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS};
+use volvox_actors::{
+    kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS},
+    nodes::NODES,
+};
 
 use super::store::Pair;
 
@@ -32,6 +35,14 @@ pub fn address(ip: Ipv4Addr, id: u32, namespace: &str, pod: &str) -> Pair {
         r#"{{"IP":"{ip}","Mask":null,"HostIP":"{HOST}","ID":{id},"Key":0,"Metadata":"cilium-global:default:there:7","K8sNamespace":"{namespace}","K8sPodName":"{pod}"}}"#
     );
     (address_key(ip), value)
+}
+
+/// Where a node is.
+pub fn node(name: &str, ip: Ipv4Addr) -> Pair {
+    let value = format!(
+        r#"{{"Name":"{name}","Cluster":"default","IPAddresses":[{{"Type":"InternalIP","IP":"{ip}"}}],"IPv4AllocCIDR":{{"IP":"10.99.0.0","Mask":"//8AAA=="}},"IPv4HealthIP":"","ClusterID":0,"Source":"local","EncryptionKey":0,"Labels":{{}},"NodeIdentity":1,"WireguardPubKey":"","BootID":""}}"#
+    );
+    (format!("{NODES}default/{name}"), value)
 }
 
 /// The key of an address.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use volvox_actors_simulated::{
     kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS},
     model::IdentityId,
+    nodes::NODES,
     testing::{KvLink, MemoryKvStore},
 };
 
@@ -21,6 +22,8 @@ use super::{
 
 /// The node that all remote pods are on.
 const THERE: &str = "192.0.2.7";
+/// What it says of itself: an address of which no packets are looked at, for the model knows no nodes.
+const NODE: &str = "203.0.113.7";
 /// Where that node looks for free numbers.
 const FIRST_NUMBER: u32 = 2_000;
 /// How long what a node announced outlives it here.
@@ -29,6 +32,11 @@ const LEASE: Duration = Duration::from_secs(60);
 /// The address of a pod of another node.
 pub(super) fn address_of(remote: u8) -> IpAddr {
     Ipv4Addr::new(10, 1, 0, remote).into()
+}
+
+/// Where a node says where it is.
+fn node_key(name: &str) -> String {
+    format!("{NODES}default/{name}")
 }
 
 /// What the store has for the labels of a pod.
@@ -121,6 +129,16 @@ impl Node {
             }
         }
         let oracle = self.oracle.borrow();
+        // The other node lives as long as its pods.
+        match oracle.remote_apps().is_empty() {
+            true => store.delete(&node_key("there")),
+            false => {
+                let addresses = json!([{ "Type": "InternalIP", "IP": NODE }]);
+                let value =
+                    json!({ "Name": "there", "Cluster": "default", "IPAddresses": addresses });
+                store.put(&node_key("there"), &value.to_string());
+            }
+        }
         if let Some(before) = before.filter(|app| !oracle.remote_apps().contains(app)) {
             store.delete(&format!("{IDENTITY_USERS}{}/{THERE}", labels(before)));
         }
@@ -172,6 +190,18 @@ impl Node {
             if row != wanted {
                 return Some(format!("{address} is {wanted:?}, and the ipcache has {row:?}"));
             }
+        }
+        let there: IpAddr = NODE.parse().ok()?;
+        let row = self
+            .world
+            .kernel
+            .with(|state| state.rows.ipcache.get(&there.into()).map(|row| row.identity));
+        let wanted = store.get(&node_key("there")).map(|_| IdentityId::REMOTE_NODE);
+        if row != wanted {
+            return Some(format!("node {there} is {wanted:?}, and the ipcache has {row:?}"));
+        }
+        if store.get(&node_key(&self.world.settings.kvstore.node)).is_none() {
+            return Some("the store does not know where this node is".to_owned());
         }
         self.misnumbered(store, &here, &used)
     }

@@ -4,6 +4,7 @@ mod api;
 #[path = "../../../actors/src/kvstore/tests/conformance.rs"]
 mod conformance;
 mod embedded;
+mod nodes;
 mod outages;
 mod sharing;
 mod store;

@@ -1,5 +1,11 @@
+use std::net::IpAddr;
+
 use axum::extract::State;
-use volvox_actors::node::{NodeMsg, NodeStatus};
+use volvox_actors::{
+    model::Addresses,
+    node::{NodeMsg, NodeStatus},
+    nodes::{NodeEntry, NodeKey, NodesMsg, NodesSource},
+};
 
 use super::{Answer, ok};
 use crate::{
@@ -10,25 +16,93 @@ use crate::{
     rest_model::{NodeAddressing, NodeAddressingElement},
 };
 
-/// This node; others are not known yet.
+/// This node, and all others that are known.
 pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
-    let node = status(&api).await?;
+    let others = api
+        .gateway
+        .ask_if("GET /cluster/nodes", |colony| colony.nodes.as_ref(), NodesMsg::List)
+        .await?;
+    let own = own(&api).await?;
+    let mut all =
+        ClusterNodes { own: own.name.clone(), nodes_added: vec![own], nodes_removed: None };
+    if let Some(list) = others {
+        let source = match list.source {
+            NodesSource::Store => "kvstore",
+            NodesSource::Objects => "custom-resource",
+        };
+        let cluster = |(key, entry): (&NodeKey, &NodeEntry)| other(key, entry, source);
+        all.nodes_added.extend(list.nodes.iter().map(cluster));
+    }
+    ok(&all)
+}
+
+async fn own(api: &Api) -> Result<ClusterNode, ApiError> {
+    let node = status(api).await?;
     let first = |v4: bool| node.addresses.iter().find(|address| address.is_ipv4() == v4).copied();
-    let mut primary_address = addressing(&api).await?;
+    let mut primary_address = addressing(api).await?;
     if let Some(ipv4) = &mut primary_address.ipv4 {
         ipv4.ip = first(true);
     }
     if let Some(ipv6) = &mut primary_address.ipv6 {
         ipv6.ip = first(false);
     }
-    let routers = node.router.iter().map(|ip| SecondaryAddress { ip: ip.to_string() });
-    let own = ClusterNode {
-        name: api.facts.node_name.clone(),
-        primary_address,
-        secondary_addresses: routers.collect(),
-        source: "local".to_owned(),
+    let secondary = |ip: IpAddr| SecondaryAddress {
+        ip: ip.to_string(),
+        address_type: "CiliumInternalIP".to_owned(),
     };
-    ok(&ClusterNodes { own: own.name.clone(), nodes_added: vec![own], nodes_removed: None })
+    Ok(ClusterNode {
+        name: full_name(&api.facts.cluster, &api.facts.node_name),
+        primary_address,
+        secondary_addresses: node.router.iter().map(secondary).collect(),
+        health_endpoint_address: None,
+        ingress_address: None,
+        source: "local".to_owned(),
+    })
+}
+
+fn other(key: &NodeKey, entry: &NodeEntry, source: &str) -> ClusterNode {
+    // As Cilium: the first internal address of a family, or the first that there is.
+    let of = |v4: bool| entry.addresses.iter().filter(move |it| it.ip.is_ipv4() == v4);
+    let primary = |v4: bool| {
+        let internal = of(v4).find(|it| it.kind == "InternalIP").or_else(|| of(v4).next());
+        internal.map(|it| it.ip)
+    };
+    let element = |ip: Option<IpAddr>, range: Option<String>| {
+        (ip.is_some() || range.is_some()).then(|| NodeAddressingElement {
+            enabled: true,
+            ip,
+            alloc_range: range.unwrap_or_default(),
+        })
+    };
+    let both = |all: Addresses| {
+        let [ipv4, ipv6] = [all.ipv4.map(IpAddr::V4), all.ipv6.map(IpAddr::V6)];
+        let addressing = NodeAddressing { ipv4: element(ipv4, None), ipv6: element(ipv6, None) };
+        (addressing != NodeAddressing::default()).then_some(addressing)
+    };
+    let (ipv4, ipv6) = (primary(true), primary(false));
+    let (range4, range6) = (entry.pools.ipv4, entry.pools.ipv6);
+    let more = entry.addresses.iter().filter(|it| ![ipv4, ipv6].contains(&Some(it.ip)));
+    let more =
+        more.map(|it| SecondaryAddress { ip: it.ip.to_string(), address_type: it.kind.clone() });
+    ClusterNode {
+        name: full_name(&key.cluster, &key.name),
+        primary_address: NodeAddressing {
+            ipv4: element(ipv4, range4.map(|range| range.to_string())),
+            ipv6: element(ipv6, range6.map(|range| range.to_string())),
+        },
+        secondary_addresses: more.collect(),
+        health_endpoint_address: both(entry.health),
+        ingress_address: both(entry.ingress),
+        source: source.to_owned(),
+    }
+}
+
+/// A node's name where there may be several clusters: in the one that was not named it stands alone.
+fn full_name(cluster: &str, name: &str) -> String {
+    match cluster {
+        "default" => name.to_owned(),
+        cluster => format!("{cluster}/{name}"),
+    }
 }
 
 /// Numbers of nodes: this one is 0, as it is in the datapath.

@@ -25,15 +25,24 @@ pub struct ClusterNode {
     pub primary_address: NodeAddressing,
     /// Its other addresses.
     pub secondary_addresses: Vec<SecondaryAddress>,
-    /// Where it is known from.
+    /// Where its health endpoint is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub health_endpoint_address: Option<NodeAddressing>,
+    /// Where its ingress proxy is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ingress_address: Option<NodeAddressing>,
+    /// Where it is known from: `local`, `kvstore` or `custom-resource`.
     pub source: String,
 }
 
 /// One more address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct SecondaryAddress {
     /// The address.
     pub ip: String,
+    /// Of what kind, by Cilium's names.
+    pub address_type: String,
 }
 
 /// A node's number and its addresses.

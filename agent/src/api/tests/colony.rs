@@ -33,7 +33,7 @@ use volvox_actors::{
 
 use fakes::{
     fake_auditor, fake_build_queue, fake_conntrack, fake_identities, fake_ipam, fake_ipcache,
-    fake_node, fake_policy, fake_restore,
+    fake_node, fake_nodes, fake_policy, fake_restore,
 };
 
 use crate::{
@@ -172,6 +172,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
 
 fn facts() -> Facts {
     Facts {
+        cluster: "default".to_owned(),
         follows_cluster: false,
         version: "0.1.0".into(),
         node_name: "node-a".into(),
@@ -204,6 +205,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             workloads: spawn(&host, "workloads", || |msg: WorkloadsMsg| drop(msg)),
             conntrack: spawn(&host, "conntrack", || fake_conntrack),
             node: spawn(&host, "node", || fake_node),
+            nodes: Some(spawn(&host, "nodes", || fake_nodes)),
             auditor: spawn(&host, "auditor", || fake_auditor),
             host,
             kvstore: None,

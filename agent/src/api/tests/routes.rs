@@ -231,3 +231,16 @@ fn limits_refuse_what_comes_too_often() {
     assert_eq!(api.call(Method::PUT, "/v1/endpoint/0", body(0)).status, 429);
     assert_eq!(api.get("/v1/endpoint/1").status, 200);
 }
+
+#[test]
+fn other_nodes_are_listed_with_where_they_are_known_from() {
+    let nodes = Fixture::new().get("/v1/cluster/nodes").body;
+    let ipv4 = json!({ "enabled": true, "ip": "192.0.2.7", "alloc-range": "10.7.0.0/24" });
+    let wanted = json!({
+        "name": "there", "source": "kvstore",
+        "primary-address": { "ipv4": ipv4 },
+        "secondary-addresses": [{ "ip": "192.0.2.8", "address-type": "ExternalIP" }],
+        "health-endpoint-address": { "ipv4": { "enabled": true, "ip": "10.7.0.3" } },
+    });
+    assert_eq!(nodes["nodes-added"][1], wanted);
+}

@@ -240,7 +240,7 @@ fn identities_addresses_and_nodes() {
                     "primary-address": {
                         "ipv4": {"alloc-range": "text", "enabled": true, "ip": "text"},
                     },
-                    "secondary-addresses": [{"ip": "text"}],
+                    "secondary-addresses": [{"address-type": "text", "ip": "text"}],
                     "source": "text",
                 }],
                 "nodes-removed": null,

@@ -9,10 +9,11 @@ use volvox_actors::{
     build_queue::{BuildQueueMsg, Queued},
     conntrack::{ConntrackMsg, ConntrackStatus},
     identity::{Identity, IdentityMsg},
-    ipam::{Allocated, IpamError, IpamMsg, Lease},
+    ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     model::{Addresses, Direction, EndpointId, IdentityId, Labels},
     node::{NodeMsg, NodeStatus},
+    nodes::{NodeAddress, NodeEntry, NodeKey, NodesList, NodesMsg, NodesSource, NodesView},
     policy::{
         DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
         PolicyView, WrittenPolicies, WrittenRule,
@@ -159,6 +160,28 @@ pub(super) fn fake_conntrack(msg: ConntrackMsg) {
 pub(super) fn fake_auditor(msg: AuditorMsg) {
     if let AuditorMsg::Show(reply) = msg {
         reply.send(Arc::new(AuditView { looks: 4, ..AuditView::default() }));
+    }
+}
+
+pub(super) fn fake_nodes(msg: NodesMsg) {
+    match msg {
+        NodesMsg::List(reply) => {
+            let key = NodeKey { cluster: "default".to_owned(), name: "there".to_owned() };
+            let address = |kind: &str, last| NodeAddress {
+                kind: kind.to_owned(),
+                ip: [192, 0, 2, last].into(),
+            };
+            let entry = NodeEntry {
+                addresses: vec![address("ExternalIP", 8), address("InternalIP", 7)],
+                pools: Pools { ipv4: "10.7.0.0/24".parse().ok(), ipv6: None },
+                health: Addresses { ipv4: Some([10, 7, 0, 3].into()), ipv6: None },
+                ..NodeEntry::default()
+            };
+            let nodes = [(key, entry)].into();
+            reply.send(NodesList { source: NodesSource::Store, nodes });
+        }
+        NodesMsg::Show(reply) => reply.send(NodesView::default()),
+        _ => {}
     }
 }
 

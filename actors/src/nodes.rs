@@ -1,0 +1,26 @@
+//! The nodes of the cluster: where each of them is, so that policies tell them from the world.
+//!
+//! ```text
+//!   store ─► watcher (nodes/v1) ─┬─► nodes ─► ipcache
+//!   sources of CiliumNodes ──────┘     └────► session, where this node announces itself
+//! ```
+//!
+//! Identities of nodes are reserved, policies know them always: an address is mapped in one step.
+//! What an earlier life mapped stays until the cluster has listed its nodes.
+
+mod actor;
+mod announced;
+mod book;
+mod entry;
+mod inherited;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+pub use actor::{Nodes, NodesPeers, NodesSettings};
+pub use entry::{NodeAddress, NodeEntry, NodeError, NodeKey};
+pub(crate) use inherited::{inherited, inherited_entries};
+pub use messages::{NodesList, NodesMsg, NodesSource, NodesView};
+
+/// Below it: a cluster, a node of it, and as value what the node says of itself.
+pub const NODES: &str = "cilium/state/nodes/v1/";

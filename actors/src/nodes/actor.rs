@@ -1,0 +1,350 @@
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use serde_json::Value;
+
+use super::{
+    NodeEntry, NodeError, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
+    announced::Announced,
+    book::Book,
+    entry::{NodeAddress, of_node, texts},
+    messages::Rows,
+};
+use crate::{
+    cluster::Feed,
+    host::{AskError, Behaviour, Cx, Ref, Reply},
+    ipam::Pools,
+    ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    kvstore::{SessionMsg, Update},
+    model::{Addresses, IdentityId},
+    ports::{Change, KernelError, ObjectKey, Pair},
+};
+
+/// How long the ipcache may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After that long, what the ipcache did not hear is told again.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// How long somebody else may have this node's name in the store before this node takes it back:
+/// two nodes of one name must not outdo each other as fast as they can.
+const CONTEND_AFTER: Duration = Duration::from_secs(10);
+
+/// Whom this actor talks to.
+#[derive(Clone)]
+pub struct NodesPeers {
+    /// The owner of the ipcache.
+    pub ipcache: Ref<IpcacheMsg>,
+    /// The owner of the lease, where nodes meet in a store.
+    pub session: Option<Ref<SessionMsg>>,
+}
+
+/// What this node knows of itself.
+#[derive(Clone, Debug)]
+pub struct NodesSettings {
+    /// Its cluster and its name.
+    pub key: NodeKey,
+    /// The addresses by which others reach it.
+    pub addresses: Addresses,
+    /// The address that its pods route through.
+    pub router: Addresses,
+    /// Addresses of its pods.
+    pub pools: Pools,
+    /// Which boot of the machine this is.
+    pub boot_id: String,
+    /// Whether its Node in Kubernetes says more.
+    pub has_node: bool,
+}
+
+/// What outlives a crash: it is said only once.
+#[derive(Default)]
+struct Kept {
+    book: Book,
+    /// What its Node says of it: addresses and labels.
+    node: Option<(Vec<NodeAddress>, BTreeMap<String, String>)>,
+    /// What an earlier life announced.
+    before: Option<NodeEntry>,
+    announced: Option<Vec<u8>>,
+    /// Somebody else wrote under this node's name.
+    usurped: bool,
+}
+
+/// The owner of the cluster's nodes on this node.
+pub struct Nodes {
+    peers: NodesPeers,
+    settings: Rc<NodesSettings>,
+    kept: Rc<RefCell<Kept>>,
+    busy: bool,
+}
+
+impl Nodes {
+    /// Makes each life of the owner. `mapped` is what an earlier life of the agent mapped.
+    pub fn factory(
+        peers: impl Fn() -> NodesPeers + 'static,
+        settings: NodesSettings,
+        mapped: BTreeMap<IpNet, IdentityId>,
+    ) -> impl FnMut() -> Self + 'static {
+        let kept = Kept { book: Book::inherited(mapped), ..Kept::default() };
+        let (kept, settings) = (Rc::new(RefCell::new(kept)), Rc::new(settings));
+        move || Self {
+            peers: peers(),
+            settings: Rc::clone(&settings),
+            kept: Rc::clone(&kept),
+            busy: false,
+        }
+    }
+
+    fn update(&self, cx: &mut Cx<'_, Self>, update: Update) {
+        for change in update.changes {
+            let Some(key) = NodeKey::of_store(change.key()) else {
+                tracing::warn!(error = %NodeError::Key(change.key().to_owned()), "no node");
+                continue;
+            };
+            match change {
+                Change::Put(pair) if key == self.settings.key => self.own_named(cx, &pair),
+                Change::Delete(_) if key == self.settings.key => self.reclaim(),
+                Change::Put(pair) => self.named(&key, NodeEntry::of_pair(&key, &pair)),
+                Change::Delete(_) => self.set(&key, None),
+            }
+        }
+        if update.listed {
+            self.kept.borrow_mut().book.listed();
+        }
+        self.announce();
+    }
+
+    fn objects(&self, feed: Feed, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
+        let NodeKey { cluster, name: own } = &self.settings.key;
+        for (ObjectKey { name, .. }, object) in objects {
+            match (feed, object) {
+                (Feed::Node, Some(node)) if name == *own => {
+                    let said = (of_node(&node), texts(&node["metadata"]["labels"]));
+                    self.kept.borrow_mut().node = Some(said);
+                }
+                // What it said is true until it says something else.
+                (Feed::Node, _) => {}
+                _ if name == *own => {}
+                (_, object) => {
+                    let key = NodeKey { cluster: cluster.clone(), name };
+                    match object.map(|object| NodeEntry::of_object(&key.name, &object)) {
+                        Some(entry) => self.named(&key, entry),
+                        None => self.set(&key, None),
+                    }
+                }
+            }
+        }
+        match feed {
+            Feed::Node => self.announce(),
+            _ if defined => self.kept.borrow_mut().book.listed(),
+            _ => {}
+        }
+    }
+
+    fn named(&self, key: &NodeKey, entry: Result<NodeEntry, NodeError>) {
+        match entry {
+            Ok(entry) => self.set(key, Some(self.without_own(key, entry))),
+            Err(error) => {
+                tracing::warn!(%error, "a node of the cluster is not known");
+                self.set(key, None);
+            }
+        }
+    }
+
+    /// What is this node's is nobody else's, whoever says so.
+    fn without_own(&self, key: &NodeKey, mut entry: NodeEntry) -> NodeEntry {
+        let NodesSettings { addresses, router, .. } = &*self.settings;
+        let own: BTreeSet<IpAddr> = addresses.iter().chain(router.iter()).collect();
+        entry.addresses.retain(|address| {
+            let theirs = !own.contains(&address.ip);
+            if !theirs {
+                tracing::warn!(node = %key, address = %address.ip, "it names this node's address");
+            }
+            theirs
+        });
+        entry
+    }
+
+    fn set(&self, key: &NodeKey, entry: Option<NodeEntry>) {
+        let book = &mut self.kept.borrow_mut().book;
+        for prefix in book.set(key, entry) {
+            let nodes = book.claimants(&prefix);
+            tracing::warn!(%prefix, ?nodes, "several nodes name one address; it stays a node's");
+        }
+    }
+
+    /// Somebody wrote under this node's name: this life, the one before, or another node.
+    fn own_named(&self, cx: &mut Cx<'_, Self>, pair: &Pair) {
+        let mut kept = self.kept.borrow_mut();
+        match &kept.announced {
+            None => kept.before = NodeEntry::of_pair(&self.settings.key, pair).ok(),
+            Some(announced) if *announced == pair.value => kept.usurped = false,
+            Some(_) if kept.usurped => {}
+            Some(_) => {
+                kept.usurped = true;
+                cx.after(CONTEND_AFTER, NodesMsg::Contend);
+            }
+        }
+    }
+
+    /// What is announced is written again.
+    fn reclaim(&self) {
+        self.tell_session(SessionMsg::Removed(self.settings.key.in_store()));
+    }
+
+    fn contend(&self) {
+        if std::mem::take(&mut self.kept.borrow_mut().usurped) {
+            let node = &self.settings.key;
+            tracing::warn!(%node, "another node has this name in the store; give it another one");
+            self.reclaim();
+        }
+    }
+
+    /// Says in the store where this node is, once that has said what is known there of it.
+    fn announce(&self) {
+        let mut kept = self.kept.borrow_mut();
+        if self.peers.session.is_none() || !kept.book.is_listed() {
+            return;
+        }
+        let entry = self.own_entry(&kept);
+        let value = Announced::new(&self.settings.key, &entry, &self.settings.boot_id).to_bytes();
+        if kept.announced.as_ref() != Some(&value) {
+            kept.announced = Some(value.clone());
+            drop(kept);
+            let key = self.settings.key.in_store();
+            self.tell_session(SessionMsg::Announce(BTreeMap::from([(key, Some(value))])));
+        }
+    }
+
+    /// What this node is. As long as its Node has not said so, what it said to the life before.
+    fn own_entry(&self, kept: &Kept) -> NodeEntry {
+        let NodesSettings { addresses, router, pools, has_node, .. } = &*self.settings;
+        let of = |kind: &'static str, all: Addresses| {
+            all.iter().map(move |ip| NodeAddress { kind: kind.to_owned(), ip })
+        };
+        let before = kept.before.as_ref().filter(|_| *has_node);
+        let before = before.map(|it| (it.addresses.clone(), it.labels.clone()));
+        let (mut all, labels) = kept.node.clone().or(before).unwrap_or_default();
+        all.retain(|address| address.kind != "CiliumInternalIP");
+        if all.is_empty() {
+            all.extend(of("InternalIP", *addresses));
+        }
+        all.extend(of("CiliumInternalIP", *router));
+        NodeEntry { addresses: all, pools: *pools, labels, ..NodeEntry::default() }
+    }
+
+    fn tell_session(&self, msg: SessionMsg) {
+        if let Some(session) = &self.peers.session
+            && let Err(refused) = session.tell(msg)
+        {
+            tracing::error!(%refused, "this node is not announced as it is");
+        }
+    }
+
+    /// Has the ipcache hear what is new, unless it is being told already.
+    fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.busy {
+            return;
+        }
+        let Some(rows) = self.kept.borrow_mut().book.next() else { return };
+        self.busy = true;
+        let source = Source::RemoteNode;
+        let gone = rows.iter().filter(|(_, id)| id.is_none());
+        let prefixes: Vec<IpNet> = gone.map(|(&prefix, _)| prefix).collect();
+        let there = rows.iter().filter_map(|(&prefix, id)| Some((prefix, (*id)?)));
+        let entry = |(prefix, identity)| (prefix, IpcacheEntry { identity, source });
+        let entries: BTreeMap<_, _> = there.map(entry).collect();
+        let ipcache = self.peers.ipcache.clone();
+        let then = move |answer| NodesMsg::Told(rows, answer);
+        let number = entries.len() + prefixes.len();
+        let why = format!("{number} addresses of other nodes in the ipcache");
+        // One that passes from node to node is not in both.
+        if !prefixes.is_empty() {
+            let reply = Reply::to(|_| {});
+            let remove = IpcacheMsg::Remove { prefixes, source, reply };
+            if let Err(refused) = ipcache.tell(remove) {
+                tracing::warn!(%refused, "addresses of nodes that went stay for now");
+                cx.after(AGAIN_AFTER, NodesMsg::Again);
+                return;
+            }
+        }
+        cx.ask(&ipcache, PATIENCE, why, |reply| IpcacheMsg::Upsert { entries, reply }, then);
+    }
+
+    /// The ipcache tries again by itself what it could not write; what it did not hear of is told
+    /// to it again.
+    fn told(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        rows: Rows,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        match answer {
+            Ok(written) => {
+                self.busy = false;
+                self.kept.borrow_mut().book.told(rows);
+                if let Err(error) = written {
+                    tracing::warn!(%error, "addresses of other nodes are not in force yet");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the ipcache did not hear of other nodes; trying again");
+                cx.after(AGAIN_AFTER, NodesMsg::Again);
+            }
+        }
+    }
+
+    fn view(&self) -> NodesView {
+        let kept = self.kept.borrow();
+        let (mapped, open) = kept.book.counts();
+        NodesView {
+            known: kept.book.nodes().len(),
+            mapped,
+            open,
+            synced: kept.book.is_listed(),
+            announced: kept.announced.is_some(),
+            usurped: kept.usurped,
+            contested: kept.book.contested(),
+        }
+    }
+
+    fn list(&self) -> NodesList {
+        let source = match self.peers.session {
+            Some(_) => NodesSource::Store,
+            None => NodesSource::Objects,
+        };
+        NodesList { source, nodes: self.kept.borrow().book.nodes().clone() }
+    }
+}
+
+impl Behaviour for Nodes {
+    type Msg = NodesMsg;
+    type Observed = NodesView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.borrow().usurped {
+            cx.after(CONTEND_AFTER, NodesMsg::Contend);
+        }
+        self.proceed(cx);
+    }
+
+    fn handle(&mut self, msg: NodesMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            NodesMsg::Update(update) => self.update(cx, update),
+            NodesMsg::Objects { feed, objects, defined } => self.objects(feed, objects, defined),
+            NodesMsg::Told(rows, answer) => self.told(cx, rows, answer),
+            NodesMsg::Again => self.busy = false,
+            NodesMsg::Contend => self.contend(),
+            NodesMsg::List(reply) => reply.send(self.list()),
+            NodesMsg::Show(reply) => reply.send(self.view()),
+        }
+        self.proceed(cx);
+    }
+
+    fn observe(&self) -> NodesView {
+        self.view()
+    }
+}

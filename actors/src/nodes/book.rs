@@ -1,0 +1,134 @@
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use ipnet::IpNet;
+
+use super::{NodeEntry, NodeKey, messages::Rows};
+use crate::model::IdentityId;
+
+/// Other nodes and their addresses: what the cluster says, and what the ipcache was told.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    nodes: BTreeMap<NodeKey, NodeEntry>,
+    /// Who names an address, and as what.
+    claims: BTreeMap<IpNet, BTreeMap<NodeKey, IdentityId>>,
+    contested: BTreeSet<IpNet>,
+    /// What the ipcache was told, now or by an earlier life.
+    told: BTreeMap<IpNet, IdentityId>,
+    /// Prefixes to be looked at.
+    due: BTreeSet<IpNet>,
+    listed: bool,
+}
+
+impl Book {
+    /// What an earlier life mapped.
+    pub(super) fn inherited(told: BTreeMap<IpNet, IdentityId>) -> Self {
+        Self { told, ..Self::default() }
+    }
+
+    /// What a node says now; prefixes that another one named before.
+    pub(super) fn set(&mut self, key: &NodeKey, entry: Option<NodeEntry>) -> Vec<IpNet> {
+        let before = match entry {
+            Some(entry) => self.nodes.insert(key.clone(), entry),
+            None => self.nodes.remove(key),
+        };
+        for (prefix, _) in before.iter().flat_map(NodeEntry::rows) {
+            self.leave(key, prefix);
+        }
+        let mut contested = Vec::new();
+        for (prefix, id) in self.nodes.get(key).into_iter().flat_map(NodeEntry::rows) {
+            let claims = self.claims.entry(prefix).or_default();
+            // Of what one node says twice of an address that counts which counts most.
+            let said = claims.entry(key.clone()).or_insert(id);
+            *said = most([*said, id]).unwrap_or(id);
+            if claims.len() > 1 && self.contested.insert(prefix) {
+                contested.push(prefix);
+            }
+            self.due.insert(prefix);
+        }
+        contested
+    }
+
+    fn leave(&mut self, key: &NodeKey, prefix: IpNet) {
+        if let Some(claims) = self.claims.get_mut(&prefix) {
+            claims.remove(key);
+            if claims.len() < 2 {
+                self.contested.remove(&prefix);
+            }
+            if claims.is_empty() {
+                self.claims.remove(&prefix);
+            }
+        }
+        self.due.insert(prefix);
+    }
+
+    /// All nodes that there are were named: addresses that none of them has go.
+    pub(super) fn listed(&mut self) {
+        if !std::mem::replace(&mut self.listed, true) {
+            let unnamed = self.told.keys().filter(|prefix| !self.claims.contains_key(*prefix));
+            self.due.extend(unnamed);
+        }
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// What the ipcache is to hear next.
+    pub(super) fn next(&mut self) -> Option<Rows> {
+        let mut rows = Rows::new();
+        let mut due = std::mem::take(&mut self.due);
+        // Until it is told.
+        due.retain(|&prefix| {
+            let wanted = self.wanted(&prefix);
+            let differs = wanted != self.told.get(&prefix).copied();
+            if differs {
+                rows.insert(prefix, wanted);
+            }
+            differs
+        });
+        self.due = due;
+        (!rows.is_empty()).then_some(rows)
+    }
+
+    /// The identity of a prefix: which does not depend on who named it first.
+    fn wanted(&self, prefix: &IpNet) -> Option<IdentityId> {
+        most(self.claims.get(prefix)?.values().copied())
+    }
+
+    /// The ipcache heard that.
+    pub(super) fn told(&mut self, rows: Rows) {
+        for (prefix, id) in rows {
+            match id {
+                Some(id) => self.told.insert(prefix, id),
+                None => self.told.remove(&prefix),
+            };
+        }
+    }
+
+    pub(super) fn nodes(&self) -> &BTreeMap<NodeKey, NodeEntry> {
+        &self.nodes
+    }
+
+    /// Nodes that name an address.
+    pub(super) fn claimants(&self, prefix: &IpNet) -> BTreeSet<String> {
+        self.claims.get(prefix).into_iter().flatten().map(|(key, _)| key.to_string()).collect()
+    }
+
+    /// Addresses that several nodes name, and which.
+    pub(super) fn contested(&self) -> BTreeMap<IpNet, BTreeSet<String>> {
+        self.contested.iter().map(|prefix| (*prefix, self.claimants(prefix))).collect()
+    }
+
+    /// Addresses that the ipcache was told of, and those that it is still to hear of.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.told.len(), self.due.len())
+    }
+}
+
+/// Of several identities of one address the node itself counts before what runs on it.
+fn most(all: impl IntoIterator<Item = IdentityId>) -> Option<IdentityId> {
+    all.into_iter().max_by_key(|id| (*id == IdentityId::REMOTE_NODE, Reverse(*id)))
+}

@@ -1,0 +1,98 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{NodeEntry, NodeKey};
+use crate::{
+    cluster::Feed,
+    host::{AskError, Lane, Message, Reply},
+    kvstore::Update,
+    model::IdentityId,
+    ports::{KernelError, ObjectKey},
+};
+
+/// What the owner of the cluster's nodes can be told.
+pub enum NodesMsg {
+    /// What the store says of nodes.
+    Update(Update),
+    /// What the API server says of them. The first holds all there are.
+    Objects {
+        /// What objects these are.
+        feed: Feed,
+        /// The objects that are so now, or are gone.
+        objects: Vec<(ObjectKey, Option<Value>)>,
+        /// Whether there can be such objects.
+        defined: bool,
+    },
+    /// The ipcache has these, and has not those any more.
+    Told(Rows, Result<Result<(), KernelError>, AskError>),
+    /// Time to tell it what it did not hear.
+    Again,
+    /// Time to look who has this node's name in the store.
+    Contend,
+    /// Show all nodes.
+    List(Reply<NodesList>),
+    /// Show how it stands.
+    Show(Reply<NodesView>),
+}
+
+/// Prefixes with the identity that they get; without one they go.
+pub(super) type Rows = BTreeMap<IpNet, Option<IdentityId>>;
+
+impl Message for NodesMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Update(_) => "Update",
+            Self::Objects { .. } => "Objects",
+            Self::Told(..) => "Told",
+            Self::Again => "Again",
+            Self::Contend => "Contend",
+            Self::List(_) => "List",
+            Self::Show(_) => "Show",
+        }
+    }
+
+    /// One lane for all: what was said last of a node counts.
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}
+
+/// Where nodes are known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodesSource {
+    /// A store.
+    Store,
+    /// CiliumNodes of the API server.
+    Objects,
+}
+
+/// All other nodes.
+#[derive(Clone, Debug)]
+pub struct NodesList {
+    /// Where they are known from.
+    pub source: NodesSource,
+    /// Each of them.
+    pub nodes: BTreeMap<NodeKey, NodeEntry>,
+}
+
+/// How the cluster's nodes stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodesView {
+    /// Other nodes that are known.
+    pub known: usize,
+    /// Their addresses that are in the ipcache.
+    pub mapped: usize,
+    /// Addresses that it has not heard of yet, or that are to go.
+    pub open: usize,
+    /// Whether all nodes that there are were named once.
+    pub synced: bool,
+    /// Whether this node has said in the store where it is.
+    pub announced: bool,
+    /// Whether somebody else says so under its name.
+    pub usurped: bool,
+    /// Addresses that several nodes name, and which.
+    pub contested: BTreeMap<IpNet, BTreeSet<String>>,
+}

@@ -1,0 +1,3 @@
+mod objects;
+mod store;
+mod town;
