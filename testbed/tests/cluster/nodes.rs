@@ -69,10 +69,6 @@ fn a_node_is_told_from_the_world_for_as_long_as_it_is_one() {
         cluster.server.kill()?;
         cluster.node.start_agent()?;
         cluster.node.wait_for_ready(3)?;
-        cluster.node.wait("restoring does not end", |node| {
-            let report: Value = node.rest().get("/volvox/restore")?;
-            Ok(report["finished"] == true)
-        })?;
         wait_until_it_reaches(&mut cluster, &neighbour, true)?;
 
         cluster.server.start_again()?;
