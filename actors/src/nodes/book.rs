@@ -17,6 +17,8 @@ pub(super) struct Book {
     contested: BTreeSet<IpNet>,
     /// What the ipcache was told, now or by an earlier life.
     told: BTreeMap<IpNet, IdentityId>,
+    /// Prefixes of which it did not say that it heard what it was told last: it may have.
+    unsure: BTreeSet<IpNet>,
     /// Prefixes to be looked at.
     due: BTreeSet<IpNet>,
     listed: bool,
@@ -83,13 +85,15 @@ impl Book {
         // Until it is told.
         due.retain(|&prefix| {
             let wanted = self.wanted(&prefix);
-            let differs = wanted != self.told.get(&prefix).copied();
+            let told = self.told.get(&prefix).copied();
+            let differs = wanted != told || self.unsure.contains(&prefix);
             if differs {
                 rows.insert(prefix, wanted);
             }
             differs
         });
         self.due = due;
+        self.unsure.extend(rows.keys());
         (!rows.is_empty()).then_some(rows)
     }
 
@@ -101,6 +105,7 @@ impl Book {
     /// The ipcache heard that.
     pub(super) fn told(&mut self, rows: Rows) {
         for (prefix, id) in rows {
+            self.unsure.remove(&prefix);
             match id {
                 Some(id) => self.told.insert(prefix, id),
                 None => self.told.remove(&prefix),

@@ -200,3 +200,17 @@ fn a_crash_of_the_owner_or_of_the_ipcache_loses_nothing() {
     }
     world.audit();
 }
+
+#[test]
+fn a_node_that_goes_while_nobody_knows_whether_it_is_mapped_leaves_nothing() {
+    let (mut world, store) = town();
+    world.boot();
+    world.colony().host.poison(world.colony().ipcache.id());
+    announce(&store, "there", &said("there", &[("InternalIP", "192.0.2.7")]));
+    world.settle();
+    assert_eq!(mapped(&world, "192.0.2.7"), NODE);
+    store.delete(&format!("{NODES}default/there"));
+    world.advance(Duration::from_secs(60));
+    assert_eq!(mapped(&world, "192.0.2.7"), None);
+    world.audit();
+}
