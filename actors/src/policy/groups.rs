@@ -8,7 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{CidrMatch, Peer, Peers, Policy, Selector};
+use super::{CidrMatch, Peer, Policy, Selector};
 use crate::model::Labels;
 
 /// What a CiliumCIDRGroup holds.
@@ -73,16 +73,9 @@ impl GroupMatch {
 
 impl Policy {
     fn group_matches(&self) -> impl Iterator<Item = (&str, &GroupMatch)> {
-        let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);
-        clauses.flat_map(|clause| {
-            let peers = match &clause.peers {
-                Peers::Any => &[],
-                Peers::Of(peers) => peers.as_slice(),
-            };
-            peers.iter().filter_map(|peer| match peer {
-                Peer::Group(group) => Some((clause.origin.path.as_str(), group)),
-                _ => None,
-            })
+        self.peers().filter_map(|(path, peer)| match peer {
+            Peer::Group(group) => Some((path, group)),
+            _ => None,
         })
     }
 
@@ -106,14 +99,11 @@ impl Policy {
     /// Puts in what its groups come to; whether that is anything new.
     pub(super) fn resolve_groups(&mut self, groups: &Groups) -> bool {
         let mut changed = false;
-        for clause in self.rules.iter_mut().flat_map(|rule| &mut rule.clauses) {
-            let Peers::Of(peers) = &mut clause.peers else { continue };
-            for peer in peers {
-                if let Peer::Group(group) = peer {
-                    let now = group.resolve(groups);
-                    changed |= group.nets != now;
-                    group.nets = now;
-                }
+        for peer in self.peers_mut() {
+            if let Peer::Group(group) = peer {
+                let now = group.resolve(groups);
+                changed |= group.nets != now;
+                group.nets = now;
             }
         }
         changed

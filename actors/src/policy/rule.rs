@@ -61,6 +61,29 @@ pub struct Policy {
     pub written: Vec<Value>,
 }
 
+impl Policy {
+    /// Every way in which its clauses select peers, each with the path of the clause.
+    pub(super) fn peers(&self) -> impl Iterator<Item = (&str, &Peer)> {
+        let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);
+        clauses.flat_map(|clause| {
+            let peers = match &clause.peers {
+                Peers::Any => &[],
+                Peers::Of(peers) => peers.as_slice(),
+            };
+            peers.iter().map(|peer| (clause.origin.path.as_str(), peer))
+        })
+    }
+
+    /// The same, to put in what they come to.
+    pub(super) fn peers_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        let clauses = self.rules.iter_mut().flat_map(|rule| &mut rule.clauses);
+        clauses.flat_map(|clause| match &mut clause.peers {
+            Peers::Any => &mut [],
+            Peers::Of(peers) => peers.as_mut_slice(),
+        })
+    }
+}
+
 /// Whom a rule is for, and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CidrMatch, Peer, Peers, Policy, PolicyError, Selector, parse, repository::twice};
+use super::{CidrMatch, Peer, Policy, PolicyError, Selector, parse, repository::twice};
 use crate::model::Labels;
 
 /// Which service.
@@ -146,16 +146,9 @@ impl ServiceMatch {
 
 impl Policy {
     fn service_matches(&self) -> impl Iterator<Item = (&str, &ServiceMatch)> {
-        let clauses = self.rules.iter().flat_map(|rule| &rule.clauses);
-        clauses.flat_map(|clause| {
-            let peers = match &clause.peers {
-                Peers::Any => &[],
-                Peers::Of(peers) => peers.as_slice(),
-            };
-            peers.iter().filter_map(|peer| match peer {
-                Peer::Service(service) => Some((clause.origin.path.as_str(), service)),
-                _ => None,
-            })
+        self.peers().filter_map(|(path, peer)| match peer {
+            Peer::Service(service) => Some((path, service)),
+            _ => None,
         })
     }
 
@@ -184,12 +177,9 @@ impl Policy {
     /// Puts in what its services come to; whether that is anything new.
     pub(super) fn resolve_services(&mut self, services: &Services) -> bool {
         let mut changed = false;
-        for clause in self.rules.iter_mut().flat_map(|rule| &mut rule.clauses) {
-            let Peers::Of(peers) = &mut clause.peers else { continue };
-            for peer in peers {
-                if let Peer::Service(named) = peer {
-                    changed |= named.resolve(services);
-                }
+        for peer in self.peers_mut() {
+            if let Peer::Service(named) = peer {
+                changed |= named.resolve(services);
             }
         }
         changed
