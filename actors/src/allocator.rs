@@ -32,8 +32,3 @@ pub enum Mode {
 
 /// What became of an identity: its labels, or none if it is gone.
 pub(crate) type Renewed = (IdentityId, Option<Arc<Labels>>);
-
-/// Whether nodes of the cluster hand the number out.
-pub(crate) fn is_cluster(id: IdentityId) -> bool {
-    (IdentityId::MIN_CLUSTER..=IdentityId::MAX_CLUSTER).contains(&id)
-}

@@ -164,7 +164,7 @@ impl Colony {
         }));
         let identities = Identities::factory(
             Rc::clone(disk),
-            cluster,
+            (cluster, settings.kvstore.cluster_id),
             families,
             &numbers,
             inheritance.identities_generation,
@@ -382,9 +382,11 @@ impl Colony {
 
 /// What this node is to the others of its cluster.
 fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
-    let KvSettings { cluster, node, address, other_address, boot_id, .. } = &settings.kvstore;
+    let KvSettings { cluster, cluster_id, node, address, other_address, boot_id, .. } =
+        &settings.kvstore;
     NodesSettings {
         key: NodeKey { cluster: cluster.clone(), name: node.clone() },
+        cluster_id: *cluster_id,
         addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
         router: settings.node.router,
         pools: settings.pools,

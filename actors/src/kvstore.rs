@@ -22,6 +22,8 @@ mod watcher;
 
 use std::{net::IpAddr, time::Duration};
 
+use crate::model::ClusterId;
+
 pub use actors::KvActors;
 pub(crate) use identities::identity;
 pub use pairs::{AddressPair, PairError, PortPair};
@@ -45,6 +47,8 @@ pub const HEARTBEAT: &str = "cilium/.heartbeat";
 pub struct KvSettings {
     /// Name of the cluster.
     pub cluster: String,
+    /// Its number.
+    pub cluster_id: ClusterId,
     /// Name of this node.
     pub node: String,
     /// Address by which others reach this node.

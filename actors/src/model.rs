@@ -12,7 +12,7 @@ mod timestamp;
 pub use address::{Addresses, Mac, MacError};
 pub use endpoint_id::{EndpointId, POOL_MAX};
 pub use families::Families;
-pub use identity::{IdentityId, Scope};
+pub use identity::{ClusterId, IdentityId, Scope};
 pub use labels::{Label, LabelError, Labels, Source};
 pub use named_ports::NamedPorts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use serde_json::Value;
-use volvox_actors::{host::Beat, node::IpamMode};
+use volvox_actors::{host::Beat, model::ClusterId, node::IpamMode};
 
 use crate::{
     api::{
@@ -121,6 +121,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         }
         .to_owned(),
         cluster: config.cluster_name.clone(),
+        cluster_id: ClusterId(config.cluster_id),
         follows_cluster: Access::of(config).is_some(),
         options: settings::options(config),
         bpf_root: config.bpf_root.clone(),

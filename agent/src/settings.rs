@@ -17,7 +17,7 @@ use volvox_actors::{
     identity::LabelFilter,
     ipam::Pools,
     kvstore::KvSettings,
-    model::Families,
+    model::{ClusterId, Families},
     node::{IpamMode, NodeSettings},
     policy::{Enforcement, PolicySettings},
     ports::Clock,
@@ -65,6 +65,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         },
         kvstore: KvSettings {
             cluster: config.cluster_name.clone(),
+            cluster_id: ClusterId(config.cluster_id),
             node: node_name(),
             address: address(node),
             other_address: node.other_address,

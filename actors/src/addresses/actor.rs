@@ -138,8 +138,9 @@ impl Addresses {
 
     fn objects(&self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
         let Kept { remote, pods, .. } = &mut *self.kept.borrow_mut();
+        let KvSettings { address, cluster_id, .. } = *self.settings;
         for (key, value) in objects {
-            for (prefix, identity) in pods.take(key, value, self.settings.address) {
+            for (prefix, identity) in pods.take(key, value, address, cluster_id) {
                 remote.want(prefix, identity);
             }
         }

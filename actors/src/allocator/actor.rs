@@ -258,9 +258,9 @@ impl Allocator {
         answer: Result<Found, ClaimError>,
     ) {
         match answer {
-            Ok(Found::Users(peers)) => {
-                if let Some(attempt) = self.attempts.get_mut(&labels) {
-                    attempt.wish.peers = peers;
+            Ok(Found::Users { number, strays }) => {
+                if let Some(Attempt { wish, .. }) = self.attempts.get_mut(&labels) {
+                    (wish.peers, wish.strays) = (number, strays);
                 }
                 // Meanwhile the watch may bring what others wrote.
                 cx.after(self.dice.jitter(AGAIN_AFTER), AllocatorMsg::Again(labels));
@@ -356,7 +356,8 @@ impl Behaviour for Allocator {
             }
             AllocatorMsg::Objects { objects, defined } => {
                 self.kept.borrow_mut().listed = defined;
-                self.update(cx, objects.into_iter().filter_map(crd::identity));
+                let (entries, cluster) = (objects.into_iter(), self.backend.cluster());
+                self.update(cx, entries.filter_map(|object| crd::identity(object, cluster)));
             }
             AllocatorMsg::Allocate { labels, before, reply } => {
                 self.allocate(cx, labels, before, reply);

@@ -2,9 +2,13 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{Allocator, Directory, Entry};
 use crate::{
+    dice::Dice,
     host::Cx,
-    model::{IdentityId, Labels},
+    model::{ClusterId, IdentityId, Labels},
 };
+
+/// Numbers that are drawn before the first free one is taken.
+const DRAWS_MAX: usize = 64;
 
 /// What is known of a set of labels that wants a number.
 #[derive(Debug, Default)]
@@ -15,6 +19,8 @@ pub(super) struct Wish {
     pub(super) before: Option<IdentityId>,
     /// The number under which other nodes use it.
     pub(super) peers: Option<IdentityId>,
+    /// Nodes use it under a number that is none of the cluster's.
+    pub(super) strays: bool,
     /// Numbers that turned out to be taken.
     pub(super) taken: BTreeSet<IdentityId>,
 }
@@ -39,6 +45,9 @@ pub(crate) enum Standing {
     Marked,
     /// It does not, and some node uses it for these labels all the same.
     Used,
+    /// Nobody has it, and nodes use the labels under a number that the cluster had when its own was
+    /// another one.
+    Renumbered,
     /// Nobody has it, as far as is known.
     New,
 }
@@ -55,8 +64,13 @@ pub(crate) enum Claim {
 /// Who was there first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Other nodes use the labels under that number, or not at all. More may be on its way.
-    Users(Option<IdentityId>),
+    /// Nodes use the labels. More may be on its way.
+    Users {
+        /// Under that number.
+        number: Option<IdentityId>,
+        /// Under one that is none of the cluster's.
+        strays: bool,
+    },
     /// What the number stands for.
     Entry(IdentityId, Entry),
 }
@@ -76,14 +90,17 @@ pub(crate) trait Backend {
     /// Its name, for who waits for it.
     fn name(&self) -> &'static str;
 
+    /// Whose numbers are handed out.
+    fn cluster(&self) -> ClusterId;
+
     /// Has `AllocatorMsg::Listed` come once all identities were told.
     fn await_list(&self, cx: &mut Cx<'_, Allocator>);
 
     /// Whether a number that is in use for these labels cannot stay so.
     fn is_disputed(&self, held: IdentityId, labels: &Labels, directory: &Directory) -> bool;
 
-    /// A number for labels that have none, of those that are free.
-    fn draw(&mut self, labels: &Labels, is_free: &dyn Fn(IdentityId) -> bool) -> IdentityId;
+    /// What decides which number labels get that have none.
+    fn dice(&mut self, labels: &Labels) -> Dice;
 
     /// Begins to claim a number for this node.
     fn claim(
@@ -100,6 +117,16 @@ pub(crate) trait Backend {
     fn give_up(&mut self, labels: &Labels, id: IdentityId);
 }
 
+/// One of the cluster's numbers that is free.
+fn draw(cluster: ClusterId, dice: &mut Dice, is_free: impl Fn(IdentityId) -> bool) -> IdentityId {
+    let (first, last) = (cluster.first(), cluster.last());
+    let count = last.0 - first.0 + 1;
+    let drawn = (0..DRAWS_MAX).map(|_| (dice.number() % u64::from(count)) as u32);
+    let mut all = drawn.chain(0..count).map(|nth| IdentityId(first.0 + nth));
+    // With none left any will do: it is refused, and tried again when some are free.
+    all.find(|id| is_free(*id)).unwrap_or(first)
+}
+
 impl Candidate {
     /// The number to try next.
     pub(super) fn choose(
@@ -108,22 +135,28 @@ impl Candidate {
         directory: &Directory,
         backend: &mut dyn Backend,
     ) -> Result<Self, Disputed> {
+        let cluster = backend.cluster();
+        // One of an earlier life, whose cluster had another number, is nobody's.
         if let Some(held) = wish.held
-            && backend.is_disputed(held, labels, directory)
+            && (!cluster.hands_out(held) || backend.is_disputed(held, labels, directory))
         {
             return Err(Disputed(held));
         }
-        let is_free = |id| directory.is_free(id) && !wish.taken.contains(&id);
+        let is_free =
+            |id| cluster.hands_out(id) && directory.is_free(id) && !wish.taken.contains(&id);
         // Nodes that did not see each other may have given these labels a number each. Both stand
         // for them then, and none needs to move.
-        let had = wish.before.filter(|&id| directory.stands(id, labels));
-        let wanted = wish.held.or(had).or_else(|| directory.of(labels)).or(wish.peers);
+        let before = wish.before.filter(|&id| cluster.hands_out(id));
+        let had = before.filter(|&id| directory.stands(id, labels));
+        let wanted = wish.held.or(had).or_else(|| directory.of(labels, cluster)).or(wish.peers);
         let wanted = wanted.or(wish.before.filter(|&id| is_free(id)));
-        let id = wanted.unwrap_or_else(|| backend.draw(labels, &is_free));
+        let id = wanted.unwrap_or_else(|| draw(cluster, &mut backend.dice(labels), is_free));
         let standing = if directory.stands(id, labels) {
             if directory.is_marked(id) { Standing::Marked } else { Standing::Known }
         } else if wish.held == Some(id) || wish.peers == Some(id) {
             Standing::Used
+        } else if wish.strays {
+            Standing::Renumbered
         } else {
             Standing::New
         };

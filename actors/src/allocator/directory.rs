@@ -3,8 +3,7 @@ use std::{
     sync::Arc,
 };
 
-use super::is_cluster;
-use crate::model::{IdentityId, Labels};
+use crate::model::{ClusterId, IdentityId, Labels};
 
 /// What the cluster says of a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +41,18 @@ impl Directory {
         self.entries.get(&id)?.labels()
     }
 
-    pub(crate) fn of(&self, labels: &Labels) -> Option<IdentityId> {
-        self.numbers.get(labels)?.first().copied()
+    /// A number of these labels that this cluster handed out.
+    pub(crate) fn of(&self, labels: &Labels, cluster: ClusterId) -> Option<IdentityId> {
+        self.numbers.get(labels)?.iter().copied().find(|id| cluster.hands_out(*id))
     }
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nodes may hand the number out.
+    /// Whether the number stands for nothing.
     pub(crate) fn is_free(&self, id: IdentityId) -> bool {
-        is_cluster(id) && !self.entries.contains_key(&id)
+        !self.entries.contains_key(&id)
     }
 
     pub(crate) fn is_marked(&self, id: IdentityId) -> bool {

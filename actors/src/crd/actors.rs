@@ -34,8 +34,9 @@ impl CrdActors {
         inherited: Inherited,
     ) -> Self {
         let settings = Rc::new(settings);
-        let cluster = Rc::clone(cluster);
-        let backend = move || Box::new(ObjectIdentities::new(&cluster, follower.clone())) as Box<_>;
+        let (cluster, id) = (Rc::clone(cluster), settings.cluster_id);
+        let backend =
+            move || Box::new(ObjectIdentities::new(&cluster, follower.clone(), id)) as Box<_>;
         let allocator = Allocator::factory(move || backend() as _, settings.seed);
         let allocator = host.spawn("cluster-identities".to_owned(), CAPACITY, allocator);
         let addresses =

@@ -8,7 +8,10 @@ use std::{
 use ipnet::IpNet;
 use serde_json::Value;
 
-use crate::{allocator::is_cluster, model::IdentityId, ports::ObjectKey};
+use crate::{
+    model::{ClusterId, IdentityId},
+    ports::ObjectKey,
+};
 
 /// What CiliumEndpoints of other nodes say.
 #[derive(Debug, Default)]
@@ -20,14 +23,16 @@ pub(crate) struct PodAddresses {
 }
 
 impl PodAddresses {
-    /// An object is so now, or is gone: what that makes of addresses. Those of `own` are not heeded.
+    /// An object of that cluster is so now, or is gone: what that makes of addresses. Those of `own`
+    /// are not heeded.
     pub(crate) fn take(
         &mut self,
         key: ObjectKey,
         value: Option<Value>,
         own: IpAddr,
+        cluster: ClusterId,
     ) -> Vec<(IpNet, Option<IdentityId>)> {
-        let said = value.as_ref().and_then(|value| match read(value, own) {
+        let said = value.as_ref().and_then(|value| match read(value, own, cluster) {
             Ok(said) => said,
             Err(cause) => {
                 tracing::warn!(
@@ -66,7 +71,11 @@ impl PodAddresses {
 
 /// Addresses of another node's pod and its identity; none if it is this node's, or is only being
 /// made.
-fn read(value: &Value, own: IpAddr) -> Result<Option<(IdentityId, BTreeSet<IpNet>)>, String> {
+fn read(
+    value: &Value,
+    own: IpAddr,
+    cluster: ClusterId,
+) -> Result<Option<(IdentityId, BTreeSet<IpNet>)>, String> {
     let (networking, identity) = (&value["status"]["networking"], &value["status"]["identity"]);
     if networking.is_null() || identity.is_null() {
         return Ok(None);
@@ -78,7 +87,7 @@ fn read(value: &Value, own: IpAddr) -> Result<Option<(IdentityId, BTreeSet<IpNet
     }
     let id = identity["id"].as_u64().and_then(|id| u32::try_from(id).ok()).map(IdentityId);
     let id = id
-        .filter(|id| *id != IdentityId::UNKNOWN && (id.is_reserved() || is_cluster(*id)))
+        .filter(|id| *id != IdentityId::UNKNOWN && (id.is_reserved() || cluster.hands_out(*id)))
         .ok_or_else(|| format!("its identity {} is none of this cluster", identity["id"]))?;
     let mut prefixes = BTreeSet::new();
     for pair in networking["addressing"].as_array().into_iter().flatten() {
@@ -109,7 +118,7 @@ mod tests {
         value: Option<Value>,
     ) -> Vec<(String, Option<u32>)> {
         let key = ObjectKey { namespace: "ns".to_owned(), name: name.to_owned() };
-        let taken = all.take(key, value, "192.0.2.1".parse().unwrap()).into_iter();
+        let taken = all.take(key, value, "192.0.2.1".parse().unwrap(), ClusterId(0)).into_iter();
         taken.map(|(prefix, id)| (prefix.to_string(), id.map(|id| id.0))).collect()
     }
 

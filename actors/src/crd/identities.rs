@@ -18,7 +18,7 @@ use crate::{
     cluster::{ClusterMsg, Feed, further},
     dice::Dice,
     host::{AskError, Cx, Ref},
-    model::{IdentityId, Labels},
+    model::{ClusterId, IdentityId, Labels},
     ports::{Cluster, ClusterError, ObjectKey, ObjectWrite, Page, Resource, Verb},
 };
 
@@ -30,8 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// The same where somebody has to do something first.
 const AGAIN_AFTER_REFUSAL: Duration = Duration::from_secs(15);
-/// How many numbers are drawn before the first free one is taken.
-const DRAWS_MAX: usize = 64;
 
 /// Identities as objects. Whoever makes the object of a number has the number; nobody removes one
 /// that he uses, so that it is there is all that there is to a claim. Nothing keeps two nodes from
@@ -41,19 +39,28 @@ pub(super) struct ObjectIdentities {
     cluster: Rc<dyn Cluster>,
     follower: Ref<ClusterMsg>,
     resource: Resource,
+    cluster_id: ClusterId,
 }
 
 impl ObjectIdentities {
-    pub(super) fn new(cluster: &Rc<dyn Cluster>, follower: Ref<ClusterMsg>) -> Self {
+    pub(super) fn new(
+        cluster: &Rc<dyn Cluster>,
+        follower: Ref<ClusterMsg>,
+        cluster_id: ClusterId,
+    ) -> Self {
         let identities = further("").into_iter().find(|(feed, _)| *feed == Feed::CiliumIdentities);
         let (_, mut forms) = identities.expect("each feed has its resource");
-        Self { cluster: Rc::clone(cluster), follower, resource: forms.remove(0) }
+        Self { cluster: Rc::clone(cluster), follower, resource: forms.remove(0), cluster_id }
     }
 }
 
 impl Backend for ObjectIdentities {
     fn name(&self) -> &'static str {
         "cluster"
+    }
+
+    fn cluster(&self) -> ClusterId {
+        self.cluster_id
     }
 
     fn await_list(&self, cx: &mut Cx<'_, Allocator>) {
@@ -73,16 +80,10 @@ impl Backend for ObjectIdentities {
 
     /// By the labels: nodes that want a number for the same ones at the same time draw the same,
     /// and the server has one of them make it.
-    fn draw(&mut self, labels: &Labels, is_free: &dyn Fn(IdentityId) -> bool) -> IdentityId {
-        let (first, last) = (IdentityId::MIN_CLUSTER.0, IdentityId::MAX_CLUSTER.0);
+    fn dice(&mut self, labels: &Labels) -> Dice {
         let mut hasher = DefaultHasher::new();
         hasher.write(labels.sorted_text().as_bytes());
-        let mut dice = Dice::new(hasher.finish());
-        let number = |drawn: u64| first + (drawn % u64::from(last - first + 1)) as u32;
-        let drawn = (0..DRAWS_MAX).map(|_| IdentityId(number(dice.number())));
-        let mut all = drawn.chain((first..=last).map(IdentityId));
-        // With none left any will do: it is refused, and tried again when some are free.
-        all.find(|id| is_free(*id)).unwrap_or(IdentityId(first))
+        Dice::new(hasher.finish())
     }
 
     fn claim(
@@ -97,7 +98,9 @@ impl Backend for ObjectIdentities {
             Standing::Marked => {
                 Verb::Merge(json!({ "metadata": { "annotations": { HEARTBEAT: null } } }))
             }
-            Standing::Used | Standing::New => Verb::Create(document(id, labels)),
+            Standing::Used | Standing::Renumbered | Standing::New => {
+                Verb::Create(document(id, labels))
+            }
         };
         let (why, labels) = (format!("number {id} for {labels}"), Arc::clone(labels));
         let then = move |answer| AllocatorMsg::Claimed(labels, id, outcome(answer));
@@ -109,7 +112,8 @@ impl Backend for ObjectIdentities {
 
     fn look(&mut self, cx: &mut Cx<'_, Allocator>, labels: &Arc<Labels>, id: IdentityId) {
         let (why, labels) = (format!("who else has identity {id}"), Arc::clone(labels));
-        let then = move |answer| AllocatorMsg::Looked(labels, found(id, answer));
+        let cluster = self.cluster_id;
+        let then = move |answer| AllocatorMsg::Looked(labels, found(id, cluster, answer));
         let reply = cx.expect("cluster", PATIENCE, why, then);
         let fields = Some(format!("metadata.name={id}"));
         let one = Resource { fields, ..self.resource.clone() };
@@ -136,6 +140,7 @@ fn outcome(answer: Result<Result<(), ClusterError>, AskError>) -> Result<bool, C
 
 fn found(
     id: IdentityId,
+    cluster: ClusterId,
     answer: Result<Result<Page, ClusterError>, AskError>,
 ) -> Result<Found, ClaimError> {
     let page = match answer {
@@ -144,7 +149,7 @@ fn found(
         Err(error) => return Err(failed(&ClusterError::Unreachable(error.to_string()))),
     };
     let object = page.objects.into_iter().find(|object| object.key == key(id));
-    let entry = object.and_then(|object| identity((object.key, Some(object.value))));
+    let entry = object.and_then(|object| identity((object.key, Some(object.value)), cluster));
     Ok(Found::Entry(id, entry.map_or(Entry::Gone, |(_, entry)| entry)))
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    allocator::{Entry, is_cluster},
-    model::{IdentityId, Label, Labels},
+    allocator::Entry,
+    model::{ClusterId, IdentityId, Label, Labels},
     ports::ObjectKey,
 };
 
@@ -20,14 +20,17 @@ const LABEL_VALUE_MAX: usize = 63;
 
 /// What an object says of an identity, or that it is gone; one that names no number is named and
 /// left out.
-pub(crate) fn identity(object: (ObjectKey, Option<Value>)) -> Option<(IdentityId, Entry)> {
+pub(crate) fn identity(
+    object: (ObjectKey, Option<Value>),
+    cluster: ClusterId,
+) -> Option<(IdentityId, Entry)> {
     let (key, value) = object;
-    let (name, id) = (&key.name, number(&key.name));
+    let (name, id) = (&key.name, number(&key.name, cluster));
     let Some(value) = value else { return Some((id?, Entry::Gone)) };
     let Some(id) = id else {
         tracing::warn!(
             name,
-            first = %IdentityId::MIN_CLUSTER, last = %IdentityId::MAX_CLUSTER,
+            first = %cluster.first(), last = %cluster.last(),
             "CiliumIdentity has no number of this cluster for its name; remove it"
         );
         return None;
@@ -49,10 +52,10 @@ pub(crate) fn identity(object: (ObjectKey, Option<Value>)) -> Option<(IdentityId
     Some((id, entry))
 }
 
-/// The number that a name is.
-fn number(name: &str) -> Option<IdentityId> {
+/// The number of that cluster that a name is.
+fn number(name: &str, cluster: ClusterId) -> Option<IdentityId> {
     let id = name.parse().ok().map(IdentityId)?;
-    (is_cluster(id) && id.to_string() == name).then_some(id)
+    (cluster.hands_out(id) && id.to_string() == name).then_some(id)
 }
 
 fn labels(said: &Value) -> Result<Labels, String> {
@@ -107,7 +110,7 @@ mod tests {
 
     fn read(name: &str, object: Value) -> Option<(IdentityId, Entry)> {
         let key = ObjectKey { namespace: String::new(), name: name.to_owned() };
-        identity((key, Some(object)))
+        identity((key, Some(object)), ClusterId(0))
     }
 
     #[test]

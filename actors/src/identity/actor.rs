@@ -10,7 +10,7 @@ use super::{
 use crate::{
     allocator::AllocatorMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply},
-    model::{Families, IdentityId, Labels},
+    model::{ClusterId, Families, IdentityId, Labels},
     policy::PolicyMsg,
     ports::{Disk, DiskError},
     state::IdentityTable,
@@ -53,10 +53,11 @@ pub struct IdentitiesView {
 }
 
 impl Identities {
-    /// Makes each life of the actor that keeps this table, which was stored as that generation.
+    /// Makes each life of the actor that keeps this table, which was stored as that generation, for a
+    /// node of the cluster of that name and number.
     pub fn factory(
         disk: Rc<dyn Disk>,
-        cluster: &str,
+        cluster: (&str, ClusterId),
         families: Families,
         stored: &IdentityTable,
         generation: u32,

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use super::{Identity, cidr, numbered::Numbered, tables::Tables, uses::Uses};
 use crate::{
-    model::{Families, IdentityId, Labels},
+    model::{ClusterId, Families, IdentityId, Labels},
     mutants::{Mutant, mutated},
     state::IdentityTable,
 };
@@ -39,12 +39,12 @@ pub(super) struct Changes {
 impl Ledger {
     /// Nobody uses any number yet; those given back long ago are still the first to be reused.
     pub(super) fn new(
-        cluster: &str,
+        (cluster, cluster_id): (&str, ClusterId),
         stored: &IdentityTable,
         generation: u32,
         families: Families,
     ) -> Self {
-        let tables = Tables::new(stored, families);
+        let tables = Tables::new(stored, families, cluster_id);
         let retired = stored.retired.iter().copied().filter(|&id| tables.labels(id).is_some());
         let rest = tables.iter().map(|(id, _)| id);
         let uses = Uses::all_unused(retired.chain(rest));

@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
 use super::{IdentityError, numbered::Numbered, uses::Uses};
 use crate::{
@@ -10,8 +10,10 @@ use crate::{
 /// not, and no number stands for two sets.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
-    first: u32,
-    last: u32,
+    /// Those that can stand for something.
+    all: RangeInclusive<IdentityId>,
+    /// Those of them that are given to new sets.
+    own: RangeInclusive<IdentityId>,
     /// Where the search for a new one begins.
     next: u32,
     numbered: Numbered,
@@ -20,13 +22,17 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers from `first` to `last`, of which those of `known` are taken. A number out of
-    /// range, or given twice, is left out.
-    pub(super) fn new(first: IdentityId, last: IdentityId, known: &[NumberedLabels]) -> Self {
+    /// The numbers of `all`, of which those of `own` are given to new sets and those of `known` are
+    /// taken. A number out of range, or given twice, is left out.
+    pub(super) fn new(
+        all: RangeInclusive<IdentityId>,
+        own: RangeInclusive<IdentityId>,
+        known: &[NumberedLabels],
+    ) -> Self {
         let mut numbers = Self {
-            first: first.0,
-            last: last.0,
-            next: first.0,
+            next: own.start().0,
+            all,
+            own,
             numbered: Numbered::default(),
             revision: 0,
             losses: 0,
@@ -75,7 +81,7 @@ impl Numbers {
 
     /// Whether the number is one of these and stands for nothing.
     pub(super) fn is_free(&self, id: IdentityId) -> bool {
-        (self.first..=self.last).contains(&id.0) && self.labels(id).is_none()
+        self.all.contains(&id) && self.labels(id).is_none()
     }
 
     /// The set's number: the one it has, the one it had before if that is free, or a new one.
@@ -117,7 +123,7 @@ impl Numbers {
         is_left: impl Fn(IdentityId) -> bool,
     ) -> bool {
         let stands = self.stands(id, labels);
-        if !stands && (in_use(id) || !(self.first..=self.last).contains(&id.0)) {
+        if !stands && (in_use(id) || !self.all.contains(&id)) {
             return false;
         }
         let others = self.all_of(labels).filter(|&it| it != id);
@@ -151,8 +157,8 @@ impl Numbers {
 
     fn fresh(&self) -> Option<IdentityId> {
         let from = |first: u32| self.numbered.free_from(IdentityId(first));
-        let free = [self.next, self.first].into_iter().filter_map(from);
-        free.into_iter().find(|id| (self.first..=self.last).contains(&id.0))
+        let free = [self.next, self.own.start().0].into_iter().filter_map(from);
+        free.into_iter().find(|id| self.own.contains(id))
     }
 
     fn evict(
@@ -160,8 +166,9 @@ impl Numbers {
         uses: &Uses,
         spared: &BTreeSet<IdentityId>,
     ) -> Result<IdentityId, IdentityError> {
-        let size = (self.last - self.first) as usize + 1;
-        let oldest = self.unused(uses, spared).next().ok_or(IdentityError::Exhausted(size))?;
+        let size = (self.own.end().0 - self.own.start().0) as usize + 1;
+        let oldest = self.unused(uses, spared).find(|id| self.own.contains(id));
+        let oldest = oldest.ok_or(IdentityError::Exhausted(size))?;
         self.unbind(oldest);
         Ok(oldest)
     }
@@ -177,7 +184,9 @@ impl Numbers {
 
     fn bind(&mut self, id: IdentityId, labels: Arc<Labels>) {
         self.revision += 1;
-        self.next = id.0.saturating_add(1);
+        if self.own.contains(&id) {
+            self.next = id.0.saturating_add(1);
+        }
         self.numbered.insert(id, labels);
     }
 
@@ -204,7 +213,12 @@ mod tests {
             .collect();
         let mut uses = Uses::all_unused([4, 2, 1, 3].map(IdentityId));
         uses.take(IdentityId(3));
-        (Numbers::new(IdentityId(1), IdentityId(4), &known), uses)
+        (numbers(&known), uses)
+    }
+
+    /// Numbers 1 to 4 for new sets; as many again can stand for something.
+    fn numbers(known: &[NumberedLabels]) -> Numbers {
+        Numbers::new(IdentityId(1)..=IdentityId(8), IdentityId(1)..=IdentityId(4), known)
     }
 
     fn assign(numbers: &mut Numbers, name: &str, uses: &Uses, spared: &[u32]) -> Option<u32> {
@@ -234,17 +248,30 @@ mod tests {
     #[test]
     fn freed_numbers_come_last_and_the_walk_goes_round() {
         let known = [NumberedLabels { id: IdentityId(3), labels: app("a") }];
-        let mut numbers = Numbers::new(IdentityId(1), IdentityId(4), &known);
+        let mut numbers = numbers(&known);
         let uses = Uses::default();
         assert_eq!(assign(&mut numbers, "b", &uses, &[]), Some(4));
         assert_eq!(assign(&mut numbers, "c", &uses, &[]), Some(1));
     }
 
     #[test]
+    fn numbers_of_others_are_kept_and_never_given_to_new_sets() {
+        let (mut numbers, mut uses) = full();
+        assert!(numbers.bind_exactly(&Arc::new(app("far")), IdentityId(7), |_| false, |_| false));
+        assert!(!numbers.bind_exactly(&Arc::new(app("no")), IdentityId(9), |_| false, |_| false));
+        uses.take(IdentityId(7));
+        uses.give_back(IdentityId(7));
+        let all = [4, 2, 1];
+        assert_eq!(all.map(|_| assign(&mut numbers, "new", &uses, &[])), [Some(4); 3]);
+        assert_eq!(assign(&mut numbers, "newer", &uses, &all), None);
+        assert_eq!(numbers.of(&app("far")), Some(IdentityId(7)));
+    }
+
+    #[test]
     fn a_table_that_contradicts_itself_gives_no_number_twice() {
         let row = |id, name| NumberedLabels { id: IdentityId(id), labels: app(name) };
         let known = [row(1, "a"), row(1, "b"), row(2, "a"), row(9, "c")];
-        let numbers = Numbers::new(IdentityId(1), IdentityId(4), &known);
+        let numbers = numbers(&known);
         let all: Vec<_> = numbers.iter().map(|(id, labels)| (id.0, labels.clone())).collect();
         assert_eq!(all, [(1, Arc::new(app("a"))), (2, Arc::new(app("a")))]);
     }

@@ -1,5 +1,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
     sync::Arc,
 };
 
@@ -7,15 +8,16 @@ use ipnet::IpNet;
 
 use super::{IdentityError, cidr, numbers::Numbers, reserved::prefix_labels, uses::Uses};
 use crate::{
-    model::{Families, IdentityId, Labels, Scope},
+    model::{ClusterId, Families, IdentityId, Labels, Scope},
     state::{IdentityTable, NumberedLabels},
 };
 
 /// How many numbers of each kind that nobody uses are remembered.
 const KEPT_MAX: usize = 16_384;
 
-/// Highest number of a local prefix.
-const MAX_LOCAL_CIDR: IdentityId = IdentityId((2 << 24) - 1);
+/// Numbers of local prefixes.
+const LOCAL_CIDR: RangeInclusive<IdentityId> =
+    IdentityId::MIN_LOCAL_CIDR..=IdentityId((2 << 24) - 1);
 
 /// Every number that was handed out and is remembered.
 #[derive(Clone, Debug)]
@@ -27,7 +29,7 @@ pub(super) struct Tables {
 
 impl Tables {
     /// The tables as they were stored. Prefixes get the labels that they have today.
-    pub(super) fn new(stored: &IdentityTable, families: Families) -> Self {
+    pub(super) fn new(stored: &IdentityTable, families: Families, cluster: ClusterId) -> Self {
         let local: Vec<_> = stored
             .local
             .iter()
@@ -38,12 +40,13 @@ impl Tables {
             .collect();
         Self {
             families,
+            // Those of other clusters are remembered, too.
             cluster: Numbers::new(
-                IdentityId::MIN_CLUSTER,
-                IdentityId::MAX_CLUSTER,
+                ClusterId::MIN.first()..=ClusterId::MAX.last(),
+                cluster.first()..=cluster.last(),
                 &stored.cluster,
             ),
-            local: Numbers::new(IdentityId::MIN_LOCAL_CIDR, MAX_LOCAL_CIDR, &local),
+            local: Numbers::new(LOCAL_CIDR, LOCAL_CIDR, &local),
         }
     }
 

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::*;
 use crate::{
     host::{Answer, AskError, Ref, Reply, Universe},
-    model::{Families, IdentityId, Label, Labels},
+    model::{ClusterId, Families, IdentityId, Label, Labels},
     ports::FsOp,
     state::{IdentityChanges, IdentityTable, NumberedLabels, StateFiles},
     testing::{FakeDisk, crash},
@@ -41,7 +41,7 @@ impl Bench {
         let universe = Universe::default();
         let make = Identities::factory(
             Rc::clone(&disk) as _,
-            "default",
+            ("default", ClusterId(0)),
             Families::DUAL,
             table,
             generation,

@@ -9,11 +9,11 @@ use super::{
 use crate::{
     allocator::{
         Allocator, AllocatorMsg, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
-        Standing, is_cluster,
+        Standing,
     },
     dice::Dice,
     host::{Cx, Ref},
-    model::{IdentityId, Labels},
+    model::{ClusterId, IdentityId, Labels},
     ports::{Change, Condition, KvError, KvStore, Listing, Pair, Put, Transaction},
 };
 
@@ -55,6 +55,10 @@ impl Backend for StoredIdentities {
         "kvstore"
     }
 
+    fn cluster(&self) -> ClusterId {
+        self.settings.cluster_id
+    }
+
     fn await_list(&self, cx: &mut Cx<'_, Allocator>) {
         let why = "the identities that the cluster has";
         cx.ask(&self.watcher, LIST_PATIENCE, why, WatcherMsg::Await, AllocatorMsg::Listed);
@@ -63,17 +67,12 @@ impl Backend for StoredIdentities {
     /// A number that is gone is not written again where the labels have another one.
     fn is_disputed(&self, held: IdentityId, labels: &Labels, directory: &Directory) -> bool {
         !directory.stands(held, labels)
-            && (directory.is_other(held, labels) || directory.of(labels).is_some())
+            && (directory.is_other(held, labels) || directory.of(labels, self.cluster()).is_some())
     }
 
     /// Somewhere: nodes that allocate at the same time hardly meet.
-    fn draw(&mut self, _: &Labels, is_free: &dyn Fn(IdentityId) -> bool) -> IdentityId {
-        let (first, last) = (IdentityId::MIN_CLUSTER.0, IdentityId::MAX_CLUSTER.0);
-        let count = u64::from(last - first) + 1;
-        let start = self.dice.number() % count;
-        let all = (0..count).map(|step| first + u32::try_from((start + step) % count).unwrap_or(0));
-        // With none left any will do: it is refused, and tried again when some are free.
-        all.map(IdentityId).find(|id| is_free(*id)).unwrap_or(IdentityId(first))
+    fn dice(&mut self, _: &Labels) -> Dice {
+        Dice::new(self.dice.number())
     }
 
     fn claim(
@@ -90,6 +89,10 @@ impl Backend for StoredIdentities {
                 vec![Condition::ValueIs(number.clone(), text.clone().into_bytes())]
             }
             Standing::Used => vec![Condition::Absent(number.clone())],
+            Standing::Renumbered => vec![
+                Condition::Absent(number.clone()),
+                Condition::NoneBelow(format!("{IDENTITY_LOCKS}{text}")),
+            ],
             Standing::New => vec![
                 Condition::Absent(number.clone()),
                 Condition::NoneBelow(format!("{IDENTITY_USERS}{text}/")),
@@ -99,7 +102,7 @@ impl Backend for StoredIdentities {
         let main = Put { key: number, value: text.into_bytes(), lease: None };
         let puts = match standing {
             Standing::Known | Standing::Marked => Vec::new(),
-            Standing::Used | Standing::New => vec![main],
+            Standing::Used | Standing::Renumbered | Standing::New => vec![main],
         };
         let transaction = Transaction { when, puts, deletes: Vec::new() };
         let leased = vec![Pair { key: user, value: id.to_string().into_bytes() }];
@@ -120,9 +123,10 @@ impl Backend for StoredIdentities {
     fn look(&mut self, cx: &mut Cx<'_, Allocator>, labels: &Arc<Labels>, _: IdentityId) {
         let prefix = format!("{IDENTITY_USERS}{}/", labels.sorted_text());
         let (why, labels) = (format!("who else uses {labels}"), Arc::clone(labels));
+        let cluster = self.cluster();
         let then = move |answer| {
             let listing = settled(answer, "list", IDENTITY_USERS).map_err(failed);
-            let found = listing.map(|listing| Found::Users(number_of_users(&labels, &listing)));
+            let found = listing.map(|listing| users(&labels, cluster, &listing));
             AllocatorMsg::Looked(labels, found)
         };
         let reply = cx.expect("kvstore", PATIENCE, why, then);
@@ -177,14 +181,15 @@ fn user_key(text: &str, node: IpAddr) -> String {
     format!("{IDENTITY_USERS}{text}/{node}")
 }
 
-/// The number under which other nodes use these labels. Longer label sets begin with the same
-/// text: only what has no further part is meant.
-fn number_of_users(labels: &Labels, listing: &Listing) -> Option<IdentityId> {
+/// The number under which nodes use these labels. Longer label sets begin with the same text: only
+/// what has no further part is meant.
+fn users(labels: &Labels, cluster: ClusterId, listing: &Listing) -> Found {
     let prefix = format!("{IDENTITY_USERS}{}/", labels.sorted_text());
-    listing.pairs.iter().find_map(|pair| {
+    let numbers = listing.pairs.iter().filter_map(|pair| {
         let node = pair.key.strip_prefix(&prefix).filter(|node| !node.contains('/'))?;
         node.parse::<IpAddr>().ok()?;
-        let id = std::str::from_utf8(&pair.value).ok()?.parse().ok().map(IdentityId)?;
-        is_cluster(id).then_some(id)
-    })
+        std::str::from_utf8(&pair.value).ok()?.parse().ok().map(IdentityId)
+    });
+    let (own, others): (Vec<_>, Vec<_>) = numbers.partition(|id| cluster.hands_out(*id));
+    Found::Users { number: own.first().copied(), strays: !others.is_empty() }
 }

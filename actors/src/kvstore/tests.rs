@@ -3,6 +3,7 @@ mod conformance;
 mod identities;
 mod lists;
 mod memory;
+mod numbered;
 mod outages;
 mod sharing;
 mod town;

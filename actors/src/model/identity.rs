@@ -43,10 +43,8 @@ impl IdentityId {
     pub const WORLD_IPV4: Self = Self(9);
     /// The world over IPv6, with both families enabled.
     pub const WORLD_IPV6: Self = Self(10);
-    /// Lowest number for a set of labels in the cluster.
+    /// Lowest number for a set of labels.
     pub const MIN_CLUSTER: Self = Self(256);
-    /// Highest number for a set of labels in the cluster.
-    pub const MAX_CLUSTER: Self = Self(65535);
     /// First number of a local prefix.
     pub const MIN_LOCAL_CIDR: Self = Self((1 << 24) + 1);
 
@@ -65,8 +63,62 @@ impl IdentityId {
     }
 }
 
+/// The number of a cluster. Numbers of identities begin with that of the cluster which hands them out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClusterId(pub u8);
+
+impl ClusterId {
+    /// That of a cluster which has none of its own.
+    pub const MIN: Self = Self(0);
+    /// The highest.
+    pub const MAX: Self = Self(u8::MAX);
+    /// Bits of an identity's number behind that of its cluster.
+    const SHIFT: u32 = 16;
+
+    /// The lowest number that it hands out.
+    pub fn first(self) -> IdentityId {
+        IdentityId(u32::from(self.0) << Self::SHIFT | IdentityId::MIN_CLUSTER.0)
+    }
+
+    /// The highest.
+    pub fn last(self) -> IdentityId {
+        IdentityId(u32::from(self.0) << Self::SHIFT | u32::from(u16::MAX))
+    }
+
+    /// Whether it hands that number out.
+    pub fn hands_out(self, id: IdentityId) -> bool {
+        (self.first()..=self.last()).contains(&id)
+    }
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Display for IdentityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cluster_hands_out_numbers_of_its_own() {
+        assert_eq!(
+            (ClusterId(0).first(), ClusterId(0).last()),
+            (IdentityId(256), IdentityId(65_535))
+        );
+        for (cluster, id) in [(1, 65_792), (7, 7 << 16 | 256), (255, (1 << 24) - 1)] {
+            let (id, cluster) = (IdentityId(id), ClusterId(cluster));
+            assert!(cluster.hands_out(id) && id.scope() == Scope::Global && !id.is_reserved());
+            assert!(!ClusterId(cluster.0 - 1).hands_out(id), "{id}");
+        }
+        assert!(!ClusterId(7).hands_out(IdentityId(7 << 16 | 255)));
     }
 }

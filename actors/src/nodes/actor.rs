@@ -22,7 +22,7 @@ use crate::{
     ipam::Pools,
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     kvstore::{SessionMsg, Update},
-    model::{Addresses, IdentityId},
+    model::{Addresses, ClusterId, IdentityId},
     ports::{Change, KernelError, ObjectKey, Pair},
 };
 
@@ -48,6 +48,8 @@ pub struct NodesPeers {
 pub struct NodesSettings {
     /// Its cluster and its name.
     pub key: NodeKey,
+    /// Its cluster's number.
+    pub cluster_id: ClusterId,
     /// The addresses by which others reach it.
     pub addresses: Addresses,
     /// The address that its pods route through.
@@ -210,7 +212,8 @@ impl Nodes {
             return;
         }
         let entry = self.own_entry(&kept);
-        let value = Announced::new(&self.settings.key, &entry, &self.settings.boot_id).to_bytes();
+        let NodesSettings { key, cluster_id, boot_id, .. } = &*self.settings;
+        let value = Announced::new(key, *cluster_id, &entry, boot_id).to_bytes();
         if kept.announced.as_ref() != Some(&value) {
             kept.announced = Some(value.clone());
             drop(kept);

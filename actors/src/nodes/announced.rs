@@ -8,7 +8,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use super::{NodeEntry, NodeKey, entry::NodeAddress};
-use crate::model::IdentityId;
+use crate::model::{ClusterId, IdentityId};
 
 /// Value of a key below [`NODES`](super::NODES), as Cilium writes it, member for member.
 #[derive(Serialize)]
@@ -35,7 +35,7 @@ pub(super) struct Announced<'a> {
     #[serde(rename = "IPv6IngressIP")]
     ipv6_ingress: String,
     #[serde(rename = "ClusterID")]
-    cluster_id: u8,
+    cluster_id: ClusterId,
     source: &'static str,
     encryption_key: u8,
     labels: &'a BTreeMap<String, String>,
@@ -48,7 +48,12 @@ pub(super) struct Announced<'a> {
 
 impl<'a> Announced<'a> {
     /// What this node says of itself.
-    pub(super) fn new(key: &'a NodeKey, entry: &'a NodeEntry, boot_id: &'a str) -> Self {
+    pub(super) fn new(
+        key: &'a NodeKey,
+        cluster_id: ClusterId,
+        entry: &'a NodeEntry,
+        boot_id: &'a str,
+    ) -> Self {
         let text = |ip: Option<IpAddr>| ip.map(|ip| ip.to_string()).unwrap_or_default();
         let NodeEntry { addresses, pools, health, ingress, labels } = entry;
         Self {
@@ -63,7 +68,7 @@ impl<'a> Announced<'a> {
             ipv6_health: text(health.ipv6.map(Into::into)),
             ipv4_ingress: text(ingress.ipv4.map(Into::into)),
             ipv6_ingress: text(ingress.ipv6.map(Into::into)),
-            cluster_id: 0,
+            cluster_id,
             source: "local",
             encryption_key: 0,
             labels,

@@ -14,7 +14,7 @@ use crate::{
     invariants::{self, EndpointFacts, Snapshot},
     ipam::{IpamMsg, Pools},
     kvstore::KvSettings,
-    model::{Addresses, EndpointId, Families, Labels, Mac, PolicyRows},
+    model::{Addresses, ClusterId, EndpointId, Families, Labels, Mac, PolicyRows},
     node::NodeSettings,
     policy::{PolicyMsg, PolicySettings},
     ports::{Link, Time},
@@ -411,6 +411,7 @@ fn settings() -> ColonySettings {
         },
         kvstore: KvSettings {
             cluster: "default".to_owned(),
+            cluster_id: ClusterId(0),
             node: "here".to_owned(),
             address: "192.0.2.1".parse().unwrap(),
             other_address: None,

@@ -2,6 +2,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde_json::{Map, Value};
+use volvox_actors::model::ClusterId;
 
 /// What the API says of the agent and never changes while it runs.
 #[derive(Clone, Debug)]
@@ -10,6 +11,8 @@ pub struct Facts {
     pub version: String,
     /// The cluster's name.
     pub cluster: String,
+    /// The cluster's number.
+    pub cluster_id: ClusterId,
     /// The node's name.
     pub node_name: String,
     /// Pool of IPv4 addresses; none if the family is off.

@@ -66,11 +66,6 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
         if kind == KvStoreKind::Etcd && config.kvstore_opt.is_empty() {
             return unsupported("no server is named; say --kvstore-opt=etcd.address=URL as well");
         }
-        if config.cluster_id != 0 {
-            return unsupported(
-                "clusters that have a number cannot share identities yet; drop --cluster-id",
-            );
-        }
     }
     check_identities(config, &say)?;
     check_mtu(config, &say)?;
@@ -94,10 +89,6 @@ fn check_identities(
         let other = say("kvstore", &name_of(kind));
         let why = "nodes share identities and addresses in one place; drop one of the two";
         return Err(ConfigError::Contradiction { one, other, why });
-    }
-    if config.cluster_id != 0 {
-        let why = "clusters that have a number cannot share identities yet; drop --cluster-id";
-        return Err(ConfigError::Unsupported { setting: one, why });
     }
     Ok(())
 }

@@ -205,9 +205,9 @@ pub struct Config {
     pub cluster_name: String,
 
     /// Number of the cluster; other than 0 it wants a name of its own
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8))]
     #[serde(rename = "ClusterID")]
-    pub cluster_id: u32,
+    pub cluster_id: u8,
 
     /// Store that the nodes of the cluster share; none if not given
     #[arg(long, value_enum, ignore_case = true, value_name = "KIND")]

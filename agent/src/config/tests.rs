@@ -271,13 +271,6 @@ fn a_store_wants_a_server_and_its_options_may_come_in_pieces() {
     let dir = config_map(&[("kvstore", "etcd"), ("kvstore-opt", &json)]);
     let loaded = load_with(&["--config-dir", dir.path().to_str().unwrap()], &[]).unwrap();
     assert_eq!(loaded.config.kvstore_opt, options);
-    let text = refusal(&[
-        "--kvstore=etcd",
-        "--kvstore-opt=etcd.address=a:1",
-        "--cluster-id=3",
-        "--cluster-name=x",
-    ]);
-    assert!(text.contains("clusters that have a number"), "{text}");
 }
 
 #[test]
@@ -290,7 +283,6 @@ fn identities_are_agreed_on_in_one_place() {
     for (others, words) in [
         (&["--enable-k8s=false"][..], "objects want a cluster"),
         (&["--kvstore=etcd", "--kvstore-opt=etcd.address=a:1"][..], "in one place"),
-        (&["--cluster-id=3", "--cluster-name=x"][..], "clusters that have a number"),
     ] {
         let text = refusal(&[&["--identity-allocation-mode=crd"], others].concat());
         assert!(text.contains("--identity-allocation-mode=crd") && text.contains(words), "{text}");

@@ -3,10 +3,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use axum::{extract::State, http::HeaderMap};
 use serde_json::json;
 use tokio::time::timeout;
-use volvox_actors::{
-    ipam::{IpamMsg, Lease},
-    model::IdentityId,
-};
+use volvox_actors::ipam::{IpamMsg, Lease};
 use volvox_bpf_progs::maps::{MAPS, POLICY};
 
 use super::{Answer, ok};
@@ -103,8 +100,8 @@ fn details(
         host_firewall: Mode::new("Disabled"),
         hubble: disabled(""),
         identity_range: IdentityRange {
-            max_identity: IdentityId::MAX_CLUSTER.0,
-            min_identity: IdentityId::MIN_CLUSTER.0,
+            max_identity: facts.cluster_id.last().0,
+            min_identity: facts.cluster_id.first().0,
         },
         ipam,
         kube_proxy_replacement: Mode::new("False"),

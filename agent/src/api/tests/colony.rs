@@ -26,7 +26,7 @@ use volvox_actors::{
         Target,
     },
     host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoRecorder, Ref},
-    model::{Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
+    model::{ClusterId, Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
     ports::Time,
     workloads::WorkloadsMsg,
 };
@@ -173,6 +173,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
 fn facts() -> Facts {
     Facts {
         cluster: "default".to_owned(),
+        cluster_id: ClusterId(0),
         follows_cluster: false,
         version: "0.1.0".into(),
         node_name: "node-a".into(),
