@@ -4,7 +4,9 @@
 
 mod actor;
 mod inherited;
+mod kept;
 mod messages;
+mod others;
 mod remote;
 
 pub use actor::{Addresses, AddressesPeers};

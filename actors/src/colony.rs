@@ -21,6 +21,7 @@ use crate::{
     auditor::{Auditor, AuditorMsg, AuditorPeers},
     build_queue::{BuildQueue, BuildQueueMsg},
     cluster::{ClusterMsg, ClusterPeers, ClusterSettings, ClusterSupervisor, Feed, Hearer},
+    clustermesh::{Mesh, MeshMsg, MeshPeers, MeshSettings},
     conntrack::{Conntrack, ConntrackMsg},
     crd::CrdActors,
     endpoint::{Peers, Settings},
@@ -34,7 +35,7 @@ use crate::{
     node::{Node, NodeMsg, NodeSettings},
     nodes::{self, NodeKey, Nodes, NodesMsg, NodesPeers, NodesSettings},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
-    ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore},
+    ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters},
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
     state::{IdentityTable, NumberedLabels},
@@ -56,6 +57,8 @@ pub struct Ports {
     pub kvstore: Option<Rc<dyn KvStore>>,
     /// The API server, if a cluster is followed.
     pub cluster: Option<Rc<dyn Cluster>>,
+    /// Other clusters, if this one is meshed with them.
+    pub clusters: Option<Rc<dyn RemoteClusters>>,
 }
 
 /// How this node is to be run.
@@ -137,6 +140,8 @@ pub struct Colony {
     pub kvstore: Option<KvActors>,
     /// Those who share identities and addresses with them through the API server, if that is done.
     pub crd: Option<CrdActors>,
+    /// Who reads other clusters, if that is done.
+    pub mesh: Option<Ref<MeshMsg>>,
 }
 
 impl Colony {
@@ -192,6 +197,7 @@ impl Colony {
         );
         let node = host.spawn(name("node"), SUPERVISOR_CAPACITY, node);
 
+        let mesh_settings = mesh_settings(&settings);
         let late_session = Late::<Option<Ref<SessionMsg>>>::default();
         let in_cluster = follows || ports.kvstore.is_some();
         let nodes = in_cluster.then(|| {
@@ -339,6 +345,17 @@ impl Colony {
             crd = Some(actors);
         }
 
+        let addresses = kvstore.as_ref().map(|it| &it.addresses);
+        let addresses = addresses.or_else(|| crd.as_ref().map(|it| &it.addresses));
+        let mesh = ports.clusters.clone().zip(addresses.cloned()).zip(nodes.clone());
+        let mesh = mesh.map(|((clusters, addresses), nodes)| {
+            let peers = MeshPeers { clusters, addresses, nodes };
+            host.spawn(
+                name("clustermesh"),
+                SUPERVISOR_CAPACITY,
+                Mesh::factory(peers, mesh_settings),
+            )
+        });
         late_session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
 
         let restore_peers = RestorePeers {
@@ -376,23 +393,31 @@ impl Colony {
             restore,
             kvstore,
             crd,
+            mesh,
         }
     }
 }
 
 /// What this node is to the others of its cluster.
 fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
-    let KvSettings { cluster, cluster_id, node, address, other_address, boot_id, .. } =
+    let KvSettings { cluster, cluster_id, meshed, node, address, other_address, boot_id, .. } =
         &settings.kvstore;
     NodesSettings {
         key: NodeKey { cluster: cluster.clone(), name: node.clone() },
         cluster_id: *cluster_id,
+        meshed: *meshed,
         addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
         router: settings.node.router,
         pools: settings.pools,
         boot_id: boot_id.clone(),
         has_node,
     }
+}
+
+/// What it is to other clusters.
+fn mesh_settings(settings: &ColonySettings) -> MeshSettings {
+    let KvSettings { cluster, cluster_id, seed, .. } = &settings.kvstore;
+    MeshSettings { cluster: cluster.clone(), id: *cluster_id, seed: *seed }
 }
 
 /// The prefixes that rules of an earlier life mapped, with their numbers.

@@ -37,7 +37,7 @@ pub use driver::Driver;
 pub use envelope::{EnvelopeId, Header, Outcome};
 pub use recorder::{NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
-pub use reply::{Answer, AskError, Reply};
+pub use reply::{Answer, AskError, Reply, gather};
 pub use system::{Current, Host};
 pub use timers::TimerId;
 pub use universe::{Universe, VirtualClock};

@@ -17,7 +17,7 @@ mod outage;
 mod pairs;
 mod session;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watcher;
 
 use std::{net::IpAddr, time::Duration};
@@ -29,7 +29,7 @@ pub(crate) use identities::identity;
 pub use pairs::{AddressPair, PairError, PortPair};
 pub(crate) use pairs::{Whose, ports as named_ports, prefix_of};
 pub use session::{Session, SessionMsg, SessionView, Unreachable};
-pub use watcher::{Update, Watcher, WatcherMsg, WatcherView};
+pub use watcher::{Followed, Update, Watcher, WatcherMsg, WatcherView};
 
 /// Below it: an address or a prefix and whose it is.
 pub const ADDRESSES: &str = "cilium/state/ip/v1/default/";
@@ -59,6 +59,8 @@ pub struct KvSettings {
     pub boot_id: String,
     /// How long what it announces outlives it.
     pub lease_ttl: Duration,
+    /// Whether other clusters are read, too.
+    pub meshed: bool,
     /// Where randomness comes from: pauses, and which number a new identity gets.
     pub seed: u64,
 }

@@ -8,6 +8,7 @@ pub mod allocator;
 pub mod auditor;
 pub mod build_queue;
 pub mod cluster;
+pub mod clustermesh;
 pub mod colony;
 pub mod conntrack;
 pub mod crd;

@@ -5,6 +5,7 @@
 
 mod clock;
 mod cluster;
+mod clusters;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
 mod kernel;
@@ -17,6 +18,7 @@ pub use cluster::{
     Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
     Resource, Verb,
 };
+pub use clusters::{ClustersSink, RemoteClusters, Way};
 pub use disk::{Disk, DiskError, FsOp};
 pub use kernel::{
     About, Attachment, ConfigRow, EndpointRow, Hook, HookState, InOrder, IpcacheRow, Kernel,

@@ -12,6 +12,7 @@ mod facts;
 mod handlers;
 mod health_port;
 mod limiter;
+mod mesh;
 mod metrics;
 pub mod models;
 mod places;

@@ -26,10 +26,11 @@ use crate::{
     ports::{
         Directories, DiskFiles, SystemClock,
         cluster::Access,
+        files::Look,
         flight::Recording,
         hold_bpf,
         kernel::{Datapath, DatapathConfig, MapSizes},
-        manifests::{Look, Manifests},
+        manifests::Manifests,
         sysctl::Sysctl,
     },
     settings,

@@ -21,7 +21,7 @@ use crate::{
     faces::Faces,
     gateway::gateway,
     ports::{
-        DiskPort, SystemClock,
+        ClusterDirectory, DiskPort, SystemClock,
         cluster::{Access, ClusterPort},
         kernel::KernelPort,
         kvstore::{Embedded, Etcd},
@@ -82,7 +82,9 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         );
     }
     let cluster = cluster.map(|cluster| Rc::new(cluster) as _);
-    let ports = Ports { kernel, disk: Rc::clone(&disk) as _, kvstore, cluster };
+    let clusters = config.clustermesh_config.clone().map(ClusterDirectory::new);
+    let clusters = clusters.map(|clusters| Rc::new(clusters) as _);
+    let ports = Ports { kernel, disk: Rc::clone(&disk) as _, kvstore, cluster, clusters };
     actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {

@@ -3,7 +3,9 @@
 mod causes;
 mod clock;
 pub mod cluster;
+mod clusters;
 mod disk;
+pub mod files;
 pub mod flight;
 pub mod kernel;
 pub mod kvstore;
@@ -13,5 +15,6 @@ pub mod sysctl;
 mod workers;
 
 pub use clock::SystemClock;
+pub use clusters::ClusterDirectory;
 pub use disk::{Directories, DirectoriesError, DiskFiles, DiskPort, DiskTrouble, Steps, hold_bpf};
 pub use workers::{Workers, WorkersError};

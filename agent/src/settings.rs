@@ -70,6 +70,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             address: address(node),
             other_address: node.other_address,
             boot_id: boot_id(),
+            meshed: config.clustermesh_config.is_some(),
             lease_ttl: config.kvstore_lease_ttl,
             seed: SystemClock.wall() ^ u64::from(process::id()),
         },

@@ -11,17 +11,18 @@ use serde_json::Value;
 
 use super::{
     AddressesMsg, AddressesView,
+    kept::Kept,
     remote::{Remote, Work},
 };
 use crate::{
     allocator::Renewed,
-    crd::PodAddresses,
+    clustermesh::Origin,
     endpoint::{EndpointView, State},
     endpoints::{EndpointsMsg, Target},
     host::{AskError, Behaviour, Cx, Ref, Reply},
     identity::{Identity, IdentityError, IdentityMsg},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
-    kvstore::{AddressPair, KvSettings, SessionMsg, Update, Whose, prefix_of},
+    kvstore::{ADDRESSES, AddressPair, KvSettings, SessionMsg, Update, Whose, prefix_of},
     model::{EndpointId, IdentityId, Labels},
     policy::PolicyMsg,
     ports::{Change, KernelError, ObjectKey, Pair},
@@ -49,48 +50,6 @@ pub struct AddressesPeers {
     pub endpoints: Ref<EndpointsMsg>,
 }
 
-/// What outlives a crash: it is said only once.
-#[derive(Default)]
-struct Kept {
-    remote: Remote,
-    pods: PodAddresses,
-    claimed: BTreeSet<IdentityId>,
-    disputed: BTreeSet<IdentityId>,
-    /// Endpoints that were told to get another identity.
-    told: BTreeSet<EndpointId>,
-    own: BTreeMap<EndpointId, Arc<EndpointView>>,
-    announced: BTreeMap<EndpointId, BTreeMap<String, Vec<u8>>>,
-    /// The keys of these, with whose they are.
-    keys: BTreeMap<String, EndpointId>,
-}
-
-impl Kept {
-    /// The value under which this node announces a key.
-    fn announced_as(&self, key: &str) -> Option<&Vec<u8>> {
-        self.announced.get(self.keys.get(key)?)?.get(key)
-    }
-
-    /// What an endpoint announces from now on; what it announced before.
-    fn replace(
-        &mut self,
-        id: EndpointId,
-        after: BTreeMap<String, Vec<u8>>,
-    ) -> BTreeMap<String, Vec<u8>> {
-        let before = self.announced.remove(&id).unwrap_or_default();
-        for key in before.keys() {
-            // An address that passed to another endpoint is that one's.
-            if self.keys.get(key) == Some(&id) {
-                self.keys.remove(key);
-            }
-        }
-        self.keys.extend(after.keys().map(|key| (key.clone(), id)));
-        if !after.is_empty() {
-            self.announced.insert(id, after);
-        }
-        before
-    }
-}
-
 /// The owner of the cluster's addresses on this node.
 pub struct Addresses {
     peers: AddressesPeers,
@@ -112,8 +71,7 @@ impl Addresses {
         mapped: BTreeMap<IpNet, IdentityId>,
         held: BTreeSet<IdentityId>,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Kept { remote: Remote::inherited(mapped, held), ..Kept::default() };
-        let kept = Rc::new(RefCell::new(kept));
+        let kept = Rc::new(RefCell::new(Kept::inherited(mapped, held, settings.meshed)));
         move || Self {
             peers: peers.clone(),
             settings: Rc::clone(&settings),
@@ -132,39 +90,45 @@ impl Addresses {
             }
         }
         if update.listed {
-            self.kept.borrow_mut().remote.listed();
+            self.listed();
         }
     }
 
+    fn listed(&self) {
+        let mut kept = self.kept.borrow_mut();
+        kept.remote.listed();
+        kept.settle(self.settings.cluster_id);
+    }
+
     fn objects(&self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
-        let Kept { remote, pods, .. } = &mut *self.kept.borrow_mut();
+        let mut kept = self.kept.borrow_mut();
         let KvSettings { address, cluster_id, .. } = *self.settings;
         for (key, value) in objects {
-            for (prefix, identity) in pods.take(key, value, address, cluster_id) {
-                remote.want(prefix, identity);
+            for (prefix, identity) in kept.pods.take(key, value, address, cluster_id) {
+                kept.want(prefix, identity);
             }
         }
+        drop(kept);
         if defined {
-            remote.listed();
+            self.listed();
         }
     }
 
     fn named(&self, pair: &Pair) {
-        let read = Whose::read(pair);
+        let read = Whose::read(pair, ADDRESSES);
         let mut own = false;
         let mut kept = self.kept.borrow_mut();
-        let remote = &mut kept.remote;
         match read {
             // What an earlier life of this node said is taken from what it has now.
             Ok((prefix, value)) if value.host_ip == Some(self.settings.address) => {
-                remote.want(prefix, None);
+                kept.want(prefix, None);
                 own = true;
             }
-            Ok((prefix, value)) => remote.want(prefix, Some(value.id)),
+            Ok((prefix, value)) => kept.want(prefix, Some(value.id)),
             Err(error) => {
                 tracing::warn!(%error, "an address of the cluster is not known");
-                if let Ok(prefix) = prefix_of(&pair.key) {
-                    remote.want(prefix, None);
+                if let Ok(prefix) = prefix_of(&pair.key, ADDRESSES) {
+                    kept.want(prefix, None);
                 }
             }
         }
@@ -178,14 +142,38 @@ impl Addresses {
 
     fn unnamed(&self, key: String) {
         let mut kept = self.kept.borrow_mut();
-        if let Ok(prefix) = prefix_of(&key) {
-            kept.remote.want(prefix, None);
+        if let Ok(prefix) = prefix_of(&key, ADDRESSES) {
+            kept.want(prefix, None);
         }
         let ours = kept.announced_as(&key).is_some();
         drop(kept);
         if ours {
             self.tell_session(SessionMsg::Removed(key));
         }
+    }
+
+    /// What other clusters say; which there are is told before.
+    fn clusters(&self, names: BTreeSet<Arc<str>>) {
+        let mut kept = self.kept.borrow_mut();
+        let (prefixes, identities) = kept.others.configure(names);
+        kept.heed_others(prefixes);
+        kept.settle(self.settings.cluster_id);
+        drop(kept);
+        self.renew(identities);
+    }
+
+    fn cluster_addresses(&self, origin: &Origin, update: Update) {
+        let (mut kept, listed) = (self.kept.borrow_mut(), update.listed);
+        let prefixes = kept.others.addresses(origin, update);
+        kept.heed_others(prefixes);
+        if listed {
+            kept.settle(self.settings.cluster_id);
+        }
+    }
+
+    fn cluster_identities(&self, origin: &Origin, update: Update) {
+        let renewed = self.kept.borrow_mut().others.identities(origin, update);
+        self.renew(renewed);
     }
 
     fn renew(&self, renewed: Vec<Renewed>) {
@@ -429,7 +417,8 @@ impl Addresses {
     fn view(&self) -> AddressesView {
         let kept = self.kept.borrow();
         let (known, mapped, waiting, synced) = kept.remote.counts();
-        AddressesView { known, mapped, waiting, synced, announced: kept.announced.len() }
+        let clusters = kept.others.counts().collect();
+        AddressesView { known, mapped, waiting, synced, announced: kept.announced.len(), clusters }
     }
 }
 
@@ -441,6 +430,13 @@ impl Behaviour for Addresses {
         match msg {
             AddressesMsg::Update(update) => self.update(update),
             AddressesMsg::Objects { objects, defined } => self.objects(objects, defined),
+            AddressesMsg::Clusters(names) => self.clusters(names),
+            AddressesMsg::ClusterAddresses(origin, update) => {
+                self.cluster_addresses(&origin, update);
+            }
+            AddressesMsg::ClusterIdentities(origin, update) => {
+                self.cluster_identities(&origin, update);
+            }
             AddressesMsg::Identities(renewed) => self.renew(renewed),
             AddressesMsg::Claimed(identity) => self.claimed(identity),
             AddressesMsg::Disputed(identity) => {

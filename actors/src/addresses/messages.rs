@@ -1,5 +1,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -8,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    clustermesh::Origin,
     endpoint::EndpointView,
     host::{AskError, Lane, Message, Reply},
     identity::IdentityError,
@@ -27,7 +29,13 @@ pub enum AddressesMsg {
         /// Whether there can be such objects.
         defined: bool,
     },
-    /// What the cluster says of identities; none are gone.
+    /// These other clusters are read, and no others.
+    Clusters(BTreeSet<Arc<str>>),
+    /// What one of them says of addresses.
+    ClusterAddresses(Rc<Origin>, Update),
+    /// What one of them says of identities.
+    ClusterIdentities(Rc<Origin>, Update),
+    /// What this cluster says of identities; none are gone.
     Identities(Vec<(IdentityId, Option<Arc<Labels>>)>),
     /// The cluster has this identity for this node: its endpoints' addresses may be announced.
     Claimed(IdentityId),
@@ -62,6 +70,9 @@ impl Message for AddressesMsg {
         match self {
             Self::Update(_) => "Update",
             Self::Objects { .. } => "Objects",
+            Self::Clusters(_) => "Clusters",
+            Self::ClusterAddresses(..) => "ClusterAddresses",
+            Self::ClusterIdentities(..) => "ClusterIdentities",
             Self::Identities(_) => "Identities",
             Self::Claimed(_) => "Claimed",
             Self::Disputed(_) => "Disputed",
@@ -96,4 +107,6 @@ pub struct AddressesView {
     pub synced: bool,
     /// Endpoints of this node that are announced in the store.
     pub announced: usize,
+    /// What each other cluster says: how many addresses, and how many identities.
+    pub clusters: BTreeMap<Arc<str>, (usize, usize)>,
 }

@@ -42,6 +42,8 @@ struct Row {
     /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
     attempted: Vec<IdentityId>,
     due: bool,
+    /// This cluster itself says what is wanted.
+    ours: bool,
 }
 
 impl Row {
@@ -79,9 +81,10 @@ impl Remote {
         Self { rows, mapped: count, users, held, idle, ..Self::default() }
     }
 
-    /// What the cluster says of a prefix now.
-    pub(super) fn want(&mut self, prefix: IpNet, identity: Option<IdentityId>) {
+    /// What is said of a prefix now; `ours` if this cluster itself says it.
+    pub(super) fn want(&mut self, prefix: IpNet, identity: Option<IdentityId>, ours: bool) {
         let row = self.rows.entry(prefix).or_default();
+        row.ours = ours;
         let before = std::mem::replace(&mut row.wanted, identity);
         if !std::mem::replace(&mut row.due, true) {
             self.due.push(prefix);
@@ -99,13 +102,26 @@ impl Remote {
         self.unconfirmed.remove(&prefix);
     }
 
-    /// All that the cluster has was said: what it does not name goes.
+    /// Whether this cluster itself says whose a prefix is.
+    pub(super) fn is_ours(&self, prefix: &IpNet) -> bool {
+        self.rows.get(prefix).is_some_and(|row| row.ours)
+    }
+
+    /// All that this cluster has was said.
     pub(super) fn listed(&mut self) {
-        if !std::mem::replace(&mut self.listed, true) {
-            for (&prefix, row) in &mut self.rows {
-                if row.wanted.is_none() && !std::mem::replace(&mut row.due, true) {
-                    self.due.push(prefix);
-                }
+        self.listed = true;
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Addresses that nobody names go, if all have spoken who may know of their identity.
+    pub(super) fn settle(&mut self, have_said: impl Fn(IdentityId) -> bool) {
+        for (&prefix, row) in &mut self.rows {
+            let is_over = row.wanted.is_none() && row.mapped.is_none_or(&have_said);
+            if is_over && !std::mem::replace(&mut row.due, true) {
+                self.due.push(prefix);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::{
     dice::Dice,
     host::{Behaviour, Cx, Ref, Reply},
     identity::IdentityMsg,
-    kvstore,
+    kvstore::{self, IDENTITIES},
     model::{IdentityId, Labels},
 };
 
@@ -352,7 +352,8 @@ impl Behaviour for Allocator {
         match msg {
             AllocatorMsg::Update(update) => {
                 self.kept.borrow_mut().listed |= update.listed;
-                self.update(cx, update.changes.into_iter().filter_map(kvstore::identity));
+                let entry = |change| kvstore::identity(change, IDENTITIES);
+                self.update(cx, update.changes.into_iter().filter_map(entry));
             }
             AllocatorMsg::Objects { objects, defined } => {
                 self.kept.borrow_mut().listed = defined;

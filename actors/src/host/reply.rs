@@ -10,6 +10,8 @@ use std::{
 use futures_channel::oneshot;
 use serde::Serialize;
 
+use super::{Message, Ref};
+
 /// Why an ask has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
@@ -102,6 +104,42 @@ impl<T: 'static> Drop for Reply<T> {
 impl<T: 'static> std::fmt::Debug for Reply<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Reply")
+    }
+}
+
+type Gathered<T> = Box<dyn FnOnce(Vec<Option<T>>)>;
+
+/// What several have answered to one question; handed on once each has answered, or will not.
+struct Gathering<T> {
+    answers: RefCell<Vec<Option<T>>>,
+    then: RefCell<Option<Gathered<T>>>,
+}
+
+impl<T> Drop for Gathering<T> {
+    fn drop(&mut self) {
+        if let Some(then) = self.then.take() {
+            then(self.answers.take());
+        }
+    }
+}
+
+/// Asks each of them the same, and hands on what each answers, in their order; none of who will not.
+/// There is no deadline but that of who waits for it in the end.
+pub fn gather<M: Message, T: 'static>(
+    them: &[Ref<M>],
+    make: impl Fn(Reply<T>) -> M,
+    then: impl FnOnce(Vec<Option<T>>) + 'static,
+) {
+    let answers = RefCell::new(them.iter().map(|_| None).collect());
+    let then = RefCell::new(Some(Box::new(then) as Gathered<T>));
+    let gathering = Rc::new(Gathering { answers, then });
+    for (place, one) in them.iter().enumerate() {
+        let gathering = Rc::clone(&gathering);
+        let reply = Reply::to(move |answer: Result<T, AskError>| {
+            gathering.answers.borrow_mut()[place] = answer.ok();
+        });
+        // A full mailbox lets the question go: it has no answer then.
+        drop(one.tell(make(reply)));
     }
 }
 

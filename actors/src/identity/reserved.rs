@@ -19,7 +19,7 @@ const RESERVED: &[(u32, &[&str])] = &[
 ];
 
 /// Key of the cluster's name.
-const CLUSTER: &str = "io.cilium.k8s.policy.cluster";
+pub(crate) const CLUSTER: &str = "io.cilium.k8s.policy.cluster";
 /// Key of the service account's name.
 const ACCOUNT: &str = "io.cilium.k8s.policy.serviceaccount";
 /// Key of the pod's namespace.

@@ -1,7 +1,7 @@
 use std::rc::Rc;
 
 use super::{
-    ADDRESSES, IDENTITIES, KvSettings, Session, SessionMsg, Watcher, WatcherMsg,
+    ADDRESSES, Followed, IDENTITIES, KvSettings, Session, SessionMsg, WatcherMsg,
     identities::StoredIdentities,
 };
 use crate::{
@@ -61,30 +61,27 @@ impl KvActors {
         let addresses =
             inherited.spawn(host, "kvstore-addresses", CAPACITY, &peers, &settings, &allocator);
         // Identities first: an address waits for the labels of its identity.
-        let identity_watcher = {
-            let listener = allocator.clone();
-            let listener = move || listener.clone();
-            let store = Rc::clone(store);
-            Watcher::factory(store, IDENTITIES, seed(2), listener, AllocatorMsg::Update)
-        };
-        let identity_watcher =
-            host.spawn(name("kvstore-watch identities"), CAPACITY, identity_watcher);
-        late.set(identity_watcher.clone());
-        let address_watcher = {
-            let listener = addresses.clone();
-            let listener = move || listener.clone();
-            let store = Rc::clone(store);
-            Watcher::factory(store, ADDRESSES, seed(3), listener, AddressesMsg::Update)
-        };
-        let address_watcher =
-            host.spawn(name("kvstore-watch addresses"), CAPACITY, address_watcher);
-        let node_watcher = {
-            let (store, nodes) = (Rc::clone(store), nodes.clone());
-            let prefix = format!("{NODES}{}/", settings.cluster);
-            Watcher::factory(store, prefix, seed(4), move || nodes.clone(), NodesMsg::Update)
-        };
-        let node_watcher = host.spawn(name("kvstore-watch nodes"), CAPACITY, node_watcher);
-        let watchers = [identity_watcher, address_watcher, node_watcher];
+        let follow = |prefix: &str| Followed::new(store, prefix);
+        let name = |of: &str| format!("kvstore-watch {of}");
+        let nodes_prefix = format!("{NODES}{}/", settings.cluster);
+        let watchers = [
+            follow(IDENTITIES).tell(
+                host,
+                name("identities"),
+                seed(2),
+                &allocator,
+                AllocatorMsg::Update,
+            ),
+            follow(ADDRESSES).tell(
+                host,
+                name("addresses"),
+                seed(3),
+                &addresses,
+                AddressesMsg::Update,
+            ),
+            follow(&nodes_prefix).tell(host, name("nodes"), seed(4), nodes, NodesMsg::Update),
+        ];
+        late.set(watchers[0].clone());
         Self { session, allocator, addresses, watchers }
     }
 }

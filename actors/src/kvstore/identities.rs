@@ -146,28 +146,28 @@ fn failed(error: KvError) -> ClaimError {
     ClaimError { cause: error.to_string(), pause: AGAIN_AFTER }
 }
 
-/// What a change of the store says of an identity; what cannot be read is named and left out.
-pub(crate) fn identity(change: Change) -> Option<(IdentityId, Entry)> {
+/// What a change below `root` says of an identity; what cannot be read is named and left out.
+pub(crate) fn identity(change: Change, root: &str) -> Option<(IdentityId, Entry)> {
     match change {
-        Change::Put(Pair { key, value }) => match read(&key, &value) {
+        Change::Put(Pair { key, value }) => match read(&key, root, &value) {
             Ok((id, labels)) => Some((id, Entry::Labels(Arc::new(labels)))),
             Err(cause) => {
                 tracing::warn!(key, cause, "kvstore key is no identity; remove it");
                 // What it stood for before is not what it says now.
-                Some((number(&key)?, Entry::Gone))
+                Some((number(&key, root)?, Entry::Gone))
             }
         },
-        Change::Delete(key) => Some((number(&key)?, Entry::Gone)),
+        Change::Delete(key) => Some((number(&key, root)?, Entry::Gone)),
     }
 }
 
 /// The number that a key names.
-fn number(key: &str) -> Option<IdentityId> {
-    key.strip_prefix(IDENTITIES)?.parse().ok().map(IdentityId)
+fn number(key: &str, root: &str) -> Option<IdentityId> {
+    key.strip_prefix(root)?.parse().ok().map(IdentityId)
 }
 
-fn read(key: &str, value: &[u8]) -> Result<(IdentityId, Labels), String> {
-    let id = number(key).ok_or("it ends in no number")?;
+fn read(key: &str, root: &str, value: &[u8]) -> Result<(IdentityId, Labels), String> {
+    let id = number(key, root).ok_or("it ends in no number")?;
     let text = std::str::from_utf8(value).map_err(|error| error.to_string())?;
     let labels = Labels::parse(text.split_terminator(';')).map_err(|error| error.to_string())?;
     if labels.is_empty() {

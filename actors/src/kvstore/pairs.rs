@@ -101,9 +101,9 @@ impl AddressPair {
 }
 
 impl Whose {
-    /// Reads a pair: the prefix comes from the key, the rest from the value.
-    pub(crate) fn read(pair: &Pair) -> Result<(IpNet, Self), PairError> {
-        let prefix = prefix_of(&pair.key)?;
+    /// Reads a pair below `root`: the prefix comes from the key, the rest from the value.
+    pub(crate) fn read(pair: &Pair, root: &str) -> Result<(IpNet, Self), PairError> {
+        let prefix = prefix_of(&pair.key, root)?;
         let bad = |cause: String| PairError::Value { key: pair.key.clone(), cause };
         let value: Self =
             serde_json::from_slice(&pair.value).map_err(|error| bad(error.to_string()))?;
@@ -132,9 +132,9 @@ fn key_of(address: IpAddr) -> String {
     format!("{ADDRESSES}{address}")
 }
 
-/// The address or prefix that a key names.
-pub(crate) fn prefix_of(key: &str) -> Result<IpNet, PairError> {
-    let name = key.strip_prefix(ADDRESSES).unwrap_or_default();
+/// The address or prefix that a key below `root` names.
+pub(crate) fn prefix_of(key: &str, root: &str) -> Result<IpNet, PairError> {
+    let name = key.strip_prefix(root).unwrap_or_default();
     let prefix = name.parse().map(|ip: IpAddr| IpNet::from(ip)).or_else(|_| name.parse());
     prefix.map(|prefix: IpNet| prefix.trunc()).map_err(|_| PairError::Key(key.to_owned()))
 }

@@ -6,5 +6,5 @@ mod memory;
 mod numbered;
 mod outages;
 mod sharing;
-mod town;
+pub(crate) mod town;
 mod two;

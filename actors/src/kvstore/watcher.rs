@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::{outage::Outage, session::Unreachable};
 use crate::{
     dice::Dice,
-    host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Host, Message, Ref, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{
         Change, KvError, KvStore, Listing, Pair, Place, Revision, WATCH_ALIVE_EVERY, Watch,
@@ -26,6 +26,8 @@ use crate::{
     },
 };
 
+/// Capacity of a watcher's mailbox, messages: what the store tells while it is busy waits there.
+const CAPACITY: usize = 65_536;
 /// How long a list may take.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
 /// A watch that says nothing for that long is dead, whatever its connection looks like.
@@ -40,6 +42,58 @@ pub struct Update {
     pub listed: bool,
 }
 
+/// What is followed.
+pub struct Followed {
+    store: Rc<dyn KvStore>,
+    prefix: Rc<str>,
+    canary: Option<Rc<str>>,
+}
+
+impl Followed {
+    /// What stands below that prefix of a store.
+    pub fn new(store: &Rc<dyn KvStore>, prefix: impl Into<Rc<str>>) -> Self {
+        Self { store: Rc::clone(store), prefix: prefix.into(), canary: None }
+    }
+
+    /// The same where that key, if any, is there once all of it is written: nothing is taken for
+    /// the whole before.
+    pub fn once_there_is(mut self, canary: Option<String>) -> Self {
+        self.canary = canary.map(Into::into);
+        self
+    }
+
+    /// Brings a watcher to life that tells `listener` of it.
+    pub fn tell<M: Message>(
+        self,
+        host: &Host,
+        name: impl Into<String>,
+        seed: u64,
+        listener: &Ref<M>,
+        message: impl Fn(Update) -> M + 'static,
+    ) -> Ref<WatcherMsg> {
+        let (listener, known) = (listener.clone(), Rc::default());
+        let message: Rc<dyn Fn(Update) -> M> = Rc::new(message);
+        let watcher = move || Watcher {
+            store: Rc::clone(&self.store),
+            prefix: Rc::clone(&self.prefix),
+            canary: self.canary.clone(),
+            listener: listener.clone(),
+            message: Rc::clone(&message),
+            known: Rc::clone(&known),
+            revision: None,
+            listing: None,
+            begun: 0,
+            lists: 0,
+            watch: None,
+            number: 0,
+            alarm: None,
+            outage: Outage::new(Dice::new(seed)),
+            awaiting: Vec::new(),
+        };
+        host.spawn(name, CAPACITY, watcher)
+    }
+}
+
 /// What a watcher can be told.
 pub enum WatcherMsg {
     /// Answered once the prefix was listed.
@@ -52,6 +106,12 @@ pub enum WatcherMsg {
     Silent(u64),
     /// The pause is over.
     Retry,
+    /// Whether all is written, before the list of that number.
+    Canary(u64, Result<Result<Listing, KvError>, AskError>),
+    /// Show how it stands.
+    Show(Reply<WatcherView>),
+    /// Nobody wants to know any more.
+    Stop,
 }
 
 impl Message for WatcherMsg {
@@ -62,6 +122,9 @@ impl Message for WatcherMsg {
             Self::Seen(..) => "Seen",
             Self::Silent(_) => "Silent",
             Self::Retry => "Retry",
+            Self::Canary(..) => "Canary",
+            Self::Show(_) => "Show",
+            Self::Stop => "Stop",
         }
     }
 }
@@ -70,8 +133,9 @@ impl Message for WatcherMsg {
 pub struct Watcher<M: Message> {
     store: Rc<dyn KvStore>,
     prefix: Rc<str>,
+    canary: Option<Rc<str>>,
     listener: Ref<M>,
-    message: fn(Update) -> M,
+    message: Rc<dyn Fn(Update) -> M>,
     /// Outlives a crash, as what the listener heard does: each key with what tells its value from
     /// another one.
     known: Rc<RefCell<BTreeMap<String, u64>>>,
@@ -94,47 +158,28 @@ struct List {
     unnamed: BTreeSet<String>,
     /// Nothing was known when it began.
     first: bool,
+    /// The store said then that all is written.
+    since: Revision,
 }
 
 /// What a watcher shows of itself.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct WatcherView {
-    prefix: String,
-    keys: usize,
-    revision: Option<Revision>,
-    lists: u64,
-    watching: bool,
-    unreachable: Option<Unreachable>,
+    /// What it follows.
+    pub prefix: String,
+    /// Keys that are there.
+    pub keys: usize,
+    /// Up to where everything was told.
+    pub revision: Option<Revision>,
+    /// How often all of it was listed.
+    pub lists: u64,
+    /// Whether it is told of changes.
+    pub watching: bool,
+    /// Since when the store does not answer.
+    pub unreachable: Option<Unreachable>,
 }
 
 impl<M: Message> Watcher<M> {
-    /// Makes each life of a watcher that tells `listener` of `prefix`.
-    pub fn factory(
-        store: Rc<dyn KvStore>,
-        prefix: impl Into<Rc<str>>,
-        seed: u64,
-        listener: impl Fn() -> Ref<M> + 'static,
-        message: fn(Update) -> M,
-    ) -> impl FnMut() -> Self + 'static {
-        let (known, prefix) = (Rc::default(), prefix.into());
-        move || Self {
-            store: Rc::clone(&store),
-            prefix: Rc::clone(&prefix),
-            listener: listener(),
-            message,
-            known: Rc::clone(&known),
-            revision: None,
-            listing: None,
-            begun: 0,
-            lists: 0,
-            watch: None,
-            number: 0,
-            alarm: None,
-            outage: Outage::new(Dice::new(seed)),
-            awaiting: Vec::new(),
-        }
-    }
-
     /// Takes up the work where it stands.
     fn follow(&mut self, cx: &mut Cx<'_, Self>) {
         self.end_watch(cx);
@@ -143,11 +188,45 @@ impl<M: Message> Watcher<M> {
             None if self.listing.is_some() => {}
             None => {
                 let unnamed: BTreeSet<_> = self.known.borrow().keys().cloned().collect();
-                self.listing = Some(List { first: unnamed.is_empty(), unnamed });
+                let first = unnamed.is_empty();
+                self.listing = Some(List { first, unnamed, since: Revision::default() });
                 self.begun += 1;
-                self.list(cx, None);
+                match self.canary.clone() {
+                    None => self.list(cx, None),
+                    Some(canary) => self.look_for(cx, &canary),
+                }
             }
         }
+    }
+
+    fn look_for(&self, cx: &mut Cx<'_, Self>, canary: &str) {
+        let (why, number) = (format!("whether {} is whole", self.prefix), self.begun);
+        let then = move |answer| WatcherMsg::Canary(number, answer);
+        let reply = cx.expect("kvstore", LIST_PATIENCE, why, then);
+        self.store.list(canary, None, reply);
+    }
+
+    fn looked(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<Listing, KvError>, AskError>,
+    ) {
+        let Some(canary) = self.canary.clone() else { return };
+        let error = match answer {
+            Ok(Ok(Listing { revision, pairs, .. })) => {
+                if pairs.iter().any(|pair| *pair.key == *canary) {
+                    if let Some(list) = &mut self.listing {
+                        list.since = revision;
+                    }
+                    return self.list(cx, None);
+                }
+                format!("{} is still being written: there is no {canary}", self.prefix)
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => format!("list {canary}: {error}"),
+        };
+        self.listing = None;
+        self.pause(cx, error);
     }
 
     fn list(&mut self, cx: &mut Cx<'_, Self>, from: Option<Place>) {
@@ -162,12 +241,16 @@ impl<M: Message> Watcher<M> {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Listing, KvError>, AskError>,
     ) {
-        let Some(List { mut unnamed, first }) = self.listing.take() else { return };
+        let Some(List { mut unnamed, first, since }) = self.listing.take() else { return };
         let Listing { revision, pairs, next } = match answer {
             Ok(Ok(listing)) => listing,
             Ok(Err(error)) => return self.pause(cx, error.to_string()),
             Err(error) => return self.pause(cx, format!("list {}: {error}", self.prefix)),
         };
+        if revision < since {
+            // It is another one than the one that is whole.
+            return self.pause(cx, format!("the store of {} was replaced", self.prefix));
+        }
         self.outage.end();
         for pair in &pairs {
             unnamed.remove(&pair.key);
@@ -176,7 +259,7 @@ impl<M: Message> Watcher<M> {
         if next.is_some() {
             // The store reads the next part while this one is looked at.
             self.list(cx, next);
-            self.listing = Some(List { unnamed, first });
+            self.listing = Some(List { unnamed, first, since });
             if !self.tell(cx, differences, false) {
                 self.listing = None;
             }
@@ -309,6 +392,7 @@ impl<M: Message> Behaviour for Watcher<M> {
             WatcherMsg::Await(reply) if self.lists > 0 => reply.send(()),
             WatcherMsg::Await(reply) => self.awaiting.push(reply),
             WatcherMsg::Listed(number, answer) if number == self.begun => self.listed(cx, answer),
+            WatcherMsg::Canary(number, answer) if number == self.begun => self.looked(cx, answer),
             // One that was given up may still have something on its way.
             WatcherMsg::Seen(number, event) if number == self.number && self.watch.is_some() => {
                 self.seen(cx, event);
@@ -318,8 +402,16 @@ impl<M: Message> Behaviour for Watcher<M> {
                 self.end_watch(cx);
                 self.pause(cx, format!("watch {}: silent for {SILENCE_MAX:?}", self.prefix));
             }
-            WatcherMsg::Listed(..) | WatcherMsg::Seen(..) | WatcherMsg::Silent(_) => {}
+            WatcherMsg::Listed(..)
+            | WatcherMsg::Canary(..)
+            | WatcherMsg::Seen(..)
+            | WatcherMsg::Silent(_) => {}
             WatcherMsg::Retry => self.follow(cx),
+            WatcherMsg::Show(reply) => reply.send(self.observe()),
+            WatcherMsg::Stop => {
+                self.end_watch(cx);
+                cx.stop();
+            }
         }
     }
 

@@ -3,6 +3,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -10,7 +11,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::{
-    NodeEntry, NodeError, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
+    NODES, NodeEntry, NodeError, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
     announced::Announced,
     book::Book,
     entry::{NodeAddress, of_node, texts},
@@ -18,6 +19,7 @@ use super::{
 };
 use crate::{
     cluster::Feed,
+    clustermesh::{Clusters, Origin, Told},
     host::{AskError, Behaviour, Cx, Ref, Reply},
     ipam::Pools,
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
@@ -50,6 +52,8 @@ pub struct NodesSettings {
     pub key: NodeKey,
     /// Its cluster's number.
     pub cluster_id: ClusterId,
+    /// Whether other clusters are read, too.
+    pub meshed: bool,
     /// The addresses by which others reach it.
     pub addresses: Addresses,
     /// The address that its pods route through.
@@ -63,9 +67,9 @@ pub struct NodesSettings {
 }
 
 /// What outlives a crash: it is said only once.
-#[derive(Default)]
 struct Kept {
     book: Book,
+    others: Clusters<Told<NodeKey, ()>>,
     /// What its Node says of it: addresses and labels.
     node: Option<(Vec<NodeAddress>, BTreeMap<String, String>)>,
     /// What an earlier life announced.
@@ -90,7 +94,14 @@ impl Nodes {
         settings: NodesSettings,
         mapped: BTreeMap<IpNet, IdentityId>,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Kept { book: Book::inherited(mapped), ..Kept::default() };
+        let kept = Kept {
+            book: Book::inherited(mapped),
+            others: Clusters::new(settings.meshed),
+            node: None,
+            before: None,
+            announced: None,
+            usurped: false,
+        };
         let (kept, settings) = (Rc::new(RefCell::new(kept)), Rc::new(settings));
         move || Self {
             peers: peers(),
@@ -101,11 +112,10 @@ impl Nodes {
     }
 
     fn update(&self, cx: &mut Cx<'_, Self>, update: Update) {
+        let cluster = &self.settings.key.cluster;
+        let root = format!("{NODES}{cluster}/");
         for change in update.changes {
-            let Some(key) = NodeKey::of_store(change.key()) else {
-                tracing::warn!(error = %NodeError::Key(change.key().to_owned()), "no node");
-                continue;
-            };
+            let Some(key) = node_of(&change, &root, cluster) else { continue };
             match change {
                 Change::Put(pair) if key == self.settings.key => self.own_named(cx, &pair),
                 Change::Delete(_) if key == self.settings.key => self.reclaim(),
@@ -114,9 +124,55 @@ impl Nodes {
             }
         }
         if update.listed {
-            self.kept.borrow_mut().book.listed();
+            self.listed();
         }
         self.announce();
+    }
+
+    /// All nodes of this cluster are known.
+    fn listed(&self) {
+        self.kept.borrow_mut().book.listed();
+        self.settle();
+    }
+
+    fn settle(&self) {
+        let mut kept = self.kept.borrow_mut();
+        if kept.book.is_listed() && kept.others.all(Told::is_listed) {
+            kept.book.settle();
+        }
+    }
+
+    fn clusters(&self, names: BTreeSet<Arc<str>>) {
+        let gone = self.kept.borrow_mut().others.configure(names);
+        for key in gone.iter().flat_map(|(_, nodes)| nodes.keys()) {
+            self.set(key, None);
+        }
+        self.settle();
+    }
+
+    /// Another cluster says something of its nodes.
+    fn cluster(&self, origin: &Origin, update: Update) {
+        let mut kept = self.kept.borrow_mut();
+        let Some(nodes) = kept.others.of(&origin.cluster) else { return };
+        if !nodes.heeds(origin.generation) {
+            return;
+        }
+        let node = |change: Change| {
+            let key = node_of(&change, &origin.nodes, &origin.cluster)?;
+            nodes.set(key.clone(), matches!(change, Change::Put(_)).then_some(()));
+            Some((key, change))
+        };
+        let changes: Vec<_> = update.changes.into_iter().filter_map(node).collect();
+        let gone = if update.listed { nodes.listed() } else { BTreeSet::new() };
+        drop(kept);
+        for (key, change) in changes {
+            match change {
+                Change::Put(pair) => self.named(&key, NodeEntry::of_pair(&key, &pair)),
+                Change::Delete(_) => self.set(&key, None),
+            }
+        }
+        gone.iter().for_each(|key| self.set(key, None));
+        self.settle();
     }
 
     fn objects(&self, feed: Feed, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
@@ -141,7 +197,7 @@ impl Nodes {
         }
         match feed {
             Feed::Node => self.announce(),
-            _ if defined => self.kept.borrow_mut().book.listed(),
+            _ if defined => self.listed(),
             _ => {}
         }
     }
@@ -310,6 +366,7 @@ impl Nodes {
             synced: kept.book.is_listed(),
             announced: kept.announced.is_some(),
             usurped: kept.usurped,
+            clusters: kept.others.iter().map(|(name, it)| (Arc::clone(name), it.len())).collect(),
             contested: kept.book.contested(),
         }
     }
@@ -321,6 +378,15 @@ impl Nodes {
         };
         NodesList { source, nodes: self.kept.borrow().book.nodes().clone() }
     }
+}
+
+/// The node that a change is about; what names none is reported.
+fn node_of(change: &Change, root: &str, cluster: &str) -> Option<NodeKey> {
+    let key = NodeKey::of_store(change.key(), root, cluster);
+    if key.is_none() {
+        tracing::warn!(error = %NodeError::Key(change.key().to_owned()), "no node");
+    }
+    key
 }
 
 impl Behaviour for Nodes {
@@ -337,6 +403,8 @@ impl Behaviour for Nodes {
     fn handle(&mut self, msg: NodesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             NodesMsg::Update(update) => self.update(cx, update),
+            NodesMsg::Clusters(names) => self.clusters(names),
+            NodesMsg::Cluster(origin, update) => self.cluster(&origin, update),
             NodesMsg::Objects { feed, objects, defined } => self.objects(feed, objects, defined),
             NodesMsg::Told(rows, answer) => self.told(cx, rows, answer),
             NodesMsg::Again => self.busy = false,

@@ -22,6 +22,8 @@ pub(super) struct Book {
     /// Prefixes to be looked at.
     due: BTreeSet<IpNet>,
     listed: bool,
+    /// What an earlier life mapped and nobody names was looked at.
+    settled: bool,
 }
 
 impl Book {
@@ -66,9 +68,14 @@ impl Book {
         self.due.insert(prefix);
     }
 
-    /// All nodes that there are were named: addresses that none of them has go.
+    /// All nodes of this cluster were named.
     pub(super) fn listed(&mut self) {
-        if !std::mem::replace(&mut self.listed, true) {
+        self.listed = true;
+    }
+
+    /// All nodes that there are were named: addresses that none of them has go.
+    pub(super) fn settle(&mut self) {
+        if !std::mem::replace(&mut self.settled, true) {
             let unnamed = self.told.keys().filter(|prefix| !self.claims.contains_key(*prefix));
             self.due.extend(unnamed);
         }

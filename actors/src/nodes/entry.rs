@@ -27,10 +27,10 @@ impl NodeKey {
         format!("{NODES}{self}")
     }
 
-    /// The node that a key of the store names.
-    pub(super) fn of_store(key: &str) -> Option<Self> {
-        let (cluster, name) = key.strip_prefix(NODES)?.split_once('/')?;
-        let is_one = !cluster.is_empty() && !name.is_empty() && !name.contains('/');
+    /// The node of that cluster that a key below `root` names.
+    pub(super) fn of_store(key: &str, root: &str, cluster: &str) -> Option<Self> {
+        let name = key.strip_prefix(root)?;
+        let is_one = !name.is_empty() && !name.contains('/');
         is_one.then(|| Self { cluster: cluster.to_owned(), name: name.to_owned() })
     }
 }

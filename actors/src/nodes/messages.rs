@@ -1,4 +1,8 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+};
 
 use ipnet::IpNet;
 use serde::Serialize;
@@ -7,6 +11,7 @@ use serde_json::Value;
 use super::{NodeEntry, NodeKey};
 use crate::{
     cluster::Feed,
+    clustermesh::Origin,
     host::{AskError, Lane, Message, Reply},
     kvstore::Update,
     model::IdentityId,
@@ -17,6 +22,10 @@ use crate::{
 pub enum NodesMsg {
     /// What the store says of nodes.
     Update(Update),
+    /// These other clusters are read, and no others.
+    Clusters(BTreeSet<Arc<str>>),
+    /// What one of them says of its nodes.
+    Cluster(Rc<Origin>, Update),
     /// What the API server says of them. The first holds all there are.
     Objects {
         /// What objects these are.
@@ -45,6 +54,8 @@ impl Message for NodesMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Update(_) => "Update",
+            Self::Clusters(_) => "Clusters",
+            Self::Cluster(..) => "Cluster",
             Self::Objects { .. } => "Objects",
             Self::Told(..) => "Told",
             Self::Again => "Again",
@@ -93,6 +104,8 @@ pub struct NodesView {
     pub announced: bool,
     /// Whether somebody else says so under its name.
     pub usurped: bool,
+    /// How many nodes each other cluster has.
+    pub clusters: BTreeMap<Arc<str>, usize>,
     /// Addresses that several nodes name, and which.
     pub contested: BTreeMap<IpNet, BTreeSet<String>>,
 }

@@ -2,7 +2,9 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Fate, KernelState, MemoryCluster, MemoryDisk, MemoryKernel, MemoryKvStore};
+use super::{
+    Fate, KernelState, MemoryCluster, MemoryClusters, MemoryDisk, MemoryKernel, MemoryKvStore,
+};
 use crate::{
     allocator,
     cluster::ClusterSettings,
@@ -41,6 +43,8 @@ pub struct World {
     pub kvstore: Option<MemoryKvStore>,
     /// The API server that the next agent follows, in place of manifests.
     pub cluster: Option<MemoryCluster>,
+    /// Other clusters that the next agent reads, if it does.
+    pub clusters: Option<MemoryClusters>,
     /// What each source of manifests holds.
     pub manifests: BTreeMap<String, Vec<Value>>,
     /// Whether the next agent restores endpoints.
@@ -91,6 +95,7 @@ impl World {
             disk,
             kvstore: None,
             cluster: None,
+            clusters: None,
             manifests,
             restores: true,
             keeps_options: true,
@@ -135,6 +140,7 @@ impl World {
             disk: Rc::new(self.disk.clone()),
             kvstore: self.kvstore.as_ref().map(|store| Rc::new(store.clone()) as _),
             cluster: cluster.map(|cluster| Rc::new(cluster) as _),
+            clusters: self.clusters.clone().map(|clusters| Rc::new(clusters) as _),
         };
         let colony = Colony::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
         let input = RestoreInput {
@@ -167,6 +173,9 @@ impl World {
         }
         if let Some(cluster) = &self.cluster {
             cluster.forget();
+        }
+        if let Some(clusters) = &self.clusters {
+            clusters.forget();
         }
         self.fate.is_kind();
     }
@@ -224,6 +233,7 @@ impl World {
     fn answer_kvstore(&self) -> bool {
         let now = self.life().universe.host.now();
         self.kvstore.as_ref().is_some_and(|store| store.step(now, 0))
+            || self.clusters.as_ref().is_some_and(|clusters| clusters.step(now))
     }
 
     /// Lets time pass.
@@ -415,6 +425,7 @@ fn settings() -> ColonySettings {
             node: "here".to_owned(),
             address: "192.0.2.1".parse().unwrap(),
             other_address: None,
+            meshed: false,
             boot_id: "7af8560e-12b9-4753-bdec-52b254fe026f".to_owned(),
             lease_ttl: Duration::from_secs(900),
             seed: 1,

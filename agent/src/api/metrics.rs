@@ -4,6 +4,7 @@ mod actors;
 mod datapath;
 mod endpoints;
 mod kvstore;
+mod mesh;
 mod node;
 mod process;
 mod sheet;
@@ -69,6 +70,9 @@ async fn text(api: &Api) -> Result<String, ApiError> {
 
     if let Some(report) = Sharing::gather(api, what).await? {
         kvstore::write(&mut sheet, &report);
+    }
+    if let Some(remotes) = super::mesh::gather(api, what).await? {
+        mesh::write(&mut sheet, &remotes);
     }
 
     let audit = api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show).await?;

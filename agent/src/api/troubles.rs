@@ -16,7 +16,7 @@ use volvox_actors::{
     restore::{RestoreMsg, RestoreReport},
 };
 
-use super::{Api, sharing::Sharing};
+use super::{Api, mesh, sharing::Sharing};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
@@ -61,7 +61,7 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, sources, unpublished, views, report, audit, sharing, nodes) = tokio::try_join!(
+    let (host, sources, unpublished, views, report, audit, sharing, nodes, mesh) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
         api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
@@ -70,6 +70,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
         Sharing::gather(api, what),
         api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
+        mesh::gather(api, what),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
@@ -79,6 +80,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let parts = api.disk.now().map(disk).into_iter().chain(host).chain(sources).chain(failing);
     let sharing = sharing.iter().flat_map(Sharing::troubles);
     let shared = sharing.chain(nodes.iter().flat_map(of_nodes));
+    let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
 }
 

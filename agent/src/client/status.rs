@@ -10,7 +10,7 @@ use super::{
     restore::summary,
 };
 use crate::{
-    api::models::{ClusterNodes, Endpoint, Recorder, StatusAnswer, WaitList},
+    api::models::{ClusterNodes, Endpoint, Recorder, RemoteCluster, StatusAnswer, WaitList},
     rest_client::RestClient,
     rest_model::Status,
 };
@@ -49,6 +49,8 @@ pub(super) async fn show(
     let details = health.details.unwrap_or_default();
     let each = details.controllers.iter().map(|it| it.status.last_failure_msg.as_str());
     let troubles = if details.controllers.is_empty() { said.to_owned() } else { lines(each) };
+    let clusters = details.cluster_mesh.iter().flat_map(|mesh| &mesh.clusters);
+    let clusters: Vec<_> = clusters.map(cluster_line).collect();
     let refused = policy.policies.iter().filter(|status| status.error.is_some()).count();
     out.members(&[
         ("Agent", format!("{} {version}", health.cilium.state)),
@@ -66,6 +68,7 @@ pub(super) async fn show(
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
         ("KVStore", kvstore_line(&details.kvstore)),
+        ("ClusterMesh", lines(clusters.iter().map(String::as_str))),
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])
@@ -112,6 +115,21 @@ fn kvstore_line(status: &Status) -> String {
         "" | "Disabled" => String::new(),
         state => format!("{state}, {}", status.msg),
     }
+}
+
+/// Another cluster.
+fn cluster_line(remote: &RemoteCluster) -> String {
+    let known = [
+        count(remote.num_nodes, "node"),
+        format!("{} identities", remote.num_identities),
+        format!("{} addresses", remote.num_endpoints),
+        count(remote.num_shared_services, "shared service"),
+    ];
+    let state = match remote.ready {
+        true => "Ok".to_owned(),
+        false => format!("Warning, {}", remote.status),
+    };
+    format!("{} (number {}): {state}; {}", remote.name, remote.config.cluster_id, known.join(", "))
 }
 
 fn wait_line(waits: &WaitList) -> String {

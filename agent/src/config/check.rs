@@ -68,6 +68,7 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
         }
     }
     check_identities(config, &say)?;
+    check_mesh(config, &say)?;
     check_mtu(config, &say)?;
     Ok(warnings(config, origins))
 }
@@ -91,6 +92,32 @@ fn check_identities(
         return Err(ConfigError::Contradiction { one, other, why });
     }
     Ok(())
+}
+
+fn check_mesh(
+    config: &Config,
+    say: &impl Fn(&str, &dyn std::fmt::Display) -> String,
+) -> Result<(), ConfigError> {
+    let Some(dir) = &config.clustermesh_config else { return Ok(()) };
+    let (other, why) = match (config.cluster_id, config.kvstore) {
+        (0, _) => (
+            say("cluster-id", &0),
+            "clusters of a mesh are told apart by their numbers; give this one its own, from 1 on",
+        ),
+        (_, Some(KvStoreKind::Embedded)) => (
+            say("kvstore", &"embedded"),
+            "other clusters cannot know the identities of a node alone; share them in etcd or as \
+             objects",
+        ),
+        (_, None) if config.identity_allocation_mode != IdentityAllocationMode::Crd => (
+            "no --kvstore".to_owned(),
+            "identities are then numbers of this node; share them in etcd or say \
+             --identity-allocation-mode=crd",
+        ),
+        _ => return Ok(()),
+    };
+    let one = say("clustermesh-config", &dir.display());
+    Err(ConfigError::Contradiction { one, other, why })
 }
 
 fn name_of(kind: KvStoreKind) -> String {

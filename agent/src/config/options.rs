@@ -209,6 +209,12 @@ pub struct Config {
     #[serde(rename = "ClusterID")]
     pub cluster_id: u8,
 
+    /// Directory of the clusters that this one is meshed with, each a file of its name that says where
+    /// its etcd is; none is read if not given
+    #[arg(long, value_name = "DIR")]
+    #[serde(rename = "ClusterMeshConfig")]
+    pub clustermesh_config: Option<PathBuf>,
+
     /// Store that the nodes of the cluster share; none if not given
     #[arg(long, value_enum, ignore_case = true, value_name = "KIND")]
     #[serde(rename = "KVStore")]

@@ -2,8 +2,8 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use crate::{
     host::{Behaviour, Cx, Lane, Message, Ref, Universe},
-    kvstore::{Update, Watcher, WatcherMsg},
-    ports::{Change, Time},
+    kvstore::{Followed, Update, WatcherMsg},
+    ports::{Change, KvStore, Time},
     testing::{KvLink, MemoryKvStore},
 };
 
@@ -57,9 +57,9 @@ impl Bench {
         let words = Words::default();
         let told = Rc::clone(&words);
         let listener = universe.spawn("listener", move || Listener(Rc::clone(&told)));
-        let listener = move || listener.clone();
-        let watcher = Watcher::factory(Rc::new(store.clone()), PREFIX, 1, listener, Heard);
-        let _watcher = universe.spawn("watcher", watcher);
+        let followed: Rc<dyn KvStore> = Rc::new(store.clone());
+        let followed = Followed::new(&followed, PREFIX);
+        let _watcher = followed.tell(&universe.host, "watcher", 1, &listener, Heard);
         universe.settle();
         Self { universe, store, words, _watcher }
     }

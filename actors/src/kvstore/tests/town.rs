@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Labels of a pod of that app in the namespace of the test, as the store has them.
-pub(super) fn labels(app: &str) -> String {
+pub(crate) fn labels(app: &str) -> String {
     format!(
         "k8s:app={app};k8s:io.cilium.k8s.policy.cluster=default;\
          k8s:io.cilium.k8s.policy.serviceaccount=default;k8s:io.kubernetes.pod.namespace=ns;"
@@ -19,7 +19,7 @@ pub(super) fn labels(app: &str) -> String {
 }
 
 /// A node with an agent and a store.
-pub(super) fn town() -> (World, MemoryKvStore) {
+pub(crate) fn town() -> (World, MemoryKvStore) {
     let store = MemoryKvStore::default();
     let mut world = World::off();
     world.kvstore = Some(store.clone());
@@ -27,12 +27,12 @@ pub(super) fn town() -> (World, MemoryKvStore) {
 }
 
 /// Another node gives labels a number.
-pub(super) fn identity(store: &MemoryKvStore, id: u32, labels: &str) {
+pub(crate) fn identity(store: &MemoryKvStore, id: u32, labels: &str) {
     store.put(&format!("{IDENTITIES}{id}"), labels);
 }
 
 /// Another node has a pod at that address.
-pub(super) fn address(store: &MemoryKvStore, ip: &str, id: u32) {
+pub(crate) fn address(store: &MemoryKvStore, ip: &str, id: u32) {
     let value = format!(
         r#"{{"IP":"{ip}","Mask":null,"HostIP":"192.0.2.7","ID":{id},"Key":0,"Metadata":"cilium-global:default:there:17"}}"#
     );
@@ -40,19 +40,19 @@ pub(super) fn address(store: &MemoryKvStore, ip: &str, id: u32) {
 }
 
 /// The pod of that number is made, with that label.
-pub(super) fn make(world: &mut World, number: u8, app: &str) -> IdentityId {
+pub(crate) fn make(world: &mut World, number: u8, app: &str) -> IdentityId {
     world.apply(&format!("pod-{number}"), [pod(number, app)]);
     world.create(spec(number)).unwrap().identity
 }
 
 /// The identity that the kernel has for an address.
-pub(super) fn mapped(world: &World, prefix: &str) -> Option<u32> {
+pub(crate) fn mapped(world: &World, prefix: &str) -> Option<u32> {
     let prefix: IpNet = prefix.parse().unwrap();
     world.kernel.state().rows.ipcache.get(&prefix).map(|row| row.identity.0)
 }
 
 /// Identities that the policy map of the pod of that number names.
-pub(super) fn peers(world: &World, number: u8) -> Vec<u32> {
+pub(crate) fn peers(world: &World, number: u8) -> Vec<u32> {
     let state = world.kernel.state();
     let config = state.rows.config[&spec(number).ifindex];
     let mut ids: Vec<u32> =
@@ -61,17 +61,17 @@ pub(super) fn peers(world: &World, number: u8) -> Vec<u32> {
     ids
 }
 
-pub(super) fn session(world: &World) -> SessionView {
+pub(crate) fn session(world: &World) -> SessionView {
     let actors = world.colony().kvstore.as_ref().unwrap();
     world.ask(&actors.session, crate::kvstore::SessionMsg::Show)
 }
 
-pub(super) fn addresses(world: &World) -> AddressesView {
+pub(crate) fn addresses(world: &World) -> AddressesView {
     let actors = world.colony().kvstore.as_ref().unwrap();
     world.ask(&actors.addresses, AddressesMsg::Show)
 }
 
-pub(super) fn allocator(world: &World) -> AllocatorView {
+pub(crate) fn allocator(world: &World) -> AllocatorView {
     let actors = world.colony().kvstore.as_ref().unwrap();
     world.ask(&actors.allocator, AllocatorMsg::Show)
 }

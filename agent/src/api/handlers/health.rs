@@ -9,10 +9,11 @@ use volvox_bpf_progs::maps::{MAPS, POLICY};
 use super::{Answer, ok};
 use crate::{
     api::{
-        Api, ApiError, Facts,
+        Api, ApiError, Facts, mesh,
         models::{
-            BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
-            IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
+            BpfMapSize, BpfMapStatus, ClusterMeshStatus, ClusterStatus, Controller,
+            ControllerStatus, IdentityRange, IpamStatus, KubernetesStatus, Mode, RoutingStatus,
+            StatusAnswer, StatusDetails,
         },
         sharing::Sharing,
         troubles::{self, SOURCE, Trouble},
@@ -45,12 +46,14 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     }
     // Also when brief, actors are asked: an agent whose actors hang is not well.
     let sharing = Sharing::gather(api, "GET /healthz");
-    let all = async { tokio::try_join!(troubles::gather(api), leases(api, brief), sharing) };
+    let remotes = mesh::gather(api, "GET /healthz");
+    let all =
+        async { tokio::try_join!(troubles::gather(api), leases(api, brief), sharing, remotes) };
     let Ok(answers) = timeout(PATIENCE, all).await else {
         let text = troubles::stuck(api).map(|stuck| stuck.text);
         return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
     };
-    let (troubles, leases, sharing) = answers?;
+    let (troubles, leases, sharing, remotes) = answers?;
     let cilium = Status {
         state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
         msg: message(&api.facts.version, &troubles),
@@ -61,7 +64,10 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(details(&api.facts, ipam(&api.facts, &leases), troubles, sharing.as_ref())),
+        details: Some(StatusDetails {
+            cluster_mesh: remotes.map(|clusters| ClusterMeshStatus { clusters }),
+            ..details(&api.facts, ipam(&api.facts, &leases), troubles, sharing.as_ref())
+        }),
     })
 }
 
@@ -92,6 +98,7 @@ fn details(
         attach_mode: "tcx".to_owned(),
         bpf_maps: map_sizes(),
         clock_source: Mode::new("ktime"),
+        cluster_mesh: None,
         cni_chaining: Mode::new("none"),
         cni_file: disabled(""),
         controllers: troubles.into_iter().map(controller).collect(),

@@ -26,11 +26,12 @@ pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
     let mut all =
         ClusterNodes { own: own.name.clone(), nodes_added: vec![own], nodes_removed: None };
     if let Some(list) = others {
-        let source = match list.source {
+        let source = |key: &NodeKey| match list.source {
+            _ if key.cluster != api.facts.cluster => "clustermesh",
             NodesSource::Store => "kvstore",
             NodesSource::Objects => "custom-resource",
         };
-        let cluster = |(key, entry): (&NodeKey, &NodeEntry)| other(key, entry, source);
+        let cluster = |(key, entry): (&NodeKey, &NodeEntry)| other(key, entry, source(key));
         all.nodes_added.extend(list.nodes.iter().map(cluster));
     }
     ok(&all)

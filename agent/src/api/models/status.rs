@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::ClusterMeshStatus;
 use crate::rest_model::Status;
 
 /// Answer to `GET /healthz`. Parts that this agent does not have are absent.
@@ -24,6 +25,8 @@ pub struct StatusDetails {
     pub attach_mode: String,
     pub bpf_maps: BpfMapStatus,
     pub clock_source: Mode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_mesh: Option<ClusterMeshStatus>,
     pub cni_chaining: Mode,
     pub cni_file: Status,
     /// Actors do what controllers did; those that something is wrong with are shown as such.

@@ -211,6 +211,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             host,
             kvstore: None,
             crd: None,
+            mesh: None,
         };
         ready.send(colony.host.beat()).unwrap();
         errands.run(colony).await;

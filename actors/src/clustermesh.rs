@@ -1,0 +1,28 @@
+//! The other clusters of a mesh: each has a store, of which this node reads who is where.
+//!
+//! ```text
+//!   configurations ─► clustermesh ─► clustermesh b ─► watchers of b's store ─┬─► addresses
+//!                          │                                                 └─► nodes
+//!                          └────────── which clusters there are ────────────────┘
+//! ```
+//!
+//! What a cluster says goes to the owners of addresses and nodes, who keep it by cluster. It widens
+//! what is known and is waited for by nobody: while a cluster cannot be reached, what it said before
+//! stays in force, over a restart, too. It goes once the cluster does not say it any more, or is not
+//! configured any more.
+
+mod actor;
+mod config;
+mod origin;
+mod remote;
+mod service;
+#[cfg(test)]
+mod tests;
+mod told;
+
+pub use actor::{Mesh, MeshMsg, MeshPeers, MeshSettings};
+pub use config::{CLUSTER_CONFIG, ConfigError};
+pub use origin::{Origin, RemoteKind};
+pub use remote::RemoteView;
+pub use service::RemoteService;
+pub(crate) use told::{Clusters, Told};

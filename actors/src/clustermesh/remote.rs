@@ -1,0 +1,433 @@
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    CLUSTER_CONFIG, ConfigError, MeshMsg, Origin, RemoteService, Told, config::ClusterConfig,
+    origin::RemoteKind,
+};
+use crate::{
+    addresses::AddressesMsg,
+    host::{AskError, Behaviour, Cx, Host, Lane, Message, Ref, Reply, gather},
+    kvstore::{Followed, Update, WatcherMsg, WatcherView},
+    model::ClusterId,
+    nodes::NodesMsg,
+    ports::{Change, Way},
+};
+
+/// How long the supervisor may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After that long what it did not answer is asked again.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// What the reader of another cluster can be told.
+pub(super) enum RemoteMsg {
+    /// The cluster is reached in another way.
+    Way(Way),
+    /// What it says of itself by the way of that number.
+    Config(u64, Update),
+    /// Whether its number can be what it says.
+    Claimed(u64, ClusterConfig, Result<Result<(), ConfigError>, AskError>),
+    /// Time to ask that again.
+    Again(u64),
+    /// What its store says of services.
+    Services(Rc<Origin>, Update),
+    /// It is not configured any more.
+    Stop,
+    /// Show how it stands.
+    Show(Reply<RemoteView>),
+}
+
+impl Message for RemoteMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Way(_) => "Way",
+            Self::Config(..) => "Config",
+            Self::Claimed(..) => "Claimed",
+            Self::Again(_) => "Again",
+            Self::Services(..) => "Services",
+            Self::Stop => "Stop",
+            Self::Show(_) => "Show",
+        }
+    }
+
+    /// One lane for all: what was said last counts.
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}
+
+/// How another cluster stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct RemoteView {
+    /// Its name.
+    pub cluster: Arc<str>,
+    /// Its number, once it is read.
+    pub id: Option<ClusterId>,
+    /// Whether its store is a copy that has several clusters.
+    pub cached: bool,
+    /// Whether it says when all of a kind is written.
+    pub synced_canaries: bool,
+    /// Why it is not read.
+    pub problem: Option<String>,
+    /// Services that it shares.
+    pub services: usize,
+    /// Who follows what it says of itself, unless that does not answer.
+    pub config: Option<WatcherView>,
+    /// Those who follow what else it says, each unless it does not answer.
+    pub watchers: BTreeMap<RemoteKind, Option<WatcherView>>,
+}
+
+impl RemoteView {
+    fn all_watchers(&self) -> impl Iterator<Item = &Option<WatcherView>> {
+        [&self.config].into_iter().chain(self.watchers.values())
+    }
+
+    /// Whether its store answers.
+    pub fn is_connected(&self) -> bool {
+        let answers =
+            |it: &Option<WatcherView>| it.as_ref().is_some_and(|it| it.unreachable.is_none());
+        self.all_watchers().all(answers)
+    }
+
+    /// What it says that does not answer.
+    pub fn unreachable(&self) -> Option<&str> {
+        let mut all = self.all_watchers().flatten();
+        all.find_map(|it| Some(it.unreachable.as_ref()?.error.as_str()))
+    }
+
+    /// Whether all of that was listed once.
+    pub fn is_listed(&self, kind: RemoteKind) -> bool {
+        self.watchers.get(&kind).and_then(Option::as_ref).is_some_and(|it| it.lists > 0)
+    }
+
+    /// Whether all it has is known, and followed.
+    pub fn is_ready(&self) -> bool {
+        let listed = RemoteKind::ALL.into_iter().all(|kind| self.is_listed(kind));
+        self.problem.is_none() && self.is_connected() && listed
+    }
+}
+
+/// Whom the reader talks to.
+#[derive(Clone)]
+pub(super) struct RemotePeers {
+    pub(super) mesh: Ref<MeshMsg>,
+    pub(super) addresses: Ref<AddressesMsg>,
+    pub(super) nodes: Ref<NodesMsg>,
+}
+
+/// What outlives a crash.
+struct Kept {
+    way: Way,
+    /// How many ways there were.
+    ways: u64,
+    /// How often reading all of it began.
+    generation: u64,
+    /// Who follows what the cluster says of itself.
+    config_watcher: Option<Ref<WatcherMsg>>,
+    /// What it said last, and whether it is read like that.
+    config: Option<ClusterConfig>,
+    claiming: Option<ClusterConfig>,
+    watchers: Vec<Ref<WatcherMsg>>,
+    problem: Option<ConfigError>,
+    services: Told<(String, String), RemoteService>,
+}
+
+/// Reads another cluster.
+pub(super) struct RemoteCluster {
+    peers: RemotePeers,
+    cluster: Arc<str>,
+    seed: u64,
+    kept: Rc<RefCell<Kept>>,
+}
+
+/// What it shows of itself.
+#[derive(Debug, Serialize)]
+pub(super) struct Observed {
+    generation: u64,
+    config: Option<ClusterConfig>,
+    problem: Option<String>,
+    services: BTreeMap<String, RemoteService>,
+}
+
+impl RemoteCluster {
+    pub(super) fn factory(
+        peers: RemotePeers,
+        cluster: Arc<str>,
+        way: Way,
+        seed: u64,
+    ) -> impl FnMut() -> Self + 'static {
+        let mut hasher = DefaultHasher::new();
+        (seed, &cluster).hash(&mut hasher);
+        let seed = hasher.finish();
+        let kept = Rc::new(RefCell::new(Kept {
+            way,
+            ways: 0,
+            generation: 0,
+            config_watcher: None,
+            config: None,
+            claiming: None,
+            watchers: Vec::new(),
+            problem: None,
+            services: Told::default(),
+        }));
+        move || Self {
+            peers: peers.clone(),
+            cluster: Arc::clone(&cluster),
+            seed,
+            kept: Rc::clone(&kept),
+        }
+    }
+
+    /// Begins to read the store anew. What was known stays until it has listed what there is.
+    fn begin(&self, cx: &Cx<'_, Self>) {
+        self.end();
+        let mut kept = self.kept.borrow_mut();
+        kept.ways += 1;
+        (kept.config, kept.claiming) = (None, None);
+        let way = kept.ways;
+        let key = format!("{CLUSTER_CONFIG}{}", self.cluster);
+        let followed = Followed::new(&kept.way.store, key);
+        let name = format!("clustermesh {} config", self.cluster);
+        let message = move |update| RemoteMsg::Config(way, update);
+        let watcher = followed.tell(cx.host(), name, self.seed, cx.me(), message);
+        kept.config_watcher = Some(watcher);
+    }
+
+    /// Ends the reading.
+    fn end(&self) {
+        let mut kept = self.kept.borrow_mut();
+        let config = kept.config_watcher.take();
+        let all: Vec<_> = config.into_iter().chain(kept.watchers.drain(..)).collect();
+        drop(kept);
+        stop(&all);
+    }
+
+    fn config(&self, cx: &mut Cx<'_, Self>, update: Update) {
+        let key = format!("{CLUSTER_CONFIG}{}", self.cluster);
+        // One that goes was removed by mistake, or its cluster ends: that stops saying anything.
+        let mut said = update.changes.into_iter().filter_map(|change| match change {
+            Change::Put(pair) if pair.key == key => Some(ClusterConfig::read(&pair)),
+            Change::Put(_) | Change::Delete(_) => None,
+        });
+        let mut kept = self.kept.borrow_mut();
+        match said.next_back() {
+            Some(Ok(config)) if kept.config.as_ref() == Some(&config) => kept.problem = None,
+            Some(Ok(config)) => {
+                drop(kept);
+                self.claim(cx, config);
+            }
+            Some(Err(error)) => Self::refuse(&mut kept, &self.cluster, error),
+            None if update.listed && kept.config.is_none() && kept.claiming.is_none() => {
+                let error = ConfigError::Missing(self.cluster.to_string());
+                Self::refuse(&mut kept, &self.cluster, error);
+            }
+            None => {}
+        }
+    }
+
+    /// What it said before is read on.
+    fn refuse(kept: &mut Kept, cluster: &str, error: ConfigError) {
+        if kept.problem.as_ref() != Some(&error) {
+            tracing::error!(cluster, %error, "cluster is not read");
+        }
+        kept.problem = Some(error);
+    }
+
+    fn claim(&self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
+        let mut kept = self.kept.borrow_mut();
+        kept.claiming = Some(config.clone());
+        let (cluster, id) = (Arc::clone(&self.cluster), config.id);
+        let way = kept.ways;
+        let mesh = self.peers.mesh.clone();
+        cx.ask(
+            &mesh,
+            PATIENCE,
+            format!("whether {cluster} can have the number {id}"),
+            |reply| MeshMsg::Claim { cluster, id, reply },
+            move |answer| RemoteMsg::Claimed(way, config, answer),
+        );
+    }
+
+    fn claimed(
+        &self,
+        cx: &mut Cx<'_, Self>,
+        config: ClusterConfig,
+        answer: Result<Result<(), ConfigError>, AskError>,
+    ) {
+        let mut kept = self.kept.borrow_mut();
+        if kept.claiming.as_ref() != Some(&config) {
+            return;
+        }
+        match answer {
+            Ok(Ok(())) => {
+                (kept.claiming, kept.problem) = (None, None);
+                drop(kept);
+                self.read(cx.host(), cx.me(), config);
+            }
+            // The other one may go, or get another number.
+            Ok(Err(error)) => {
+                Self::refuse(&mut kept, &self.cluster, error);
+                cx.after(AGAIN_AFTER, RemoteMsg::Again(kept.ways));
+            }
+            Err(_) => {
+                cx.after(AGAIN_AFTER, RemoteMsg::Again(kept.ways));
+            }
+        }
+    }
+
+    fn again(&self, cx: &mut Cx<'_, Self>) {
+        let claiming = self.kept.borrow().claiming.clone();
+        if let Some(config) = claiming {
+            self.claim(cx, config);
+        }
+    }
+
+    /// Follows all that the cluster says.
+    fn read(&self, host: &Host, me: &Ref<RemoteMsg>, config: ClusterConfig) {
+        let mut kept = self.kept.borrow_mut();
+        stop(&std::mem::take(&mut kept.watchers));
+        kept.generation += 1;
+        let generation = kept.generation;
+        // Its own keys are followed as before.
+        let origin = Rc::new(Origin::new(&self.cluster, &config, generation));
+        let RemotePeers { addresses, nodes, .. } = &self.peers;
+        for kind in RemoteKind::ALL {
+            let followed = Followed::new(&kept.way.store, origin.prefix(kind));
+            let followed = followed.once_there_is(origin.canary(kind, &config));
+            let origin = Rc::clone(&origin);
+            let name = format!("clustermesh {} {}", self.cluster, kind.name());
+            let seed = self.seed.wrapping_add(1 + kind as u64);
+            let watcher = match kind {
+                RemoteKind::Identities => {
+                    followed.tell(host, name, seed, addresses, move |update| {
+                        AddressesMsg::ClusterIdentities(Rc::clone(&origin), update)
+                    })
+                }
+                RemoteKind::Addresses => {
+                    followed.tell(host, name, seed, addresses, move |update| {
+                        AddressesMsg::ClusterAddresses(Rc::clone(&origin), update)
+                    })
+                }
+                RemoteKind::Nodes => followed.tell(host, name, seed, nodes, move |update| {
+                    NodesMsg::Cluster(Rc::clone(&origin), update)
+                }),
+                RemoteKind::Services => followed.tell(host, name, seed, me, move |update| {
+                    RemoteMsg::Services(Rc::clone(&origin), update)
+                }),
+            };
+            kept.watchers.push(watcher);
+        }
+        kept.config = Some(config);
+    }
+
+    fn services(&self, origin: &Origin, update: Update) {
+        let services = &mut self.kept.borrow_mut().services;
+        if !services.heeds(origin.generation) {
+            return;
+        }
+        for change in update.changes {
+            let Some(key) = RemoteService::key(change.key(), &origin.services) else {
+                tracing::warn!(cluster = %self.cluster, key = change.key(), "key of no service");
+                continue;
+            };
+            let service = match &change {
+                Change::Put(pair) => RemoteService::read(pair, &self.cluster, &key)
+                    .inspect_err(|cause| {
+                        tracing::warn!(key = pair.key, cause, "service of a cluster is not known");
+                    })
+                    .ok(),
+                Change::Delete(_) => None,
+            };
+            services.set(key, service);
+        }
+        if update.listed {
+            services.listed();
+        }
+    }
+
+    fn show(&self, reply: Reply<RemoteView>) {
+        let kept = self.kept.borrow();
+        let config = kept.config.as_ref();
+        let view = RemoteView {
+            cluster: Arc::clone(&self.cluster),
+            id: config.map(|config| config.id),
+            cached: config.is_some_and(|config| config.cached),
+            synced_canaries: config.is_some_and(|config| config.synced_canaries),
+            problem: kept.problem.as_ref().map(ToString::to_string),
+            services: kept.services.values().filter(|service| service.shared).count(),
+            config: None,
+            watchers: BTreeMap::new(),
+        };
+        let all: Vec<_> = kept.config_watcher.iter().chain(&kept.watchers).cloned().collect();
+        drop(kept);
+        gather(&all, WatcherMsg::Show, move |views| {
+            let mut views = views.into_iter();
+            let config = views.next().flatten();
+            let watchers = RemoteKind::ALL.into_iter().zip(views).collect();
+            reply.send(RemoteView { config, watchers, ..view });
+        });
+    }
+}
+
+fn stop(watchers: &[Ref<WatcherMsg>]) {
+    for watcher in watchers {
+        if let Err(refused) = watcher.tell(WatcherMsg::Stop) {
+            tracing::error!(%refused, "who follows a cluster goes on; nobody heeds it");
+        }
+    }
+}
+
+impl Behaviour for RemoteCluster {
+    type Msg = RemoteMsg;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.borrow().config_watcher.is_none() {
+            self.begin(cx);
+        }
+        self.again(cx);
+    }
+
+    fn handle(&mut self, msg: RemoteMsg, cx: &mut Cx<'_, Self>) {
+        let is_now = |way| way == self.kept.borrow().ways;
+        match msg {
+            RemoteMsg::Way(way) => {
+                self.kept.borrow_mut().way = way;
+                self.begin(cx);
+            }
+            RemoteMsg::Config(way, update) if is_now(way) => self.config(cx, update),
+            RemoteMsg::Claimed(way, config, answer) if is_now(way) => {
+                self.claimed(cx, config, answer);
+            }
+            RemoteMsg::Again(way) if is_now(way) => self.again(cx),
+            RemoteMsg::Config(..) | RemoteMsg::Claimed(..) | RemoteMsg::Again(_) => {}
+            RemoteMsg::Services(origin, update) => self.services(&origin, update),
+            RemoteMsg::Stop => {
+                self.end();
+                cx.stop();
+            }
+            RemoteMsg::Show(reply) => self.show(reply),
+        }
+    }
+
+    fn observe(&self) -> Observed {
+        let kept = self.kept.borrow();
+        let services = kept.services.iter();
+        Observed {
+            generation: kept.generation,
+            config: kept.config.clone(),
+            problem: kept.problem.as_ref().map(ToString::to_string),
+            services: services
+                .map(|((namespace, name), it)| (format!("{namespace}/{name}"), it.clone()))
+                .collect(),
+        }
+    }
+}

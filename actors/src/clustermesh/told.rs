@@ -1,0 +1,153 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What a source says, by key. When it begins anew, what it said stays until it has listed all it
+/// has: what it did not name again goes then.
+#[derive(Debug)]
+pub(crate) struct Told<K, V> {
+    rows: BTreeMap<K, V>,
+    /// Keys that it has not named since it began anew.
+    unnamed: BTreeSet<K>,
+    generation: u64,
+    listed: bool,
+}
+
+impl<K, V> Default for Told<K, V> {
+    fn default() -> Self {
+        let (rows, unnamed) = (BTreeMap::new(), BTreeSet::new());
+        Self { rows, unnamed, generation: 0, listed: false }
+    }
+}
+
+impl<K: Ord + Clone, V> Told<K, V> {
+    /// Something comes of that generation; false if a later one has begun.
+    pub(crate) fn heeds(&mut self, generation: u64) -> bool {
+        if generation > self.generation {
+            self.generation = generation;
+            self.unnamed = self.rows.keys().cloned().collect();
+        }
+        generation == self.generation
+    }
+
+    pub(crate) fn set(&mut self, key: K, value: Option<V>) {
+        self.unnamed.remove(&key);
+        match value {
+            Some(value) => self.rows.insert(key, value),
+            None => self.rows.remove(&key),
+        };
+    }
+
+    /// All that the source has was named; what went.
+    pub(crate) fn listed(&mut self) -> BTreeSet<K> {
+        self.listed = true;
+        let gone = std::mem::take(&mut self.unnamed);
+        for key in &gone {
+            self.rows.remove(key);
+        }
+        gone
+    }
+
+    /// Whether it ever named all it had.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.rows.get(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter()
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.rows.keys()
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.rows.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// What an owner keeps of each other cluster.
+#[derive(Debug)]
+pub(crate) struct Clusters<T> {
+    /// None until it is known which there are.
+    configured: Option<BTreeSet<Arc<str>>>,
+    known: BTreeMap<Arc<str>, T>,
+}
+
+impl<T: Default> Clusters<T> {
+    /// Nothing of any; without a mesh there are none.
+    pub(crate) fn new(meshed: bool) -> Self {
+        Self { configured: (!meshed).then(BTreeSet::new), known: BTreeMap::new() }
+    }
+
+    /// These are configured now; what was kept of those that are not.
+    pub(crate) fn configure(&mut self, names: BTreeSet<Arc<str>>) -> Vec<(Arc<str>, T)> {
+        let gone: Vec<_> =
+            self.known.keys().filter(|name| !names.contains(*name)).cloned().collect();
+        self.configured = Some(names);
+        let gone = gone.into_iter();
+        gone.filter_map(|name| self.known.remove(&name).map(|kept| (name, kept))).collect()
+    }
+
+    /// What is kept of a cluster, unless it is not configured.
+    pub(crate) fn of(&mut self, name: &Arc<str>) -> Option<&mut T> {
+        let is_one = self.configured.as_ref().is_some_and(|names| names.contains(name));
+        is_one.then(|| self.known.entry(Arc::clone(name)).or_default())
+    }
+
+    /// Whether each of them is known to be so.
+    pub(crate) fn all(&self, is_so: impl Fn(&T) -> bool) -> bool {
+        let known = |name| self.known.get(name).is_some_and(&is_so);
+        self.configured.as_ref().is_some_and(|names| names.iter().all(known))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
+        self.known.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_named_again_goes_with_the_whole_list() {
+        let mut told = Told::default();
+        assert!(told.heeds(1));
+        for key in ["a", "b"] {
+            told.set(key, Some(1));
+        }
+        assert!(!told.is_listed());
+        assert_eq!(told.listed(), BTreeSet::new());
+        assert!(told.heeds(2) && !told.heeds(1));
+        told.set("b", Some(2));
+        told.set("c", Some(2));
+        assert_eq!((told.get(&"a"), told.get(&"b")), (Some(&1), Some(&2)));
+        assert_eq!(told.listed(), ["a"].into());
+        assert_eq!(told.keys().collect::<Vec<_>>(), [&"b", &"c"]);
+    }
+
+    #[test]
+    fn a_cluster_is_kept_as_long_as_it_is_configured() {
+        let mut clusters = Clusters::<u8>::new(true);
+        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        assert!(clusters.of(&a).is_none() && !clusters.all(|_| true), "nobody has said which");
+        clusters.configure([Arc::clone(&a), Arc::clone(&b)].into());
+        *clusters.of(&a).unwrap() = 1;
+        assert!(!clusters.all(|_| true), "b has said nothing");
+        clusters.of(&b).unwrap();
+        assert!(clusters.all(|_| true) && !clusters.all(|kept| *kept == 1));
+        assert_eq!(clusters.configure([Arc::clone(&a)].into()), [(b, 0)]);
+        assert!(clusters.all(|kept| *kept == 1));
+        assert!(Clusters::<u8>::new(false).all(|_| false), "there are none");
+    }
+}

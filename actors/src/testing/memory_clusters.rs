@@ -1,0 +1,65 @@
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+use super::MemoryKvStore;
+use crate::ports::{ClustersSink, RemoteClusters, Time, Way};
+
+/// Other clusters' stores, and which of them are configured.
+#[derive(Clone, Default)]
+pub struct MemoryClusters(Rc<RefCell<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    stores: BTreeMap<String, (MemoryKvStore, u64)>,
+    versions: u64,
+    tell: Option<ClustersSink>,
+}
+
+impl MemoryClusters {
+    /// That cluster is configured from now on, or in another way.
+    pub fn configure(&self, name: &str, store: &MemoryKvStore) {
+        let mut inner = self.0.borrow_mut();
+        inner.versions += 1;
+        let version = inner.versions;
+        inner.stores.insert(name.to_owned(), (store.clone(), version));
+        drop(inner);
+        self.tell();
+    }
+
+    /// It is not any more.
+    pub fn remove(&self, name: &str) {
+        self.0.borrow_mut().stores.remove(name);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let mut inner = self.0.borrow_mut();
+        let ways = inner.stores.iter().map(|(name, (store, version))| {
+            (name.clone(), Way { store: Rc::new(store.clone()), version: *version })
+        });
+        let ways = ways.collect();
+        if let Some(tell) = &mut inner.tell {
+            tell(ways);
+        }
+    }
+
+    /// Nobody waits for anything any more.
+    pub fn forget(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.tell = None;
+        inner.stores.values().for_each(|(store, _)| store.forget());
+    }
+
+    /// Has one of the stores do something; whether there was anything.
+    pub fn step(&self, now: Time) -> bool {
+        let stores: Vec<_> =
+            self.0.borrow().stores.values().map(|(store, _)| store.clone()).collect();
+        stores.iter().any(|store| store.step(now, 0))
+    }
+}
+
+impl RemoteClusters for MemoryClusters {
+    fn follow(&self, tell: ClustersSink) {
+        self.0.borrow_mut().tell = Some(tell);
+        self.tell();
+    }
+}
