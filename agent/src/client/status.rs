@@ -68,7 +68,7 @@ pub(super) async fn show(
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
         ("KVStore", kvstore_line(&details.kvstore)),
-        ("ClusterMesh", lines(clusters.iter().map(String::as_str))),
+        ("Clusters", lines(clusters.iter().map(String::as_str))),
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])

@@ -1,4 +1,6 @@
-use std::{collections::BTreeMap, ffi::OsString, fs, os::unix::fs::symlink, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsString, fs, os::unix::fs::symlink, path::Path, time::Duration,
+};
 
 use tempfile::TempDir;
 
@@ -286,5 +288,25 @@ fn identities_are_agreed_on_in_one_place() {
     ] {
         let text = refusal(&[&["--identity-allocation-mode=crd"], others].concat());
         assert!(text.contains("--identity-allocation-mode=crd") && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_mesh_wants_a_number_and_identities_that_others_can_know() {
+    let mesh = ["--clustermesh-config=/mesh", "--cluster-name=here"];
+    let etcd = ["--kvstore=etcd", "--kvstore-opt=etcd.address=a:1"];
+    let with = |others: &[&str]| refusal(&[&mesh[..], others].concat());
+    let text = with(&etcd);
+    assert!(
+        text.contains("--cluster-id=0") && text.contains("--clustermesh-config=/mesh"),
+        "{text}"
+    );
+    let text = with(&["--cluster-id=3"]);
+    assert!(text.contains("no --kvstore"), "{text}");
+    let text = with(&["--cluster-id=3", "--kvstore=embedded"]);
+    assert!(text.contains("--kvstore=embedded"), "{text}");
+    for shared in [&etcd[..], &["--identity-allocation-mode=crd"]] {
+        let config = settings(&[&mesh[..], &["--cluster-id=3"], shared].concat());
+        assert_eq!(config.clustermesh_config.as_deref(), Some(Path::new("/mesh")));
     }
 }

@@ -21,7 +21,7 @@ const TOKENS: [&str; 2] = ["lab", "agent"];
 pub struct ApiServer {
     program: PathBuf,
     place: PathBuf,
-    etcd: &'static str,
+    etcd: String,
     process: Option<Process>,
     client: ApiClient,
 }
@@ -91,7 +91,7 @@ impl ApiServer {
         let path = |name: &str| self.place.join(name).display().to_string();
         let accounts = path("accounts.key");
         let arguments = [
-            ("etcd-servers", self.etcd),
+            ("etcd-servers", self.etcd.as_str()),
             ("bind-address", "127.0.0.1"),
             ("advertise-address", "127.0.0.1"),
             ("secure-port", "6443"),

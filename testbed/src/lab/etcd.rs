@@ -11,16 +11,15 @@ use rustix::process::Signal;
 
 use super::{Authority, Node, Process, Store, wait_for};
 
-/// Where clients reach it.
-const CLIENTS: &str = "http://127.0.0.1:2379";
-/// The same where it has a certificate.
-const GUARDED: &str = "https://127.0.0.1:2379";
-const PEERS: &str = "http://127.0.0.1:2380";
+/// Where clients reach that of this cluster, and that of another one; the next is for its peers.
+const PORT: u16 = 2379;
+const PORT_BESIDE: u16 = 2389;
 
 /// An etcd of one member. Dropped, it is killed; its data stay with the lab.
 #[derive(Debug)]
 pub struct Etcd {
     directory: PathBuf,
+    port: u16,
     /// Where certificates are, if it wants to see some.
     certificates: Option<PathBuf>,
     /// Who may do everything, if it wants a password.
@@ -31,21 +30,26 @@ pub struct Etcd {
 impl Etcd {
     /// Starts one whose data and log are below `directory`, and waits until it answers.
     pub fn start(directory: &Path) -> Result<Self> {
-        Self::start_as(directory, None)
+        Self::start_as(directory, PORT, None)
     }
 
     /// Starts one that has the certificate `etcd` of that authority, and lets in who has another one
     /// of it.
     pub fn start_guarded(directory: &Path, authority: &Authority) -> Result<Self> {
-        Self::start_as(directory, Some(authority.place().to_owned()))
+        Self::start_as(directory, PORT, Some(authority.place().to_owned()))
     }
 
-    fn start_as(directory: &Path, certificates: Option<PathBuf>) -> Result<Self> {
+    /// The same for another cluster, beside the one of this cluster.
+    pub fn start_beside(directory: &Path, authority: &Authority) -> Result<Self> {
+        Self::start_as(directory, PORT_BESIDE, Some(authority.place().to_owned()))
+    }
+
+    fn start_as(directory: &Path, port: u16, certificates: Option<PathBuf>) -> Result<Self> {
         let status = Command::new("ip").args(["link", "set", "lo", "up"]).status()?;
         ensure!(status.success(), "loopback stays down: {status}");
         fs::create_dir_all(directory)?;
         let directory = directory.to_owned();
-        let mut etcd = Self { directory, certificates, root: None, process: None };
+        let mut etcd = Self { directory, port, certificates, root: None, process: None };
         etcd.start_again()?;
         Ok(etcd)
     }
@@ -56,13 +60,13 @@ impl Etcd {
     }
 
     /// Where clients reach it.
-    pub fn address(&self) -> &'static str {
+    pub fn address(&self) -> String {
         self.clients()
     }
 
     /// A connection of another node, to one that is not guarded.
     pub fn connect(&self) -> Result<Store> {
-        Store::connect(self.clients())
+        Store::connect(&self.clients())
     }
 
     /// Has the agents of this node share it, from their next start on.
@@ -77,14 +81,16 @@ impl Etcd {
     /// Starts it after a [`Etcd::kill`], with what it had.
     pub fn start_again(&mut self) -> Result<()> {
         let data = self.directory.join("data").display().to_string();
-        let peers = format!("default={PEERS}");
+        let peer = format!("http://127.0.0.1:{}", self.port + 1);
+        let peers = format!("default={peer}");
         let clients = self.clients();
+        let clients = clients.as_str();
         let arguments = [
             ("data-dir", data.as_str()),
             ("listen-client-urls", clients),
             ("advertise-client-urls", clients),
-            ("listen-peer-urls", PEERS),
-            ("initial-advertise-peer-urls", PEERS),
+            ("listen-peer-urls", &peer),
+            ("initial-advertise-peer-urls", &peer),
             ("initial-cluster", &peers),
             ("log-level", "error"),
         ];
@@ -123,8 +129,9 @@ impl Etcd {
         Ok(())
     }
 
-    fn clients(&self) -> &'static str {
-        if self.certificates.is_some() { GUARDED } else { CLIENTS }
+    fn clients(&self) -> String {
+        let scheme = if self.certificates.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// SIGKILL.

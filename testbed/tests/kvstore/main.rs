@@ -4,6 +4,7 @@ mod api;
 #[path = "../../../actors/src/kvstore/tests/conformance.rs"]
 mod conformance;
 mod embedded;
+mod mesh;
 mod nodes;
 mod outages;
 mod sharing;

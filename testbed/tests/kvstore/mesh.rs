@@ -1,0 +1,146 @@
+//! A mesh: another cluster has an etcd of its own, and packets come from there.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use volvox_testbed::lab::{self, Authority, Etcd, Neighbour, Validity, wait_for};
+
+use super::village::{ADDRESSES, IDENTITIES, Village};
+
+/// Number of an identity that the other cluster, which has number 2, hands out.
+const CLIENT: u64 = 2 << 16 | 300;
+
+/// Web lets in clients of the other cluster.
+const POLICY: &str = r#"
+apiVersion: cilium.io/v2
+kind: CiliumNetworkPolicy
+metadata: {name: far, namespace: shop}
+spec:
+  endpointSelector: {matchLabels: {app: web}}
+  ingress:
+  - fromEndpoints: [{matchLabels: {tier: front, io.cilium.k8s.policy.cluster: far}}]
+"#;
+
+/// A village whose cluster is meshed with `far`, to which the machine beside it belongs.
+struct Region {
+    village: Village,
+    far: Etcd,
+    neighbour: Neighbour,
+}
+
+impl Region {
+    fn found() -> Result<Self> {
+        let mut beside = None;
+        let village = Village::found_by(|node| {
+            let etcd = Etcd::start(&node.path("etcd"))?;
+            etcd.share_with(node)?;
+            let authority = Authority::found(&node.path("certificates"))?;
+            for name in ["etcd", "lab", "node"] {
+                authority.sign(name, Validity::Today)?;
+            }
+            beside =
+                Some((Etcd::start_beside(&node.path("far"), &authority)?, Neighbour::connect()?));
+            fs::create_dir(node.path("mesh"))?;
+            let mesh = node.path("mesh").display().to_string();
+            node.set_flag("cluster-name", Some("near"))
+                .set_flag("cluster-id", Some("1"))
+                .set_flag("clustermesh-config", Some(&mesh));
+            node.write_manifest("far.yaml", POLICY)?;
+            Ok(etcd)
+        })?;
+        let (far, neighbour) = beside.context("it was founded")?;
+        far.put("cilium/cluster-config/far", r#"{"id":2,"capabilities":{}}"#)?;
+        let labels = "k8s:io.cilium.k8s.policy.cluster=far;k8s:io.kubernetes.pod.namespace=shop;\
+                      k8s:tier=front;";
+        far.put(&format!("{IDENTITIES}{CLIENT}"), labels)?;
+        let region = Self { village, far, neighbour };
+        region.name_neighbour()?;
+        region.configure()?;
+        Ok(region)
+    }
+
+    /// The other cluster says that its client is there.
+    fn name_neighbour(&self) -> Result<()> {
+        let ip = Neighbour::ADDRESS;
+        let value = json!({ "IP": ip, "Mask": null, "HostIP": "198.51.100.7", "ID": CLIENT });
+        self.far.put(&format!("{ADDRESSES}{ip}"), &value.to_string())
+    }
+
+    /// The other cluster is configured as an operator does it: with certificates beside.
+    fn configure(&self) -> Result<()> {
+        let node = &self.village.node;
+        let file = |name: &str| node.path("certificates").join(name).display().to_string();
+        let text = format!(
+            "endpoints: [\"{}\"]\ntrusted-ca-file: {}\ncert-file: {}\nkey-file: {}\n",
+            self.far.address(),
+            file("ca.pem"),
+            file("node.pem"),
+            file("node.key"),
+        );
+        let draft = node.path("draft-far");
+        fs::write(&draft, text)?;
+        Ok(fs::rename(draft, node.path("mesh").join("far"))?)
+    }
+
+    fn wait_until_it_reaches(&self, wanted: bool) -> Result<()> {
+        let prefix = format!("{}/32", Neighbour::ADDRESS);
+        self.village.wait_for_address(&prefix, wanted.then_some(CLIENT))?;
+        wait_for(&format!("reaching web is {wanted}"), || {
+            Ok(self.neighbour.reaches(&self.village.web)? == wanted)
+        })
+    }
+
+    /// Waits until the agent says this of the other cluster.
+    fn wait_for_status(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
+        self.village.node.wait(&format!("the other cluster is not {what}"), |node| {
+            let health: Value = node.rest().get("/healthz")?;
+            Ok(is_so(&health["cluster-mesh"]["clusters"][0]))
+        })?;
+        Ok(())
+    }
+}
+
+#[test]
+fn clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so() {
+    lab::test("mesh::clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so", || {
+        let mut region = Region::found()?;
+        region.wait_until_it_reaches(true)?;
+        region.wait_for_status("ready", |far| far["ready"] == true && far["num-endpoints"] == 1)?;
+        let text = region.village.text("status")?;
+        ensure!(text.contains("far (number 2): Ok; 0 nodes, 1 identities, 1 addresses"), "{text}");
+
+        // A life without that cluster waits for nobody, and nobody is forgotten.
+        region.village.node.kill_agent()?;
+        region.far.kill()?;
+        ensure!(region.neighbour.reaches(&region.village.web)?, "a dead agent drops packets");
+        region.village.node.start_agent()?;
+        region.village.node.wait_for_ready(1)?;
+        region.village.node.wait("restoring does not end", |node| {
+            let report: Value = node.rest().get("/volvox/restore")?;
+            Ok(report["finished"] == true)
+        })?;
+        region.wait_for_status("away", |far| {
+            far["connected"] == false
+                && far["status"].as_str().is_some_and(|it| it.starts_with("it is unreachable: "))
+        })?;
+        let why = region.village.text("why")?;
+        ensure!(why.contains("clustermesh far config"), "{why}");
+        region.wait_until_it_reaches(true)?;
+
+        // It comes back, and the client is still there; then it is not; then it is again.
+        region.far.start_again()?;
+        region.wait_for_status("ready again", |far| far["ready"] == true)?;
+        region.wait_until_it_reaches(true)?;
+        region.far.delete(&format!("{ADDRESSES}{}", Neighbour::ADDRESS))?;
+        region.wait_until_it_reaches(false)?;
+        region.name_neighbour()?;
+        region.wait_until_it_reaches(true)?;
+
+        // And it is not configured any more.
+        fs::remove_file(region.village.node.path("mesh").join("far"))?;
+        region.wait_until_it_reaches(false)?;
+        region.configure()?;
+        region.wait_until_it_reaches(true)
+    });
+}
