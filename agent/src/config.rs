@@ -34,7 +34,7 @@ pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use values::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LogFormat, LogLevel,
-    OptionalAddress, RoutingMode,
+    OptionalAddress, RoutingMode, WITHOUT_ETCD_RS,
 };
 
 use crate::ports::kvstore::EtcdOptions;

@@ -13,6 +13,10 @@ use volvox_actors::{
     workloads::{Manifest, WorkloadsMsg},
 };
 
+#[cfg(not(feature = "etcd-rs"))]
+use crate::config::WITHOUT_ETCD_RS;
+#[cfg(feature = "etcd-rs")]
+use crate::ports::kvstore::EtcdRs;
 use crate::{
     boot::{Boot, Phase},
     cni::Conflist,
@@ -68,6 +72,10 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
     let kvstore = match config.kvstore {
         Some(KvStoreKind::Etcd) => Some(Rc::new(Etcd::start(config.kvstore_opt.clone())?) as _),
+        #[cfg(feature = "etcd-rs")]
+        Some(KvStoreKind::EtcdRs) => Some(Rc::new(EtcdRs::start(config.kvstore_opt.clone())?) as _),
+        #[cfg(not(feature = "etcd-rs"))]
+        Some(KvStoreKind::EtcdRs) => bail!(WITHOUT_ETCD_RS),
         Some(KvStoreKind::Embedded) => {
             Some(Rc::new(Embedded::start(&config.lib_dir.join(EMBEDDED_FILE))?) as _)
         }

@@ -2,7 +2,8 @@ use clap::ValueEnum;
 use volvox_actors::node::IpamMode;
 
 use super::{
-    Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, layers::Origins,
+    Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, WITHOUT_ETCD_RS,
+    layers::Origins,
 };
 
 /// The least that every link must carry with IPv6, bytes.
@@ -63,7 +64,10 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
             let setting = say("kvstore", &name_of(kind));
             Err(ConfigError::Unsupported { setting, why })
         };
-        if kind == KvStoreKind::Etcd && config.kvstore_opt.is_empty() {
+        if kind == KvStoreKind::EtcdRs && !cfg!(feature = "etcd-rs") {
+            return unsupported(WITHOUT_ETCD_RS);
+        }
+        if kind.has_servers() && config.kvstore_opt.is_empty() {
             return unsupported("no server is named; say --kvstore-opt=etcd.address=URL as well");
         }
     }
@@ -152,7 +156,8 @@ fn warnings(config: &Config, origins: &Origins) -> Vec<String> {
             warnings.push(format!("--{range} has no effect: --{family} is false"));
         }
     }
-    if config.kvstore != Some(KvStoreKind::Etcd) && !config.kvstore_opt.is_empty() {
+    let has_servers = config.kvstore.is_some_and(KvStoreKind::has_servers);
+    if !has_servers && !config.kvstore_opt.is_empty() {
         warnings.push("--kvstore-opt has no effect without --kvstore=etcd".to_owned());
     }
     warnings

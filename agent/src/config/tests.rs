@@ -204,7 +204,7 @@ fn wrong_values_on_the_command_line_name_flag_and_form() {
         ("--conntrack-gc-interval=-5s", "it is negative"),
         ("--monitor-aggregation-interval=500ms", "whole seconds are wanted"),
         ("--monitor-aggregation-flags=syn,x", "\"x\" is no TCP flag"),
-        ("--kvstore=consul", "possible values: etcd, embedded"),
+        ("--kvstore=consul", "possible values: etcd, etcd-rs, embedded"),
         ("--kvstore-opt=etcd.adress=x", "\"etcd.adress\" is no option of etcd"),
         ("--kvstore-lease-ttl=25h", "1s to 24h are wanted"),
     ] {
@@ -264,6 +264,12 @@ fn a_store_wants_a_server_and_its_options_may_come_in_pieces() {
     let embedded = ["--kvstore=embedded", "--kvstore-opt=etcd.address=http://[::1]:2379"];
     assert_eq!(load_with(&embedded, &[]).unwrap().warnings, idle);
     assert!(load_with(&embedded[..1], &[]).unwrap().warnings.is_empty());
+    let other = ["--kvstore=etcd-rs", "--kvstore-opt=etcd.address=a:1"];
+    if cfg!(feature = "etcd-rs") {
+        assert_eq!(settings(&other).kvstore, Some(KvStoreKind::EtcdRs));
+    } else {
+        assert!(refusal(&other).contains("--features etcd-rs"));
+    }
     let pieces =
         ["--kvstore=etcd", "--kvstore-opt=etcd.address=a:1", "--kvstore-opt=etcd.config=/c"];
     let options = load_with(&pieces, &[]).unwrap().config.kvstore_opt;

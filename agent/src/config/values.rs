@@ -53,13 +53,26 @@ impl From<Ipam> for IpamMode {
 
 /// A store that nodes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum KvStoreKind {
     /// etcd, version 3
     Etcd,
+    /// The same by another client, where the agent was built with it
+    EtcdRs,
     /// A file in the library directory, for a cluster of one node
     Embedded,
 }
+
+impl KvStoreKind {
+    /// Whether it has servers, which --kvstore-opt names.
+    pub fn has_servers(self) -> bool {
+        matches!(self, Self::Etcd | Self::EtcdRs)
+    }
+}
+
+/// What to do where the agent was built without the other client.
+pub const WITHOUT_ETCD_RS: &str = "this agent was built without it; say --kvstore=etcd, or build it \
+    with cargo build --release --package volvox-agent --features etcd-rs";
 
 /// Where the nodes of a cluster agree on the numbers of identities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

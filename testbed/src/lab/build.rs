@@ -65,6 +65,8 @@ fn cargo(bpf_flags: Option<&str>) -> Result<()> {
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--package", "volvox-agent", "--bins", "--profile"])
         .arg(if release { "release" } else { "dev" })
+        // As this one was built: otherwise all that both need would be built anew.
+        .args(cfg!(feature = "etcd-rs").then_some("--features=etcd-rs"))
         .envs(bpf_flags.map(|flags| ("VOLVOX_BPF_CFLAGS", flags)))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()

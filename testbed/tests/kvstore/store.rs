@@ -1,29 +1,44 @@
-use std::{path::Path, thread, time::Duration};
+//! Each client of etcd that the agent was built with, against a real server.
 
-use anyhow::Result;
+use std::{cell::RefCell, fs, path::Path, rc::Rc, sync::Mutex, thread, time::Duration};
+
+use anyhow::{Result, ensure};
 use tokio::{runtime::Builder, task::LocalSet, time::sleep};
-use volvox_agent::ports::kvstore::Etcd;
-use volvox_testbed::lab;
+#[cfg(feature = "etcd-rs")]
+use volvox_agent::ports::kvstore::EtcdRs;
+use volvox_agent::ports::kvstore::{Etcd, EtcdOptions};
+use volvox_testbed::lab::{self, Authority, Validity, wait_for};
 
-use super::conformance::{Bench, run};
+use super::{
+    api::{KvStore, Listing, Revision, WatchEvent},
+    conformance::{Bench, run},
+};
 
-#[test]
-fn etcd_does_what_every_store_must() {
-    lab::test("store::etcd_does_what_every_store_must", || {
-        let server = lab::Etcd::start(Path::new("/run/volvox/etcd"))?;
-        // On a thread of its own: what it leaves behind must not stop the runtime's end.
-        thread::scope(|scope| scope.spawn(|| suite(&server)).join().expect("the suite passes"))
-    });
-}
+const PLACE: &str = "/run/volvox/etcd";
+const PREFIX: &str = "suite/";
 
-fn suite(server: &lab::Etcd) -> Result<()> {
-    with_actors(|pump| {
-        let store = Etcd::start(server.option().parse()?)?;
-        // Another prefix beside it must not be seen.
-        server.put("suitf", "x")?;
-        run(&Bench { store: &store, pump, prefix: "suite/" });
-        Ok(())
-    })
+type Start = fn(EtcdOptions) -> Result<Box<dyn KvStore>>;
+
+/// The clients, and how each is started.
+const CLIENTS: &[(&str, Start)] = &[
+    ("etcd", |options| Ok(Box::new(Etcd::start(options)?))),
+    #[cfg(feature = "etcd-rs")]
+    ("etcd-rs", |options| Ok(Box::new(EtcdRs::start(options)?))),
+];
+
+/// Does something with each client, on a thread of its own: what it leaves behind must not stop the
+/// runtime's end.
+fn with_each(option: &str, work: impl Fn(&str, &Bench<'_>) -> Result<()> + Sync) -> Result<()> {
+    for (name, start) in CLIENTS {
+        let work = || {
+            with_actors(|pump| {
+                let store = start(option.parse()?)?;
+                work(name, &Bench { store: &*store, pump, prefix: PREFIX })
+            })
+        };
+        thread::scope(|scope| scope.spawn(work).join().expect("nothing panics"))?;
+    }
+    Ok(())
 }
 
 /// Runs something where actors could live; what it is given lets them go on for a moment.
@@ -33,4 +48,183 @@ pub(super) fn with_actors(work: impl FnOnce(&dyn Fn()) -> Result<()>) -> Result<
     let _runtime = runtime.enter();
     let _actors = actors.enter();
     work(&|| actors.block_on(&runtime, sleep(Duration::from_millis(1))))
+}
+
+#[test]
+fn etcd_does_what_every_store_must() {
+    lab::test("store::etcd_does_what_every_store_must", || {
+        let server = lab::Etcd::start(Path::new(PLACE))?;
+        // Another prefix beside it must not be seen.
+        server.put("suitf", "x")?;
+        with_each(&server.option(), |_, bench| {
+            run(bench);
+            Ok(())
+        })
+    });
+}
+
+/// The first part of the list, or what an operator reads.
+fn list(bench: &Bench<'_>) -> Result<Listing, String> {
+    let listed = bench.answer(|reply| bench.store.list(PREFIX, None, reply));
+    listed.map_err(|error| error.to_string())
+}
+
+/// The first event of a watch from there on for which a closure has something.
+fn watch_for<T>(
+    bench: &Bench<'_>,
+    from: Revision,
+    mut pick: impl FnMut(WatchEvent) -> Option<T>,
+) -> T {
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let tell = {
+        let told = Rc::clone(&told);
+        Box::new(move |event| {
+            told.borrow_mut().push(event);
+            true
+        })
+    };
+    let _watch = bench.store.watch(PREFIX, from, tell);
+    loop {
+        if let Some(picked) = told.take().into_iter().find_map(&mut pick) {
+            return picked;
+        }
+        (bench.pump)();
+    }
+}
+
+#[test]
+fn a_watch_of_what_was_compacted_says_so() {
+    lab::test("store::a_watch_of_what_was_compacted_says_so", || {
+        let server = lab::Etcd::start(Path::new(PLACE))?;
+        for value in ["1", "2", "3"] {
+            server.put("suite/key", value)?;
+        }
+        server.compact()?;
+        with_each(&server.option(), |name, bench| {
+            let end = watch_for(bench, Revision(2), |event| match event {
+                WatchEvent::Compacted => Some(Ok(())),
+                WatchEvent::Ended(error) => Some(Err(error)),
+                _ => None,
+            });
+            ensure!(end.is_ok(), "{name}: {end:?}");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn lists_of_large_values_come_in_parts() {
+    /// So that a dozen is more than any client reads at once by itself.
+    const LARGE: usize = 1_000_000;
+    lab::test("store::lists_of_large_values_come_in_parts", || {
+        let server = lab::Etcd::start(Path::new(PLACE))?;
+        let value = "x".repeat(LARGE);
+        let pairs: Vec<_> = (0..12).map(|n| (format!("{PREFIX}{n:02}"), value.clone())).collect();
+        server.connect()?.put(&pairs)?;
+        with_each(&server.option(), |name, bench| {
+            let (mut found, mut from) = (0, None);
+            loop {
+                let part = bench.answer(|reply| bench.store.list(PREFIX, from, reply))?;
+                ensure!(part.pairs.iter().all(|pair| pair.value.len() == LARGE), "{name}");
+                found += part.pairs.len();
+                from = part.next;
+                if from.is_none() {
+                    break;
+                }
+            }
+            ensure!(found == 12, "{name}: {found} pairs");
+            // Whoever was away meanwhile is told of each, or that all must be listed again.
+            let mut changes = 0;
+            let seen = watch_for(bench, Revision(2), |event| match event {
+                WatchEvent::Changed { changes: some, .. } => {
+                    changes += some.len();
+                    (changes == 12).then_some(Ok(()))
+                }
+                WatchEvent::Compacted => Some(Ok(())),
+                WatchEvent::Ended(error) => Some(Err(error)),
+                WatchEvent::Alive => None,
+            });
+            ensure!(seen.is_ok(), "{name}: {seen:?}");
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn certificates_and_passwords_are_shown_and_seen() {
+    lab::test("store::certificates_and_passwords_are_shown_and_seen", || {
+        let place = Path::new(PLACE);
+        let authority = Authority::found(&place.join("certificates"))?;
+        for name in ["etcd", "lab", "node"] {
+            authority.sign(name, Validity::Today)?;
+        }
+        let mut server = lab::Etcd::start_guarded(place, &authority)?;
+        server.want_password("node", "secret", "suite")?;
+        let config = place.join("etcd.yaml");
+        let option = format!("etcd.config={}", config.display());
+        let address = server.address();
+        let write = |password: &str, own: bool| {
+            let file = |name: &str| authority.place().join(name).display().to_string();
+            let mut text = format!(
+                "endpoints: [\"{address}\"]\ntrusted-ca-file: {}\nusername: node\npassword: {password}\n",
+                file("ca.pem")
+            );
+            if own {
+                text +=
+                    &format!("cert-file: {}\nkey-file: {}\n", file("node.pem"), file("node.key"));
+            }
+            fs::write(&config, text)
+        };
+        write("secret", true)?;
+        let server = Mutex::new(server);
+        with_each(&option, |name, bench| {
+            let listed = list(bench);
+            ensure!(listed.is_ok(), "{name}: {listed:?}");
+            let alive = watch_for(bench, Revision(0), |event| match event {
+                WatchEvent::Alive => Some(Ok(())),
+                WatchEvent::Ended(error) => Some(Err(error)),
+                _ => None,
+            });
+            ensure!(alive.is_ok(), "{name}: {alive:?}");
+            // The next life of the server does not know its logins any more.
+            let mut server = server.lock().expect("nobody panicked");
+            server.kill()?;
+            server.start_again()?;
+            wait_for("the client logs in again", || Ok(list(bench).is_ok()))
+        })?;
+        write("guessed", true)?;
+        with_each(&option, |name, bench| {
+            let refused = list(bench).expect_err("nobody knows that password");
+            let names_it = refused.contains("invalid user ID or password");
+            ensure!(names_it && refused.contains("etcd.config"), "{name}: {refused}");
+            Ok(())
+        })?;
+        write("secret", false)?;
+        with_each(&option, |name, bench| {
+            let refused = list(bench).expect_err("a certificate is wanted");
+            let ours = name != "etcd-rs" || refused.contains("trusted-ca-file, cert-file and key");
+            ensure!(ours && refused.contains("etcd.config"), "{name}: {refused}");
+            Ok(())
+        })?;
+        write("secret", true)?;
+        authority.sign("node", Validity::Over)?;
+        with_each(&option, |name, bench| {
+            // A connection that was cut can look like a server that died. It is tried again.
+            wait_for(&format!("{name} names the certificate"), || {
+                let refused = list(bench).expect_err("a certificate is wanted that is not over");
+                Ok(refused.contains("certificate") && refused.contains("etcd.config"))
+            })
+        })?;
+        authority.sign("node", Validity::Today)?;
+        authority.sign("etcd", Validity::Over)?;
+        let mut server = server.into_inner()?;
+        server.kill()?;
+        server.start_again()?;
+        with_each(&option, |name, bench| {
+            let refused = list(bench).expect_err("the server's certificate is over");
+            let names_it = refused.to_lowercase().contains("expired");
+            ensure!(names_it && refused.contains("etcd.config"), "{name}: {refused}");
+            Ok(())
+        })
+    });
 }

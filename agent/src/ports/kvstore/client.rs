@@ -1,91 +1,123 @@
-use std::{future::Future, sync::Arc, time::Duration};
+//! What the port asks of a client of etcd, whichever it is.
 
-use etcd_client::{Client, ConnectOptions};
-use tokio::{sync::Mutex, time::timeout};
-use volvox_actors::ports::KvError;
+mod etcd_client;
+#[cfg(feature = "etcd-rs")]
+mod etcd_rs;
 
-use super::{EtcdError, EtcdOptions};
+use std::{future::Future, time::Duration};
 
-/// How long servers may take for an answer, connecting included.
-const PATIENCE: Duration = Duration::from_secs(10);
+use volvox_actors::ports::{Change, LeaseId, Pair, Revision, Transaction, WatchEvent};
+
+use super::{Endpoints, EtcdError};
+
+pub(super) use etcd_client::EtcdClient;
+#[cfg(feature = "etcd-rs")]
+pub(super) use etcd_rs::EtcdRs;
+
 /// How long a server may take to take a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
-/// An idle connection is asked that often whether it lives, and given up after so long.
-const PING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5));
-/// So many failures in a row, and the connection is made anew, from the options as they are then.
-const FAILURES_MAX: u32 = 2;
+/// How often a connection is asked whether it lives.
+const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// A connection that is made when it is needed.
-#[derive(Clone)]
-pub(super) struct Connection(Arc<Inner>);
+/// A client that is connected. Its copies share the connection.
+pub trait Client: Clone + Send + Sync + 'static {
+    /// How it follows keys.
+    type Watch: Watching;
 
-struct Inner {
-    options: EtcdOptions,
-    state: Mutex<State>,
+    /// Bytes that a page is meant to have. For each page the server goes through all keys that are
+    /// left, so few are better than many.
+    const PAGE_BYTES: usize;
+
+    /// Connects.
+    fn connect(to: Endpoints) -> impl Future<Output = Result<Self, EtcdError>> + Send;
+
+    /// Reads keys, as a majority of the servers has them.
+    fn range(self, range: Range) -> impl Future<Output = Result<Page, EtcdError>> + Send;
+
+    /// Does what a transaction says; whether its conditions held.
+    fn commit(
+        self,
+        transaction: Transaction,
+    ) -> impl Future<Output = Result<bool, EtcdError>> + Send;
+
+    /// Follows keys that begin so, from that revision on.
+    fn watch(
+        self,
+        prefix: &str,
+        from: Revision,
+    ) -> impl Future<Output = Result<Self::Watch, EtcdError>> + Send;
+
+    /// Makes a lease that lasts that long, in whole seconds.
+    fn grant(self, ttl: Duration) -> impl Future<Output = Result<LeaseId, EtcdError>> + Send;
+
+    /// Has a lease last its whole time again; whether there still is one.
+    fn keep_alive(self, lease: LeaseId) -> impl Future<Output = Result<bool, EtcdError>> + Send;
 }
 
-#[derive(Default)]
-struct State {
-    client: Option<Client>,
-    failures: u32,
+/// A watch.
+pub trait Watching: Send {
+    /// What it tells next. May be dropped before it is done: nothing is lost then.
+    fn next(&mut self) -> impl Future<Output = Result<WatchEvent, EtcdError>> + Send;
+
+    /// Asks whether it lives; without an answer here, that comes by `next`.
+    fn ask(&mut self) -> impl Future<Output = Result<Option<WatchEvent>, EtcdError>> + Send;
 }
 
-impl Connection {
-    pub(super) fn new(options: EtcdOptions) -> Self {
-        Self(Arc::new(Inner { options, state: Mutex::default() }))
-    }
+/// Keys that are wanted.
+#[derive(Clone, Debug)]
+pub struct Range {
+    /// The first one.
+    pub key: Vec<u8>,
+    /// The first one behind them.
+    pub end: Vec<u8>,
+    /// How many at most.
+    pub limit: i64,
+    /// As they were then; 0 is now.
+    pub revision: Revision,
+}
 
-    /// Does something with a client, in time.
-    pub(super) async fn call<T, F>(
-        &self,
-        op: &'static str,
-        about: &str,
-        work: impl FnOnce(Client) -> F,
-    ) -> Result<T, KvError>
-    where
-        F: Future<Output = Result<T, etcd_client::Error>>,
-    {
-        let done = async { Ok(work(self.client().await?).await?) };
-        let done = match timeout(PATIENCE, done).await {
-            Ok(done) => done,
-            Err(_) => Err(EtcdError::Silence(PATIENCE.as_secs())),
-        };
-        self.note(done.is_ok()).await;
-        done.map_err(|error: EtcdError| error.told(op, about))
-    }
+/// What there is of a range.
+#[derive(Debug)]
+pub struct Page {
+    /// The revision of the store when it was read.
+    pub revision: Revision,
+    /// Keys with their values, by key.
+    pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether there are more.
+    pub more: bool,
+}
 
-    async fn client(&self) -> Result<Client, EtcdError> {
-        let mut state = self.0.state.lock().await;
-        if let Some(client) = &state.client {
-            return Ok(client.clone());
-        }
-        let endpoints = self.0.options.read()?;
-        let mut options = ConnectOptions::new()
-            .with_connect_timeout(CONNECT_PATIENCE)
-            .with_keep_alive(PING.0, PING.1)
-            .with_keep_alive_while_idle(true)
-            .with_require_leader(true)
-            .with_auto_token_refresh(true);
-        if let Some(tls) = endpoints.tls {
-            options = options.with_tls(tls);
-        }
-        if let Some((name, password)) = endpoints.user {
-            options = options.with_user(name, password);
-        }
-        let client = Client::connect(endpoints.servers, Some(options)).await?;
-        Ok(state.client.insert(client).clone())
-    }
+/// A key that was written, or with no value deleted.
+struct Written {
+    revision: i64,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
 
-    /// After a few failures in a row the next call connects anew.
-    async fn note(&self, good: bool) {
-        let mut state = self.0.state.lock().await;
-        if good {
-            state.failures = 0;
-            return;
-        }
-        state.failures += 1;
-        if state.failures > FAILURES_MAX {
-            *state = State::default();
-        }
+/// What an answer of a watch says. Revisions come whole: the last one is what to go on from.
+fn event(all: impl Iterator<Item = Written>) -> WatchEvent {
+    let (mut last, mut changes) = (None, Vec::new());
+    for Written { revision, key, value } in all {
+        last = last.max(Some(Revision(revision)));
+        // Nobody of ours writes keys that are no text.
+        let Ok(key) = String::from_utf8(key) else { continue };
+        changes.push(match value {
+            Some(value) => Change::Put(Pair { key, value }),
+            None => Change::Delete(key),
+        });
+    }
+    match last {
+        Some(revision) => WatchEvent::Changed { revision, changes },
+        None => WatchEvent::Alive,
+    }
+}
+
+/// The first key behind all that begin so.
+pub(super) fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let last = prefix.iter().rposition(|&byte| byte < u8::MAX);
+    match last {
+        Some(place) => [&prefix[..place], &[prefix[place] + 1]].concat(),
+        // To the end of all keys.
+        None => vec![0],
     }
 }

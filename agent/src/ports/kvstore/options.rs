@@ -5,7 +5,6 @@ use std::{
     str::FromStr,
 };
 
-use etcd_client::{Certificate, Identity, TlsOptions};
 use serde::{Deserialize, Serialize};
 
 use super::EtcdError;
@@ -98,9 +97,18 @@ pub struct Endpoints {
     /// Their addresses.
     pub servers: Vec<String>,
     /// Certificates, theirs and ours.
-    pub tls: Option<TlsOptions>,
+    pub tls: Option<Certificates>,
     /// Name and password.
     pub user: Option<(String, String)>,
+}
+
+/// Certificates, each as PEM.
+#[derive(Clone, Debug, Default)]
+pub struct Certificates {
+    /// Of whoever signed the servers' ones.
+    pub authority: Option<Vec<u8>>,
+    /// Ours, and its key.
+    pub own: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// The file that `etcd.config` names, as etcd's own clients read it; what else stands there is
@@ -131,14 +139,13 @@ impl File {
             };
             fs::read(path).map_err(cause)
         };
-        let mut tls = None;
-        if let Some(path) = &self.trusted_ca_file {
-            tls = Some(TlsOptions::new().ca_certificate(Certificate::from_pem(read(path)?)));
-        }
-        if let (Some(cert), Some(key)) = (&self.cert_file, &self.key_file) {
-            let identity = Identity::from_pem(read(cert)?, read(key)?);
-            tls = Some(tls.unwrap_or_default().identity(identity));
-        }
+        let authority = self.trusted_ca_file.as_ref().map(read).transpose()?;
+        let own = match (&self.cert_file, &self.key_file) {
+            (Some(cert), Some(key)) => Some((read(cert)?, read(key)?)),
+            _ => None,
+        };
+        let any = authority.is_some() || own.is_some();
+        let tls = any.then_some(Certificates { authority, own });
         let password = self.password.unwrap_or_default();
         let user = self.username.map(|name| (name, password));
         Ok(Endpoints { servers: self.endpoints, tls, user })
