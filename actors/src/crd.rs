@@ -14,7 +14,7 @@ mod endpoints;
 mod identities;
 mod identity;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use actors::CrdActors;
 pub(crate) use endpoints::PodAddresses;

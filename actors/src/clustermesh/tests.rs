@@ -1,6 +1,7 @@
 //! A node of cluster 1 that reads others: what they say, and what becomes of it.
 
 mod ends;
+mod objects;
 mod stores;
 
 use serde_json::json;

@@ -1,4 +1,4 @@
 mod addresses;
 mod identities;
 mod outages;
-mod town;
+pub(crate) mod town;

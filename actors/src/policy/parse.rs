@@ -21,7 +21,7 @@ use self::{
     field::{Fault, Field, Mapping},
     scope::Scope,
 };
-use super::{Policy, PolicyError, PolicyKind, PolicyName};
+use super::{OwnCluster, Policy, PolicyError, PolicyKind, PolicyName};
 
 /// Kinds that a source may hold beside policies, and that are not looked at here.
 const NOT_POLICIES: &[&str] = &["EndpointSlice", "Endpoints", "Namespace", "Pod", "Service"];
@@ -36,8 +36,12 @@ pub struct Refused {
 }
 
 /// Reads the policies and groups of prefixes of one document: one, those of a `List`, or none if it
-/// is a Pod, a Namespace or speaks of a service. `cluster` narrows peers to pods that carry the label of that cluster.
-pub fn parse(file: &str, document: &Value, cluster: Option<&str>) -> Vec<Result<Policy, Refused>> {
+/// is a Pod, a Namespace or speaks of a service. `cluster` is where it is read.
+pub fn parse(
+    file: &str,
+    document: &Value,
+    cluster: Option<OwnCluster<'_>>,
+) -> Vec<Result<Policy, Refused>> {
     let mut policies = Vec::new();
     read(file, &Field::root(document), cluster, &mut policies);
     policies
@@ -46,7 +50,7 @@ pub fn parse(file: &str, document: &Value, cluster: Option<&str>) -> Vec<Result<
 fn read(
     file: &str,
     document: &Field<'_>,
-    cluster: Option<&str>,
+    cluster: Option<OwnCluster<'_>>,
     policies: &mut Vec<Result<Policy, Refused>>,
 ) {
     let listed = document.any_mapping().and_then(|mapping| items(&mapping));
@@ -121,7 +125,7 @@ fn policy(
     file: &str,
     document: &Field<'_>,
     name: &PolicyName,
-    cluster: Option<&str>,
+    cluster: Option<OwnCluster<'_>>,
 ) -> Result<Policy, Fault> {
     if name.kind == PolicyKind::CiliumCIDRGroup {
         let group = Some(cidr_group::group(document)?);

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError, PolicyName,
-    PolicySettings, Refused, Selector, ServiceName, Services, Subject, UnresolvedPort, Unsupported,
-    groups::Groups, parse, rule::Rule,
+    IdentityView, MissingGroup, MissingService, OwnCluster, Peer, Peers, Policy, PolicyError,
+    PolicyName, PolicySettings, Refused, Selector, ServiceName, Services, Subject, UnresolvedPort,
+    Unsupported, groups::Groups, parse, rule::Rule,
 };
 use crate::model::{Families, Labels};
 
@@ -154,7 +154,7 @@ impl Repository {
         let mut report = ApplyReport::default();
         let old = self.sources.remove(source).unwrap_or_default();
         let mut new = Source::default();
-        let (parsed, mut refused) = read(source, documents, self.settings.cluster.as_deref());
+        let (parsed, mut refused) = read(source, documents, self.settings.own_cluster());
         for policy in parsed {
             if new.policies.contains_key(&policy.name) {
                 let error = twice(source, policy.name.to_string());
@@ -348,7 +348,7 @@ impl Rule {
 fn read(
     source: &str,
     documents: &Result<Vec<Value>, String>,
-    cluster: Option<&str>,
+    cluster: Option<OwnCluster<'_>>,
 ) -> (Vec<Policy>, Vec<Refused>) {
     let (mut policies, mut refused) = (Vec::new(), Vec::new());
     match documents {

@@ -23,9 +23,10 @@ pub struct PolicySettings {
     /// Allow what the host sends to its endpoints, kubelet's probes for instance, unless a rule
     /// denies it.
     pub allow_localhost: bool,
-    /// Name of the cluster if every pod carries it as the label `io.cilium.k8s.policy.cluster`;
-    /// peers are then narrowed to it.
+    /// Name of the cluster if every pod carries it as the label `io.cilium.k8s.policy.cluster`.
     pub cluster: Option<String>,
+    /// Whether peers are pods of that cluster where a rule does not name one.
+    pub local_by_default: bool,
     /// Address families that are enabled.
     pub families: Families,
 }
@@ -36,7 +37,25 @@ impl Default for PolicySettings {
             enforcement: Enforcement::Default,
             allow_localhost: true,
             cluster: None,
+            local_by_default: true,
             families: Families::DUAL,
         }
     }
+}
+
+impl PolicySettings {
+    /// The cluster that policies are read in.
+    pub(super) fn own_cluster(&self) -> Option<OwnCluster<'_>> {
+        let name = self.cluster.as_deref()?;
+        Some(OwnCluster { name, by_default: self.local_by_default })
+    }
+}
+
+/// The cluster that a policy is read in; pods carry its name as a label.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnCluster<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whether peers are its pods where a rule does not name a cluster.
+    pub by_default: bool,
 }

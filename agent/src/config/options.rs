@@ -215,6 +215,10 @@ pub struct Config {
     #[serde(rename = "ClusterMeshConfig")]
     pub clustermesh_config: Option<PathBuf>,
 
+    /// Whether rules that name no cluster mean pods of this one alone
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    pub policy_default_local_cluster: bool,
+
     /// Store that the nodes of the cluster share; none if not given
     #[arg(long, value_enum, ignore_case = true, value_name = "KIND")]
     #[serde(rename = "KVStore")]

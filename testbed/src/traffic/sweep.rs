@@ -16,6 +16,12 @@ use crate::lab::{Netns, PATIENCE};
 /// Between two rounds of pings.
 const ROUND: Duration = Duration::from_millis(2);
 
+/// The same while few are pinged.
+const ROUND_OF_FEW: Duration = Duration::from_micros(500);
+
+/// Addresses that stand for all where all begin to answer at once.
+const FEW: usize = 4;
+
 /// Without an answer for so long, an address is silent.
 const SILENCE: Duration = Duration::from_millis(200);
 
@@ -52,12 +58,24 @@ impl Sweep {
 
     /// Pings those that have not answered, until all have.
     pub fn wait_for_all(&mut self) -> Result<Answered> {
+        self.wait(usize::MAX)
+    }
+
+    /// The same where all are to answer at once: pings only a few before one has, and leaves the
+    /// processors to those whose work is waited for.
+    pub fn wait_for_all_at_once(&mut self) -> Result<Answered> {
+        self.wait(FEW)
+    }
+
+    /// Pings at most so many before one has answered.
+    fn wait(&mut self, before: usize) -> Result<Answered> {
         let mut silent: BTreeSet<_> = self.targets.iter().copied().collect();
         let deadline = Instant::now() + PATIENCE;
         let mut first = None;
         loop {
-            let next = Instant::now() + ROUND;
-            self.send(silent.iter())?;
+            let waits = first.is_none() && before < silent.len();
+            let next = Instant::now() + if waits { ROUND_OF_FEW } else { ROUND };
+            self.send(silent.iter().take(first.map_or(before, |_| usize::MAX)))?;
             while let Some(from) = self.receive()? {
                 let now = Instant::now();
                 silent.remove(&from);

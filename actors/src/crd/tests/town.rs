@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A cluster with a namespace.
-pub(super) fn cluster() -> MemoryCluster {
+pub(crate) fn cluster() -> MemoryCluster {
     let cluster = MemoryCluster::new();
     cluster.apply(json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "ns" },
@@ -21,7 +21,7 @@ pub(super) fn cluster() -> MemoryCluster {
 }
 
 /// A node of it, without an agent.
-pub(super) fn node(cluster: &MemoryCluster, name: &str, address: &str) -> World {
+pub(crate) fn node(cluster: &MemoryCluster, name: &str, address: &str) -> World {
     let mut world = World::off();
     world.cluster = Some(cluster.clone());
     let settings = &mut world.settings;
@@ -48,7 +48,7 @@ pub(super) fn node(cluster: &MemoryCluster, name: &str, address: &str) -> World 
 }
 
 /// A node with an agent that has just started, in a cluster.
-pub(super) fn town() -> (World, MemoryCluster) {
+pub(crate) fn town() -> (World, MemoryCluster) {
     let cluster = cluster();
     let mut world = node(&cluster, "node-1", "192.0.2.1");
     world.boot();
@@ -56,7 +56,7 @@ pub(super) fn town() -> (World, MemoryCluster) {
 }
 
 /// Labels of a pod of that app, as objects have them.
-pub(super) fn labels(app: &str) -> Value {
+pub(crate) fn labels(app: &str) -> Value {
     json!({
         "k8s:app": app,
         "k8s:io.cilium.k8s.namespace.labels.kubernetes.io/metadata.name": "ns",
@@ -67,7 +67,7 @@ pub(super) fn labels(app: &str) -> Value {
 }
 
 /// What another node makes for a number.
-pub(super) fn identity(id: u32, labels: Value) -> Value {
+pub(crate) fn identity(id: u32, labels: Value) -> Value {
     json!({
         "apiVersion": "cilium.io/v2", "kind": "CiliumIdentity",
         "metadata": { "name": id.to_string() }, "security-labels": labels,
@@ -75,13 +75,13 @@ pub(super) fn identity(id: u32, labels: Value) -> Value {
 }
 
 /// The labels that the cluster has for a number.
-pub(super) fn labels_of(cluster: &MemoryCluster, id: impl ToString) -> Option<Value> {
+pub(crate) fn labels_of(cluster: &MemoryCluster, id: impl ToString) -> Option<Value> {
     let object = cluster.object("CiliumIdentity", "", &id.to_string())?;
     Some(object["security-labels"].clone())
 }
 
 /// What another node says of a pod of its own.
-pub(super) fn endpoint(name: &str, ip: &str, id: u32) -> Value {
+pub(crate) fn endpoint(name: &str, ip: &str, id: u32) -> Value {
     let networking = json!({ "addressing": [{ "ipv4": ip }], "node": "192.0.2.7" });
     json!({
         "apiVersion": "cilium.io/v2", "kind": "CiliumEndpoint",
@@ -94,36 +94,36 @@ pub(super) fn endpoint(name: &str, ip: &str, id: u32) -> Value {
 }
 
 /// The pod of that number is made, with that label.
-pub(super) fn make(world: &World, cluster: &MemoryCluster, number: u8, app: &str) -> IdentityId {
+pub(crate) fn make(world: &World, cluster: &MemoryCluster, number: u8, app: &str) -> IdentityId {
     cluster.apply(pod(number, app));
     world.settle();
     world.create(spec(number)).unwrap().identity
 }
 
 /// The identity that the kernel has for an address.
-pub(super) fn mapped(world: &World, prefix: &str) -> Option<u32> {
+pub(crate) fn mapped(world: &World, prefix: &str) -> Option<u32> {
     let prefix: IpNet = prefix.parse().unwrap();
     world.kernel.state().rows.ipcache.get(&prefix).map(|row| row.identity.0)
 }
 
 /// Identities that the policy map of the pod of that number names.
-pub(super) fn peers(world: &World, number: u8) -> Vec<u32> {
+pub(crate) fn peers(world: &World, number: u8) -> Vec<u32> {
     let rows = world.kernel.state().policy_of(spec(number).ifindex).cloned().unwrap();
     let mut ids: Vec<u32> = rows.keys().map(|key| key.identity.0).collect();
     ids.dedup();
     ids
 }
 
-pub(super) fn allocator(world: &World) -> AllocatorView {
+pub(crate) fn allocator(world: &World) -> AllocatorView {
     world.ask(&world.colony().crd.as_ref().unwrap().allocator, AllocatorMsg::Show)
 }
 
-pub(super) fn addresses(world: &World) -> AddressesView {
+pub(crate) fn addresses(world: &World) -> AddressesView {
     world.ask(&world.colony().crd.as_ref().unwrap().addresses, AddressesMsg::Show)
 }
 
 /// All that anybody waits for, in words.
-pub(super) fn waits(world: &World) -> String {
+pub(crate) fn waits(world: &World) -> String {
     world
         .colony()
         .host

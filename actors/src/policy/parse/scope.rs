@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::{
     model::Direction,
-    policy::{Effect, Origin, PolicyName, Selector, SelectorKey, Unsupported},
+    policy::{Effect, Origin, OwnCluster, PolicyName, Selector, SelectorKey, Unsupported},
 };
 
 /// Label of the namespace that a pod lives in.
@@ -18,8 +18,8 @@ pub(super) struct Scope<'a> {
     pub(super) file: &'a str,
     /// The object.
     pub(super) name: &'a PolicyName,
-    /// Name of the cluster, if pods carry it as a label.
-    pub(super) cluster: Option<&'a str>,
+    /// The cluster, if pods carry its name as a label.
+    pub(super) cluster: Option<OwnCluster<'a>>,
     /// What is not supported.
     pub(super) unsupported: Vec<Unsupported>,
 }
@@ -52,16 +52,16 @@ impl Scope<'_> {
 
     /// Narrows a peer's selector to this cluster, unless it names one itself.
     pub(super) fn in_cluster(&self, selector: &mut Selector) {
-        let Some(cluster) = self.cluster else { return };
+        let Some(cluster) = self.cluster.filter(|cluster| cluster.by_default) else { return };
         if !selector.keys().any(|key| key.key == CLUSTER_LABEL) {
-            selector.labels.insert(SelectorKey::new("k8s", CLUSTER_LABEL), cluster.to_owned());
+            selector.labels.insert(SelectorKey::new("k8s", CLUSTER_LABEL), cluster.name.to_owned());
         }
     }
 
     /// Selects every pod of this cluster.
     pub(super) fn cluster_pods(&self) -> Selector {
         match self.cluster {
-            Some(cluster) => Selector::label(SelectorKey::new("k8s", CLUSTER_LABEL), cluster),
+            Some(cluster) => Selector::label(SelectorKey::new("k8s", CLUSTER_LABEL), cluster.name),
             None => Selector::default().and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL)),
         }
     }

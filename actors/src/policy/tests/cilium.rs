@@ -326,14 +326,16 @@ fn an_endpoint_without_labels_yet_is_enforced() {
 
 #[test]
 fn a_named_cluster_narrows_peers() {
-    let cluster = |name: &str| {
+    let any = |name: &str, local_by_default| {
         let cluster = Some(name.to_owned());
-        let mut world = World::new(PolicySettings { cluster, ..PolicySettings::default() });
+        let settings = PolicySettings { cluster, local_by_default, ..PolicySettings::default() };
+        let mut world = World::new(settings);
         world.apply([for_web(json!({ "ingress": [{ "fromEndpoints": [{}] }] }))]);
         world
     };
-    assert!(from(&cluster("default"), pod_of("db", "default")));
-    assert!(!from(&cluster("elsewhere"), pod_of("db", "default")));
+    assert!(from(&any("default", true), pod_of("db", "default")));
+    assert!(!from(&any("elsewhere", true), pod_of("db", "default")));
+    assert!(from(&any("elsewhere", false), pod_of("db", "default")));
 }
 
 #[test]

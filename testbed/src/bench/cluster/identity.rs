@@ -47,9 +47,11 @@ pub(super) fn measure(
         let labels = other_node::labels("probe", &[("app", "prober"), ("name", &name)]);
         let identity = other_node::identity(id, &labels);
         let address = other_node::address(source, id, "probe", &name);
+        let announced: Vec<_> = identity.into_iter().chain([address]).collect();
         let begun = Instant::now();
-        neighbours.store.put(identity.iter().chain([&address]))?;
-        let answered = sweep.wait_for_all()?;
+        neighbours.store.put_many(&announced)?;
+        // The address is mapped, for all at once, when every policy knows its identity.
+        let answered = sweep.wait_for_all_at_once()?;
         if nth > 0 {
             enforced.push_time(answered.last.saturating_duration_since(begun));
         }
