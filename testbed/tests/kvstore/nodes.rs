@@ -57,13 +57,7 @@ fn a_node_is_told_from_the_world_for_as_long_as_it_is_one() {
         village.node.kill_agent()?;
         village.etcd.kill()?;
         ensure!(neighbour.reaches(&village.web)?, "an agent that is dead drops packets");
-        village.node.start_agent()?;
-        village.node.wait_for_ready(1)?;
-        village.node.wait("restoring does not end", |node| {
-            let report: Value = node.rest().get("/volvox/restore")?;
-            Ok(report["finished"] == true)
-        })?;
-        village.wait_for_store("Failure")?;
+        village.start_without_etcd()?;
         wait_until_it_reaches(&village, &neighbour, true)?;
 
         // It comes back, and the node is still there; then it is not.

@@ -1,5 +1,4 @@
 use anyhow::ensure;
-use serde_json::Value;
 use volvox_testbed::lab::{self, Inventory, wait_for};
 
 use super::village::{ADDRESSES, Village, announce};
@@ -14,13 +13,7 @@ fn an_agent_that_starts_without_etcd_forgets_nothing_and_says_what_is_missing() 
         let (before, lets_in) = (Inventory::read(&village.node)?, village.lets_in()?);
         village.node.kill_agent()?;
         village.etcd.kill()?;
-        village.node.start_agent()?;
-        village.node.wait_for_ready(1)?;
-        village.node.wait("restoring does not end", |node| {
-            let report: Value = node.rest().get("/volvox/restore")?;
-            Ok(report["finished"] == true)
-        })?;
-        village.wait_for_store("Failure")?;
+        village.start_without_etcd()?;
         ensure!(village.address("10.99.0.1/32")? == Some(40_000), "an address is forgotten");
         ensure!(village.lets_in()? == lets_in, "{lets_in:?} became {:?}", village.lets_in()?);
         ensure!(before.moved(&Inventory::read(&village.node)?) == 0, "numbers moved");
