@@ -3,12 +3,15 @@
 //! endpoints are goes to the store, if there is one.
 
 mod actor;
+mod adopt;
 mod inherited;
 mod kept;
 mod messages;
+mod names;
 mod others;
 mod remote;
 
 pub use actor::{Addresses, AddressesPeers};
 pub use inherited::Inherited;
-pub use messages::{AddressesMsg, AddressesView};
+pub(crate) use messages::Owner;
+pub use messages::{AddressesMsg, AddressesView, Introduction};

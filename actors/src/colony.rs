@@ -160,9 +160,17 @@ impl Colony {
         let name = |name: &str| name.to_owned();
 
         let ipam = host.spawn(name("ipam"), SUPERVISOR_CAPACITY, Ipam::factory(settings.pools));
+        let by_objects = ports.cluster.clone().filter(|_| {
+            settings.identity_allocation == allocator::Mode::Crd && ports.kvstore.is_none()
+        });
+        let remote = match ports.kvstore.is_some() || by_objects.is_some() {
+            true => Inherited::of(inheritance),
+            false => Inherited::default(),
+        };
         let mapped = prefixes(&inheritance.kernel);
         // What a lost table does not say of prefixes, the kernel does.
         let mut numbers = inheritance.identities.clone();
+        numbers.keep_ports(|id| remote.named_ports.contains_key(&id));
         numbers.local.extend(mapped.iter().map(|(prefix, &id)| {
             let labels = reserved::prefix_labels(prefix, families);
             NumberedLabels { id, labels }
@@ -220,18 +228,12 @@ impl Colony {
                 cluster: follows.then(|| late_cluster.get()),
             }
         };
-        let by_objects = ports.cluster.clone().filter(|_| {
-            settings.identity_allocation == allocator::Mode::Crd && ports.kvstore.is_none()
-        });
-        let remote = match ports.kvstore.is_some() || by_objects.is_some() {
-            true => Inherited::of(inheritance),
-            false => Inherited::default(),
-        };
         let known = reserved::identities()
             .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE))
             .chain(remote.identities.clone());
         let repository = Repository::new(settings.policy.clone());
-        let policy = Policies::factory(policy_peers, repository, known, mapped);
+        let named_ports = remote.named_ports.clone();
+        let policy = Policies::factory(policy_peers, repository, known, mapped, named_ports);
         let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
         let late_restore = Late::<Ref<RestoreMsg>>::default();
         let publisher = ports.cluster.clone().zip(settings.publish).map(|(cluster, publish)| {

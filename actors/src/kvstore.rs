@@ -27,7 +27,7 @@ use crate::model::ClusterId;
 pub use actors::KvActors;
 pub(crate) use identities::identity;
 pub use pairs::{AddressPair, PairError, PortPair};
-pub(crate) use pairs::{Whose, ports as named_ports, prefix_of};
+pub(crate) use pairs::{Whose, ports as named_ports, prefix_of, read_ports};
 pub use session::{Session, SessionMsg, SessionView, Unreachable};
 pub use watcher::{Followed, Update, Watcher, WatcherMsg, WatcherView};
 

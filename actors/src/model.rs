@@ -15,5 +15,6 @@ pub use families::Families;
 pub use identity::{ClusterId, IdentityId, Scope};
 pub use labels::{Label, LabelError, Labels, Source};
 pub use named_ports::NamedPorts;
+pub(crate) use named_ports::SharedPorts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};
 pub use timestamp::Timestamp;

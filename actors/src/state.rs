@@ -27,7 +27,7 @@ mod slots;
 mod tests;
 
 pub use error::StateError;
-pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels};
+pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts};
 pub use node_state::NodeState;
 pub use plans::{commit_plan, quarantine_plan, remove_plan};
 pub use record::{EndpointRecord, OperatorLabels, Options, SecurityLabels};

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::{
-    AddressesMsg, AddressesView,
+    AddressesMsg, AddressesView, Inherited,
     kept::Kept,
     remote::{Remote, Work},
 };
@@ -20,16 +20,16 @@ use crate::{
     endpoint::{EndpointView, State},
     endpoints::{EndpointsMsg, Target},
     host::{AskError, Behaviour, Cx, Ref, Reply},
-    identity::{Identity, IdentityError, IdentityMsg},
+    identity::IdentityMsg,
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     kvstore::{ADDRESSES, AddressPair, KvSettings, SessionMsg, Update, Whose, prefix_of},
-    model::{EndpointId, IdentityId, Labels},
+    model::{EndpointId, IdentityId},
     policy::PolicyMsg,
     ports::{Change, KernelError, ObjectKey, Pair},
 };
 
 /// How long another supervisor may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the first policies may take before they are asked for again.
 const POLICIES_PATIENCE: Duration = Duration::from_secs(600);
 /// After that long, what could not go on is looked at again.
@@ -52,26 +52,24 @@ pub struct AddressesPeers {
 
 /// The owner of the cluster's addresses on this node.
 pub struct Addresses {
-    peers: AddressesPeers,
+    pub(super) peers: AddressesPeers,
     settings: Rc<KvSettings>,
-    kept: Rc<RefCell<Kept>>,
+    pub(super) kept: Rc<RefCell<Kept>>,
     /// A step is under way, or failed and rests.
-    busy: bool,
+    pub(super) busy: bool,
     resting: bool,
     /// Another look is on its way.
     again: bool,
 }
 
 impl Addresses {
-    /// Makes each life of the owner. `mapped` is what an earlier life of the agent mapped, `held`
-    /// the identities that policies know since then.
+    /// Makes each life of the owner, given what an earlier life of the agent mapped.
     pub fn factory(
         peers: AddressesPeers,
         settings: Rc<KvSettings>,
-        mapped: BTreeMap<IpNet, IdentityId>,
-        held: BTreeSet<IdentityId>,
+        inherited: Inherited,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Rc::new(RefCell::new(Kept::inherited(mapped, held, settings.meshed)));
+        let kept = Rc::new(RefCell::new(Kept::inherited(inherited, settings.meshed)));
         move || Self {
             peers: peers.clone(),
             settings: Rc::clone(&settings),
@@ -104,8 +102,8 @@ impl Addresses {
         let mut kept = self.kept.borrow_mut();
         let KvSettings { address, cluster_id, .. } = *self.settings;
         for (key, value) in objects {
-            for (prefix, identity) in kept.pods.take(key, value, address, cluster_id) {
-                kept.want(prefix, identity);
+            for (prefix, owner) in kept.take_object(key, value, address, cluster_id) {
+                kept.want(prefix, owner);
             }
         }
         drop(kept);
@@ -124,7 +122,10 @@ impl Addresses {
                 kept.want(prefix, None);
                 own = true;
             }
-            Ok((prefix, value)) => kept.want(prefix, Some(value.id)),
+            Ok((prefix, value)) => {
+                let owner = value.owner(&pair.key, &mut kept.ports);
+                kept.want(prefix, Some(owner));
+            }
             Err(error) => {
                 tracing::warn!(%error, "an address of the cluster is not known");
                 if let Ok(prefix) = prefix_of(&pair.key, ADDRESSES) {
@@ -164,7 +165,8 @@ impl Addresses {
 
     fn cluster_addresses(&self, origin: &Origin, update: Update) {
         let (mut kept, listed) = (self.kept.borrow_mut(), update.listed);
-        let prefixes = kept.others.addresses(origin, update);
+        let Kept { others, ports, .. } = &mut *kept;
+        let prefixes = others.addresses(origin, update, ports);
         kept.heed_others(prefixes);
         if listed {
             kept.settle(self.settings.cluster_id);
@@ -207,60 +209,6 @@ impl Addresses {
         let stalled = self.kept.borrow().remote.has_stalled();
         if stalled && !std::mem::replace(&mut self.again, true) {
             cx.after(AGAIN_AFTER, AddressesMsg::Again);
-        }
-    }
-
-    fn adopt(&mut self, cx: &mut Cx<'_, Self>, wanted: BTreeMap<IdentityId, Arc<Labels>>) {
-        self.busy = true;
-        let (identities, asked) = (self.peers.identities.clone(), wanted.clone());
-        cx.ask(
-            &identities,
-            PATIENCE,
-            format!("{} identities of other nodes to be kept", wanted.len()),
-            |reply| IdentityMsg::Adopt { wanted, reply },
-            move |answer| AddressesMsg::Adopted(asked, answer),
-        );
-    }
-
-    fn adopted(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        asked: BTreeMap<IdentityId, Arc<Labels>>,
-        answer: Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
-    ) {
-        let had = match answer {
-            Ok(Ok(had)) => had,
-            Ok(Err(error)) => return self.failed(cx, &error.to_string()),
-            Err(error) => return self.failed(cx, &error.to_string()),
-        };
-        let refused = asked.keys().copied().filter(|id| !had.contains(id)).collect();
-        self.kept.borrow_mut().remote.refused(&refused);
-        let identity = |(id, labels)| Identity { id, labels, prefix: None, references: 0 };
-        let identities: Vec<Identity> =
-            asked.into_iter().filter(|(id, _)| had.contains(id)).map(identity).collect();
-        let ids = had.into_iter().collect();
-        let policy = self.peers.policy.clone();
-        cx.ask(
-            &policy,
-            PATIENCE,
-            "every policy to know identities of other nodes",
-            |reply| PolicyMsg::Acquaint { identities, reply },
-            move |answer| AddressesMsg::Learned(ids, answer),
-        );
-    }
-
-    fn learned(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        ids: Vec<IdentityId>,
-        answer: Result<(), AskError>,
-    ) {
-        match answer {
-            Ok(()) => {
-                self.busy = false;
-                self.kept.borrow_mut().remote.learned(ids);
-            }
-            Err(error) => self.failed(cx, &error.to_string()),
         }
     }
 
@@ -318,7 +266,7 @@ impl Addresses {
     }
 
     /// A step was not done; the same is tried again later.
-    fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+    pub(super) fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
         tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
         (self.resting, self.again) = (true, true);
         cx.after(AGAIN_AFTER, AddressesMsg::Again);
@@ -446,7 +394,7 @@ impl Behaviour for Addresses {
             AddressesMsg::Endpoint(view) => self.endpoint(view),
             AddressesMsg::Gone(id) => self.gone(id),
             AddressesMsg::Adopted(asked, answer) => self.adopted(cx, asked, answer),
-            AddressesMsg::Learned(ids, answer) => self.learned(cx, ids, answer),
+            AddressesMsg::Learned(asked, answer) => self.learned(cx, asked, answer),
             AddressesMsg::PoliciesReady(Ok(())) => self.kept.borrow_mut().remote.policies_ready(),
             AddressesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
             AddressesMsg::Mapped(rows, answer) => {

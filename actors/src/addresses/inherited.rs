@@ -1,6 +1,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
+    sync::Arc,
 };
 
 use ipnet::IpNet;
@@ -14,7 +15,7 @@ use crate::{
     identity::IdentityMsg,
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     kvstore::KvSettings,
-    model::{IdentityId, Labels, Scope},
+    model::{IdentityId, Labels, NamedPorts, Scope},
 };
 
 /// Identities that no pod has: nodes and the world.
@@ -32,9 +33,11 @@ const NO_POD: [IdentityId; 8] = [
 /// What an earlier life mapped for other nodes: in force until the cluster has said what there is.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    rows: BTreeMap<IpNet, IdentityId>,
+    pub(super) rows: BTreeMap<IpNet, IdentityId>,
     /// Identities among it, with their labels.
     pub identities: BTreeMap<IdentityId, Labels>,
+    /// Names of their ports.
+    pub named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
 }
 
 impl Inherited {
@@ -53,7 +56,9 @@ impl Inherited {
             .filter(|numbered| used.contains(&numbered.id))
             .map(|numbered| (numbered.id, numbered.labels.clone()))
             .collect();
-        Self { rows, identities }
+        let named_ports = inheritance.identities.ports_by_identity();
+        let named_ports = named_ports.filter(|(id, _)| used.contains(id)).collect();
+        Self { rows, identities, named_ports }
     }
 
     /// Brings the owner of addresses to life, which has it all from the start, and has those who
@@ -67,11 +72,10 @@ impl Inherited {
         settings: &Rc<KvSettings>,
         allocator: &Ref<AllocatorMsg>,
     ) -> Ref<AddressesMsg> {
-        let held: BTreeSet<_> = self.identities.into_keys().collect();
+        let held = self.identities.keys().copied().collect();
         let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
         let entries = self.rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
-        let addresses =
-            Addresses::factory(peers.clone(), Rc::clone(settings), self.rows, held.clone());
+        let addresses = Addresses::factory(peers.clone(), Rc::clone(settings), self);
         let addresses = host.spawn(name.to_owned(), capacity, addresses);
         // Mailboxes of new cells are empty.
         let _ = allocator.tell(AllocatorMsg::Tell(addresses.clone(), peers.identities.clone()));

@@ -1,22 +1,26 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
 };
 
 use ipnet::IpNet;
+use serde_json::Value;
 
-use super::{others::Others, remote::Remote};
+use super::{Inherited, Owner, others::Others, remote::Remote};
 use crate::{
     crd::PodAddresses,
     endpoint::EndpointView,
-    model::{ClusterId, EndpointId, IdentityId},
+    model::{ClusterId, EndpointId, IdentityId, SharedPorts},
+    ports::ObjectKey,
 };
 
 /// What outlives a crash: it is said only once.
 pub(super) struct Kept {
     pub(super) remote: Remote,
     pub(super) others: Others,
-    pub(super) pods: PodAddresses,
+    pods: PodAddresses,
+    pub(super) ports: SharedPorts,
     pub(super) claimed: BTreeSet<IdentityId>,
     pub(super) disputed: BTreeSet<IdentityId>,
     /// Endpoints that were told to get another identity.
@@ -28,17 +32,13 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// `mapped` is what an earlier life of the agent mapped, `held` the identities that policies know
-    /// since then.
-    pub(super) fn inherited(
-        mapped: BTreeMap<IpNet, IdentityId>,
-        held: BTreeSet<IdentityId>,
-        meshed: bool,
-    ) -> Self {
+    /// What an earlier life of the agent mapped.
+    pub(super) fn inherited(inherited: Inherited, meshed: bool) -> Self {
         Self {
-            remote: Remote::inherited(mapped, held),
+            remote: Remote::inherited(inherited),
             others: Others::new(meshed),
             pods: PodAddresses::default(),
+            ports: SharedPorts::default(),
             claimed: BTreeSet::new(),
             disputed: BTreeSet::new(),
             told: BTreeSet::new(),
@@ -48,10 +48,22 @@ impl Kept {
         }
     }
 
+    /// Takes in what an object says of a pod: whose addresses are now.
+    pub(super) fn take_object(
+        &mut self,
+        key: ObjectKey,
+        value: Option<Value>,
+        own: IpAddr,
+        cluster: ClusterId,
+    ) -> Vec<(IpNet, Option<Owner>)> {
+        self.pods.take(key, value, own, cluster, &mut self.ports)
+    }
+
     /// What this cluster says of a prefix now. Where it says nothing, others may.
-    pub(super) fn want(&mut self, prefix: IpNet, identity: Option<IdentityId>) {
-        let wanted = identity.or_else(|| self.others.claim(&prefix));
-        self.remote.want(prefix, wanted, identity.is_some());
+    pub(super) fn want(&mut self, prefix: IpNet, owner: Option<Owner>) {
+        let ours = owner.is_some();
+        let wanted = owner.or_else(|| self.others.claim(&prefix));
+        self.remote.want(prefix, wanted, ours);
     }
 
     /// Other clusters say something new of these. What this one says of its own counts more.

@@ -14,9 +14,35 @@ use crate::{
     host::{AskError, Lane, Message, Reply},
     identity::IdentityError,
     kvstore::Update,
-    model::{EndpointId, IdentityId, Labels},
+    model::{EndpointId, IdentityId, Labels, NamedPorts},
     ports::{KernelError, ObjectKey},
 };
+
+/// Whom an address belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) identity: IdentityId,
+    /// Names of the ports behind the address, if any have one.
+    pub(crate) named_ports: Option<Arc<NamedPorts>>,
+}
+
+/// What policies are to know before addresses are in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// New identities.
+    pub identities: BTreeMap<IdentityId, Arc<Labels>>,
+    /// All names of ports of these identities, new or not; empty if there are none any more.
+    pub named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
+}
+
+impl Introduction {
+    /// Those of them that are kept: names of an identity that is not are not known either.
+    pub(crate) fn only(&mut self, kept: &BTreeSet<IdentityId>) {
+        let new = &self.identities;
+        self.named_ports.retain(|id, _| !new.contains_key(id) || kept.contains(id));
+        self.identities.retain(|id, _| kept.contains(id));
+    }
+}
 
 /// What the owner of the cluster's addresses can be told.
 pub enum AddressesMsg {
@@ -46,13 +72,10 @@ pub enum AddressesMsg {
     Endpoint(Arc<EndpointView>),
     /// An endpoint of this node is gone.
     Gone(EndpointId),
-    /// Identities are kept on disk from now on, as many of them as can be had.
-    Adopted(
-        BTreeMap<IdentityId, Arc<Labels>>,
-        Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
-    ),
+    /// Identities are kept on disk from now on, as many of them as can be had, and names of ports.
+    Adopted(Introduction, Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>),
     /// Every policy knows them.
-    Learned(Vec<IdentityId>, Result<(), AskError>),
+    Learned(Introduction, Result<(), AskError>),
     /// Policies are known: identities can become known to them.
     PoliciesReady(Result<(), AskError>),
     /// These addresses are in the ipcache.

@@ -2,12 +2,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ipnet::IpNet;
 
+use super::Owner;
 use crate::{
     allocator::{Entry, Renewed},
     clustermesh::{Clusters, Origin, Told},
     identity::reserved::CLUSTER,
     kvstore::{self, Update, Whose, prefix_of},
-    model::{ClusterId, IdentityId, Labels},
+    model::{ClusterId, IdentityId, Labels, SharedPorts},
     ports::{Change, Pair},
 };
 
@@ -18,7 +19,7 @@ pub(super) struct Others(Clusters<Said>);
 #[derive(Debug, Default)]
 struct Said {
     id: ClusterId,
-    addresses: Told<IpNet, IdentityId>,
+    addresses: Told<IpNet, Owner>,
     identities: Told<IdentityId, ()>,
 }
 
@@ -36,7 +37,12 @@ impl Others {
     }
 
     /// Takes in what a cluster says of addresses; the prefixes that this is about.
-    pub(super) fn addresses(&mut self, origin: &Origin, update: Update) -> Vec<IpNet> {
+    pub(super) fn addresses(
+        &mut self,
+        origin: &Origin,
+        update: Update,
+        ports: &mut SharedPorts,
+    ) -> Vec<IpNet> {
         let Some(said) = self.0.of(&origin.cluster) else { return Vec::new() };
         if !said.addresses.heeds(origin.generation) {
             return Vec::new();
@@ -44,15 +50,15 @@ impl Others {
         said.id = origin.id;
         let mut about = Vec::with_capacity(update.changes.len());
         for change in update.changes {
-            let (key, id) = match change {
+            let (key, owner) = match change {
                 Change::Put(pair) => {
-                    let id = whose(origin, &pair);
-                    (pair.key, id)
+                    let owner = owner(origin, &pair, ports);
+                    (pair.key, owner)
                 }
                 Change::Delete(key) => (key, None),
             };
             if let Ok(prefix) = prefix_of(&key, &origin.addresses) {
-                said.addresses.set(prefix, id);
+                said.addresses.set(prefix, owner);
                 about.push(prefix);
             }
         }
@@ -81,8 +87,8 @@ impl Others {
     }
 
     /// Whose they say that a prefix is. Of several the first by name counts, whoever spoke first.
-    pub(super) fn claim(&self, prefix: &IpNet) -> Option<IdentityId> {
-        self.0.iter().find_map(|(_, said)| said.addresses.get(prefix)).copied()
+    pub(super) fn claim(&self, prefix: &IpNet) -> Option<Owner> {
+        self.0.iter().find_map(|(_, said)| said.addresses.get(prefix)).cloned()
     }
 
     /// Whether all who may know of an identity have said whose addresses are. `own` is this
@@ -104,12 +110,12 @@ impl Others {
     }
 }
 
-/// The identity that a pair names, if that cluster can say so: one of its own, or a fixed one that
-/// is not this node's to say.
-fn whose(origin: &Origin, pair: &Pair) -> Option<IdentityId> {
+/// Whom a pair names, if that cluster can say so: an identity of its own, or a fixed one that is not
+/// this node's to say.
+fn owner(origin: &Origin, pair: &Pair, ports: &mut SharedPorts) -> Option<Owner> {
     let cluster = &*origin.cluster;
-    let id = match Whose::read(pair, &origin.addresses) {
-        Ok((_, whose)) => whose.id,
+    let whose = match Whose::read(pair, &origin.addresses) {
+        Ok((_, whose)) => whose,
         Err(error) => {
             tracing::warn!(cluster, %error, "an address of a cluster is not known");
             return None;
@@ -118,8 +124,9 @@ fn whose(origin: &Origin, pair: &Pair) -> Option<IdentityId> {
     let is_fixed = |id: IdentityId| {
         id.is_reserved() && ![IdentityId::HOST, IdentityId::KUBE_APISERVER].contains(&id)
     };
+    let id = whose.id;
     if origin.id.hands_out(id) || is_fixed(id) {
-        return Some(id);
+        return Some(whose.owner(&pair.key, ports));
     }
     let (key, number) = (&pair.key, origin.id);
     tracing::warn!(

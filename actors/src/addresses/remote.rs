@@ -5,6 +5,10 @@ use std::{
 
 use ipnet::IpNet;
 
+use super::{
+    Inherited, Introduction, Owner,
+    names::{Names, Said},
+};
 use crate::model::{IdentityId, Labels};
 
 /// Addresses of other nodes' endpoints: what the cluster says, what is in force, and what lies
@@ -22,6 +26,7 @@ pub(super) struct Remote {
     /// Those of them that no address has.
     idle: BTreeSet<IdentityId>,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
+    names: Names,
     /// Prefixes to be looked at; their rows say so, too.
     due: Vec<IpNet>,
     /// Prefixes whose identity nobody knows yet, or that stands for something else here.
@@ -41,6 +46,8 @@ struct Row {
     mapped: Option<IdentityId>,
     /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
     attempted: Vec<IdentityId>,
+    /// Names of ports behind it.
+    said: Option<Said>,
     due: bool,
     /// This cluster itself says what is wanted.
     ours: bool,
@@ -56,35 +63,48 @@ impl Row {
     }
 }
 
-/// The next thing to be done. An identity is known to every policy before an address has it, and
-/// forgotten after the last one lost it.
+/// The next thing to be done. An identity, with the names of its ports, is known to every policy
+/// before an address has it, and forgotten after the last one lost it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    Adopt(BTreeMap<IdentityId, Arc<Labels>>),
+    Adopt(Introduction),
     Map(Vec<(IpNet, IdentityId)>),
     Unmap(Vec<IpNet>),
     Release(Vec<IdentityId>),
 }
 
 impl Remote {
-    /// What an earlier life mapped, and the identities among it that policies know already.
-    pub(super) fn inherited(
-        mapped: BTreeMap<IpNet, IdentityId>,
-        held: BTreeSet<IdentityId>,
-    ) -> Self {
+    /// What an earlier life mapped, and the identities among it that policies know already. Which
+    /// address had which of their ports is not known: each had all.
+    pub(super) fn inherited(inherited: Inherited) -> Self {
+        let Inherited { rows: mapped, identities, named_ports } = inherited;
+        let held: BTreeSet<_> = identities.into_keys().collect();
         let mut users = BTreeMap::new();
         mapped.values().for_each(|&id| *users.entry(id).or_default() += 1);
         let idle = held.iter().copied().filter(|id| !users.contains_key(id)).collect();
         let count = mapped.len();
-        let row = |(prefix, id)| (prefix, Row { mapped: Some(id), ..Row::default() });
+        let mut names = Names::inherited(named_ports);
+        let row = |(prefix, id)| {
+            let said = names.known(id).map(|ports| (id, Arc::clone(ports)));
+            said.iter().cloned().for_each(|said| names.say(said));
+            (prefix, Row { mapped: Some(id), said, ..Row::default() })
+        };
         let rows = mapped.into_iter().map(row).collect();
-        Self { rows, mapped: count, users, held, idle, ..Self::default() }
+        Self { rows, mapped: count, users, held, idle, names, ..Self::default() }
     }
 
     /// What is said of a prefix now; `ours` if this cluster itself says it.
-    pub(super) fn want(&mut self, prefix: IpNet, identity: Option<IdentityId>, ours: bool) {
+    pub(super) fn want(&mut self, prefix: IpNet, owner: Option<Owner>, ours: bool) {
         let row = self.rows.entry(prefix).or_default();
         row.ours = ours;
+        let identity = owner.as_ref().map(|owner| owner.identity);
+        let said = owner.and_then(|owner| Some((owner.identity, owner.named_ports?)));
+        if row.said != said {
+            if let Some(before) = std::mem::replace(&mut row.said, said.clone()) {
+                self.names.keep(prefix, before);
+            }
+            said.into_iter().for_each(|said| self.names.say(said));
+        }
         let before = std::mem::replace(&mut row.wanted, identity);
         if !std::mem::replace(&mut row.due, true) {
             self.due.push(prefix);
@@ -168,15 +188,21 @@ impl Remote {
     pub(super) fn next(&mut self) -> Option<Work> {
         let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), Vec::new(), Vec::new());
         let mut due = std::mem::take(&mut self.due);
+        let is_held = |id: IdentityId| id.is_reserved() || self.held.contains(&id);
         // Until it is done.
         due.retain(|&prefix| {
             let Some(row) = self.rows.get_mut(&prefix) else { return false };
             row.due = match row.wanted {
-                Some(id) if row.is_mapped(id) => false,
-                Some(id) if id.is_reserved() || self.held.contains(&id) => {
+                Some(id) if row.is_mapped(id) => {
+                    self.names.settle(&prefix);
+                    false
+                }
+                Some(id) if is_held(id) && row.said.iter().all(|said| self.names.knows(said)) => {
                     map.push((prefix, id));
                     true
                 }
+                // What its ports are called is on its way to policies.
+                Some(id) if is_held(id) && self.ready => true,
                 Some(id) => match self.labels.get(&id) {
                     Some(labels) if self.ready => {
                         adopt.entry(id).or_insert_with(|| Arc::clone(labels));
@@ -192,6 +218,8 @@ impl Remote {
                     true
                 }
                 None => {
+                    self.names.settle(&prefix);
+                    row.said.take().into_iter().for_each(|said| self.names.take_back(said));
                     self.rows.remove(&prefix);
                     return false;
                 }
@@ -199,8 +227,9 @@ impl Remote {
             row.due
         });
         self.due = due;
-        if !adopt.is_empty() {
-            return Some(Work::Adopt(adopt));
+        let names = self.names.due(|id| self.ready && (is_held(id) || adopt.contains_key(&id)));
+        if !adopt.is_empty() || !names.is_empty() {
+            return Some(Work::Adopt(Introduction { identities: adopt, named_ports: names }));
         }
         if !map.is_empty() {
             return Some(Work::Map(map));
@@ -208,9 +237,14 @@ impl Remote {
         if !unmap.is_empty() {
             return Some(Work::Unmap(unmap));
         }
-        // What an earlier life knew stays until the cluster has said what there is.
-        let idle = self.listed && !self.idle.is_empty();
-        idle.then(|| Work::Release(self.idle.iter().copied().collect()))
+        // What an earlier life knew stays until the cluster has said what there is, and names that
+        // policies know of somebody go before.
+        if !self.listed {
+            return None;
+        }
+        let nameless = |&id: &IdentityId| self.names.known(id).is_none();
+        let idle: Vec<_> = self.idle.iter().copied().filter(nameless).collect();
+        (!idle.is_empty()).then_some(Work::Release(idle))
     }
 
     /// These identities cannot be had for now: their addresses wait.
@@ -243,8 +277,9 @@ impl Remote {
     }
 
     /// Every policy knows these.
-    pub(super) fn learned(&mut self, ids: impl IntoIterator<Item = IdentityId>) {
-        for id in ids {
+    pub(super) fn learned(&mut self, introduction: Introduction) {
+        self.names.learned(introduction.named_ports);
+        for id in introduction.identities.into_keys() {
             self.held.insert(id);
             if !self.users.contains_key(&id) {
                 self.idle.insert(id);
@@ -330,5 +365,65 @@ impl Remote {
     pub(super) fn counts(&self) -> (usize, usize, usize, bool) {
         let stalled: usize = self.stalled.values().map(BTreeSet::len).sum();
         (self.wanted, self.mapped, stalled + self.unconfirmed.len(), self.listed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::NamedPorts;
+
+    use super::*;
+
+    const WEB: IdentityId = IdentityId(300);
+
+    fn at(remote: &mut Remote, ip: &str, ports: &[u16]) -> IpNet {
+        let prefix = format!("{ip}/32").parse().unwrap();
+        let ports: NamedPorts =
+            ports.iter().map(|&port| ("http".to_owned(), [(6, port)].into())).collect();
+        let named_ports = (!ports.is_empty()).then(|| Arc::new(ports));
+        remote.want(prefix, Some(Owner { identity: WEB, named_ports }), true);
+        prefix
+    }
+
+    /// Policies that an earlier life left learn nothing before there are new ones.
+    #[test]
+    fn an_address_waits_until_policies_can_learn_what_its_ports_are_called() {
+        let prefix: IpNet = "10.9.0.1/32".parse().unwrap();
+        let ports = NamedPorts::from([("http".to_owned(), [(6, 80)].into())]);
+        let mut remote = Remote::inherited(Inherited {
+            rows: [(prefix, WEB)].into(),
+            identities: [(WEB, Labels::default())].into(),
+            named_ports: [(WEB, Arc::new(ports))].into(),
+        });
+        // One whose name is known need not wait, nor one without.
+        let known = at(&mut remote, "10.9.0.2", &[80]);
+        let none = at(&mut remote, "10.9.0.3", &[]);
+        let unknown = at(&mut remote, "10.9.0.4", &[81]);
+        let both = vec![(known, WEB), (none, WEB)];
+        assert_eq!(remote.next(), Some(Work::Map(both.clone())));
+        remote.mapping(&both);
+        remote.mapped(both);
+        assert_eq!((remote.next(), remote.has_stalled()), (None, true));
+        remote.policies_ready();
+        let Some(Work::Adopt(introduction)) = remote.next() else { panic!("nothing to learn") };
+        assert!(introduction.identities.is_empty());
+        assert_eq!(introduction.named_ports[&WEB]["http"], [(6, 80), (6, 81)].into());
+        remote.learned(introduction);
+        let last = vec![(unknown, WEB)];
+        assert_eq!(remote.next(), Some(Work::Map(last.clone())));
+        remote.mapping(&last);
+        remote.mapped(last);
+        // What the last ones said goes before the identity does.
+        let gone = [known, none, unknown];
+        gone.into_iter().for_each(|prefix| remote.want(prefix, None, false));
+        remote.listed();
+        remote.settle(|_| true);
+        let Some(Work::Unmap(unmapped)) = remote.next() else { panic!("nothing to unmap") };
+        remote.unmapping(&unmapped);
+        remote.unmapped(&unmapped);
+        let Some(Work::Adopt(introduction)) = remote.next() else { panic!("nothing to lose") };
+        assert!(introduction.named_ports[&WEB].is_empty());
+        remote.learned(introduction);
+        assert_eq!(remote.next(), Some(Work::Release(vec![WEB])));
     }
 }

@@ -9,7 +9,9 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::{
-    model::{ClusterId, IdentityId},
+    addresses::Owner,
+    kvstore::read_ports,
+    model::{ClusterId, IdentityId, NamedPorts, SharedPorts},
     ports::ObjectKey,
 };
 
@@ -19,7 +21,7 @@ pub(crate) struct PodAddresses {
     said: BTreeMap<ObjectKey, BTreeSet<IpNet>>,
     /// Who has an address, the last one to say so at the end: a pod may get one before the endpoint
     /// of the pod that had it is removed.
-    claims: BTreeMap<IpNet, Vec<(ObjectKey, IdentityId)>>,
+    claims: BTreeMap<IpNet, Vec<(ObjectKey, Owner)>>,
 }
 
 impl PodAddresses {
@@ -31,7 +33,9 @@ impl PodAddresses {
         value: Option<Value>,
         own: IpAddr,
         cluster: ClusterId,
-    ) -> Vec<(IpNet, Option<IdentityId>)> {
+        shared: &mut SharedPorts,
+    ) -> Vec<(IpNet, Option<Owner>)> {
+        let named_ports = value.as_ref().and_then(|value| shared.share(ports(&key, value)));
         let said = value.as_ref().and_then(|value| match read(value, own, cluster) {
             Ok(said) => said,
             Err(cause) => {
@@ -54,19 +58,29 @@ impl PodAddresses {
             }
         }
         let mut changed = before;
-        if let Some((id, prefixes)) = said {
+        if let Some((identity, prefixes)) = said {
+            let owner = Owner { identity, named_ports };
             for prefix in &prefixes {
-                self.claims.entry(*prefix).or_default().push((key.clone(), id));
+                self.claims.entry(*prefix).or_default().push((key.clone(), owner.clone()));
             }
             changed.extend(&prefixes);
             self.said.insert(key, prefixes);
         }
         let now = |prefix: IpNet| {
             let last = self.claims.get(&prefix).and_then(|claims| claims.last());
-            (prefix, last.map(|(_, id)| *id))
+            (prefix, last.map(|(_, owner)| owner.clone()))
         };
         changed.into_iter().map(now).collect()
     }
+}
+
+/// Names of a pod's ports; none if they cannot be read.
+fn ports(key: &ObjectKey, value: &Value) -> NamedPorts {
+    let listed = &value["status"]["named-ports"];
+    read_ports(listed, ["name", "port", "protocol"]).unwrap_or_else(|cause| {
+        tracing::warn!(name = %key, cause, "ports of a CiliumEndpoint are not known by their names");
+        NamedPorts::new()
+    })
 }
 
 /// Addresses of another node's pod and its identity; none if it is this node's, or is only being
@@ -118,8 +132,9 @@ mod tests {
         value: Option<Value>,
     ) -> Vec<(String, Option<u32>)> {
         let key = ObjectKey { namespace: "ns".to_owned(), name: name.to_owned() };
-        let taken = all.take(key, value, "192.0.2.1".parse().unwrap(), ClusterId(0)).into_iter();
-        taken.map(|(prefix, id)| (prefix.to_string(), id.map(|id| id.0))).collect()
+        let (own, mut shared) = ("192.0.2.1".parse().unwrap(), SharedPorts::default());
+        let taken = all.take(key, value, own, ClusterId(0), &mut shared).into_iter();
+        taken.map(|(prefix, owner)| (prefix.to_string(), owner.map(|it| it.identity.0))).collect()
     }
 
     #[test]

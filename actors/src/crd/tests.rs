@@ -1,4 +1,5 @@
 mod addresses;
 mod identities;
 mod outages;
+mod ports;
 pub(crate) mod town;

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use super::{Identity, cidr, numbered::Numbered, tables::Tables, uses::Uses};
 use crate::{
-    model::{ClusterId, Families, IdentityId, Labels},
+    model::{ClusterId, Families, IdentityId, Labels, NamedPorts},
     mutants::{Mutant, mutated},
     state::IdentityTable,
 };
@@ -28,10 +28,12 @@ pub(super) struct Ledger {
     prefixes: BTreeSet<IdentityId>,
 }
 
-/// Numbers of other nodes' identities that are on disk beside the table.
+/// Other nodes' identities that are on disk beside the table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     pub(super) adopted: BTreeMap<IdentityId, Arc<Labels>>,
+    /// Names of ports, those that are none any more among them.
+    pub(super) named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     /// Which writing of them is on disk.
     pub(super) generation: u32,
 }

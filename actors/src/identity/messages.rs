@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::{
+    addresses::Introduction,
     allocator::AllocatorMsg,
     host::{AskError, Lane, Message, Ref, Reply},
     model::{IdentityId, Labels},
@@ -68,11 +69,12 @@ pub enum IdentityMsg {
         /// Where the answer goes.
         reply: Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>,
     },
-    /// Keep identities that addresses of other nodes have, under exactly these numbers. Answered
-    /// with those that can be had, once they are stored; each counts as used until it is abandoned.
+    /// Keep identities that addresses of other nodes have, under exactly these numbers, and names
+    /// of ports. Answered with those that can be had, once they are stored; each counts as used
+    /// until it is abandoned.
     Adopt {
-        /// The identities.
-        wanted: BTreeMap<IdentityId, Arc<Labels>>,
+        /// The identities, and the names.
+        wanted: Introduction,
         /// Where the answer goes.
         reply: Reply<Result<BTreeSet<IdentityId>, IdentityError>>,
     },

@@ -12,10 +12,11 @@ use super::{
     tables::Tables,
 };
 use crate::{
+    addresses::Introduction,
     host::Reply,
-    model::{IdentityId, Labels},
+    model::{IdentityId, Labels, NamedPorts},
     ports::FsOp,
-    state::{IdentityChanges, IdentityTable, NumberedLabels},
+    state::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts},
 };
 
 type LabelsReply = Reply<Result<Identity, IdentityError>>;
@@ -43,7 +44,7 @@ pub(super) enum Question {
         reply: PrefixesReply,
     },
     Adopt {
-        wanted: BTreeMap<IdentityId, Arc<Labels>>,
+        wanted: Introduction,
         reply: AdoptReply,
     },
 }
@@ -56,6 +57,7 @@ pub(super) struct Round {
     labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
     prefixes: Vec<(BTreeMap<IpNet, IdentityId>, PrefixesReply)>,
     adopted: Vec<(BTreeSet<IdentityId>, AdoptReply)>,
+    named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     /// Numbers that the cluster gave.
     pub(super) given: BTreeSet<IdentityId>,
 }
@@ -70,6 +72,7 @@ impl Round {
             labels: Vec::new(),
             prefixes: Vec::new(),
             adopted: Vec::new(),
+            named_ports: BTreeMap::new(),
             given: BTreeSet::new(),
         };
         let mut spared = BTreeSet::new();
@@ -99,8 +102,9 @@ impl Round {
             .collect();
         if let (false, Some(changes)) = (whole, &mut self.changes) {
             changes.adopted.extend(adopted);
+            changes.named_ports.append(&mut self.named_ports);
             changes.generation = changes.generation.wrapping_add(1);
-            if changes.adopted.len() <= CHANGES_MAX {
+            if changes.adopted.len().max(changes.named_ports.len()) <= CHANGES_MAX {
                 return;
             }
         }
@@ -131,12 +135,19 @@ impl Round {
                     reply.send(Err(IdentityError::Taken(id)));
                 }
             }
-            Question::Adopt { wanted, reply } => {
+            Question::Adopt { mut wanted, reply } => {
                 let mut had = BTreeSet::new();
-                for (id, labels) in wanted {
-                    if self.draft.assign_exactly(&labels, id, uses, disputed, spared) {
+                for (&id, labels) in &wanted.identities {
+                    if self.draft.assign_exactly(labels, id, uses, disputed, spared) {
                         spared.insert(id);
                         had.insert(id);
+                    }
+                }
+                wanted.only(&had);
+                for (id, ports) in wanted.named_ports {
+                    if ledger.tables.named_ports(id) != Some(&ports) {
+                        self.draft.name_ports(id, Arc::clone(&ports));
+                        self.named_ports.insert(id, ports);
                     }
                 }
                 self.adopted.push((had, reply));
@@ -228,6 +239,9 @@ impl Changes {
         let numbered =
             |(&id, labels): (_, &Arc<Labels>)| NumberedLabels { id, labels: (**labels).clone() };
         let cluster = self.adopted.iter().map(numbered).collect();
-        IdentityChanges::SLOTS.save(&IdentityChanges { table, cluster }, self.generation)
+        let named_ports = self.named_ports.iter().map(|(&id, ports)| (id, ports));
+        let named_ports = NumberedPorts::group(named_ports);
+        let changes = IdentityChanges { table, cluster, named_ports };
+        IdentityChanges::SLOTS.save(&changes, self.generation)
     }
 }

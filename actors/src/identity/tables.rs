@@ -5,11 +5,12 @@ use std::{
 };
 
 use ipnet::IpNet;
+use rpds::RedBlackTreeMap;
 
 use super::{IdentityError, cidr, numbers::Numbers, reserved::prefix_labels, uses::Uses};
 use crate::{
-    model::{ClusterId, Families, IdentityId, Labels, Scope},
-    state::{IdentityTable, NumberedLabels},
+    model::{ClusterId, Families, IdentityId, Labels, NamedPorts, Scope},
+    state::{IdentityTable, NumberedLabels, NumberedPorts},
 };
 
 /// How many numbers of each kind that nobody uses are remembered.
@@ -25,6 +26,9 @@ pub(super) struct Tables {
     families: Families,
     cluster: Numbers,
     local: Numbers,
+    /// Names of ports of other nodes' pods, and how often they changed. A copy shares them.
+    named_ports: RedBlackTreeMap<IdentityId, Arc<NamedPorts>>,
+    renamed: u64,
 }
 
 impl Tables {
@@ -47,6 +51,8 @@ impl Tables {
                 &stored.cluster,
             ),
             local: Numbers::new(LOCAL_CIDR, LOCAL_CIDR, &local),
+            named_ports: stored.ports_by_identity().collect(),
+            renamed: 0,
         }
     }
 
@@ -114,6 +120,24 @@ impl Tables {
         self.cluster.bind_exactly(labels, id, in_use, |other| disputed.contains(&other))
     }
 
+    /// Names of ports that other nodes' pods of an identity have, if any.
+    pub(super) fn named_ports(&self, id: IdentityId) -> Option<&Arc<NamedPorts>> {
+        self.named_ports.get(&id)
+    }
+
+    /// The ports of other nodes' pods of an identity have these names; none if it is empty.
+    pub(super) fn name_ports(&mut self, id: IdentityId, ports: Arc<NamedPorts>) {
+        let after = (!ports.is_empty()).then_some(ports);
+        if self.named_ports.get(&id) == after.as_ref() {
+            return;
+        }
+        self.renamed += 1;
+        match after {
+            Some(ports) => self.named_ports.insert_mut(id, ports),
+            None => drop(self.named_ports.remove_mut(&id)),
+        }
+    }
+
     /// Gives each prefix its number.
     pub(super) fn assign_prefixes(
         &mut self,
@@ -149,14 +173,16 @@ impl Tables {
         IdentityTable {
             cluster: self.cluster.to_table(),
             local: self.local.to_table(),
+            named_ports: NumberedPorts::group(self.named_ports.iter().map(|(&id, it)| (id, it))),
             retired: uses.unused().filter(|&id| self.labels(id).is_some()).collect(),
         }
     }
 
-    /// Whether both have the same numbers for the same things.
+    /// Whether both have the same numbers for the same things, with the same names of ports.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         self.cluster.revision() == other.cluster.revision()
             && self.local.revision() == other.local.revision()
+            && self.renamed == other.renamed
     }
 
     /// Whether a number stands for nothing that stood for something in the table that this one

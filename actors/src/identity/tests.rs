@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use super::*;
 use crate::{
+    addresses::Introduction,
     host::{Answer, AskError, Ref, Reply, Universe},
     model::{ClusterId, Families, IdentityId, Label, Labels},
     ports::FsOp,
@@ -77,9 +78,10 @@ impl Bench {
 
     /// Another node uses these; the file that is written for it.
     fn adopt(&self, ids: impl IntoIterator<Item = u32>) -> Option<String> {
-        let wanted: BTreeMap<_, _> =
+        let identities: BTreeMap<_, _> =
             ids.into_iter().map(|id| (IdentityId(id), app(&id.to_string()).into())).collect();
-        let asked = wanted.keys().copied().collect();
+        let asked = identities.keys().copied().collect();
+        let wanted = Introduction { identities, ..Introduction::default() };
         let mut had = self.pose(|reply| IdentityMsg::Adopt { wanted, reply });
         let ops = if self.disk.pending() > 0 { self.succeed() } else { Vec::new() };
         assert_eq!(had.now(), Some(Ok(Ok(asked))));

@@ -2,12 +2,14 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::ADDRESSES;
 use crate::{
+    addresses::Owner,
     endpoint::EndpointView,
     kvstore::KvSettings,
-    model::{IdentityId, NamedPorts},
+    model::{IdentityId, NamedPorts, SharedPorts},
     policy::protocol,
     ports::Pair,
 };
@@ -56,6 +58,9 @@ pub(crate) struct Whose {
     pub(crate) host_ip: Option<IpAddr>,
     #[serde(rename = "ID")]
     pub(crate) id: IdentityId,
+    /// Names of its ports, to be read by [`read_ports`].
+    #[serde(rename = "NamedPorts")]
+    pub(crate) named_ports: Value,
 }
 
 /// Why a key with its value says nothing of an address.
@@ -112,6 +117,16 @@ impl Whose {
         }
         Ok((prefix, value))
     }
+
+    /// Whom the address belongs to; without names of ports that cannot be read.
+    pub(crate) fn owner(&self, key: &str, shared: &mut SharedPorts) -> Owner {
+        let named_ports = read_ports(&self.named_ports, ["Name", "Port", "Protocol"]);
+        let named_ports = named_ports.unwrap_or_else(|cause| {
+            tracing::warn!(key, cause, "ports of an address are not known by their names");
+            NamedPorts::new()
+        });
+        Owner { identity: self.id, named_ports: shared.share(named_ports) }
+    }
 }
 
 const PROTOCOLS: [(&str, u8); 3] =
@@ -125,6 +140,27 @@ pub(crate) fn ports(named: &NamedPorts) -> Vec<PortPair> {
         Some(PortPair { name: name.clone(), port, protocol: (*text).to_owned() })
     })
     .collect()
+}
+
+/// Reads what [`ports`] makes, whose members may have other names.
+pub(crate) fn read_ports(listed: &Value, members: [&str; 3]) -> Result<NamedPorts, String> {
+    let mut named = NamedPorts::new();
+    let all = match listed {
+        Value::Null => return Ok(named),
+        Value::Array(all) => all,
+        other => return Err(format!("its named ports are {other}, a list is wanted")),
+    };
+    for each in all {
+        let [name, port, protocol] = members.map(|member| &each[member]);
+        let wrong = || format!("a port of its own is {each}: name, number or protocol is missing");
+        let name = name.as_str().filter(|name| !name.is_empty()).ok_or_else(wrong)?;
+        let number = port.as_u64().and_then(|port| u16::try_from(port).ok());
+        let number = number.filter(|number| *number > 0).ok_or_else(wrong)?;
+        let known = PROTOCOLS.iter().find(|(text, _)| protocol.as_str() == Some(*text));
+        let (_, protocol) = known.ok_or_else(wrong)?;
+        named.entry(name.to_ascii_lowercase()).or_default().insert((*protocol, number));
+    }
+    Ok(named)
 }
 
 /// The key of an address.

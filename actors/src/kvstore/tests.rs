@@ -5,6 +5,7 @@ mod lists;
 mod memory;
 mod numbered;
 mod outages;
+mod ports;
 mod sharing;
 pub(crate) mod town;
 mod two;

@@ -1,13 +1,17 @@
 //! Identities of other nodes: every endpoint that enforces a policy knows them before the ipcache
 //! maps an address to them, also one whose policy an earlier life left.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{Policies, PolicyMsg, actor::ENFORCE_PATIENCE};
 use crate::{
     endpoints::{Awaited, EndpointsMsg},
     host::{AskError, Cx, Reply},
     identity::Identity,
+    model::{IdentityId, NamedPorts},
     mutants::{Mutant, mutated},
 };
 
@@ -20,10 +24,13 @@ impl Policies {
         &mut self,
         cx: &mut Cx<'_, Self>,
         identities: Vec<Identity>,
+        named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
         reply: Reply<()>,
     ) {
         let ids = identities.iter().map(|identity| identity.id).collect();
-        let new = self.take_in(identities);
+        let renamed = self.known.bearers.hear_of_others(named_ports);
+        let mut new = self.rename(renamed);
+        new.extend(self.take_in(identities));
         let mut touched = BTreeSet::new();
         if !new.is_empty() {
             touched = self.recompute_for(&new);

@@ -22,7 +22,7 @@ use crate::{
     host::{Behaviour, Cx, Ref, Reply},
     identity::{Identity, IdentityMsg},
     ipcache::IpcacheMsg,
-    model::{IdentityId, Labels},
+    model::{IdentityId, Labels, NamedPorts},
 };
 
 /// How long every endpoint may take to enforce a change. After that the change goes on: one that
@@ -92,15 +92,16 @@ pub struct Observed {
 }
 
 impl Policies {
-    /// Makes each life of an owner that knows these identities, and the prefixes that an earlier
-    /// life mapped; its repository is empty at first.
+    /// Makes each life of an owner that knows these identities, with names of their ports on other
+    /// nodes, and the prefixes that an earlier life mapped; its repository is empty at first.
     pub fn factory(
         peers: impl Fn() -> PolicyPeers + 'static,
         repository: Repository,
         reserved: impl IntoIterator<Item = (IdentityId, Labels)>,
         inherited: BTreeMap<IpNet, IdentityId>,
+        named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     ) -> impl FnMut() -> Self + 'static {
-        let first = Knowledge::new(repository, reserved, inherited);
+        let first = Knowledge::new(repository, reserved, inherited, named_ports);
         let heirloom = Rc::new(RefCell::new(Some(first.clone())));
         move || Self {
             peers: peers(),
@@ -368,7 +369,9 @@ impl Behaviour for Policies {
             PolicyMsg::Learn { identities, bearers, reply } => {
                 self.learn(cx, identities, bearers, reply);
             }
-            PolicyMsg::Acquaint { identities, reply } => self.acquaint(cx, identities, reply),
+            PolicyMsg::Acquaint { identities, named_ports, reply } => {
+                self.acquaint(cx, identities, named_ports, reply);
+            }
             PolicyMsg::BearsOnly { endpoint, identity } => {
                 self.bears_only(cx, endpoint, identity);
             }

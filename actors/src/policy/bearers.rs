@@ -1,7 +1,10 @@
 //! Which endpoint has which identity, with the names of its ports: what an identity is known by
 //! beside its labels.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{PeerFacts, Policies};
 use crate::{
@@ -20,10 +23,14 @@ pub struct Bearer {
     pub named_ports: NamedPorts,
 }
 
-/// Every endpoint whose ports have names, by its identity. While an endpoint changes its identity
-/// it has both: packets may still carry the one before.
+/// Every endpoint whose ports have names, by its identity, and other nodes' pods. While an endpoint
+/// changes its identity it has both: packets may still carry the one before.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bearers(BTreeMap<IdentityId, BTreeMap<EndpointId, NamedPorts>>);
+pub(super) struct Bearers {
+    here: BTreeMap<IdentityId, BTreeMap<EndpointId, NamedPorts>>,
+    /// All names that pods of other nodes have.
+    others: BTreeMap<IdentityId, Arc<NamedPorts>>,
+}
 
 impl Bearers {
     /// Takes in what is said of an endpoint; whether that is new.
@@ -32,15 +39,15 @@ impl Bearers {
         if named_ports.is_empty() {
             return self.remove(endpoint, identity);
         }
-        let all = self.0.entry(identity).or_default();
+        let all = self.here.entry(identity).or_default();
         all.insert(endpoint, named_ports.clone()) != Some(named_ports)
     }
 
     fn remove(&mut self, endpoint: EndpointId, identity: IdentityId) -> bool {
-        let Some(all) = self.0.get_mut(&identity) else { return false };
+        let Some(all) = self.here.get_mut(&identity) else { return false };
         let removed = all.remove(&endpoint).is_some();
         if all.is_empty() {
-            self.0.remove(&identity);
+            self.here.remove(&identity);
         }
         removed
     }
@@ -52,26 +59,46 @@ impl Bearers {
         identity: Option<IdentityId>,
     ) -> BTreeSet<IdentityId> {
         let others: Vec<IdentityId> =
-            self.0.keys().copied().filter(|&id| Some(id) != identity).collect();
+            self.here.keys().copied().filter(|&id| Some(id) != identity).collect();
         others.into_iter().filter(|&id| self.remove(endpoint, id)).collect()
     }
 
     /// The identity is nobody's.
     pub(super) fn forget(&mut self, identity: IdentityId) {
-        self.0.remove(&identity);
+        self.here.remove(&identity);
+        self.others.remove(&identity);
+    }
+
+    /// Takes in all names that other nodes' pods of these identities have; of which that is new.
+    pub(super) fn hear_of_others(
+        &mut self,
+        named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
+    ) -> BTreeSet<IdentityId> {
+        let mut changed = BTreeSet::new();
+        for (id, ports) in named_ports {
+            let after = (!ports.is_empty()).then_some(ports);
+            if self.others.get(&id) != after.as_ref() {
+                changed.insert(id);
+            }
+            match after {
+                Some(ports) => self.others.insert(id, ports),
+                None => self.others.remove(&id),
+            };
+        }
+        changed
     }
 
     /// All names of ports of those who have that identity.
-    pub(super) fn named_ports(&self, identity: IdentityId) -> NamedPorts {
-        let mut all = NamedPorts::new();
+    pub(super) fn named_ports(&self, identity: IdentityId) -> Arc<NamedPorts> {
+        let mut all = self.others.get(&identity).cloned().unwrap_or_default();
         for (name, ports) in self.of(identity).flatten() {
-            all.entry(name.clone()).or_default().extend(ports);
+            Arc::make_mut(&mut all).entry(name.clone()).or_default().extend(ports);
         }
         all
     }
 
     fn of(&self, identity: IdentityId) -> impl Iterator<Item = &NamedPorts> {
-        self.0.get(&identity).into_iter().flat_map(BTreeMap::values)
+        self.here.get(&identity).into_iter().flat_map(BTreeMap::values)
     }
 }
 
@@ -105,13 +132,11 @@ impl Policies {
         self.announce(cx, touched);
     }
 
-    /// Ports of those who have these identities changed.
+    /// Ports of this node's endpoints that have these identities changed.
     fn look_again(&mut self, identities: BTreeSet<IdentityId>) -> Vec<PeerFacts> {
-        let mut changed = Vec::new();
-        for id in identities {
+        for &id in &identities {
             let Some(before) = self.known.view.get(id).cloned() else { continue };
             let bearers = &self.known.bearers;
-            let named_ports = bearers.named_ports(id);
             // Nobody asks any more for the policy of an endpoint with the ports of before.
             self.known.computed.retain(|subject, _| {
                 let has = |ports: &NamedPorts| *ports == subject.named_ports;
@@ -119,6 +144,17 @@ impl Policies {
                     || subject.named_ports.is_empty()
                     || bearers.of(id).any(has)
             });
+        }
+        self.rename(identities)
+    }
+
+    /// Ports of those who have these identities changed: what was known and what is known now of
+    /// each for which that is new.
+    pub(super) fn rename(&mut self, identities: BTreeSet<IdentityId>) -> Vec<PeerFacts> {
+        let mut changed = Vec::new();
+        for id in identities {
+            let Some(before) = self.known.view.get(id).cloned() else { continue };
+            let named_ports = self.known.bearers.named_ports(id);
             let after = PeerFacts { named_ports, ..before.clone() };
             if self.known.view.insert(id, after.clone()) {
                 changed.extend([before, after]);

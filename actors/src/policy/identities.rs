@@ -20,7 +20,7 @@ pub struct PeerFacts {
     /// The prefix that it stands for, if it stands for one outside the cluster.
     pub prefix: Option<IpNet>,
     /// Names of its pods' ports.
-    pub named_ports: NamedPorts,
+    pub named_ports: Arc<NamedPorts>,
 }
 
 /// Every identity that a peer may have, indexed by label.

@@ -10,7 +10,7 @@ use super::{
     bearers::Bearers, change::prefix_facts, messages::PrefixChange,
 };
 use crate::{
-    model::{IdentityId, Labels},
+    model::{IdentityId, Labels, NamedPorts},
     workloads::Manifest,
 };
 
@@ -40,15 +40,20 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// What is known at first: these identities, and prefixes that an earlier life mapped.
+    /// What is known at first: these identities, with names of their ports on other nodes, and
+    /// prefixes that an earlier life mapped.
     pub(super) fn new(
         repository: Repository,
         reserved: impl IntoIterator<Item = (IdentityId, Labels)>,
         inherited: BTreeMap<IpNet, IdentityId>,
+        named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     ) -> Self {
         let mut view = IdentityView::default();
+        let mut bearers = Bearers::default();
+        bearers.hear_of_others(named_ports);
         for (id, labels) in reserved {
-            view.insert(id, PeerFacts { labels: Arc::new(labels), ..PeerFacts::default() });
+            let named_ports = bearers.named_ports(id);
+            view.insert(id, PeerFacts { labels: Arc::new(labels), prefix: None, named_ports });
         }
         for (&prefix, &id) in &inherited {
             view.insert(id, prefix_facts(prefix, repository.settings().families));
@@ -57,7 +62,7 @@ impl Knowledge {
             repository,
             services: Services::default(),
             view,
-            bearers: Bearers::default(),
+            bearers,
             revision: 1,
             computed: BTreeMap::new(),
             changes: VecDeque::new(),

@@ -14,7 +14,7 @@ use crate::{
     endpoint::Inherited,
     host::{AskError, Lane, Message, Reply},
     identity::{Identity, IdentityError},
-    model::{EndpointId, IdentityId, PolicyRows},
+    model::{EndpointId, IdentityId, NamedPorts, PolicyRows},
     ports::KernelError,
     workloads::Manifest,
 };
@@ -56,12 +56,14 @@ pub enum PolicyMsg {
         /// Where the answer goes.
         reply: Reply<u64>,
     },
-    /// Addresses of other nodes are about to have these identities: every endpoint that enforces a
+    /// Addresses of other nodes are about to have these identities, or ports of these names: every endpoint that enforces a
     /// policy must know them first, also one whose policy an earlier life left. Not to be asked
     /// before policies are [ready](Self::Ready).
     Acquaint {
         /// The identities.
         identities: Vec<Identity>,
+        /// All names of other nodes' ports that those of an identity have, new or not.
+        named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
         /// Where the answer goes; there is none if not all endpoints came to know them.
         reply: Reply<()>,
     },

@@ -60,11 +60,11 @@ impl Repository {
 
     fn ports_of_peers<'a>(&self, clause: &Clause, view: &'a IdentityView) -> Vec<&'a NamedPorts> {
         match &clause.peers {
-            Peers::Any => view.iter().map(|(_, facts)| &facts.named_ports).collect(),
+            Peers::Any => view.iter().map(|(_, facts)| &*facts.named_ports).collect(),
             Peers::Of(peers) => {
                 let families = self.settings().families;
                 let ids = peers.iter().flat_map(|peer| view.select(peer, families));
-                ids.filter_map(|id| view.get(id)).map(|facts| &facts.named_ports).collect()
+                ids.filter_map(|id| view.get(id)).map(|facts| &*facts.named_ports).collect()
             }
         }
     }

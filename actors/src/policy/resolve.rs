@@ -11,7 +11,7 @@ use super::{
     rows::{Word, build},
     rule::{Clause, PortMatch, Rule},
 };
-use crate::model::{Direction, Families, IdentityId};
+use crate::model::{Direction, Families, IdentityId, NamedPorts};
 
 /// Resolves the policy of an endpoint for which these rules are written.
 pub(super) fn resolve<'a>(
@@ -119,13 +119,17 @@ impl<'a> Resolution<'_, 'a> {
                 }
             }
             Direction::Egress => {
-                let every = peers.contains(&IdentityId::UNKNOWN);
                 let view = self.selections.view;
-                let wanted = |id: &IdentityId| every || peers.binary_search(id).is_ok();
-                for (id, facts) in view.iter().filter(|(id, _)| wanted(id)) {
-                    for port in numbers(&facts.named_ports, name, protocol) {
+                let mut add = |id, ports: &NamedPorts| {
+                    for port in numbers(ports, name, protocol) {
                         self.add(clause, &[id], one(port));
                     }
+                };
+                if peers.contains(&IdentityId::UNKNOWN) {
+                    view.iter().for_each(|(id, facts)| add(id, &facts.named_ports));
+                } else {
+                    let known = peers.iter().filter_map(|&id| Some((id, view.get(id)?)));
+                    known.for_each(|(id, facts)| add(id, &facts.named_ports));
                 }
             }
         }

@@ -1,9 +1,12 @@
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Slots, StateError, StateFiles, Stored};
-use crate::model::{IdentityId, Labels};
+use crate::model::{IdentityId, Labels, NamedPorts};
 
 /// The numbers that stand for labels. Kept in the library directory, for they outlive a reboot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,6 +16,9 @@ pub struct IdentityTable {
     pub cluster: Vec<NumberedLabels>,
     /// Numbers of prefixes, valid on this node.
     pub local: Vec<NumberedLabels>,
+    /// Names of ports of other nodes' pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named_ports: Vec<NumberedPorts>,
     /// Numbers that were given back, longest ago first: reused last, in this order.
     pub retired: Vec<IdentityId>,
 }
@@ -24,6 +30,9 @@ pub struct IdentityTable {
 pub struct IdentityChanges {
     /// Numbers of the cluster that were added, or stand for something else now.
     pub cluster: Vec<NumberedLabels>,
+    /// Names of ports that are others now, or none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named_ports: Vec<NumberedPorts>,
     /// The writing of the table that these belong to; with any other they count for nothing.
     pub table: u32,
 }
@@ -42,6 +51,29 @@ pub struct NumberedLabels {
     pub labels: Labels,
 }
 
+/// Names of ports that pods of each of these identities have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NumberedPorts {
+    /// The identities' numbers.
+    pub ids: Vec<IdentityId>,
+    /// The names.
+    pub ports: NamedPorts,
+}
+
+impl NumberedPorts {
+    /// Identities by the names that they share.
+    pub fn group<'a>(
+        all: impl IntoIterator<Item = (IdentityId, &'a Arc<NamedPorts>)>,
+    ) -> Vec<Self> {
+        let mut groups: BTreeMap<&Arc<NamedPorts>, Vec<IdentityId>> = BTreeMap::new();
+        for (id, ports) in all {
+            groups.entry(ports).or_default().push(id);
+        }
+        let group = |(ports, ids): (&Arc<NamedPorts>, _)| Self { ids, ports: (**ports).clone() };
+        groups.into_iter().map(group).collect()
+    }
+}
+
 impl IdentityTable {
     /// Where it is kept.
     pub const SLOTS: Slots<Self> = Slots::new("lib/identities");
@@ -57,6 +89,7 @@ impl IdentityTable {
         let changes = IdentityChanges::SLOTS.load_of(files, |changes| changes.table == writing);
         if let Some(changes) = changes.value {
             table.change(changes.cluster);
+            table.change_ports(changes.named_ports);
         }
         stored.errors.extend(changes.errors);
         stored
@@ -66,6 +99,26 @@ impl IdentityTable {
         let ids: BTreeSet<_> = changed.iter().map(|it| it.id).collect();
         self.cluster.retain(|it| !ids.contains(&it.id));
         self.cluster.extend(changed);
+    }
+
+    fn change_ports(&mut self, changed: Vec<NumberedPorts>) {
+        let ids: BTreeSet<_> = changed.iter().flat_map(|it| &it.ids).copied().collect();
+        self.named_ports.iter_mut().for_each(|it| it.ids.retain(|id| !ids.contains(id)));
+        self.named_ports.extend(changed);
+        self.named_ports.retain(|it| !it.ids.is_empty() && !it.ports.is_empty());
+    }
+
+    /// Forgets names of ports of all other identities.
+    pub fn keep_ports(&mut self, keeps: impl Fn(IdentityId) -> bool) {
+        self.named_ports.iter_mut().for_each(|it| it.ids.retain(|&id| keeps(id)));
+    }
+
+    /// Names of ports of each identity that has any.
+    pub fn ports_by_identity(&self) -> impl Iterator<Item = (IdentityId, Arc<NamedPorts>)> {
+        self.named_ports.iter().flat_map(|it| {
+            let ports = Arc::new(it.ports.clone());
+            it.ids.iter().map(move |&id| (id, Arc::clone(&ports)))
+        })
     }
 
     /// The labels that a number stands for.
@@ -118,7 +171,8 @@ mod tests {
         };
         let mut fs = MemoryFs::default();
         let write = |fs: &mut MemoryFs, table, cluster: &[NumberedLabels], generation| {
-            let changes = IdentityChanges { table, cluster: cluster.to_vec() };
+            let cluster = cluster.to_vec();
+            let changes = IdentityChanges { table, cluster, ..IdentityChanges::default() };
             fs.apply(&IdentityChanges::SLOTS.save(&changes, generation)).unwrap();
         };
         let known = |fs: &MemoryFs| IdentityTable::load(fs).value.unwrap_or_default().cluster;
@@ -138,6 +192,35 @@ mod tests {
         assert_eq!((stored.generation, stored.errors.len()), (1, 1));
         fs.apply(&IdentityTable::SLOTS.save(&table(302), 2)).unwrap();
         assert_eq!(known(&fs), [named(302, "web")]);
+    }
+
+    #[test]
+    fn names_of_ports_are_kept_beside_the_labels() {
+        let ports = |ids: &[u32], numbers: &[u16]| NumberedPorts {
+            ids: ids.iter().copied().map(IdentityId).collect(),
+            ports: numbers.iter().map(|&port| (format!("p{port}"), [(6, port)].into())).collect(),
+        };
+        let mut fs = MemoryFs::default();
+        let known = |fs: &MemoryFs| {
+            let table = IdentityTable::load(fs).value.unwrap();
+            let all = table.ports_by_identity().map(|(id, ports)| (id.0, ports.len()));
+            all.collect::<BTreeMap<_, _>>()
+        };
+        // One of before says nothing of them.
+        fs.apply(&IdentityTable::SLOTS.save(&table(300), 1)).unwrap();
+        let text = fs.read("lib/identities.1.json").unwrap().unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains("named_ports"), "{text}");
+        assert_eq!(known(&fs), BTreeMap::new());
+        let named_ports = vec![ports(&[104, 300, 301], &[80, 81])];
+        let table = IdentityTable { named_ports, ..table(300) };
+        fs.apply(&IdentityTable::SLOTS.save(&table, 2)).unwrap();
+        assert_eq!(known(&fs), [(104, 2), (300, 2), (301, 2)].into());
+        // Some lose theirs, some get others, some are new.
+        let named_ports = vec![ports(&[301], &[]), ports(&[300, 302], &[80])];
+        let changes = IdentityChanges { table: 2, named_ports, ..IdentityChanges::default() };
+        fs.apply(&IdentityChanges::SLOTS.save(&changes, 1)).unwrap();
+        assert_eq!(known(&fs), [(104, 2), (300, 1), (302, 1)].into());
     }
 
     #[test]

@@ -484,3 +484,17 @@ pub fn allow_from(app: &str, ingress: Value) -> Value {
         "spec": { "endpointSelector": { "matchLabels": { "app": app } }, "ingress": [ingress] },
     })
 }
+
+/// A policy: `app` may send to port `http` of pods of `to`, and nothing else.
+pub fn to_http(app: &str, to: &str) -> Value {
+    let ports = json!([{ "ports": [{ "port": "http", "protocol": "TCP" }] }]);
+    let to = json!([{ "matchLabels": { "app": to } }]);
+    json!({
+        "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
+        "metadata": { "name": format!("from-{app}"), "namespace": "ns" },
+        "spec": {
+            "endpointSelector": { "matchLabels": { "app": app } },
+            "egress": [{ "toEndpoints": to, "toPorts": ports }],
+        },
+    })
+}

@@ -1,7 +1,7 @@
 //! Another machine on the node's network.
 
 use std::{
-    net::{Ipv4Addr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, UdpSocket},
     process::Command,
     time::Duration,
 };
@@ -39,14 +39,23 @@ impl Neighbour {
 
     /// Whether one of a few datagrams gets through to a pod.
     pub fn reaches(&self, pod: &Pod) -> Result<bool> {
-        const PORT: u16 = 5000;
-        let any = Ipv4Addr::UNSPECIFIED;
-        let receiver = pod.netns.run(|| Ok(UdpSocket::bind((any, PORT))?))?;
-        receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
-        let sender = self.netns.run(|| Ok(UdpSocket::bind((any, 0))?))?;
-        for _ in 0..5 {
-            let _ = sender.send_to(b"?", (pod.address(false)?, PORT));
-        }
-        Ok(receiver.recv(&mut [0]).is_ok())
+        arrives(&self.netns, &pod.netns, pod.address(false)?, 5000)
     }
+
+    /// Whether one of a few of a pod's datagrams gets through to that port.
+    pub fn hears(&self, pod: &Pod, port: u16) -> Result<bool> {
+        arrives(&pod.netns, &self.netns, Self::ADDRESS.into(), port)
+    }
+}
+
+fn arrives(from: &Netns, to: &Netns, address: IpAddr, port: u16) -> Result<bool> {
+    let any = Ipv4Addr::UNSPECIFIED;
+    let receiver = to.run(|| Ok(UdpSocket::bind((any, port))?))?;
+    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let sender = from.run(|| Ok(UdpSocket::bind((any, 0))?))?;
+    for _ in 0..5 {
+        // The kernel refuses what is dropped on the way out.
+        let _ = sender.send_to(b"?", (address, port));
+    }
+    Ok(receiver.recv(&mut [0]).is_ok())
 }

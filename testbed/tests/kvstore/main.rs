@@ -7,6 +7,7 @@ mod embedded;
 mod mesh;
 mod nodes;
 mod outages;
+mod ports;
 mod sharing;
 mod store;
 mod trust;

@@ -1,11 +1,14 @@
 //! What stands in the stores of other clusters.
 
+use serde_json::json;
+
 use super::{CLIENT, Region, address, b, cluster, identity, node, service};
 use crate::{
     kvstore::tests::town,
-    model::{ClusterId, IdentityId},
+    model::{ClusterId, Direction, IdentityId},
     nodes::NodesMsg,
-    testing::MemoryKvStore,
+    policy::lookup,
+    testing::{MemoryKvStore, to_http},
 };
 
 const ADDRESSES: &str = "cilium/state/ip/v1/default/";
@@ -40,6 +43,27 @@ fn who_is_where_in_another_cluster_is_known_here() {
     assert!(!region.lets_in());
     assert_eq!(region.view("b").services, 0);
     region.world.audit();
+}
+
+#[test]
+fn ports_of_its_pods_are_known_by_their_names() {
+    let (mut region, b) = Region::meshed();
+    let mut policy = to_http("web", "client");
+    policy["spec"]["egress"][0]["toEndpoints"][0]["matchLabels"]["io.cilium.k8s.policy.cluster"] =
+        json!("b");
+    region.world.apply("ports", [policy]);
+    let port = json!({ "Name": "http", "Port": 80, "Protocol": "TCP" });
+    let value = json!({ "HostIP": "198.51.100.7", "ID": CLIENT, "NamedPorts": [port] });
+    b.put(&format!("{ADDRESSES}10.2.0.1"), &value.to_string());
+    region.world.settle();
+    let reaches = |region: &Region| {
+        let rows = region.world.kernel.state().policy_of(101).cloned().unwrap();
+        [80, 81].map(|port| lookup(&rows, Direction::Egress, IdentityId(CLIENT), 6, port).passes())
+    };
+    assert_eq!(reaches(&region), [true, false]);
+    address(&b, ADDRESSES, "10.2.0.1", CLIENT);
+    region.world.settle();
+    assert_eq!(reaches(&region), [false, false]);
 }
 
 #[test]

@@ -1,4 +1,10 @@
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::json;
 
@@ -173,8 +179,11 @@ fn learn_without_kernel(world: &World, identity: Identity) -> Answer<u64> {
 fn nobody_goes_on_with_an_identity_of_another_node_before_everyone_knows_it() {
     let (world, db) = web_and_a_db_to_come();
     let identities = vec![db.clone()];
-    let mut acquainted =
-        world.pose(&world.colony().policy, |reply| PolicyMsg::Acquaint { identities, reply });
+    let mut acquainted = world.pose(&world.colony().policy, |reply| PolicyMsg::Acquaint {
+        identities,
+        named_ports: BTreeMap::new(),
+        reply,
+    });
     let mut learned = learn_without_kernel(&world, db);
     assert!(learned.now().is_none() && acquainted.now().is_none());
     world.settle();

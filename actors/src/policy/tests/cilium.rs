@@ -247,7 +247,7 @@ fn names_of_ports_are_the_receivers() {
 
     let mut view = world.view();
     let mut facts = view.get(IdentityId(1001)).unwrap().clone();
-    facts.named_ports.insert("web-ui".to_owned(), [(TCP, 9090)].into());
+    Arc::make_mut(&mut facts.named_ports).insert("web-ui".to_owned(), [(TCP, 9090)].into());
     let rules = world.repository.concerned(std::slice::from_ref(&facts));
     assert!(rules.iter().any(|rule| rule.selects(&pod("web", "default"))));
     view.insert(IdentityId(1001), facts);

@@ -87,7 +87,7 @@ impl World {
             view.insert(id, facts(labels));
         }
         for (id, app, namespace) in PODS {
-            let named_ports = named_ports(id);
+            let named_ports = Arc::new(named_ports(id));
             view.insert(IdentityId(id), PeerFacts { named_ports, ..facts(pod(app, namespace)) });
         }
         for (id, net) in (LOCAL..).map(IdentityId).zip(self.repository.cidrs()) {

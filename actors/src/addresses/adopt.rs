@@ -1,0 +1,72 @@
+//! Identities of other nodes and names of their ports on the way to policies: first onto the disk,
+//! so that the next life knows them without the cluster.
+
+use std::collections::BTreeSet;
+
+use super::{Addresses, AddressesMsg, Introduction, actor::PATIENCE};
+use crate::{
+    host::{AskError, Cx},
+    identity::{Identity, IdentityError, IdentityMsg},
+    model::IdentityId,
+    policy::PolicyMsg,
+};
+
+impl Addresses {
+    pub(super) fn adopt(&mut self, cx: &mut Cx<'_, Self>, wanted: Introduction) {
+        self.busy = true;
+        let (identities, asked) = (self.peers.identities.clone(), wanted.clone());
+        cx.ask(
+            &identities,
+            PATIENCE,
+            format!(
+                "{} identities of other nodes, and names of ports of {}, to be kept",
+                wanted.identities.len(),
+                wanted.named_ports.len()
+            ),
+            |reply| IdentityMsg::Adopt { wanted, reply },
+            move |answer| AddressesMsg::Adopted(asked, answer),
+        );
+    }
+
+    pub(super) fn adopted(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        mut asked: Introduction,
+        answer: Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
+    ) {
+        let had = match answer {
+            Ok(Ok(had)) => had,
+            Ok(Err(error)) => return self.failed(cx, &error.to_string()),
+            Err(error) => return self.failed(cx, &error.to_string()),
+        };
+        let refused = asked.identities.keys().copied().filter(|id| !had.contains(id)).collect();
+        self.kept.borrow_mut().remote.refused(&refused);
+        asked.only(&had);
+        let identity = |(id, labels)| Identity { id, labels, prefix: None, references: 0 };
+        let identities = asked.identities.clone().into_iter().map(identity).collect();
+        let named_ports = asked.named_ports.clone();
+        let policy = self.peers.policy.clone();
+        cx.ask(
+            &policy,
+            PATIENCE,
+            "every policy to know identities of other nodes",
+            |reply| PolicyMsg::Acquaint { identities, named_ports, reply },
+            move |answer| AddressesMsg::Learned(asked, answer),
+        );
+    }
+
+    pub(super) fn learned(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        asked: Introduction,
+        answer: Result<(), AskError>,
+    ) {
+        match answer {
+            Ok(()) => {
+                self.busy = false;
+                self.kept.borrow_mut().remote.learned(asked);
+            }
+            Err(error) => self.failed(cx, &error.to_string()),
+        }
+    }
+}
