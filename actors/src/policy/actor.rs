@@ -159,10 +159,7 @@ impl Policies {
     /// still enforce.
     fn concerned_before(&self, peers: &[PeerFacts]) -> BTreeSet<Arc<Labels>> {
         let before = self.known.change.as_ref().and_then(|change| change.before.as_ref());
-        let rules = before.map(|before| before.concerned(peers)).unwrap_or_default();
-        let subjects = self.known.computed.keys();
-        let concerned = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
-        concerned.map(|it| Arc::clone(&it.labels)).collect()
+        before.map(|before| self.known.concerned_by(before, peers)).unwrap_or_default()
     }
 
     /// Computes again what changes when one of these peers comes, goes or becomes another.
@@ -170,10 +167,7 @@ impl Policies {
         if peers.len() > PEERS_MAX {
             return self.recompute(|_| true);
         }
-        let rules = self.known.repository.concerned(peers);
-        let subjects = self.known.computed.keys();
-        let subjects = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
-        let concerned: BTreeSet<_> = subjects.map(|it| Arc::clone(&it.labels)).collect();
+        let concerned = self.known.concerned_by(&self.known.repository, peers);
         self.recompute(|subject| concerned.contains(&subject.labels))
     }
 

@@ -73,6 +73,18 @@ impl Knowledge {
             ready: false,
         }
     }
+
+    /// The labels of subjects whose policy by these rules is another one with these peers.
+    pub(super) fn concerned_by(
+        &self,
+        rules: &Repository,
+        peers: &[PeerFacts],
+    ) -> BTreeSet<Arc<Labels>> {
+        let rules = rules.concerned(peers);
+        let subjects = self.computed.keys();
+        let concerned = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
+        concerned.map(|it| Arc::clone(&it.labels)).collect()
+    }
 }
 
 /// A policy that was computed, with all that is known of it.
