@@ -20,6 +20,7 @@ mod metrics;
 mod neighbour;
 mod netns;
 mod node;
+pub mod objects;
 pub mod other_node;
 mod pod;
 mod process;

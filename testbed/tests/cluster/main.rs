@@ -2,7 +2,6 @@
 
 mod identities;
 mod nodes;
-mod objects;
 mod prefixes;
 mod published;
 mod services;
@@ -16,11 +15,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, ApiServer, Binaries, Etcd, NODE_NAME, Netns, Node, Pod},
+    lab::{
+        self, ApiServer, Binaries, Etcd, NODE_NAME, Netns, Node, Pod,
+        objects::{self, CILIUM_POLICIES, POLICIES, denial},
+    },
     traffic::{Kind, Plan, Stream},
 };
-
-use objects::{CILIUM_POLICIES, POLICIES, denial};
 
 /// Where the pods' probes arrive.
 const PORT: u16 = 5000;

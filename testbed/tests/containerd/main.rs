@@ -1,5 +1,6 @@
 //! Real pods: containerd and runc from the distribution, our plugin, our agent.
 
+mod cluster;
 mod cri;
 mod image;
 mod messages;

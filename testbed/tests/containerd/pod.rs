@@ -33,11 +33,21 @@ pub(crate) struct Pod<'a> {
 impl<'a> Pod<'a> {
     /// Runs a pod whose container serves a page at port 80.
     pub(crate) fn run(runtime: &'a Containerd, namespace: &str, name: &str) -> Result<Self> {
+        Self::run_as(runtime, namespace, name, &format!("uid-of-{name}"))
+    }
+
+    /// The same for the pod of that UID in a cluster.
+    pub(crate) fn run_as(
+        runtime: &'a Containerd,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<Self> {
         let cri = &runtime.cri;
         let config = PodSandboxConfig {
             metadata: Some(PodSandboxMetadata {
                 name: name.into(),
-                uid: format!("uid-of-{name}"),
+                uid: uid.into(),
                 namespace: namespace.into(),
             }),
             log_directory: "/run".into(),

@@ -1,25 +1,25 @@
 //! Objects of the lab's cluster.
 
+use super::ApiClient;
 use anyhow::Result;
 use serde_json::{Value, json};
-use volvox_testbed::lab::ApiClient;
 
 /// The namespace of all.
-pub(crate) const NAMESPACE: &str = "shop";
+pub const NAMESPACE: &str = "shop";
 /// Where its policies are.
-pub(crate) const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies";
+pub const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies";
 /// Where its policies of Cilium's kind are.
-pub(crate) const CILIUM_POLICIES: &str = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies";
+pub const CILIUM_POLICIES: &str = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies";
 
 /// Makes the namespace.
-pub(crate) fn namespace(client: &ApiClient) -> Result<()> {
+pub fn namespace(client: &ApiClient) -> Result<()> {
     let namespace =
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
     client.create("/api/v1/namespaces", &namespace)
 }
 
 /// Makes a pod that is called as its app, and scheduled to that node; its UID.
-pub(crate) fn pod(client: &ApiClient, app: &str, node: &str) -> Result<String> {
+pub fn pod(client: &ApiClient, app: &str, node: &str) -> Result<String> {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": app, "namespace": NAMESPACE, "labels": { "app": app } },
@@ -32,7 +32,7 @@ pub(crate) fn pod(client: &ApiClient, app: &str, node: &str) -> Result<String> {
 }
 
 /// Makes a node from which pods are kept away until its agent is ready.
-pub(crate) fn node(client: &ApiClient, name: &str) -> Result<()> {
+pub fn node(client: &ApiClient, name: &str) -> Result<()> {
     let taint = json!({ "key": "node.cilium.io/agent-not-ready", "effect": "NoSchedule" });
     let other = json!({ "key": "example.com/mine", "effect": "NoSchedule" });
     let node = json!({
@@ -49,7 +49,7 @@ fn from(apps: &[&str]) -> Value {
 }
 
 /// Lets only these reach `web`.
-pub(crate) fn policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
+pub fn policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
     let policy = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": { "name": "web", "namespace": NAMESPACE },
@@ -63,13 +63,13 @@ pub(crate) fn policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
 }
 
 /// Lets only these reach `web` from now on.
-pub(crate) fn change_policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
+pub fn change_policy(client: &ApiClient, apps: &[&str]) -> Result<()> {
     let path = format!("{POLICIES}/web");
     client.patch(&path, &json!({ "spec": { "ingress": from(apps) } }))
 }
 
 /// Has Cilium's policies defined, with a schema that takes everything.
-pub(crate) fn define(client: &ApiClient, plural: &str, kind: &str, scope: &str) -> Result<()> {
+pub fn define(client: &ApiClient, plural: &str, kind: &str, scope: &str) -> Result<()> {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -87,7 +87,7 @@ pub(crate) fn define(client: &ApiClient, plural: &str, kind: &str, scope: &str) 
 }
 
 /// A policy of Cilium's kind that denies `web` what that app sends.
-pub(crate) fn denial(app: &str) -> Value {
+pub fn denial(app: &str) -> Value {
     let selected = json!({ "matchLabels": { "app": app } });
     json!({
         "apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
