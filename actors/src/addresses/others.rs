@@ -115,6 +115,12 @@ impl Others {
 fn owner(origin: &Origin, pair: &Pair, ports: &mut SharedPorts) -> Option<Owner> {
     let cluster = &*origin.cluster;
     let whose = match Whose::read(pair, &origin.addresses) {
+        // A pod's or a node's: a cluster has no say in whose the rest of the world is.
+        Ok((prefix, _)) if prefix.prefix_len() < prefix.max_prefix_len() => {
+            let key = &pair.key;
+            tracing::warn!(cluster, key, "a prefix of a cluster is not known: it is no address");
+            return None;
+        }
         Ok((_, whose)) => whose,
         Err(error) => {
             tracing::warn!(cluster, %error, "an address of a cluster is not known");

@@ -108,6 +108,7 @@ fn what_a_cluster_cannot_say_costs_that_alone() {
     address(&b, ADDRESSES, "10.2.0.5", IdentityId::HEALTH.0);
     b.put(&format!("{ADDRESSES}10.2.0.6"), "rubbish");
     b.put(&format!("{ADDRESSES}nowhere"), "rubbish");
+    address(&b, ADDRESSES, "0.0.0.0/0", CLIENT);
     b.put("cilium/state/services/v1/b/ns/torn", "rubbish");
     b.put("cilium/state/services/v1/b/nowhere", "{}");
     b.put("cilium/state/nodes/v1/b/torn", "rubbish");
@@ -115,6 +116,7 @@ fn what_a_cluster_cannot_say_costs_that_alone() {
     for last in [2, 3, 4, 6] {
         assert_eq!(region.mapped(&format!("10.2.0.{last}/32")), None, "10.2.0.{last}");
     }
+    assert_ne!(region.mapped("0.0.0.0/0"), Some(CLIENT));
     assert_eq!(region.mapped("10.2.0.5/32"), Some(IdentityId::HEALTH.0));
     assert_eq!(region.mapped("10.2.0.1/32"), Some(CLIENT));
     assert!(region.view("b").is_ready());
