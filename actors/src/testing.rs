@@ -20,6 +20,7 @@ mod memory_kvstore;
 mod memory_platter;
 mod patches;
 mod residue;
+mod settings;
 mod world;
 
 #[cfg(test)]

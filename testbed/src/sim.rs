@@ -5,10 +5,12 @@
 //! `oracle` looks at what every step makes of packets.
 
 pub mod action;
+mod around;
 mod calls;
 mod cluster;
 mod command;
 mod datapath;
+mod far;
 mod flight;
 mod harm;
 pub mod model;

@@ -3,6 +3,8 @@ use std::{
     sync::Arc,
 };
 
+use crate::mutants::{Mutant, mutated};
+
 /// What a source says, by key. When it begins anew, what it said stays until it has listed all it
 /// has: what it did not name again goes then.
 #[derive(Debug)]
@@ -91,6 +93,9 @@ impl<T: Default> Clusters<T> {
 
     /// These are configured now; what was kept of those that are not.
     pub(crate) fn configure(&mut self, names: BTreeSet<Arc<str>>) -> Vec<(Arc<str>, T)> {
+        if mutated(Mutant::ClustersNeverLeft) && self.configured.is_some() {
+            return Vec::new();
+        }
         let gone: Vec<_> =
             self.known.keys().filter(|name| !names.contains(*name)).cloned().collect();
         self.configured = Some(names);
@@ -106,6 +111,9 @@ impl<T: Default> Clusters<T> {
 
     /// Whether each of them is known to be so.
     pub(crate) fn all(&self, is_so: impl Fn(&T) -> bool) -> bool {
+        if mutated(Mutant::ClustersForgotten) {
+            return true;
+        }
         let known = |name| self.known.get(name).is_some_and(&is_so);
         self.configured.as_ref().is_some_and(|names| names.iter().all(known))
     }

@@ -49,6 +49,8 @@ impl Mutant {
         Self::RestoredNotWithheld,
         Self::LeaseLossIgnored,
         Self::SilentStoreTrusted,
+        Self::ClustersForgotten,
+        Self::ClustersNeverLeft,
     ];
 
     /// Its name.
@@ -84,6 +86,8 @@ impl Mutant {
             Self::RestoredNotWithheld => "restored-not-withheld",
             Self::LeaseLossIgnored => "lease-loss-ignored",
             Self::SilentStoreTrusted => "silent-store-trusted",
+            Self::ClustersForgotten => "clusters-forgotten",
+            Self::ClustersNeverLeft => "clusters-never-left",
         }
     }
 }

@@ -49,6 +49,11 @@ impl MemoryClusters {
         inner.stores.values().for_each(|(store, _)| store.forget());
     }
 
+    /// The node's clock begins anew, the stores' go on.
+    pub fn restart_clock(&self) {
+        self.0.borrow().stores.values().for_each(|(store, _)| store.restart_clock());
+    }
+
     /// Has one of the stores do something; whether there was anything.
     pub fn step(&self, now: Time) -> bool {
         let stores: Vec<_> =

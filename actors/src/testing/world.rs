@@ -4,21 +4,17 @@ use serde_json::{Value, json};
 
 use super::{
     Fate, KernelState, MemoryCluster, MemoryClusters, MemoryDisk, MemoryKernel, MemoryKvStore,
+    settings::settings,
 };
 use crate::{
-    allocator,
-    cluster::ClusterSettings,
     colony::{Colony, ColonySettings, Inheritance, Ports},
     endpoint::{EndpointSpec, EndpointView, State},
-    endpoints::{CreateError, EndpointsMsg, Schedule, Target},
+    endpoints::{CreateError, EndpointsMsg, Target},
     host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Universe},
-    identity::LabelFilter,
     invariants::{self, EndpointFacts, Snapshot},
-    ipam::{IpamMsg, Pools},
-    kvstore::KvSettings,
-    model::{Addresses, ClusterId, EndpointId, Families, Labels, Mac, PolicyRows},
-    node::NodeSettings,
-    policy::{PolicyMsg, PolicySettings},
+    ipam::IpamMsg,
+    model::{Addresses, EndpointId, Labels, Mac, PolicyRows},
+    policy::PolicyMsg,
     ports::{Link, Time},
     restore::{RestoreInput, RestoreMsg, RestoreReport},
     state::{IdentityTable, scan},
@@ -193,6 +189,9 @@ impl World {
         self.died = Duration::ZERO;
         if let Some(store) = &self.kvstore {
             store.restart_clock();
+        }
+        if let Some(clusters) = &self.clusters {
+            clusters.restart_clock();
         }
         complaints
     }
@@ -391,47 +390,6 @@ impl World {
 fn policies(state: &KernelState) -> BTreeMap<u32, Option<PolicyRows>> {
     let slots = state.rows.config.values().map(|row| row.policy_slot);
     slots.map(|slot| (slot, state.slots.get(&slot).cloned())).collect()
-}
-
-fn settings() -> ColonySettings {
-    ColonySettings {
-        cluster: "default".to_owned(),
-        policy: PolicySettings { cluster: Some("default".to_owned()), ..PolicySettings::default() },
-        pools: Pools { ipv4: "10.0.0.0/24".parse().ok(), ipv6: "fd00::/112".parse().ok() },
-        label_filter: LabelFilter::new([]).unwrap(),
-        options: BTreeMap::from([("SourceIPVerification".to_owned(), 1)]),
-        permits: 2,
-        schedule: Schedule {
-            sweep: Duration::from_secs(30),
-            collect: Duration::from_secs(300),
-            queue: 25,
-        },
-        conntrack_interval: None,
-        follow: ClusterSettings {
-            node_name: "node-1".to_owned(),
-            seed: 1,
-            sync_timeout: Duration::from_secs(180),
-            further: Vec::new(),
-        },
-        publish: None,
-        node: NodeSettings {
-            families: Families::DUAL,
-            router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
-            pod_interfaces: "lxc".to_owned(),
-        },
-        kvstore: KvSettings {
-            cluster: "default".to_owned(),
-            cluster_id: ClusterId(0),
-            node: "here".to_owned(),
-            address: "192.0.2.1".parse().unwrap(),
-            other_address: None,
-            meshed: false,
-            boot_id: "7af8560e-12b9-4753-bdec-52b254fe026f".to_owned(),
-            lease_ttl: Duration::from_secs(900),
-            seed: 1,
-        },
-        identity_allocation: allocator::Mode::Kvstore,
-    }
 }
 
 /// The host-side interface of the pod of that number.

@@ -5,7 +5,10 @@
 
 use std::fmt;
 
-use super::model::{App, Policy};
+use super::{
+    around::{Server, Store},
+    model::{App, Policy},
+};
 use crate::random::Random;
 
 /// Pods that a node has.
@@ -14,6 +17,8 @@ pub const PODS: u8 = 26;
 pub const SOURCES: u8 = 2;
 /// Pods that another node has.
 pub const REMOTES: u8 = 4;
+/// Pods of the other cluster; their numbers follow.
+pub const FARS: u8 = 2;
 
 /// Make other numbers of a seed, for what is drawn beside a history.
 const FOLLOW: u64 = 0x6b75_6265;
@@ -58,7 +63,14 @@ pub enum Action {
     Share,
     /// Something happens to that store.
     Store(Store),
-    /// A pod of the other node has that label from now on; without one it is gone.
+    /// From now on agents read another cluster's store, too.
+    Mesh,
+    /// Something happens to that store.
+    Far(Store),
+    /// The other cluster is configured from now on, or not any more.
+    Configure(bool),
+    /// A pod of the other node, or of the other cluster, has that label from now on; without one it
+    /// is gone.
     Remote {
         /// The pod.
         number: u8,
@@ -164,40 +176,6 @@ pub enum Fault {
     Io,
 }
 
-/// What happens to an API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// It is gone.
-    Down,
-    /// It takes what it is asked and says nothing; who watches now will never hear of it again.
-    Hung,
-    /// It is there, and answers.
-    Up,
-    /// It forgets what happened until now.
-    Compacted,
-    /// It says everything once more.
-    Repeats,
-}
-
-/// What happens to a store, as this node finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Store {
-    /// It refuses connections.
-    Down,
-    /// It takes what it is asked and says nothing, and does it once it is there again.
-    Silent,
-    /// It is there, and answers.
-    Up,
-    /// It forgets what happened until now.
-    Compacted,
-    /// Every lease ends.
-    Expired,
-    /// Connections are dead: what was asked is not done, and watches say nothing any more.
-    HungUp,
-    /// What was asked is done, and the answers are lost.
-    Lost,
-}
-
 /// Whose state directory it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -210,7 +188,7 @@ pub enum Version {
 }
 
 /// A whole history at random. One in three follows an API server, the others take manifests; one in
-/// three shares a store with another node.
+/// three shares a store with another node, and half of these are meshed with another cluster.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut actions = live_and_die(seed);
     let mut random = Random::new(seed ^ FOLLOW);
@@ -237,22 +215,26 @@ fn follow(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
     all
 }
 
-/// The same, with another node that has pods, and a store to which something happens now and then.
+/// The same, with another node that has pods, and a store to which something happens now and then;
+/// every other time with another cluster, too.
 fn share(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
-    let mut all = vec![Action::Share];
-    all.extend((1..=REMOTES).map(|number| remote(random, number)));
+    use Store::{Compacted, Down, Expired, HungUp, Lost, Silent, Up};
+    let meshed = random.roll(2) == 0;
+    let pods = if meshed { REMOTES + FARS } else { REMOTES };
+    let mut all = if meshed { vec![Action::Mesh] } else { Vec::new() };
+    all.push(Action::Share);
+    all.extend((1..=pods).map(|number| remote(random, number)));
     for action in actions {
         all.push(action);
+        let what = random.one_of(&[Compacted, Down, Expired, HungUp, Lost, Silent, Up, Up]);
         match random.roll(24) {
-            0 => {
-                use Store::{Compacted, Down, Expired, HungUp, Lost, Silent, Up};
-                let what = [Compacted, Down, Expired, HungUp, Lost, Silent, Up, Up];
-                all.push(Action::Store(random.one_of(&what)));
-            }
+            0 => all.push(Action::Store(what)),
             1 | 2 => {
-                let number = 1 + random.roll(REMOTES.into()) as u8;
+                let number = 1 + random.roll(pods.into()) as u8;
                 all.push(remote(random, number));
             }
+            3 if meshed => all.push(Action::Far(what)),
+            4 if meshed => all.push(Action::Configure(random.roll(3) > 0)),
             _ => {}
         }
     }
@@ -428,21 +410,13 @@ impl fmt::Display for Action {
                 write!(f, " ]{}", heard(told))
             }
             Self::Follow => f.write_str("agents follow an API server"),
-            Self::Server(Server::Down) => f.write_str("the API server goes"),
-            Self::Server(Server::Hung) => f.write_str("the API server hangs"),
-            Self::Server(Server::Up) => f.write_str("the API server answers"),
-            Self::Server(Server::Compacted) => f.write_str("the API server forgets its history"),
-            Self::Server(Server::Repeats) => f.write_str("the API server repeats itself"),
+            Self::Server(what) => write!(f, "the API server {what}"),
             Self::Share => f.write_str("agents share a store with another node"),
-            Self::Store(what) => f.write_str(match what {
-                Store::Down => "the store goes",
-                Store::Silent => "the store hangs",
-                Store::Up => "the store answers",
-                Store::Compacted => "the store forgets its history",
-                Store::Expired => "every lease ends",
-                Store::HungUp => "connections to the store are dead",
-                Store::Lost => "the store does what it was asked, and the answers are lost",
-            }),
+            Self::Store(what) => write!(f, "the store {what}"),
+            Self::Mesh => f.write_str("the cluster is meshed with another one"),
+            Self::Far(what) => write!(f, "the other cluster's store {what}"),
+            Self::Configure(true) => f.write_str("the other cluster is configured"),
+            Self::Configure(false) => f.write_str("the other cluster is not configured any more"),
             Self::Remote { number, app: None } => write!(f, "remote pod {number} is gone"),
             Self::Remote { number, app: Some(app) } => {
                 write!(f, "remote pod {number} is {}", app.name())

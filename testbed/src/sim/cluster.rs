@@ -4,7 +4,7 @@ use serde_json::json;
 use volvox_actors_simulated::testing::MemoryCluster;
 
 use super::{
-    action::Server,
+    around::Server,
     model::{App, pod_document, policy_object},
     node::Node,
 };

@@ -16,8 +16,10 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    action::{Action, PODS, SOURCES, Server},
+    action::{Action, PODS, REMOTES, SOURCES},
+    around::Server,
     calls::{Deleted, Rebuilt},
+    far::Far,
     model::{App, Policy, pod_document},
     oracle::Oracle,
     pod::Pod,
@@ -85,6 +87,8 @@ pub struct Node {
     /// When the agent dies next, the machine loses power: with the state directory or without, and
     /// the seed of what is left.
     pub(super) power: Option<(bool, u64)>,
+    /// Another cluster, if there is one.
+    pub(super) far: Option<Far>,
     lives: u64,
     endpoints: u64,
 }
@@ -121,6 +125,7 @@ impl Node {
             host_connected: false,
             numbers: BTreeMap::new(),
             power: None,
+            far: None,
             lives: 1,
             endpoints: 0,
         };
@@ -208,7 +213,11 @@ impl Node {
             Action::Server(what) => self.server(*what),
             Action::Share => self.share(),
             Action::Store(what) => self.store(*what),
+            Action::Remote { number, app } if *number > REMOTES => self.far_pod(*number, *app),
             Action::Remote { number, app } => self.remote(*number, *app),
+            Action::Mesh => self.mesh(),
+            Action::Far(what) => self.far(*what),
+            Action::Configure(configured) => self.configure(*configured),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),

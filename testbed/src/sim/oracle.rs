@@ -17,6 +17,7 @@ use volvox_actors_simulated::{
 };
 
 use super::{
+    action::REMOTES,
     datapath::{Datapath, Door, outside, receiver},
     model::{App, OUTSIDE, PROBES, Peer, Policy, Way, passes},
     store::address_of,
@@ -136,9 +137,10 @@ impl Oracle {
         before
     }
 
-    /// What pods of other nodes are now.
+    /// What pods of the other node are now.
     pub(super) fn remote_apps(&self) -> Vec<App> {
-        self.remotes.values().filter_map(|versions| versions.last().copied().flatten()).collect()
+        let theirs = self.remotes.range(..=REMOTES).map(|(_, versions)| versions);
+        theirs.filter_map(|versions| versions.last().copied().flatten()).collect()
     }
 
     /// What that source holds now.

@@ -34,7 +34,8 @@ impl Node {
         let jobs = self.world.kernel.jobs();
         let disk = usize::from(self.world.disk.jobs() > 0);
         let said = self.said();
-        let all = cells + jobs + disk + said + self.stored();
+        let stored = self.stored();
+        let all = cells + jobs + disk + said + stored + self.far_said();
         if all == 0 {
             return false;
         }
@@ -50,8 +51,11 @@ impl Node {
         } else if chosen < cells + jobs + disk + said {
             self.hear(chosen - cells - jobs - disk);
             true
-        } else {
+        } else if chosen < cells + jobs + disk + said + stored {
             self.read(chosen - cells - jobs - disk - said);
+            true
+        } else {
+            self.hear_far(chosen - cells - jobs - disk - said - stored);
             true
         }
     }

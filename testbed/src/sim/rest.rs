@@ -22,7 +22,8 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    action::{PODS, SOURCES, Store},
+    action::{PODS, SOURCES},
+    around::Store,
     node::{HOST_PEER, Node},
 };
 
@@ -61,6 +62,7 @@ impl Node {
         self.boot(false);
         self.deliver(false);
         self.store(Store::Up);
+        self.far(Store::Up);
         let mut lacks = None;
         for (nth, seconds) in PATIENCE.into_iter().enumerate() {
             self.ask_queued();

@@ -2,7 +2,8 @@
 //! seed varies the order of steps and the moment of deaths.
 
 use super::{
-    action::{Action, Fault, Store, Version, power_cut},
+    action::{Action, Fault, Version, power_cut},
+    around::Store,
     model::{App, Policy, Way},
 };
 use crate::random::Random;
@@ -413,6 +414,28 @@ pub const ALL: &[Scenario] = &[
                 remote(1, App::Web),
                 remote(2, App::Db),
                 Action::Boot { told: random.roll(2) == 0 },
+                steps(random, 300),
+            ]
+        },
+    },
+    Scenario {
+        name: "a_restart_while_another_cluster_is_away",
+        make: |random| {
+            vec![
+                Action::Mesh,
+                Action::Share,
+                remote(5, App::Db),
+                remote(6, App::Web),
+                Action::Rest,
+                Action::Far(random.one_of(&[Store::Down, Store::Silent])),
+                Action::Kill,
+                remote(5, App::Web),
+                Action::Boot { told: true },
+                steps(random, 300),
+                Action::Time { ms: 60_000, seed: random.number() },
+                Action::Configure(random.roll(2) == 0),
+                steps(random, 100),
+                Action::Far(Store::Up),
                 steps(random, 300),
             ]
         },

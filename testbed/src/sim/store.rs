@@ -15,7 +15,9 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    action::{REMOTES, Store},
+    action::REMOTES,
+    around::Store,
+    far,
     model::{App, NAMESPACE},
     node::Node,
 };
@@ -71,6 +73,19 @@ fn number_of(store: &MemoryKvStore, app: App) -> IdentityId {
     id
 }
 
+/// Something happens to a store.
+pub(super) fn affect(store: &MemoryKvStore, what: Store) {
+    match what {
+        Store::Down => store.set_link(KvLink::Down),
+        Store::Silent => store.set_link(KvLink::Silent),
+        Store::Up => store.set_link(KvLink::Up),
+        Store::Compacted => store.compact(),
+        Store::Expired => store.expire(),
+        Store::HungUp => store.hang_up(),
+        Store::Lost => store.lose_answers(),
+    }
+}
+
 impl Node {
     /// The next agent, and all behind it, share a store with another node.
     pub(super) fn share(&mut self) {
@@ -83,15 +98,8 @@ impl Node {
     }
 
     pub(super) fn store(&mut self, what: Store) {
-        let Some(store) = &self.world.kvstore else { return };
-        match what {
-            Store::Down => store.set_link(KvLink::Down),
-            Store::Silent => store.set_link(KvLink::Silent),
-            Store::Up => store.set_link(KvLink::Up),
-            Store::Compacted => store.compact(),
-            Store::Expired => store.expire(),
-            Store::HungUp => store.hang_up(),
-            Store::Lost => store.lose_answers(),
+        if let Some(store) = &self.world.kvstore {
+            affect(store, what);
         }
     }
 
@@ -147,7 +155,9 @@ impl Node {
     /// Pods of other nodes go.
     pub(super) fn leave_alone(&mut self) {
         self.store(Store::Up);
+        self.far(Store::Up);
         (1..=REMOTES).for_each(|number| self.remote(number, None));
+        far::pods().for_each(|number| self.far_pod(number, None));
     }
 
     /// The store has what is true of this node's pods, and the kernel what it says of others.
@@ -182,20 +192,14 @@ impl Node {
         }
         for number in 1..=REMOTES {
             let address = address_of(number);
-            let row = self
-                .world
-                .kernel
-                .with(|state| state.rows.ipcache.get(&address.into()).map(|row| row.identity));
+            let row = self.mapped(address);
             let wanted = rows.remove(&Some(address)).flatten();
             if row != wanted {
                 return Some(format!("{address} is {wanted:?}, and the ipcache has {row:?}"));
             }
         }
         let there: IpAddr = NODE.parse().ok()?;
-        let row = self
-            .world
-            .kernel
-            .with(|state| state.rows.ipcache.get(&there.into()).map(|row| row.identity));
+        let row = self.mapped(there);
         let wanted = store.get(&node_key("there")).map(|_| IdentityId::REMOTE_NODE);
         if row != wanted {
             return Some(format!("node {there} is {wanted:?}, and the ipcache has {row:?}"));
@@ -203,7 +207,13 @@ impl Node {
         if store.get(&node_key(&self.world.settings.kvstore.node)).is_none() {
             return Some("the store does not know where this node is".to_owned());
         }
-        self.misnumbered(store, &here, &used)
+        self.unmeshed().or_else(|| self.misnumbered(store, &here, &used))
+    }
+
+    /// The identity that the kernel has for an address.
+    pub(super) fn mapped(&self, address: IpAddr) -> Option<IdentityId> {
+        let prefix = address.into();
+        self.world.kernel.with(|state| state.rows.ipcache.get(&prefix).map(|row| row.identity))
     }
 
     /// Every number means the same to all, and who uses it is known.

@@ -1,0 +1,56 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    allocator,
+    cluster::ClusterSettings,
+    colony::ColonySettings,
+    endpoints::Schedule,
+    identity::LabelFilter,
+    ipam::Pools,
+    kvstore::KvSettings,
+    model::{Addresses, ClusterId, Families},
+    node::NodeSettings,
+    policy::PolicySettings,
+};
+
+/// How the agent of a node in memory is run.
+pub(super) fn settings() -> ColonySettings {
+    ColonySettings {
+        cluster: "default".to_owned(),
+        policy: PolicySettings { cluster: Some("default".to_owned()), ..PolicySettings::default() },
+        pools: Pools { ipv4: "10.0.0.0/24".parse().ok(), ipv6: "fd00::/112".parse().ok() },
+        label_filter: LabelFilter::new([]).unwrap(),
+        options: BTreeMap::from([("SourceIPVerification".to_owned(), 1)]),
+        permits: 2,
+        schedule: Schedule {
+            sweep: Duration::from_secs(30),
+            collect: Duration::from_secs(300),
+            queue: 25,
+        },
+        conntrack_interval: None,
+        follow: ClusterSettings {
+            node_name: "node-1".to_owned(),
+            seed: 1,
+            sync_timeout: Duration::from_secs(180),
+            further: Vec::new(),
+        },
+        publish: None,
+        node: NodeSettings {
+            families: Families::DUAL,
+            router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
+            pod_interfaces: "lxc".to_owned(),
+        },
+        kvstore: KvSettings {
+            cluster: "default".to_owned(),
+            cluster_id: ClusterId(0),
+            node: "here".to_owned(),
+            address: "192.0.2.1".parse().unwrap(),
+            other_address: None,
+            meshed: false,
+            boot_id: "7af8560e-12b9-4753-bdec-52b254fe026f".to_owned(),
+            lease_ttl: Duration::from_secs(900),
+            seed: 1,
+        },
+        identity_allocation: allocator::Mode::Kvstore,
+    }
+}
