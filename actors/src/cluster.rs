@@ -4,8 +4,9 @@
 //! hands that on: policies all at once when every source has been listed once, for a policy that
 //! is computed from half of the objects would deny what stays allowed; then, once these are in
 //! force, pods and namespaces, so that an endpoint whose labels changed gets another identity when
-//! everybody's policy can learn it. Until then restored endpoints keep what they have. Nothing
-//! here waits for time: a server that is slow or down delays what it would say, and no more.
+//! everybody's policy can learn it. Until then restored endpoints keep what they have. Services are
+//! waited for only if policies name some; a policy that does so later waits alone. Nothing here
+//! waits for time: a server that is slow or down delays what it would say, and no more.
 
 mod actor;
 mod backoff;

@@ -133,6 +133,7 @@ impl ClusterSupervisor {
             let status = SourceStatus { name, feed, synced: false, state, since };
             kept.sources.push(Child { address, status });
             let theirs = feeds.iter().filter(|(other, _)| *other == feed);
+            let feed = feed.told_with();
             for hearer in Hearer::of(feed).into_iter().chain(theirs.map(|(_, hearer)| *hearer)) {
                 kept.held.entry((feed, hearer)).or_insert_with(|| Held::new(hearer));
             }
@@ -164,7 +165,8 @@ impl ClusterSupervisor {
     fn changed(&self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
         let kept = &mut *self.kept.borrow_mut();
         let Some(Child { status, .. }) = kept.sources.get(source) else { return };
-        let theirs = kept.held.iter_mut().filter(|((feed, _), _)| *feed == status.feed);
+        let told_with = status.feed.told_with();
+        let theirs = kept.held.iter_mut().filter(|((feed, _), _)| *feed == told_with);
         let mut theirs = theirs.map(|(_, held)| held).peekable();
         while let Some(held) = theirs.next() {
             let all = match theirs.peek() {
@@ -202,7 +204,10 @@ impl ClusterSupervisor {
     /// Hands on what may be handed on, and says so to who waits for it.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
-        let gates = kept.sources.iter().filter(|child| child.status.feed.gates_policies());
+        let mut of_services = kept.sources.iter().filter(|it| it.status.feed == Feed::Services);
+        let services_known = of_services.all(|child| child.status.synced);
+        let names = kept.held.values().any(Held::names_services);
+        let gates = kept.sources.iter().filter(|child| child.status.feed.gates_policies(names));
         let mut synced = gates.map(|child| child.status.synced);
         let all = match mutated(Mutant::PoliciesUnsynced) {
             true => synced.any(|synced| synced),
@@ -210,6 +215,7 @@ impl ClusterSupervisor {
         };
         let (mut later, mut told) = (false, BTreeSet::new());
         for ((feed, hearer), held) in &mut kept.held {
+            held.services_known = services_known;
             held.released |= all && *feed == Feed::Policies;
             later |= held.hand_on(*feed, *hearer, &self.peers);
             if held.has_told() {

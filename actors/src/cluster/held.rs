@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Feed, actor::ClusterPeers};
@@ -47,6 +49,11 @@ pub(super) struct Held {
     pub(super) released: bool,
     /// Whether the first was handed on, which may hold nothing.
     pub(super) begun: bool,
+    /// Policies that name services.
+    naming: BTreeSet<String>,
+    /// Whether all services are here. Without them a policy that names some would deny what it
+    /// allows.
+    pub(super) services_known: bool,
 }
 
 /// The same as each one takes it.
@@ -65,20 +72,34 @@ impl Held {
                 News::Objects { objects: Vec::new(), defined: false, said: false }
             }
         };
-        Self { news, released: false, begun: false }
+        let naming = BTreeSet::new();
+        Self { news, released: false, begun: false, naming, services_known: false }
     }
 
     /// Adds objects of a source.
     pub(super) fn add(&mut self, name: &str, added: Vec<(ObjectKey, Option<Value>)>) {
         match &mut self.news {
             News::Manifests(manifests) => {
-                manifests.extend(added.into_iter().map(|(key, value)| Manifest {
-                    source: format!("{name}/{key}"),
-                    objects: Ok(Vec::from_iter(value)),
-                }));
+                for (key, value) in added {
+                    let source = format!("{name}/{key}");
+                    if !value.as_ref().is_some_and(names_services) {
+                        self.naming.remove(&source);
+                    } else if self.naming.insert(source.clone())
+                        && self.begun
+                        && !self.services_known
+                    {
+                        tracing::warn!(policy = source, "it waits for services, which it names");
+                    }
+                    manifests.push(Manifest { source, objects: Ok(Vec::from_iter(value)) });
+                }
             }
             News::Objects { objects, .. } => objects.extend(added),
         }
+    }
+
+    /// Whether a policy names services.
+    pub(super) fn names_services(&self) -> bool {
+        !self.naming.is_empty()
     }
 
     /// All objects of its source are here, or there can be none: this waits for no other source.
@@ -97,13 +118,38 @@ impl Held {
 
     /// Hands on what may be; whether a full mailbox wants it later.
     pub(super) fn hand_on(&mut self, feed: Feed, hearer: Hearer, peers: &ClusterPeers) -> bool {
-        if !self.released || (self.begun && self.news.is_nothing()) {
+        if !self.released {
             return false;
         }
-        let refused = self.news.hand_on(feed, hearer, peers);
+        let waiting = self.put_aside();
+        let nothing = self.begun && self.news.is_nothing();
+        let refused = !nothing && self.news.hand_on(feed, hearer, peers);
         self.begun |= !refused;
+        if let News::Manifests(manifests) = &mut self.news {
+            manifests.extend(waiting);
+        }
         refused
     }
+
+    /// Takes out the policies that wait for services. What was of them before stays in force.
+    fn put_aside(&mut self) -> Vec<Manifest> {
+        match &mut self.news {
+            News::Manifests(manifests) if !self.services_known => {
+                manifests.extract_if(.., |it| self.naming.contains(&it.source)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether an object is a policy that names services.
+fn names_services(object: &Value) -> bool {
+    let many = object.get("specs").and_then(Value::as_array).into_iter().flatten();
+    let mut rules = object.get("spec").into_iter().chain(many).flat_map(|spec| {
+        let sides = ["egress", "egressDeny"].into_iter();
+        sides.filter_map(|side| spec.get(side)?.as_array()).flatten()
+    });
+    rules.any(|rule| rule.get("toServices").is_some())
 }
 
 impl News {

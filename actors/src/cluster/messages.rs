@@ -10,6 +10,8 @@ use crate::{
 pub enum Feed {
     /// The owner of the policy.
     Policies,
+    /// The same, of what policies name: services and the addresses behind them.
+    Services,
     /// The keeper of pods and namespaces.
     Workloads,
     /// Who keeps what this node says of itself: its own Node,
@@ -25,9 +27,17 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// Whether policies wait for it.
-    pub fn gates_policies(self) -> bool {
-        matches!(self, Self::Policies | Self::Workloads)
+    /// Whether policies wait for it; for services only if one of them `names` some.
+    pub fn gates_policies(self, names: bool) -> bool {
+        matches!(self, Self::Policies | Self::Workloads) || (self == Self::Services && names)
+    }
+
+    /// That with which it is told, in one piece.
+    pub(super) fn told_with(self) -> Self {
+        match self {
+            Self::Services => Self::Policies,
+            other => other,
+        }
     }
 
     /// Whether it is not enough to know that nobody defined such objects.
@@ -40,6 +50,10 @@ impl Feed {
         match self {
             Self::Policies | Self::Workloads => {
                 "restored endpoints keep what they have, and new pods wait"
+            }
+            Self::Services => {
+                "policies that name services wait; if one did when the agent started, restored \
+                 endpoints keep what they have, and new pods wait"
             }
             Self::CiliumIdentities => {
                 "endpoints keep the identities that they have, and new sets of labels wait"

@@ -70,8 +70,8 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         (Feed::Policies, vec![cilium_policies]),
         (Feed::Policies, vec![clusterwide_policies]),
         (Feed::Policies, groups),
-        (Feed::Policies, vec![services]),
-        (Feed::Policies, slices),
+        (Feed::Services, vec![services]),
+        (Feed::Services, slices),
     ]
 }
 

@@ -306,9 +306,9 @@ impl Source {
     fn rest(&mut self, cx: &mut Cx<'_, Self>, error: ClusterError) {
         self.pages.clear();
         self.watch = None;
-        if self.resource().definition.is_none() && matches!(error, ClusterError::NotFound(_)) {
-            // The newest version is tried first again: the server may be another one by now.
-            self.form = 0;
+        if self.form > 0 && self.resource().definition.is_none() {
+            // The server may be another one by now: the newest version is tried first again.
+            (self.form, self.version) = (0, None);
         }
         let at_least = match &error {
             ClusterError::Busy { after, .. } => *after,

@@ -86,7 +86,9 @@ pub enum ClusterError {
         said: String,
     },
     /// It does not know who asks, or does not let that one.
-    #[error("the API server refuses: {0}; give the agent's account the right to do that")]
+    #[error(
+        "the API server refuses: {0}; give the agent's account the right to do that, in its ClusterRole"
+    )]
     Refused(String),
     /// There is no such thing.
     #[error("the API server has no such thing: {0}")]

@@ -145,8 +145,9 @@ impl MemoryCluster {
     /// It is down, or up again.
     pub fn set_down(&self, down: bool) {
         let error = down.then(|| ClusterError::Unreachable("connection refused".to_owned()));
-        for (_, forms) in resources("").into_iter().chain(further("")) {
-            self.fail(forms[0].kind, error.clone());
+        let all = resources("").into_iter().chain(further(""));
+        for form in all.flat_map(|(_, forms)| forms) {
+            self.fail(form.kind, error.clone());
         }
     }
 

@@ -87,6 +87,54 @@ fn a_policy_is_not_computed_before_its_services_are_known() {
     }
 }
 
+/// An agent that was upgraded without its ClusterRole.
+#[test]
+fn only_policies_that_name_services_wait_for_them() {
+    let (mut world, cluster) = super::world();
+    world.crash();
+    let forbidden = ClusterError::Refused("services is forbidden".to_owned());
+    cluster.fail("Service", Some(forbidden.clone()));
+    cluster.fail("EndpointSlice", Some(forbidden));
+    world.boot();
+    world.advance(MINUTE);
+    assert!(web(&world) > 0 && world.report().finished);
+    let before = policy_of_web(&world);
+    // That `web` may send nowhere else would be half of what this says.
+    cluster.apply(to_lan());
+    world.settle();
+    assert_eq!(policy_of_web(&world), before);
+    // Others go on, and so does an earlier version of it.
+    cluster.apply(from("nobody"));
+    world.settle();
+    let closed = policy_of_web(&world);
+    assert_ne!(closed, before);
+    let mut nowhere = to_lan();
+    nowhere["spec"]["egress"] = json!([{}]);
+    cluster.apply(nowhere);
+    world.settle();
+    let without = policy_of_web(&world);
+    cluster.apply(to_lan());
+    world.settle();
+    assert_eq!(policy_of_web(&world), without);
+    cluster.apply(service());
+    cluster.apply(slice("192.0.2.1"));
+    cluster.fail("Service", None);
+    world.advance(10 * MINUTE);
+    assert_eq!(reached(&world), [], "services are nothing without the addresses behind them");
+    cluster.fail("EndpointSlice", None);
+    world.advance(10 * MINUTE);
+    assert_eq!(reached(&world), allowed("192.0.2.1"));
+    // A restart without that right keeps what such a policy allowed.
+    world.crash();
+    cluster.fail("EndpointSlice", Some(ClusterError::Refused("forbidden".to_owned())));
+    world.boot();
+    world.advance(MINUTE);
+    assert_eq!((reached(&world), web(&world)), (allowed("192.0.2.1"), 0));
+    let said = why(&world, "endpoint 1");
+    assert!(said.contains("endpointslices") && said.contains("ClusterRole"), "{said}");
+    world.audit();
+}
+
 #[test]
 fn who_resolves_services_may_crash() {
     let (world, cluster) = world();
@@ -103,6 +151,12 @@ fn who_resolves_services_may_crash() {
 
 #[test]
 fn a_server_without_slices_is_asked_for_endpoints_and_for_slices_once_it_has_them() {
+    for still_has_endpoints in [false, true] {
+        older_then_newer(still_has_endpoints);
+    }
+}
+
+fn older_then_newer(still_has_endpoints: bool) {
     let (mut world, cluster) = world();
     let discovery =
         ["v1", "v1beta1"].map(|version| format!("/apis/discovery.k8s.io/{version}/endpointslices"));
@@ -117,13 +171,17 @@ fn a_server_without_slices_is_asked_for_endpoints_and_for_slices_once_it_has_the
     world.restart();
     world.advance(Duration::from_secs(1));
     assert_eq!(reached(&world), allowed("192.0.2.7"));
-    // A newer server, which has no Endpoints.
+    // A newer server.
     cluster.serve(&discovery[0]);
-    cluster.unserve("/api/v1/endpoints");
+    if !still_has_endpoints {
+        cluster.unserve("/api/v1/endpoints");
+    }
     cluster.apply(slice("192.0.2.8"));
     cluster.set_down(true);
-    world.advance(MINUTE);
-    cluster.compact();
+    world.advance(10 * MINUTE);
+    if !still_has_endpoints {
+        cluster.compact();
+    }
     cluster.set_down(false);
     world.advance(10 * MINUTE);
     assert_eq!(reached(&world), allowed("192.0.2.8"));
