@@ -207,13 +207,22 @@ impl Colony {
 
         let mesh_settings = mesh_settings(&settings);
         let late_session = Late::<Option<Ref<SessionMsg>>>::default();
+        let late_policy = Late::<Ref<PolicyMsg>>::default();
+        let of_nodes = nodes::inherited_identities(&inheritance.kernel, &inheritance.identities);
         let in_cluster = follows || ports.kvstore.is_some();
         let nodes = in_cluster.then(|| {
-            let (late, ipcache) = (late_session.clone(), ipcache.clone());
-            let peers = move || NodesPeers { ipcache: ipcache.clone(), session: late.get() };
+            let (late, late_policy) = (late_session.clone(), late_policy.clone());
+            let (ipcache, identities) = (ipcache.clone(), identities.clone());
+            let peers = move || NodesPeers {
+                ipcache: ipcache.clone(),
+                identities: identities.clone(),
+                policy: late_policy.get(),
+                session: late.get(),
+            };
             let mapped = nodes::inherited(&inheritance.kernel);
             let settings = nodes_settings(&settings, follows);
-            host.spawn(name("nodes"), SUPERVISOR_CAPACITY, Nodes::factory(peers, settings, mapped))
+            let nodes = Nodes::factory(peers, settings, mapped, &of_nodes);
+            host.spawn(name("nodes"), SUPERVISOR_CAPACITY, nodes)
         });
 
         // These two know each other.
@@ -230,11 +239,13 @@ impl Colony {
         };
         let known = reserved::identities()
             .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE))
-            .chain(remote.identities.clone());
+            .chain(remote.identities.clone())
+            .chain(of_nodes.clone());
         let repository = Repository::new(settings.policy.clone());
         let named_ports = remote.named_ports.clone();
         let policy = Policies::factory(policy_peers, repository, known, mapped, named_ports);
         let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
+        late_policy.set(policy.clone());
         let late_restore = Late::<Ref<RestoreMsg>>::default();
         let publisher = ports.cluster.clone().zip(settings.publish).map(|(cluster, publish)| {
             settings.follow.further = publish.feeds();
@@ -256,8 +267,8 @@ impl Colony {
             settings.follow.further.extend(shared);
         }
         // As Cilium does: where there is a store, nodes meet there.
-        let of_nodes = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
-        settings.follow.further.push((of_nodes, Hearer::Nodes));
+        let feed = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
+        settings.follow.further.push((feed, Hearer::Nodes));
         let cluster = ports.cluster.clone().map(|cluster| {
             let (policy, workloads) = (policy.clone(), workloads.clone());
             let (publisher, shares) = (publisher.clone(), by_objects.is_some());
@@ -279,6 +290,7 @@ impl Colony {
         let _ = identities.tell(IdentityMsg::Subscribe(policy.clone()));
         let carried = inheritance.kernel.config.values().map(|row| row.identity).collect();
         let _ = identities.tell(IdentityMsg::Withhold(carried));
+        let _ = identities.tell(IdentityMsg::Inherit(of_nodes.into_keys().collect()));
 
         let endpoint_settings =
             Settings { label_filter: settings.label_filter, options: settings.options };
@@ -408,6 +420,7 @@ fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
         key: NodeKey { cluster: cluster.clone(), name: node.clone() },
         cluster_id: *cluster_id,
         meshed: *meshed,
+        by_labels: settings.policy.node_selectors,
         addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
         router: settings.node.router,
         pools: settings.pools,

@@ -6,6 +6,8 @@
 //! ```
 //!
 //! Identities of nodes are reserved, policies know them always: an address is mapped in one step.
+//! Where rules select nodes by labels, what a node is labelled with has a number of this node's own:
+//! policies learn it first.
 //! What an earlier life mapped stays until the cluster has listed its nodes.
 
 mod actor;
@@ -13,13 +15,15 @@ mod announced;
 mod book;
 mod entry;
 mod inherited;
+mod introduce;
 mod messages;
+mod numbers;
 #[cfg(test)]
 mod tests;
 
 pub use actor::{Nodes, NodesPeers, NodesSettings};
 pub use entry::{NodeAddress, NodeEntry, NodeError, NodeKey};
-pub(crate) use inherited::{inherited, inherited_entries};
+pub(crate) use inherited::{inherited, inherited_entries, inherited_identities};
 pub use messages::{NodesList, NodesMsg, NodesSource, NodesView};
 
 /// Below it: a cluster, a node of it, and as value what the node says of itself.

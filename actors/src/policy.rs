@@ -59,5 +59,5 @@ pub use selector::{Requirement, Selector, SelectorKey, Test};
 pub use services::{
     MissingService, ServiceBy, ServiceMatch, ServiceName, ServiceSelector, Services,
 };
-pub use settings::{Enforcement, OwnCluster, PolicySettings};
+pub use settings::{Enforcement, PolicySettings};
 pub use show::{PolicySelector, WrittenPolicies, WrittenRule};

@@ -44,6 +44,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         allow_localhost: config.allow_localhost != AllowLocalhost::Policy,
         cluster: Some(config.cluster_name.clone()),
         local_by_default: config.policy_default_local_cluster,
+        node_selectors: config.enable_node_selector_labels,
         families,
     };
     Ok(ColonySettings {

@@ -10,10 +10,10 @@ use crate::{
 /// not, and no number stands for two sets.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
-    /// Those that can stand for something.
-    all: RangeInclusive<IdentityId>,
-    /// Those of them that are given to new sets.
+    /// Those that are given to sets here.
     own: RangeInclusive<IdentityId>,
+    /// Others that can stand for something: somebody else gives them.
+    others: Vec<RangeInclusive<IdentityId>>,
     /// Where the search for a new one begins.
     next: u32,
     numbered: Numbered,
@@ -22,24 +22,24 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers of `all`, of which those of `own` are given to new sets and those of `known` are
+    /// The numbers of `own`, which are given to sets here, and those of `others`; those of `known` are
     /// taken. A number out of range, or given twice, is left out.
     pub(super) fn new(
-        all: RangeInclusive<IdentityId>,
         own: RangeInclusive<IdentityId>,
+        others: Vec<RangeInclusive<IdentityId>>,
         known: &[NumberedLabels],
     ) -> Self {
         let mut numbers = Self {
             next: own.start().0,
-            all,
             own,
+            others,
             numbered: Numbered::default(),
             revision: 0,
             losses: 0,
         };
         for NumberedLabels { id, labels } in known {
             let labels = Arc::new(labels.clone());
-            if numbers.is_free(*id) {
+            if numbers.is_one(*id) && numbers.labels(*id).is_none() {
                 numbers.bind(*id, labels);
             }
         }
@@ -79,9 +79,14 @@ impl Numbers {
         self.losses
     }
 
-    /// Whether the number is one of these and stands for nothing.
+    /// Whether the number can stand for something.
+    fn is_one(&self, id: IdentityId) -> bool {
+        self.own.contains(&id) || self.others.iter().any(|range| range.contains(&id))
+    }
+
+    /// Whether the number is given here and stands for nothing.
     pub(super) fn is_free(&self, id: IdentityId) -> bool {
-        self.all.contains(&id) && self.labels(id).is_none()
+        self.own.contains(&id) && self.labels(id).is_none()
     }
 
     /// The set's number: the one it has, the one it had before if that is free, or a new one.
@@ -123,7 +128,7 @@ impl Numbers {
         is_left: impl Fn(IdentityId) -> bool,
     ) -> bool {
         let stands = self.stands(id, labels);
-        if !stands && (in_use(id) || !self.all.contains(&id)) {
+        if !stands && (in_use(id) || !self.is_one(id)) {
             return false;
         }
         let others = self.all_of(labels).filter(|&it| it != id);
@@ -216,9 +221,9 @@ mod tests {
         (numbers(&known), uses)
     }
 
-    /// Numbers 1 to 4 for new sets; as many again can stand for something.
+    /// Numbers 1 to 4 for sets here; 6 to 8 can stand for something, too.
     fn numbers(known: &[NumberedLabels]) -> Numbers {
-        Numbers::new(IdentityId(1)..=IdentityId(8), IdentityId(1)..=IdentityId(4), known)
+        Numbers::new(IdentityId(1)..=IdentityId(4), vec![IdentityId(6)..=IdentityId(8)], known)
     }
 
     fn assign(numbers: &mut Numbers, name: &str, uses: &Uses, spared: &[u32]) -> Option<u32> {

@@ -44,13 +44,16 @@ impl Tables {
             .collect();
         Self {
             families,
-            // Those of other clusters are remembered, too.
+            // Those of other clusters and of other nodes are remembered, too.
             cluster: Numbers::new(
-                ClusterId::MIN.first()..=ClusterId::MAX.last(),
                 cluster.first()..=cluster.last(),
+                vec![
+                    ClusterId::MIN.first()..=ClusterId::MAX.last(),
+                    IdentityId::MIN_REMOTE_NODE..=IdentityId::MAX_REMOTE_NODE,
+                ],
                 &stored.cluster,
             ),
-            local: Numbers::new(LOCAL_CIDR, LOCAL_CIDR, &local),
+            local: Numbers::new(LOCAL_CIDR, Vec::new(), &local),
             named_ports: stored.ports_by_identity().collect(),
             renamed: 0,
         }

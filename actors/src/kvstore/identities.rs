@@ -13,7 +13,7 @@ use crate::{
     },
     dice::Dice,
     host::{Cx, Ref},
-    model::{ClusterId, IdentityId, Labels},
+    model::{ClusterId, IdentityId, Labels, Scope},
     ports::{Change, Condition, KvError, KvStore, Listing, Pair, Put, Transaction},
 };
 
@@ -163,7 +163,9 @@ pub(crate) fn identity(change: Change, root: &str) -> Option<(IdentityId, Entry)
 
 /// The number that a key names.
 fn number(key: &str, root: &str) -> Option<IdentityId> {
-    key.strip_prefix(root)?.parse().ok().map(IdentityId)
+    let id = key.strip_prefix(root)?.parse().ok().map(IdentityId);
+    // Others are numbers of one node.
+    id.filter(|id| id.scope() == Scope::Global)
 }
 
 fn read(key: &str, root: &str, value: &[u8]) -> Result<(IdentityId, Labels), String> {

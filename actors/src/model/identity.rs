@@ -47,6 +47,10 @@ impl IdentityId {
     pub const MIN_CLUSTER: Self = Self(256);
     /// First number of a local prefix.
     pub const MIN_LOCAL_CIDR: Self = Self((1 << 24) + 1);
+    /// Before the first number of another node.
+    pub const MIN_REMOTE_NODE: Self = Self(2 << 24);
+    /// The last number of another node.
+    pub const MAX_REMOTE_NODE: Self = Self((3 << 24) - 1);
 
     /// Where this number means something.
     pub fn scope(self) -> Scope {

@@ -15,23 +15,21 @@ use super::{
     announced::Announced,
     book::Book,
     entry::{NodeAddress, of_node, texts},
-    messages::Rows,
+    numbers::Numbers,
 };
 use crate::{
     cluster::Feed,
     clustermesh::{Clusters, Origin, Told},
-    host::{AskError, Behaviour, Cx, Ref, Reply},
+    host::{Behaviour, Cx, Ref},
+    identity::IdentityMsg,
     ipam::Pools,
-    ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    ipcache::IpcacheMsg,
     kvstore::{SessionMsg, Update},
-    model::{Addresses, ClusterId, IdentityId},
-    ports::{Change, KernelError, ObjectKey, Pair},
+    model::{Addresses, ClusterId, IdentityId, Labels},
+    policy::PolicyMsg,
+    ports::{Change, ObjectKey, Pair},
 };
 
-/// How long the ipcache may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// After that long, what the ipcache did not hear is told again.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long somebody else may have this node's name in the store before this node takes it back:
 /// two nodes of one name must not outdo each other as fast as they can.
 const CONTEND_AFTER: Duration = Duration::from_secs(10);
@@ -41,6 +39,10 @@ const CONTEND_AFTER: Duration = Duration::from_secs(10);
 pub struct NodesPeers {
     /// The owner of the ipcache.
     pub ipcache: Ref<IpcacheMsg>,
+    /// The owner of identities.
+    pub identities: Ref<IdentityMsg>,
+    /// The owner of the policy.
+    pub policy: Ref<PolicyMsg>,
     /// The owner of the lease, where nodes meet in a store.
     pub session: Option<Ref<SessionMsg>>,
 }
@@ -54,6 +56,8 @@ pub struct NodesSettings {
     pub cluster_id: ClusterId,
     /// Whether other clusters are read, too.
     pub meshed: bool,
+    /// Whether policies tell other nodes apart by their labels.
+    pub by_labels: bool,
     /// The addresses by which others reach it.
     pub addresses: Addresses,
     /// The address that its pods route through.
@@ -67,8 +71,9 @@ pub struct NodesSettings {
 }
 
 /// What outlives a crash: it is said only once.
-struct Kept {
-    book: Book,
+pub(super) struct Kept {
+    pub(super) book: Book,
+    pub(super) numbers: Numbers,
     others: Clusters<Told<NodeKey, ()>>,
     /// What its Node says of it: addresses and labels.
     node: Option<(Vec<NodeAddress>, BTreeMap<String, String>)>,
@@ -81,21 +86,28 @@ struct Kept {
 
 /// The owner of the cluster's nodes on this node.
 pub struct Nodes {
-    peers: NodesPeers,
+    pub(super) peers: NodesPeers,
     settings: Rc<NodesSettings>,
-    kept: Rc<RefCell<Kept>>,
-    busy: bool,
+    pub(super) kept: Rc<RefCell<Kept>>,
+    pub(super) busy: bool,
+    /// The step that is under way failed, and rests.
+    pub(super) resting: bool,
+    /// Policies can learn of identities.
+    pub(super) ready: bool,
 }
 
 impl Nodes {
-    /// Makes each life of the owner. `mapped` is what an earlier life of the agent mapped.
+    /// Makes each life of the owner. `mapped` is what an earlier life of the agent mapped, `known` the
+    /// identities of labels among it.
     pub fn factory(
         peers: impl Fn() -> NodesPeers + 'static,
         settings: NodesSettings,
         mapped: BTreeMap<IpNet, IdentityId>,
+        known: &BTreeMap<IdentityId, Labels>,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Kept {
             book: Book::inherited(mapped),
+            numbers: Numbers::inherited(known),
             others: Clusters::new(settings.meshed),
             node: None,
             before: None,
@@ -108,6 +120,8 @@ impl Nodes {
             settings: Rc::clone(&settings),
             kept: Rc::clone(&kept),
             busy: false,
+            resting: false,
+            ready: false,
         }
     }
 
@@ -226,8 +240,11 @@ impl Nodes {
         entry
     }
 
-    fn set(&self, key: &NodeKey, entry: Option<NodeEntry>) {
-        let book = &mut self.kept.borrow_mut().book;
+    fn set(&self, key: &NodeKey, mut entry: Option<NodeEntry>) {
+        let Kept { book, numbers, .. } = &mut *self.kept.borrow_mut();
+        if let Some(entry) = entry.as_mut().filter(|_| self.settings.by_labels) {
+            entry.identity = numbers.of(entry);
+        }
         for prefix in book.set(key, entry) {
             let nodes = book.claimants(&prefix);
             tracing::warn!(%prefix, ?nodes, "several nodes name one address; it stays a node's");
@@ -303,59 +320,6 @@ impl Nodes {
         }
     }
 
-    /// Has the ipcache hear what is new, unless it is being told already.
-    fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.busy {
-            return;
-        }
-        let Some(rows) = self.kept.borrow_mut().book.next() else { return };
-        self.busy = true;
-        let source = Source::RemoteNode;
-        let gone = rows.iter().filter(|(_, id)| id.is_none());
-        let prefixes: Vec<IpNet> = gone.map(|(&prefix, _)| prefix).collect();
-        let there = rows.iter().filter_map(|(&prefix, id)| Some((prefix, (*id)?)));
-        let entry = |(prefix, identity)| (prefix, IpcacheEntry { identity, source });
-        let entries: BTreeMap<_, _> = there.map(entry).collect();
-        let ipcache = self.peers.ipcache.clone();
-        let then = move |answer| NodesMsg::Told(rows, answer);
-        let number = entries.len() + prefixes.len();
-        let why = format!("{number} addresses of other nodes in the ipcache");
-        // One that passes from node to node is not in both.
-        if !prefixes.is_empty() {
-            let reply = Reply::to(|_| {});
-            let remove = IpcacheMsg::Remove { prefixes, source, reply };
-            if let Err(refused) = ipcache.tell(remove) {
-                tracing::warn!(%refused, "addresses of nodes that went stay for now");
-                cx.after(AGAIN_AFTER, NodesMsg::Again);
-                return;
-            }
-        }
-        cx.ask(&ipcache, PATIENCE, why, |reply| IpcacheMsg::Upsert { entries, reply }, then);
-    }
-
-    /// The ipcache tries again by itself what it could not write; what it did not hear of is told
-    /// to it again.
-    fn told(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        rows: Rows,
-        answer: Result<Result<(), KernelError>, AskError>,
-    ) {
-        match answer {
-            Ok(written) => {
-                self.busy = false;
-                self.kept.borrow_mut().book.told(rows);
-                if let Err(error) = written {
-                    tracing::warn!(%error, "addresses of other nodes are not in force yet");
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the ipcache did not hear of other nodes; trying again");
-                cx.after(AGAIN_AFTER, NodesMsg::Again);
-            }
-        }
-    }
-
     fn view(&self) -> NodesView {
         let kept = self.kept.borrow();
         let (mapped, open) = kept.book.counts();
@@ -397,6 +361,9 @@ impl Behaviour for Nodes {
         if self.kept.borrow().usurped {
             cx.after(CONTEND_AFTER, NodesMsg::Contend);
         }
+        if self.settings.by_labels {
+            self.await_policies(cx);
+        }
         self.proceed(cx);
     }
 
@@ -406,8 +373,16 @@ impl Behaviour for Nodes {
             NodesMsg::Clusters(names) => self.clusters(names),
             NodesMsg::Cluster(origin, update) => self.cluster(&origin, update),
             NodesMsg::Objects { feed, objects, defined } => self.objects(feed, objects, defined),
+            NodesMsg::PoliciesReady(Ok(())) => self.ready = true,
+            NodesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
+            NodesMsg::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
+            NodesMsg::Learned(ids, answer) => self.learned(cx, ids, answer),
+            NodesMsg::Removed(rows, answer) => self.removed(cx, rows, answer),
             NodesMsg::Told(rows, answer) => self.told(cx, rows, answer),
-            NodesMsg::Again => self.busy = false,
+            NodesMsg::Again => {
+                self.busy &= !std::mem::take(&mut self.resting);
+                self.kept.borrow_mut().book.resume();
+            }
             NodesMsg::Contend => self.contend(),
             NodesMsg::List(reply) => reply.send(self.list()),
             NodesMsg::Show(reply) => reply.send(self.view()),

@@ -55,7 +55,7 @@ impl<'a> Announced<'a> {
         boot_id: &'a str,
     ) -> Self {
         let text = |ip: Option<IpAddr>| ip.map(|ip| ip.to_string()).unwrap_or_default();
-        let NodeEntry { addresses, pools, health, ingress, labels } = entry;
+        let NodeEntry { addresses, pools, health, ingress, labels, .. } = entry;
         Self {
             name: &key.name,
             cluster: &key.cluster,

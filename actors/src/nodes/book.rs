@@ -6,7 +6,7 @@ use std::{
 use ipnet::IpNet;
 
 use super::{NodeEntry, NodeKey, messages::Rows};
-use crate::model::IdentityId;
+use crate::model::{IdentityId, Scope};
 
 /// Other nodes and their addresses: what the cluster says, and what the ipcache was told.
 #[derive(Debug, Default)]
@@ -17,10 +17,12 @@ pub(super) struct Book {
     contested: BTreeSet<IpNet>,
     /// What the ipcache was told, now or by an earlier life.
     told: BTreeMap<IpNet, IdentityId>,
-    /// Prefixes of which it did not say that it heard what it was told last: it may have.
-    unsure: BTreeSet<IpNet>,
+    /// What else it was told and has not confirmed; of some prefixes that they go.
+    attempted: BTreeMap<IpNet, BTreeSet<IdentityId>>,
     /// Prefixes to be looked at.
     due: BTreeSet<IpNet>,
+    /// Those of them that it could not write: they are left alone for a while.
+    resting: BTreeSet<IpNet>,
     listed: bool,
     /// What an earlier life mapped and nobody names was looked at.
     settled: bool,
@@ -85,23 +87,39 @@ impl Book {
         self.listed
     }
 
-    /// What the ipcache is to hear next.
-    pub(super) fn next(&mut self) -> Option<Rows> {
+    /// What the ipcache is to hear next. Rows of which policies do not know the identity wait.
+    pub(super) fn next(&mut self, is_known: impl Fn(IdentityId) -> bool) -> Option<Rows> {
         let mut rows = Rows::new();
         let mut due = std::mem::take(&mut self.due);
         // Until it is told.
         due.retain(|&prefix| {
             let wanted = self.wanted(&prefix);
             let told = self.told.get(&prefix).copied();
-            let differs = wanted != told || self.unsure.contains(&prefix);
-            if differs {
+            let differs = wanted != told || self.attempted.contains_key(&prefix);
+            let may_go = wanted.is_none_or(&is_known) && !self.resting.contains(&prefix);
+            if differs && may_go {
                 rows.insert(prefix, wanted);
             }
             differs
         });
         self.due = due;
-        self.unsure.extend(rows.keys());
+        for (&prefix, id) in &rows {
+            self.attempted.entry(prefix).or_default().extend(id);
+        }
         (!rows.is_empty()).then_some(rows)
+    }
+
+    /// Identities that rows wait for.
+    pub(super) fn strangers(&self, is_known: impl Fn(IdentityId) -> bool) -> BTreeSet<IdentityId> {
+        let wanted = self.due.iter().filter_map(|prefix| self.wanted(prefix));
+        wanted.filter(|id| !is_known(*id)).collect()
+    }
+
+    /// Identities that addresses have, or may have.
+    pub(super) fn used(&self) -> BTreeSet<IdentityId> {
+        let claimed = self.claims.values().flat_map(BTreeMap::values);
+        let attempted = self.attempted.values().flatten();
+        self.told.values().chain(claimed).chain(attempted).copied().collect()
     }
 
     /// The identity of a prefix: which does not depend on who named it first.
@@ -109,10 +127,20 @@ impl Book {
         most(self.claims.get(prefix)?.values().copied())
     }
 
-    /// The ipcache heard that.
+    /// The ipcache could not write that: it is told again when it has rested.
+    pub(super) fn failed(&mut self, rows: Rows) {
+        self.resting.extend(rows.into_keys());
+    }
+
+    /// What rested is told again.
+    pub(super) fn resume(&mut self) {
+        self.resting.clear();
+    }
+
+    /// The ipcache has that.
     pub(super) fn told(&mut self, rows: Rows) {
         for (prefix, id) in rows {
-            self.unsure.remove(&prefix);
+            self.attempted.remove(&prefix);
             match id {
                 Some(id) => self.told.insert(prefix, id),
                 None => self.told.remove(&prefix),
@@ -142,5 +170,7 @@ impl Book {
 
 /// Of several identities of one address the node itself counts before what runs on it.
 fn most(all: impl IntoIterator<Item = IdentityId>) -> Option<IdentityId> {
-    all.into_iter().max_by_key(|id| (*id == IdentityId::REMOTE_NODE, Reverse(*id)))
+    let is_itself =
+        |id: &IdentityId| *id == IdentityId::REMOTE_NODE || id.scope() == Scope::RemoteNode;
+    all.into_iter().max_by_key(|id| (is_itself(id), Reverse(*id)))
 }

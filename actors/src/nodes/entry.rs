@@ -65,6 +65,8 @@ pub struct NodeEntry {
     pub ingress: Addresses,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The identity of its own addresses, if its labels have one.
+    pub identity: Option<IdentityId>,
 }
 
 /// Why something that names a node says nothing of it.
@@ -139,6 +141,7 @@ impl NodeEntry {
                 health: both(said.ipv4_health, said.ipv6_health)?,
                 ingress: both(said.ipv4_ingress, said.ipv6_ingress)?,
                 labels: said.labels.unwrap_or_default(),
+                identity: None,
             })
         };
         entry().and_then(Self::checked).map_err(bad)
@@ -162,6 +165,7 @@ impl NodeEntry {
                 health: both(&spec["health"])?,
                 ingress: both(&spec["ingress"])?,
                 labels: texts(labels),
+                identity: None,
             })
         };
         entry().and_then(Self::checked).map_err(bad)
@@ -179,7 +183,8 @@ impl NodeEntry {
 
     /// Its addresses, each with the identity that it has for others.
     pub(super) fn rows(&self) -> impl Iterator<Item = (IpNet, IdentityId)> {
-        let own = self.addresses.iter().map(|address| (address.ip, IdentityId::REMOTE_NODE));
+        let identity = self.identity.unwrap_or(IdentityId::REMOTE_NODE);
+        let own = self.addresses.iter().map(move |address| (address.ip, identity));
         let health = self.health.iter().map(|ip| (ip, IdentityId::HEALTH));
         let ingress = self.ingress.iter().map(|ip| (ip, IdentityId::INGRESS));
         own.chain(health).chain(ingress).map(|(ip, id)| (IpNet::from(ip), id))

@@ -1,16 +1,18 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
 use crate::{
     ipcache::{IpcacheEntry, Source},
-    model::IdentityId,
+    model::{IdentityId, Labels, Scope},
     ports::KernelSnapshot,
+    state::IdentityTable,
 };
 
 /// Whether only nodes have that identity: themselves, their health endpoint and their ingress.
 fn is_of_nodes(id: IdentityId) -> bool {
-    [IdentityId::REMOTE_NODE, IdentityId::HEALTH, IdentityId::INGRESS].contains(&id)
+    id.scope() == Scope::RemoteNode
+        || [IdentityId::REMOTE_NODE, IdentityId::HEALTH, IdentityId::INGRESS].contains(&id)
 }
 
 /// What an earlier life mapped for other nodes.
@@ -24,4 +26,17 @@ pub(crate) fn inherited(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IdentityId> 
 pub(crate) fn inherited_entries(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IpcacheEntry> {
     let entry = |identity| IpcacheEntry { identity, source: Source::RemoteNode };
     inherited(kernel).into_iter().map(|(prefix, id)| (prefix, entry(id))).collect()
+}
+
+/// The identities of their labels that addresses have, as far as the table says what they are.
+pub(crate) fn inherited_identities(
+    kernel: &KernelSnapshot,
+    table: &IdentityTable,
+) -> BTreeMap<IdentityId, Labels> {
+    let used: BTreeSet<_> = inherited(kernel).into_values().collect();
+    let theirs = table
+        .cluster
+        .iter()
+        .filter(|numbered| numbered.id.scope() == Scope::RemoteNode && used.contains(&numbered.id));
+    theirs.map(|numbered| (numbered.id, numbered.labels.clone())).collect()
 }

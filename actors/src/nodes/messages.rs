@@ -13,8 +13,9 @@ use crate::{
     cluster::Feed,
     clustermesh::Origin,
     host::{AskError, Lane, Message, Reply},
+    identity::IdentityError,
     kvstore::Update,
-    model::IdentityId,
+    model::{IdentityId, Labels},
     ports::{KernelError, ObjectKey},
 };
 
@@ -35,6 +36,14 @@ pub enum NodesMsg {
         /// Whether there can be such objects.
         defined: bool,
     },
+    /// Policies are known: they can learn of identities.
+    PoliciesReady(Result<(), AskError>),
+    /// These identities are kept on disk, as far as they can be.
+    Adopted(Strangers, Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>),
+    /// Every policy knows them.
+    Learned(BTreeSet<IdentityId>, Result<(), AskError>),
+    /// The ipcache has given up those of these that go.
+    Removed(Rows, Result<Result<(), KernelError>, AskError>),
     /// The ipcache has these, and has not those any more.
     Told(Rows, Result<Result<(), KernelError>, AskError>),
     /// Time to tell it what it did not hear.
@@ -50,6 +59,9 @@ pub enum NodesMsg {
 /// Prefixes with the identity that they get; without one they go.
 pub(super) type Rows = BTreeMap<IpNet, Option<IdentityId>>;
 
+/// Identities of nodes that policies do not know yet, with their labels.
+pub(super) type Strangers = BTreeMap<IdentityId, Arc<Labels>>;
+
 impl Message for NodesMsg {
     fn kind(&self) -> &'static str {
         match self {
@@ -57,6 +69,10 @@ impl Message for NodesMsg {
             Self::Clusters(_) => "Clusters",
             Self::Cluster(..) => "Cluster",
             Self::Objects { .. } => "Objects",
+            Self::PoliciesReady(_) => "PoliciesReady",
+            Self::Adopted(..) => "Adopted",
+            Self::Learned(..) => "Learned",
+            Self::Removed(..) => "Removed",
             Self::Told(..) => "Told",
             Self::Again => "Again",
             Self::Contend => "Contend",

@@ -1,3 +1,4 @@
+mod labels;
 mod objects;
 mod store;
 mod town;

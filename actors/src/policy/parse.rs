@@ -21,7 +21,7 @@ use self::{
     field::{Fault, Field, Mapping},
     scope::Scope,
 };
-use super::{OwnCluster, Policy, PolicyError, PolicyKind, PolicyName};
+use super::{Policy, PolicyError, PolicyKind, PolicyName, PolicySettings};
 
 /// Kinds that a source may hold beside policies, and that are not looked at here.
 const NOT_POLICIES: &[&str] = &["EndpointSlice", "Endpoints", "Namespace", "Pod", "Service"];
@@ -36,32 +36,32 @@ pub struct Refused {
 }
 
 /// Reads the policies and groups of prefixes of one document: one, those of a `List`, or none if it
-/// is a Pod, a Namespace or speaks of a service. `cluster` is where it is read.
+/// is a Pod, a Namespace or speaks of a service. `settings` are those of all policies.
 pub fn parse(
     file: &str,
     document: &Value,
-    cluster: Option<OwnCluster<'_>>,
+    settings: &PolicySettings,
 ) -> Vec<Result<Policy, Refused>> {
     let mut policies = Vec::new();
-    read(file, &Field::root(document), cluster, &mut policies);
+    read(file, &Field::root(document), settings, &mut policies);
     policies
 }
 
 fn read(
     file: &str,
     document: &Field<'_>,
-    cluster: Option<OwnCluster<'_>>,
+    settings: &PolicySettings,
     policies: &mut Vec<Result<Policy, Refused>>,
 ) {
     let listed = document.any_mapping().and_then(|mapping| items(&mapping));
     match listed {
         Err(fault) => policies.push(Err(refused(file, None, fault))),
-        Ok(Some(items)) => items.iter().for_each(|item| read(file, item, cluster, policies)),
+        Ok(Some(items)) => items.iter().for_each(|item| read(file, item, settings, policies)),
         Ok(None) => match name(document) {
             Err(fault) => policies.push(Err(refused(file, None, fault))),
             Ok(None) => {}
             Ok(Some(name)) => {
-                let policy = policy(file, document, &name, cluster);
+                let policy = policy(file, document, &name, settings);
                 policies.push(policy.map_err(|fault| refused(file, Some(name), fault)));
             }
         },
@@ -125,7 +125,7 @@ fn policy(
     file: &str,
     document: &Field<'_>,
     name: &PolicyName,
-    cluster: Option<OwnCluster<'_>>,
+    settings: &PolicySettings,
 ) -> Result<Policy, Fault> {
     if name.kind == PolicyKind::CiliumCIDRGroup {
         let group = Some(cidr_group::group(document)?);
@@ -138,7 +138,7 @@ fn policy(
         known.push("specs");
     }
     let mapping = document.mapping(&known)?;
-    let mut scope = Scope { file, name, cluster, unsupported: Vec::new() };
+    let mut scope = Scope { file, name, settings, unsupported: Vec::new() };
     let mut specs = Vec::from_iter(mapping.get("spec"));
     specs.extend(mapping.list("specs")?.unwrap_or_default());
     if specs.is_empty() {

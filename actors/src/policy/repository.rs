@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    IdentityView, MissingGroup, MissingService, OwnCluster, Peer, Peers, Policy, PolicyError,
-    PolicyName, PolicySettings, Refused, Selector, ServiceName, Services, Subject, UnresolvedPort,
-    Unsupported, groups::Groups, parse, rule::Rule,
+    IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError, PolicyName,
+    PolicySettings, Refused, Selector, ServiceName, Services, Subject, UnresolvedPort, Unsupported,
+    groups::Groups, parse, rule::Rule,
 };
 use crate::model::{Families, Labels};
 
@@ -154,7 +154,7 @@ impl Repository {
         let mut report = ApplyReport::default();
         let old = self.sources.remove(source).unwrap_or_default();
         let mut new = Source::default();
-        let (parsed, mut refused) = read(source, documents, self.settings.own_cluster());
+        let (parsed, mut refused) = read(source, documents, &self.settings);
         for policy in parsed {
             if new.policies.contains_key(&policy.name) {
                 let error = twice(source, policy.name.to_string());
@@ -348,13 +348,13 @@ impl Rule {
 fn read(
     source: &str,
     documents: &Result<Vec<Value>, String>,
-    cluster: Option<OwnCluster<'_>>,
+    settings: &PolicySettings,
 ) -> (Vec<Policy>, Vec<Refused>) {
     let (mut policies, mut refused) = (Vec::new(), Vec::new());
     match documents {
         Err(problem) => refused.push(unreadable(source, problem)),
         Ok(documents) => {
-            for read in documents.iter().flat_map(|it| parse(source, it, cluster)) {
+            for read in documents.iter().flat_map(|it| parse(source, it, settings)) {
                 match read {
                     Ok(policy) => policies.push(policy),
                     Err(error) => refused.push(error),

@@ -27,6 +27,8 @@ pub struct PolicySettings {
     pub cluster: Option<String>,
     /// Whether peers are pods of that cluster where a rule does not name one.
     pub local_by_default: bool,
+    /// Whether rules may select other nodes by their labels.
+    pub node_selectors: bool,
     /// Address families that are enabled.
     pub families: Families,
 }
@@ -38,24 +40,8 @@ impl Default for PolicySettings {
             allow_localhost: true,
             cluster: None,
             local_by_default: true,
+            node_selectors: false,
             families: Families::DUAL,
         }
     }
-}
-
-impl PolicySettings {
-    /// The cluster that policies are read in.
-    pub(super) fn own_cluster(&self) -> Option<OwnCluster<'_>> {
-        let name = self.cluster.as_deref()?;
-        Some(OwnCluster { name, by_default: self.local_by_default })
-    }
-}
-
-/// The cluster that a policy is read in; pods carry its name as a label.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnCluster<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Whether peers are its pods where a rule does not name a cluster.
-    pub by_default: bool,
 }

@@ -2,7 +2,7 @@ use std::{fs, path::PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use volvox_actors::policy::{PolicyStatus, PolicyView, Services, parse};
+use volvox_actors::policy::{PolicySettings, PolicyStatus, PolicyView, Services, parse};
 
 use super::{
     args::PolicyCommand,
@@ -117,7 +117,9 @@ fn judge(path: &PathBuf) -> Verdict {
             return verdict;
         }
     };
-    for result in documents.iter().flat_map(|document| parse(&file, document, None)) {
+    for result in
+        documents.iter().flat_map(|document| parse(&file, document, &PolicySettings::default()))
+    {
         match result {
             Ok(policy) => {
                 verdict.policies.push(policy.name.to_string());

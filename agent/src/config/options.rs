@@ -219,6 +219,10 @@ pub struct Config {
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
     pub policy_default_local_cluster: bool,
 
+    /// Whether rules may select other nodes by their labels (fromNodes, toNodes)
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    pub enable_node_selector_labels: bool,
+
     /// Store that the nodes of the cluster share; none if not given
     #[arg(long, value_enum, ignore_case = true, value_name = "KIND")]
     #[serde(rename = "KVStore")]

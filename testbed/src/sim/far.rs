@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use serde_json::json;
 use volvox_actors_simulated::{
     kvstore::{ADDRESSES, IDENTITIES},
-    model::{ClusterId, IdentityId},
+    model::{ClusterId, IdentityId, Scope},
     nodes::NODES,
     testing::{MemoryClusters, MemoryKvStore},
 };
@@ -62,6 +62,8 @@ impl Node {
         self.world.clusters = Some(clusters.clone());
         let settings = &mut self.world.settings;
         settings.kvstore.meshed = true;
+        // Its node has labels, which have numbers then.
+        settings.policy.node_selectors = true;
         // The model's policies know no clusters.
         settings.policy.local_by_default = false;
         self.far = Some(Far { store, clusters, configured: true, apps: BTreeMap::new() });
@@ -125,7 +127,10 @@ impl Node {
             true => far.store.delete(&node_key()),
             false => {
                 let addresses = json!([{ "Type": "InternalIP", "IP": NODE }]);
-                let value = json!({ "Name": "yonder", "Cluster": NAME, "IPAddresses": addresses });
+                let value = json!({
+                    "Name": "yonder", "Cluster": NAME, "IPAddresses": addresses,
+                    "Labels": { "pods": far.apps.len().to_string() },
+                });
                 far.store.put(&node_key(), &value.to_string());
             }
         }
@@ -138,7 +143,10 @@ impl Node {
         let rows = pods().map(|number| (address_of(number), of(number).copied().map(identity)));
         let node: IpAddr = NODE.parse().ok()?;
         let is_there = far.configured && !far.apps.is_empty();
-        let rows = rows.chain([(node, is_there.then_some(IdentityId::REMOTE_NODE))]);
+        let row = self.mapped(node);
+        if row.is_some_and(|id| id.scope() == Scope::RemoteNode) != is_there {
+            return Some(format!("its node {node} is there: {is_there}; the ipcache has {row:?}"));
+        }
         rows.into_iter().find_map(|(address, wanted)| {
             let row = self.mapped(address);
             (row != wanted).then(|| {

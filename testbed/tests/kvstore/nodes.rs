@@ -69,6 +69,58 @@ fn a_node_is_told_from_the_world_for_as_long_as_it_is_one() {
     });
 }
 
+/// Web lets in nodes of zone `a`.
+const OF_ZONE: &str = r#"
+apiVersion: cilium.io/v2
+kind: CiliumNetworkPolicy
+metadata: {name: nodes, namespace: shop}
+spec:
+  endpointSelector: {matchLabels: {app: web}}
+  ingress: [{fromNodes: [{matchLabels: {zone: a}}]}]
+"#;
+
+#[test]
+fn a_rule_selects_nodes_by_their_labels() {
+    lab::test("nodes::a_rule_selects_nodes_by_their_labels", || {
+        let mut neighbour = None;
+        let mut village = Village::found_by(|node| {
+            let etcd = Etcd::start(&node.path("etcd"))?;
+            etcd.share_with(node)?;
+            node.set_flag("enable-node-selector-labels", Some("true"));
+            neighbour = Some(Neighbour::connect()?);
+            node.write_manifest("nodes.yaml", OF_ZONE)?;
+            Ok(etcd)
+        })?;
+        let neighbour = neighbour.expect("it was founded");
+        let announce = |village: &Village, zone: &str| {
+            let (key, value) = other_node::node("there", Neighbour::ADDRESS);
+            let labels = format!(r#""Labels":{{"zone":"{zone}"}}"#);
+            village.etcd.put(&key, &value.replace(r#""Labels":{}"#, &labels))
+        };
+        let reaches = |village: &Village, wanted: bool| {
+            wait_for(&format!("reaching web is {wanted}"), || {
+                Ok(neighbour.reaches(&village.web)? == wanted)
+            })
+        };
+        announce(&village, "a")?;
+        reaches(&village, true)?;
+        let number = village.address(&format!("{}/32", Neighbour::ADDRESS))?;
+        ensure!(number.is_some_and(|id| id >> 24 == 2), "its labels have the number {number:?}");
+        village.node.kill_agent()?;
+        village.etcd.kill()?;
+        village.start_without_etcd()?;
+        ensure!(neighbour.reaches(&village.web)?, "without etcd nodes are not told apart");
+        let after = village.address(&format!("{}/32", Neighbour::ADDRESS))?;
+        ensure!(after == number, "{number:?} became {after:?}");
+        village.etcd.start_again()?;
+        village.wait_for_store("Ok")?;
+        announce(&village, "b")?;
+        reaches(&village, false)?;
+        announce(&village, "a")?;
+        reaches(&village, true)
+    });
+}
+
 /// What this node says of itself, and what people see of the other one.
 fn announced(village: &Village) -> Result<()> {
     let key = format!("{NODES}{NODE_NAME}");

@@ -23,6 +23,7 @@ struct Names {
     cidr_set: &'static str,
     entities: &'static str,
     services: Option<&'static str>,
+    nodes: &'static str,
     not_supported: &'static [&'static str],
     requires: &'static str,
 }
@@ -33,7 +34,8 @@ const FROM: Names = Names {
     cidr_set: "fromCIDRSet",
     entities: "fromEntities",
     services: None,
-    not_supported: &["fromGroups", "fromNodes"],
+    nodes: "fromNodes",
+    not_supported: &["fromGroups"],
     requires: "fromRequires",
 };
 
@@ -43,11 +45,12 @@ const TO: Names = Names {
     cidr_set: "toCIDRSet",
     entities: "toEntities",
     services: Some("toServices"),
-    not_supported: &["toFQDNs", "toGroups", "toNodes"],
+    nodes: "toNodes",
+    not_supported: &["toFQDNs", "toGroups"],
     requires: "toRequires",
 };
 
-const TO_DENY: Names = Names { not_supported: &["toGroups", "toNodes"], ..TO };
+const TO_DENY: Names = Names { not_supported: &["toGroups"], ..TO };
 
 fn names(side: Side) -> &'static Names {
     match (side.direction, side.deny) {
@@ -60,8 +63,14 @@ fn names(side: Side) -> &'static Names {
 /// Names of the peer fields that a clause may have.
 pub(super) fn fields(side: Side) -> Vec<&'static str> {
     let names = names(side);
-    let mut fields =
-        vec![names.endpoints, names.cidr, names.cidr_set, names.entities, names.requires];
+    let mut fields = vec![
+        names.endpoints,
+        names.cidr,
+        names.cidr_set,
+        names.entities,
+        names.nodes,
+        names.requires,
+    ];
     fields.extend(names.services);
     fields.extend(names.not_supported);
     fields
@@ -99,6 +108,12 @@ pub(super) fn peers(
     if let Some(name) = names.services {
         for field in found.list(clause, name)? {
             found.peers.push(Peer::Service(to_services::services(&field)?));
+        }
+    }
+    for field in found.list(clause, names.nodes)? {
+        match scope.settings.node_selectors {
+            true => found.peers.push(Peer::Labels(nodes(&field)?)),
+            false => found.not_supported(&field, scope),
         }
     }
     for name in names.not_supported {
@@ -210,6 +225,12 @@ impl Found {
             (false, false) => Some(Peers::Of(self.peers)),
         })
     }
+}
+
+/// A selector of other nodes by their labels.
+fn nodes(field: &Field<'_>) -> Result<Selector, Fault> {
+    let selector = selector(field, Keys::Node)?;
+    Ok(selector.and_exists(SelectorKey::new("reserved", "remote-node")))
 }
 
 /// A selector of peers, narrowed as Cilium narrows it: to the policy's namespace and cluster, or

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::{
     model::Direction,
-    policy::{Effect, Origin, OwnCluster, PolicyName, Selector, SelectorKey, Unsupported},
+    policy::{Effect, Origin, PolicyName, PolicySettings, Selector, SelectorKey, Unsupported},
 };
 
 /// Label of the namespace that a pod lives in.
@@ -18,8 +18,8 @@ pub(super) struct Scope<'a> {
     pub(super) file: &'a str,
     /// The object.
     pub(super) name: &'a PolicyName,
-    /// The cluster, if pods carry its name as a label.
-    pub(super) cluster: Option<OwnCluster<'a>>,
+    /// What applies to all policies.
+    pub(super) settings: &'a PolicySettings,
     /// What is not supported.
     pub(super) unsupported: Vec<Unsupported>,
 }
@@ -52,16 +52,19 @@ impl Scope<'_> {
 
     /// Narrows a peer's selector to this cluster, unless it names one itself.
     pub(super) fn in_cluster(&self, selector: &mut Selector) {
-        let Some(cluster) = self.cluster.filter(|cluster| cluster.by_default) else { return };
+        let PolicySettings { cluster: Some(cluster), local_by_default: true, .. } = self.settings
+        else {
+            return;
+        };
         if !selector.keys().any(|key| key.key == CLUSTER_LABEL) {
-            selector.labels.insert(SelectorKey::new("k8s", CLUSTER_LABEL), cluster.name.to_owned());
+            selector.labels.insert(SelectorKey::new("k8s", CLUSTER_LABEL), cluster.clone());
         }
     }
 
     /// Selects every pod of this cluster.
     pub(super) fn cluster_pods(&self) -> Selector {
-        match self.cluster {
-            Some(cluster) => Selector::label(SelectorKey::new("k8s", CLUSTER_LABEL), cluster.name),
+        match &self.settings.cluster {
+            Some(cluster) => Selector::label(SelectorKey::new("k8s", CLUSTER_LABEL), cluster),
             None => Selector::default().and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL)),
         }
     }

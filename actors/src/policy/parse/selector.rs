@@ -18,6 +18,8 @@ pub(super) enum Keys {
     Pod,
     /// Labels of namespaces.
     Namespace,
+    /// Labels of nodes.
+    Node,
 }
 
 impl Keys {
@@ -26,6 +28,7 @@ impl Keys {
             Self::Cilium => SelectorKey::parse(text),
             Self::Pod => SelectorKey::new("k8s", text),
             Self::Namespace => SelectorKey::new("k8s", format!("{NAMESPACE_LABELS}{text}")),
+            Self::Node => SelectorKey::new("node", text),
         }
     }
 }

@@ -1,10 +1,11 @@
+use crate::policy::PolicySettings;
 use serde_json::{Value, json};
 
 use crate::policy::parse;
 
 /// The one line that a document is refused with.
 fn refusal(document: &Value) -> String {
-    let read = parse("web.yaml", document, None);
+    let read = parse("web.yaml", document, &PolicySettings::default());
     let [Err(refused)] = read.as_slice() else { panic!("accepted: {document}") };
     refused.error.to_string()
 }
@@ -163,7 +164,7 @@ fn lists_are_taken_apart_and_other_kinds_left_alone() {
     let list = json!({ "kind": "List", "items": [
         pod, cnp(json!({ "endpointSelector": {} })), network_policy(json!({})),
     ] });
-    let read = parse("web.yaml", &list, None);
+    let read = parse("web.yaml", &list, &PolicySettings::default());
     let names: Vec<String> = read.into_iter().map(|it| it.unwrap().name.to_string()).collect();
     assert_eq!(names, ["CiliumNetworkPolicy shop/web", "NetworkPolicy default/web"]);
 }
