@@ -102,6 +102,36 @@ impl Region {
 }
 
 #[test]
+fn a_torn_configuration_is_named_and_costs_nobody_else_anything() {
+    lab::test("mesh::a_torn_configuration_is_named_and_costs_nobody_else_anything", || {
+        let mut region = Region::found()?;
+        region.wait_until_it_reaches(true)?;
+        let mesh = region.village.node.path("mesh");
+        fs::write(mesh.join("torn"), "endpoints: [")?;
+        // It has the name of no cluster.
+        fs::write(mesh.join("Not_one"), "endpoints: []")?;
+        region.village.node.wait("the torn one is not named", |node| {
+            let health: Value = node.rest().get("/healthz")?;
+            let clusters = health["cluster-mesh"]["clusters"].as_array().context("no mesh")?;
+            let named = |name: &str| clusters.iter().find(|it| it["name"] == name);
+            let (Some(far), Some(torn)) = (named("far"), named("torn")) else { return Ok(false) };
+            let status = torn["status"].as_str().unwrap_or_default();
+            Ok(clusters.len() == 2
+                && far["ready"] == true
+                && torn["ready"] == false
+                && status.contains("mesh/torn"))
+        })?;
+        ensure!(region.neighbour.reaches(&region.village.web)?, "the other cluster is forgotten");
+        fs::remove_file(mesh.join("torn"))?;
+        region.village.node.wait("it is still named", |node| {
+            let health: Value = node.rest().get("/healthz")?;
+            Ok(health["cluster-mesh"]["clusters"].as_array().is_some_and(|all| all.len() == 1))
+        })?;
+        region.wait_until_it_reaches(true)
+    });
+}
+
+#[test]
 fn clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so() {
     lab::test("mesh::clients_of_another_cluster_are_let_in_for_as_long_as_it_says_so", || {
         let mut region = Region::found()?;
