@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     config::ConfigError,
-    remote::{RemoteCluster, RemoteMsg, RemotePeers, RemoteView},
+    remote::{RemoteCluster, RemoteMsg, RemotePeers, RemoteView, dismiss},
 };
 use crate::{
     addresses::AddressesMsg,
@@ -90,8 +90,12 @@ struct Kept {
     following: bool,
     clusters: BTreeMap<Arc<str>, Child>,
     ids: BTreeMap<ClusterId, Arc<str>>,
+    /// Clusters that are not configured any more, and may not have heard it.
+    leaving: Vec<Ref<RemoteMsg>>,
     /// Owners have not been told which clusters there are.
     untold: bool,
+    /// Another look is on its way.
+    looking: bool,
 }
 
 struct Child {
@@ -148,16 +152,14 @@ impl Mesh {
             is_name
         });
         let mut kept = self.kept.borrow_mut();
-        let Kept { clusters, ids, .. } = &mut *kept;
+        let Kept { clusters, ids, leaving, .. } = &mut *kept;
         let gone: Vec<_> =
             clusters.keys().filter(|name| !ways.contains_key(&***name)).cloned().collect();
         for name in gone {
             let Some(child) = clusters.remove(&name) else { continue };
             tracing::info!(cluster = %name, "cluster is not configured any more");
             ids.retain(|_, other| *other != name);
-            if let Err(refused) = child.address.tell(RemoteMsg::Stop) {
-                tracing::error!(cluster = %name, %refused, "it is still read");
-            }
+            leaving.push(child.address);
         }
         for (name, way) in ways {
             match clusters.get_mut(&*name) {
@@ -193,7 +195,11 @@ impl Mesh {
     /// Has the owners of addresses and nodes know which clusters there are.
     fn tell(&self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
+        dismiss(&mut kept.leaving, || RemoteMsg::Stop);
         if !kept.untold {
+            if !kept.leaving.is_empty() && !std::mem::replace(&mut kept.looking, true) {
+                cx.after(AGAIN_AFTER, MeshMsg::Again);
+            }
             return;
         }
         let names: BTreeSet<_> = kept.clusters.keys().cloned().collect();
@@ -201,7 +207,8 @@ impl Mesh {
         let told = addresses.tell(AddressesMsg::Clusters(names.clone())).is_ok()
             && nodes.tell(NodesMsg::Clusters(names)).is_ok();
         kept.untold = !told;
-        if !told {
+        let open = !told || !kept.leaving.is_empty();
+        if open && !std::mem::replace(&mut kept.looking, true) {
             cx.after(AGAIN_AFTER, MeshMsg::Again);
         }
     }
@@ -243,6 +250,7 @@ impl Behaviour for Mesh {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.follow(cx);
+        self.kept.borrow_mut().looking = false;
         self.tell(cx);
     }
 
@@ -250,7 +258,7 @@ impl Behaviour for Mesh {
         match msg {
             MeshMsg::Configured(ways) => self.configured(cx, ways),
             MeshMsg::Claim { cluster, id, reply } => reply.send(self.claim(&cluster, id)),
-            MeshMsg::Again => {}
+            MeshMsg::Again => self.kept.borrow_mut().looking = false,
             MeshMsg::Show(reply) => self.show(reply),
         }
         self.tell(cx);

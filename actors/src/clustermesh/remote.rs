@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     addresses::AddressesMsg,
-    host::{AskError, Behaviour, Cx, Host, Lane, Message, Ref, Reply, gather},
+    host::{AskError, Behaviour, Cx, Lane, Message, Ref, Reply, gather},
     kvstore::{Followed, Update, WatcherMsg, WatcherView},
     model::ClusterId,
     nodes::NodesMsg,
@@ -41,6 +41,8 @@ pub(super) enum RemoteMsg {
     Services(Rc<Origin>, Update),
     /// It is not configured any more.
     Stop,
+    /// Time to look whether those have stopped who are to.
+    Dismiss,
     /// Show how it stands.
     Show(Reply<RemoteView>),
 }
@@ -54,6 +56,7 @@ impl Message for RemoteMsg {
             Self::Again(_) => "Again",
             Self::Services(..) => "Services",
             Self::Stop => "Stop",
+            Self::Dismiss => "Dismiss",
             Self::Show(_) => "Show",
         }
     }
@@ -136,6 +139,10 @@ struct Kept {
     config: Option<ClusterConfig>,
     claiming: Option<ClusterConfig>,
     watchers: Vec<Ref<WatcherMsg>>,
+    /// Watchers that are to stop. One that crashes over that has not heard it.
+    leaving: Vec<Ref<WatcherMsg>>,
+    /// It is not configured any more.
+    over: bool,
     problem: Option<ConfigError>,
     services: Told<(String, String), RemoteService>,
 }
@@ -175,6 +182,8 @@ impl RemoteCluster {
             config: None,
             claiming: None,
             watchers: Vec::new(),
+            leaving: Vec::new(),
+            over: false,
             problem: None,
             services: Told::default(),
         }));
@@ -187,8 +196,8 @@ impl RemoteCluster {
     }
 
     /// Begins to read the store anew. What was known stays until it has listed what there is.
-    fn begin(&self, cx: &Cx<'_, Self>) {
-        self.end();
+    fn begin(&self, cx: &mut Cx<'_, Self>) {
+        self.end(cx);
         let mut kept = self.kept.borrow_mut();
         kept.ways += 1;
         (kept.config, kept.claiming) = (None, None);
@@ -202,12 +211,32 @@ impl RemoteCluster {
     }
 
     /// Ends the reading.
-    fn end(&self) {
-        let mut kept = self.kept.borrow_mut();
-        let config = kept.config_watcher.take();
-        let all: Vec<_> = config.into_iter().chain(kept.watchers.drain(..)).collect();
-        drop(kept);
-        stop(&all);
+    fn end(&self, cx: &mut Cx<'_, Self>) {
+        let Kept { config_watcher, watchers, leaving, .. } = &mut *self.kept.borrow_mut();
+        leaving.extend(config_watcher.take());
+        leaving.append(watchers);
+        dismiss(leaving, || WatcherMsg::Stop);
+        if !leaving.is_empty() {
+            cx.after(AGAIN_AFTER, RemoteMsg::Dismiss);
+        }
+    }
+
+    /// Has those stop who have not heard that they are to.
+    fn look_after(&self, cx: &mut Cx<'_, Self>) {
+        let leaving = &mut self.kept.borrow_mut().leaving;
+        dismiss(leaving, || WatcherMsg::Stop);
+        if !leaving.is_empty() {
+            cx.after(AGAIN_AFTER, RemoteMsg::Dismiss);
+        }
+    }
+
+    /// Has those stop who are to, and in the end this one, too.
+    fn leave(&self, cx: &mut Cx<'_, Self>) {
+        self.end(cx);
+        let kept = self.kept.borrow();
+        if kept.over && kept.leaving.is_empty() {
+            cx.stop();
+        }
     }
 
     fn config(&self, cx: &mut Cx<'_, Self>, update: Update) {
@@ -270,7 +299,7 @@ impl RemoteCluster {
             Ok(Ok(())) => {
                 (kept.claiming, kept.problem) = (None, None);
                 drop(kept);
-                self.read(cx.host(), cx.me(), config);
+                self.read(cx, config);
             }
             // The other one may go, or get another number.
             Ok(Err(error)) => {
@@ -291,9 +320,14 @@ impl RemoteCluster {
     }
 
     /// Follows all that the cluster says.
-    fn read(&self, host: &Host, me: &Ref<RemoteMsg>, config: ClusterConfig) {
+    fn read(&self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
         let mut kept = self.kept.borrow_mut();
-        stop(&std::mem::take(&mut kept.watchers));
+        let Kept { watchers, leaving, .. } = &mut *kept;
+        leaving.append(watchers);
+        drop(kept);
+        self.look_after(cx);
+        let mut kept = self.kept.borrow_mut();
+        let (host, me) = (cx.host(), cx.me());
         kept.generation += 1;
         let generation = kept.generation;
         // Its own keys are followed as before.
@@ -377,11 +411,12 @@ impl RemoteCluster {
     }
 }
 
-fn stop(watchers: &[Ref<WatcherMsg>]) {
-    for watcher in watchers {
-        if let Err(refused) = watcher.tell(WatcherMsg::Stop) {
-            tracing::error!(%refused, "who follows a cluster goes on; nobody heeds it");
-        }
+/// Tells those to stop who live, and leaves out those who do not.
+pub(super) fn dismiss<M: Message>(them: &mut Vec<Ref<M>>, stop: impl Fn() -> M) {
+    them.retain(Ref::is_alive);
+    for one in them {
+        // A full mailbox: it is told again.
+        drop(one.tell(stop()));
     }
 }
 
@@ -390,9 +425,13 @@ impl Behaviour for RemoteCluster {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.borrow().over {
+            return self.leave(cx);
+        }
         if self.kept.borrow().config_watcher.is_none() {
             self.begin(cx);
         }
+        self.look_after(cx);
         self.again(cx);
     }
 
@@ -411,9 +450,11 @@ impl Behaviour for RemoteCluster {
             RemoteMsg::Config(..) | RemoteMsg::Claimed(..) | RemoteMsg::Again(_) => {}
             RemoteMsg::Services(origin, update) => self.services(&origin, update),
             RemoteMsg::Stop => {
-                self.end();
-                cx.stop();
+                self.kept.borrow_mut().over = true;
+                self.leave(cx);
             }
+            RemoteMsg::Dismiss if self.kept.borrow().over => self.leave(cx),
+            RemoteMsg::Dismiss => self.look_after(cx),
             RemoteMsg::Show(reply) => self.show(reply),
         }
     }

@@ -100,9 +100,13 @@ impl Node {
         let Some(far) = &mut self.far else { return };
         let address = address_of(number);
         let key = format!("{ADDRESSES}{address}");
-        if far.configured {
-            self.oracle.borrow_mut().remote_is(number, app);
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.remote_is(number, app);
+        if !far.configured {
+            // Who has not heard yet that it is not read any more may see it all the same.
+            oracle.remote_is(number, None);
         }
+        drop(oracle);
         match app {
             None => {
                 far.apps.remove(&number);
