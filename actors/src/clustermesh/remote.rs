@@ -197,7 +197,8 @@ impl RemoteCluster {
 
     /// Begins to read the store anew. What was known stays until it has listed what there is.
     fn begin(&self, cx: &mut Cx<'_, Self>) {
-        self.end(cx);
+        self.end();
+        self.look_after(cx);
         let mut kept = self.kept.borrow_mut();
         kept.ways += 1;
         (kept.config, kept.claiming) = (None, None);
@@ -210,32 +211,21 @@ impl RemoteCluster {
         kept.config_watcher = Some(watcher);
     }
 
-    /// Ends the reading.
-    fn end(&self, cx: &mut Cx<'_, Self>) {
+    /// Ends the reading; who did it is looked after then.
+    fn end(&self) {
         let Kept { config_watcher, watchers, leaving, .. } = &mut *self.kept.borrow_mut();
         leaving.extend(config_watcher.take());
         leaving.append(watchers);
-        dismiss(leaving, || WatcherMsg::Stop);
-        if !leaving.is_empty() {
-            cx.after(AGAIN_AFTER, RemoteMsg::Dismiss);
-        }
     }
 
-    /// Has those stop who have not heard that they are to.
+    /// Has those stop who are to, and in the end this one, if it is over.
     fn look_after(&self, cx: &mut Cx<'_, Self>) {
-        let leaving = &mut self.kept.borrow_mut().leaving;
+        let Kept { leaving, over, .. } = &mut *self.kept.borrow_mut();
         dismiss(leaving, || WatcherMsg::Stop);
-        if !leaving.is_empty() {
-            cx.after(AGAIN_AFTER, RemoteMsg::Dismiss);
-        }
-    }
-
-    /// Has those stop who are to, and in the end this one, too.
-    fn leave(&self, cx: &mut Cx<'_, Self>) {
-        self.end(cx);
-        let kept = self.kept.borrow();
-        if kept.over && kept.leaving.is_empty() {
-            cx.stop();
+        match leaving.is_empty() {
+            true if *over => cx.stop(),
+            true => {}
+            false => drop(cx.after(AGAIN_AFTER, RemoteMsg::Dismiss)),
         }
     }
 
@@ -426,7 +416,8 @@ impl Behaviour for RemoteCluster {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         if self.kept.borrow().over {
-            return self.leave(cx);
+            self.end();
+            return self.look_after(cx);
         }
         if self.kept.borrow().config_watcher.is_none() {
             self.begin(cx);
@@ -451,9 +442,9 @@ impl Behaviour for RemoteCluster {
             RemoteMsg::Services(origin, update) => self.services(&origin, update),
             RemoteMsg::Stop => {
                 self.kept.borrow_mut().over = true;
-                self.leave(cx);
+                self.end();
+                self.look_after(cx);
             }
-            RemoteMsg::Dismiss if self.kept.borrow().over => self.leave(cx),
             RemoteMsg::Dismiss => self.look_after(cx),
             RemoteMsg::Show(reply) => self.show(reply),
         }
