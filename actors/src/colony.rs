@@ -38,6 +38,7 @@ use crate::{
     ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters},
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
+    services::{Algorithm, ServiceSource, Services, ServicesMsg, ServicesSettings},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
 };
@@ -80,6 +81,10 @@ pub struct ColonySettings {
     pub schedule: Schedule,
     /// Time between two collections of connections; `None` adapts it to what is found.
     pub conntrack_interval: Option<Duration>,
+    /// How backends of services are chosen where nodes should choose alike.
+    pub service_algorithm: Algorithm,
+    /// Whether a directory of manifests is watched, which may say something of services.
+    pub has_manifests: bool,
     /// What is this node's own.
     pub node: NodeSettings,
     /// How it takes part in what the nodes of the cluster share.
@@ -128,6 +133,8 @@ pub struct Colony {
     pub workloads: Ref<WorkloadsMsg>,
     /// The collector of dead connections.
     pub conntrack: Ref<ConntrackMsg>,
+    /// The owner of frontends and backends.
+    pub services: Ref<ServicesMsg>,
     /// The node itself.
     pub node: Ref<NodeMsg>,
     /// The owner of the cluster's other nodes, if there is a cluster.
@@ -197,9 +204,15 @@ impl Colony {
         let workloads = host.spawn(name("workloads"), SUPERVISOR_CAPACITY, workloads);
         let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
         let conntrack = host.spawn(name("conntrack"), SUPERVISOR_CAPACITY, conntrack);
+        let services = {
+            let settings = services_settings(&settings, &ports);
+            let found = inheritance.kernel.services.clone();
+            Services::factory(Rc::clone(kernel), settings, found)
+        };
+        let services = host.spawn(name("services"), SUPERVISOR_CAPACITY, services);
         let node = Node::factory(
             Rc::clone(kernel),
-            ipcache.clone(),
+            (ipcache.clone(), services.clone()),
             settings.node.clone(),
             &inheritance.kernel.lxc,
         );
@@ -268,11 +281,14 @@ impl Colony {
         }
         // As Cilium does: where there is a store, nodes meet there.
         let feed = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
+        let of_services = [(Feed::Services, Hearer::Services), (Feed::Node, Hearer::Services)];
+        settings.follow.further.extend(of_services);
         settings.follow.further.push((feed, Hearer::Nodes));
         let cluster = ports.cluster.clone().map(|cluster| {
             let (policy, workloads) = (policy.clone(), workloads.clone());
             let (publisher, shares) = (publisher.clone(), by_objects.is_some());
             let (late_crd, nodes) = (late_crd.clone(), nodes.clone());
+            let services = services.clone();
             let peers = move || ClusterPeers {
                 cluster: Rc::clone(&cluster),
                 policy: policy.clone(),
@@ -280,6 +296,7 @@ impl Colony {
                 publisher: publisher.clone(),
                 shared: shares.then(|| late_crd.get()).map(|it| (it.allocator, it.addresses)),
                 nodes: nodes.clone(),
+                services: Some(services.clone()),
             };
             let supervisor = ClusterSupervisor::factory(peers, settings.follow);
             let supervisor = host.spawn(name("cluster"), SUPERVISOR_CAPACITY, supervisor);
@@ -363,7 +380,7 @@ impl Colony {
         let addresses = addresses.or_else(|| crd.as_ref().map(|it| &it.addresses));
         let mesh = ports.clusters.clone().zip(addresses.cloned()).zip(nodes.clone());
         let mesh = mesh.map(|((clusters, addresses), nodes)| {
-            let peers = MeshPeers { clusters, addresses, nodes };
+            let peers = MeshPeers { clusters, addresses, nodes, services: services.clone() };
             host.spawn(
                 name("clustermesh"),
                 SUPERVISOR_CAPACITY,
@@ -401,6 +418,7 @@ impl Colony {
             publisher,
             workloads,
             conntrack,
+            services,
             node,
             nodes,
             auditor,
@@ -426,6 +444,22 @@ fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
         pools: settings.pools,
         boot_id: boot_id.clone(),
         has_node,
+    }
+}
+
+/// How services are served, and who says something of them.
+fn services_settings(settings: &ColonySettings, ports: &Ports) -> ServicesSettings {
+    let said = [
+        (ServiceSource::Cluster, ports.cluster.is_some()),
+        (ServiceSource::Manifests, settings.has_manifests),
+        (ServiceSource::Node, true),
+        (ServiceSource::Mesh, ports.clusters.is_some()),
+    ];
+    ServicesSettings {
+        node: settings.kvstore.node.clone(),
+        families: settings.policy.families,
+        algorithm: settings.service_algorithm,
+        sources: said.into_iter().filter(|(_, is)| *is).map(|(source, _)| source).collect(),
     }
 }
 

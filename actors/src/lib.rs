@@ -15,6 +15,7 @@ pub mod crd;
 mod dice;
 pub mod endpoint;
 pub mod endpoints;
+mod field;
 pub mod host;
 pub mod identity;
 pub mod invariants;
@@ -30,6 +31,7 @@ pub mod ports;
 pub mod publish;
 mod ranges;
 pub mod restore;
+pub mod services;
 pub mod state;
 #[cfg(any(test, feature = "simulation"))]
 pub mod testing;

@@ -7,6 +7,7 @@ mod identity;
 mod labels;
 mod named_ports;
 mod policy_rows;
+mod service;
 mod timestamp;
 
 pub use address::{Addresses, Mac, MacError};
@@ -17,4 +18,5 @@ pub use labels::{Label, LabelError, Labels, Source};
 pub use named_ports::NamedPorts;
 pub(crate) use named_ports::SharedPorts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};
+pub use service::{BackendId, Frontend, L4Address, LookupScope, ServiceId, Transport};
 pub use timestamp::Timestamp;

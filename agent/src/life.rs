@@ -219,7 +219,7 @@ fn install_cni(config: &Config, path: &std::path::Path) {
     }
 }
 
-/// Tells who keeps policies and pods what the directory of manifests says.
+/// Tells who keeps policies, services and pods what the directory of manifests says.
 fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
     let mut names: Vec<_> = manifests.iter().map(|it| it.source.as_str()).collect();
     let more = names.split_off(names.len().min(NAMED_MAX)).len();
@@ -229,6 +229,10 @@ fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
         let pods = manifests.clone();
         if let Err(refused) = colony.workloads.tell(WorkloadsMsg::Manifests(pods)) {
             tracing::error!(%refused, "pods of changed manifests are not known");
+        }
+        let services = manifests.clone();
+        if let Err(refused) = colony.services.tell(ServicesMsg::Manifests(services)) {
+            tracing::error!(%refused, "services of changed manifests are not known");
         }
         if let Err(refused) = colony.policy.tell(PolicyMsg::Manifests(manifests)) {
             tracing::error!(%refused, "policies of changed manifests are not known");

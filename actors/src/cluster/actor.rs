@@ -23,6 +23,7 @@ use crate::{
     policy::PolicyMsg,
     ports::{Cluster, ObjectKey, Time},
     publish::PublisherMsg,
+    services::ServicesMsg,
     workloads::WorkloadsMsg,
 };
 
@@ -63,6 +64,8 @@ pub struct ClusterPeers {
     pub shared: Option<(Ref<AllocatorMsg>, Ref<AddressesMsg>)>,
     /// The owner of the cluster's nodes.
     pub nodes: Option<Ref<NodesMsg>>,
+    /// The owner of services, if they are served.
+    pub services: Option<Ref<ServicesMsg>>,
 }
 
 /// The supervisor of the sources: hands on what they tell, once that is whole.
@@ -133,9 +136,12 @@ impl ClusterSupervisor {
             let status = SourceStatus { name, feed, synced: false, state, since };
             kept.sources.push(Child { address, status });
             let theirs = feeds.iter().filter(|(other, _)| *other == feed);
-            let feed = feed.told_with();
-            for hearer in Hearer::of(feed).into_iter().chain(theirs.map(|(_, hearer)| *hearer)) {
-                kept.held.entry((feed, hearer)).or_insert_with(|| Held::new(hearer));
+            for (feed, hearer) in theirs {
+                kept.held.entry((*feed, *hearer)).or_insert_with(|| Held::new(*hearer));
+            }
+            let told_with = feed.told_with();
+            if let Some(hearer) = Hearer::of(told_with) {
+                kept.held.entry((told_with, hearer)).or_insert_with(|| Held::new(hearer));
             }
         }
         cx.after(self.settings.sync_timeout, ClusterMsg::Late);
@@ -165,8 +171,11 @@ impl ClusterSupervisor {
     fn changed(&self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
         let kept = &mut *self.kept.borrow_mut();
         let Some(Child { status, .. }) = kept.sources.get(source) else { return };
-        let told_with = status.feed.told_with();
-        let theirs = kept.held.iter_mut().filter(|((feed, _), _)| *feed == told_with);
+        let (of, told_with) = (status.feed, status.feed.told_with());
+        let always = Hearer::of(told_with);
+        let theirs = kept.held.iter_mut().filter(|((feed, hearer), _)| {
+            *feed == of || (*feed == told_with && Some(*hearer) == always)
+        });
         let mut theirs = theirs.map(|(_, held)| held).peekable();
         while let Some(held) = theirs.next() {
             let all = match theirs.peek() {
@@ -206,6 +215,8 @@ impl ClusterSupervisor {
         let mut kept = self.kept.borrow_mut();
         let mut of_services = kept.sources.iter().filter(|it| it.status.feed == Feed::Services);
         let services_known = of_services.all(|child| child.status.synced);
+        let unknown = kept.sources.iter().filter(|child| !child.status.synced);
+        let unknown: BTreeSet<Feed> = unknown.map(|child| child.status.feed).collect();
         let names = kept.held.values().any(Held::names_services);
         let gates = kept.sources.iter().filter(|child| child.status.feed.gates_policies(names));
         let mut synced = gates.map(|child| child.status.synced);
@@ -217,6 +228,8 @@ impl ClusterSupervisor {
         for ((feed, hearer), held) in &mut kept.held {
             held.services_known = services_known;
             held.released |= all && *feed == Feed::Policies;
+            // Who serves and what is served are one list to who serves it.
+            held.released |= *hearer == Hearer::Services && !unknown.contains(feed);
             later |= held.hand_on(*feed, *hearer, &self.peers);
             if held.has_told() {
                 told.insert(*feed);

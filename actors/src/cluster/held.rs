@@ -11,6 +11,7 @@ use crate::{
     policy::PolicyMsg,
     ports::ObjectKey,
     publish::PublisherMsg,
+    services::{ClusterObject, ServicesMsg},
     workloads::{Manifest, WorkloadsMsg},
 };
 
@@ -29,6 +30,8 @@ pub enum Hearer {
     Addresses,
     /// The owner of the cluster's nodes.
     Nodes,
+    /// The owner of services.
+    Services,
 }
 
 impl Hearer {
@@ -62,6 +65,8 @@ enum News {
     Manifests(Vec<Manifest>),
     /// To the others, also whether there can be such objects at all, and whether that was said.
     Objects { objects: Vec<(ObjectKey, Option<Value>)>, defined: bool, said: bool },
+    /// To the owner of services, of which resource each is.
+    OfServices(Vec<ClusterObject>),
 }
 
 impl Held {
@@ -71,13 +76,14 @@ impl Held {
             Hearer::Publisher | Hearer::Allocator | Hearer::Addresses | Hearer::Nodes => {
                 News::Objects { objects: Vec::new(), defined: false, said: false }
             }
+            Hearer::Services => News::OfServices(Vec::new()),
         };
         let naming = BTreeSet::new();
         Self { news, released: false, begun: false, naming, services_known: false }
     }
 
     /// Adds objects of a source.
-    pub(super) fn add(&mut self, name: &str, added: Vec<(ObjectKey, Option<Value>)>) {
+    pub(super) fn add(&mut self, name: &'static str, added: Vec<(ObjectKey, Option<Value>)>) {
         match &mut self.news {
             News::Manifests(manifests) => {
                 for (key, value) in added {
@@ -94,6 +100,9 @@ impl Held {
                 }
             }
             News::Objects { objects, .. } => objects.extend(added),
+            News::OfServices(objects) => {
+                objects.extend(added.into_iter().map(|(key, value)| (name, key, value)));
+            }
         }
     }
 
@@ -157,6 +166,7 @@ impl News {
         match self {
             Self::Manifests(manifests) => manifests.is_empty(),
             Self::Objects { objects, said, .. } => objects.is_empty() && *said,
+            Self::OfServices(objects) => objects.is_empty(),
         }
     }
 
@@ -177,6 +187,16 @@ impl News {
                 let later = back.is_some();
                 *manifests = back.unwrap_or_default();
                 later
+            }
+            Self::OfServices(objects) => {
+                let Some(services) = &peers.services else { return false };
+                let all = ServicesMsg::Objects { feed, objects: std::mem::take(objects) };
+                let Some(ServicesMsg::Objects { objects: back, .. }) = refused(services, all)
+                else {
+                    return false;
+                };
+                *objects = back;
+                true
             }
             Self::Objects { objects, defined, said } => {
                 let (all, defined) = (std::mem::take(objects), *defined);

@@ -18,6 +18,7 @@ use crate::{
     model::ClusterId,
     nodes::NodesMsg,
     ports::{RemoteClusters, Way},
+    services::ServicesMsg,
 };
 
 /// Capacity of a cluster's mailbox, messages: its services come one update at a time.
@@ -71,6 +72,8 @@ pub struct MeshPeers {
     pub addresses: Ref<AddressesMsg>,
     /// The owner of nodes.
     pub nodes: Ref<NodesMsg>,
+    /// The owner of services.
+    pub services: Ref<ServicesMsg>,
 }
 
 /// What it knows of this node's own cluster.
@@ -186,13 +189,14 @@ impl Mesh {
             mesh: cx.me().clone(),
             addresses: self.peers.addresses.clone(),
             nodes: self.peers.nodes.clone(),
+            services: self.peers.services.clone(),
         };
         let remote = RemoteCluster::factory(peers, Arc::clone(name), way, self.settings.seed);
         let address = cx.host().spawn(format!("clustermesh {name}"), CAPACITY, remote);
         Child { address, version }
     }
 
-    /// Has the owners of addresses and nodes know which clusters there are.
+    /// Has the owners of addresses, nodes and services know which clusters there are.
     fn tell(&self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
         dismiss(&mut kept.leaving, || RemoteMsg::Stop);
@@ -203,9 +207,10 @@ impl Mesh {
             return;
         }
         let names: BTreeSet<_> = kept.clusters.keys().cloned().collect();
-        let MeshPeers { addresses, nodes, .. } = &self.peers;
+        let MeshPeers { addresses, nodes, services, .. } = &self.peers;
         let told = addresses.tell(AddressesMsg::Clusters(names.clone())).is_ok()
-            && nodes.tell(NodesMsg::Clusters(names)).is_ok();
+            && nodes.tell(NodesMsg::Clusters(names.clone())).is_ok()
+            && services.tell(ServicesMsg::Clusters(names)).is_ok();
         kept.untold = !told;
         let open = !told || !kept.leaving.is_empty();
         if open && !std::mem::replace(&mut kept.looking, true) {

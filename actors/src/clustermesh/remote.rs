@@ -20,6 +20,7 @@ use crate::{
     model::ClusterId,
     nodes::NodesMsg,
     ports::{Change, Way},
+    services::ServicesMsg,
 };
 
 /// How long the supervisor may take.
@@ -124,6 +125,7 @@ pub(super) struct RemotePeers {
     pub(super) mesh: Ref<MeshMsg>,
     pub(super) addresses: Ref<AddressesMsg>,
     pub(super) nodes: Ref<NodesMsg>,
+    pub(super) services: Ref<ServicesMsg>,
 }
 
 /// What outlives a crash.
@@ -357,6 +359,7 @@ impl RemoteCluster {
         if !services.heeds(origin.generation) {
             return;
         }
+        let mut changes = Vec::new();
         for change in update.changes {
             let Some(key) = RemoteService::key(change.key(), &origin.services) else {
                 tracing::warn!(cluster = %self.cluster, key = change.key(), "key of no service");
@@ -370,10 +373,16 @@ impl RemoteCluster {
                     .ok(),
                 Change::Delete(_) => None,
             };
+            changes.push((key.clone(), service.clone()));
             services.set(key, service);
         }
         if update.listed {
-            services.listed();
+            changes.extend(services.listed().into_iter().map(|key| (key, None)));
+        }
+        let cluster = Arc::clone(&self.cluster);
+        let news = ServicesMsg::Remote { cluster, changes, listed: update.listed };
+        if let Err(refused) = self.peers.services.tell(news) {
+            tracing::error!(cluster = %self.cluster, %refused, "what it shares is not served");
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
     ports::{
         Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, LxcRow, lxc_flags,
     },
+    services::ServicesMsg,
 };
 
 /// How often the interfaces are looked at.
@@ -27,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Node {
     kernel: Rc<dyn Kernel>,
     ipcache: Ref<IpcacheMsg>,
+    services: Ref<ServicesMsg>,
     settings: Rc<NodeSettings>,
     /// Outlives a crash: what was written must be found again to be removed one day.
     kept: Rc<RefCell<Kept>>,
@@ -62,7 +64,7 @@ impl Node {
     /// holds at start; rows that are not the host's are left alone.
     pub fn factory(
         kernel: Rc<dyn Kernel>,
-        ipcache: Ref<IpcacheMsg>,
+        (ipcache, services): (Ref<IpcacheMsg>, Ref<ServicesMsg>),
         settings: NodeSettings,
         lxc: &BTreeMap<IpAddr, LxcRow>,
     ) -> impl FnMut() -> Self + 'static {
@@ -79,6 +81,7 @@ impl Node {
         move || Self {
             kernel: Rc::clone(&kernel),
             ipcache: ipcache.clone(),
+            services: services.clone(),
             settings: Rc::clone(&settings),
             kept: Rc::clone(&kept),
             waiting: Vec::new(),
@@ -112,7 +115,12 @@ impl Node {
         });
         match links {
             Ok(links) => {
-                self.kept.borrow_mut().addresses = self.settings.host_addresses(&links);
+                let addresses = self.settings.host_addresses(&links);
+                self.kept.borrow_mut().addresses.clone_from(&addresses);
+                if let Err(refused) = self.services.tell(ServicesMsg::HostAddresses(addresses)) {
+                    // They are looked at again, and told.
+                    tracing::warn!(%refused, "services did not hear of the host's addresses");
+                }
                 self.proceed(cx);
             }
             Err(error) => self.finish(Err(error), cx),

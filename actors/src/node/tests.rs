@@ -1,11 +1,17 @@
-use std::{collections::BTreeMap, net::IpAddr, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
 
 use super::*;
 use crate::{
     host::{Answer, Ref, Universe},
     ipcache::{Ipcache, IpcacheMsg},
     model::{Addresses, Families, IdentityId},
-    ports::{KernelOp, KernelOutcome, Link, LxcRow, lxc_flags},
+    ports::{KernelOp, KernelOutcome, Link, LxcRow, ServiceTables, lxc_flags},
+    services::{Algorithm, Services, ServicesSettings},
     testing::{FakeKernel, crash},
 };
 
@@ -40,7 +46,16 @@ impl Bench {
             pod_interfaces: "lxc".into(),
         };
         let lxc: BTreeMap<_, _> = lxc.iter().map(|&(address, row)| (ip(address), row)).collect();
-        let make = Node::factory(Rc::clone(&kernel) as _, ipcache.clone(), settings, &lxc);
+        let services = ServicesSettings {
+            node: "here".to_owned(),
+            families,
+            algorithm: Algorithm::Random,
+            sources: BTreeSet::new(),
+        };
+        let services = Services::factory(Rc::clone(&map) as _, services, ServiceTables::default());
+        let services = universe.spawn("services", services);
+        let hearers = (ipcache.clone(), services);
+        let make = Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc);
         let node = universe.spawn("node", make);
         Self { universe, kernel, map, ipcache, node }
     }

@@ -5,7 +5,6 @@ mod cidr_group;
 mod cilium;
 mod cilium_peers;
 mod cilium_ports;
-mod field;
 mod icmp;
 mod kubernetes;
 mod port;
@@ -16,12 +15,10 @@ mod to_services;
 
 use serde_json::Value;
 
+use self::scope::Scope;
 pub(super) use self::service::{service, speaker_name};
-use self::{
-    field::{Fault, Field, Mapping},
-    scope::Scope,
-};
 use super::{Policy, PolicyError, PolicyKind, PolicyName, PolicySettings};
+use crate::field::{Fault, Field, Mapping};
 
 /// Kinds that a source may hold beside policies, and that are not looked at here.
 const NOT_POLICIES: &[&str] = &["EndpointSlice", "Endpoints", "Namespace", "Pod", "Service"];

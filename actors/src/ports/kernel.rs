@@ -1,5 +1,6 @@
 mod about;
 mod in_order;
+mod services;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -7,10 +8,16 @@ pub use about::About;
 pub use in_order::InOrder;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+pub use services::{
+    BackendRow, BackendState, ServiceKeys, ServiceRows, ServiceTables, SlotKey, SlotRow,
+    UnusedNumbers, service_flags,
+};
 
 use crate::{
     host::{Current, Reply},
-    model::{Addresses, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows},
+    model::{
+        Addresses, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows, ServiceId,
+    },
 };
 
 /// Flags of a [`ConfigRow`].
@@ -246,6 +253,10 @@ pub enum KernelOp {
     PutIpcache(Vec<(IpNet, IpcacheRow)>),
     /// Removes address to identity rows; absent ones are fine.
     DeleteIpcache(Vec<IpNet>),
+    /// Writes rows of the maps that balance load, in batches.
+    PutServices(ServiceRows),
+    /// Removes rows of them; absent ones are fine.
+    DeleteServices(ServiceKeys),
     /// Makes both hooks run the current program generation; fast way first.
     Attach { endpoint: EndpointId, ifindex: u32 },
     /// Replaces filters by pinned links, which takes the kernel 8 to 16 ms each.
@@ -262,6 +273,8 @@ pub enum KernelOp {
     DeleteRoute { address: IpAddr, ifindex: u32 },
     /// Forgets every connection of these addresses.
     ScrubConntrack { addresses: Addresses },
+    /// Forgets every connection through these services, whose numbers others are to have.
+    ForgetServices(Vec<ServiceId>),
     /// Removes connections whose lifetime is over.
     CollectConntrack,
     /// Loads a fresh program generation beside the current one and makes it current.
@@ -317,6 +330,9 @@ pub struct KernelSnapshot {
     /// Policy maps in the slots that `volvox_config` names, by slot. Only what is read before the
     /// first actor lives has them: later every endpoint knows what it wrote.
     pub policies: BTreeMap<u32, Arc<PolicyRows>>,
+    /// The maps that balance load. Only what is read before the first actor lives has them: later
+    /// their owner knows what it wrote.
+    pub services: ServiceTables,
 }
 
 /// Why the kernel refused.

@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
+use super::kernel_services::KernelServices;
 use crate::{
     model::{EndpointId, PolicyRows},
     ports::{
@@ -22,6 +23,8 @@ pub struct KernelState {
     pub pins: BTreeMap<EndpointId, u32>,
     /// Addresses with connections, and whose they were: a number that the test gives its owner.
     pub connections: BTreeMap<IpAddr, u64>,
+    /// The maps that balance load.
+    pub services: KernelServices,
     /// How often programs were loaded.
     pub loads: u64,
 }
@@ -36,7 +39,11 @@ impl KernelState {
     pub fn snapshot_at_boot(&self) -> KernelSnapshot {
         let slots = self.rows.config.values().map(|row| row.policy_slot);
         let policy = |slot| Some((slot, Arc::new(self.slots.get(&slot)?.clone())));
-        KernelSnapshot { policies: slots.filter_map(policy).collect(), ..self.snapshot() }
+        KernelSnapshot {
+            policies: slots.filter_map(policy).collect(),
+            services: self.services.tables(),
+            ..self.snapshot()
+        }
     }
 
     /// The policy that packets of that interface meet; `None` if they are all dropped.
@@ -104,6 +111,11 @@ impl KernelState {
             KernelOp::ScrubConntrack { addresses } => {
                 self.connections
                     .retain(|address, _| !addresses.iter().any(|other| other == *address));
+            }
+            KernelOp::PutServices(_)
+            | KernelOp::DeleteServices(_)
+            | KernelOp::ForgetServices(_) => {
+                self.services.change(op);
             }
             KernelOp::LoadPrograms => {
                 self.loads += 1;

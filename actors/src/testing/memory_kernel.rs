@@ -6,6 +6,7 @@ use std::{
 
 use super::{
     fate::{Fate, Turn},
+    kernel_services,
     kernel_state::{KernelState, is_read, refused},
 };
 use crate::{
@@ -204,7 +205,7 @@ fn half(op: &KernelOp) -> Option<KernelOp> {
     Some(match op {
         KernelOp::PutIpcache(rows) => KernelOp::PutIpcache(rows[..rows.len() / 2].to_vec()),
         KernelOp::DeleteIpcache(all) => KernelOp::DeleteIpcache(all[..all.len() / 2].to_vec()),
-        _ => return None,
+        other => return kernel_services::half(other),
     })
 }
 

@@ -11,6 +11,7 @@ use crate::{
     model::{Addresses, ClusterId, Families},
     node::NodeSettings,
     policy::PolicySettings,
+    services::Algorithm,
 };
 
 /// How the agent of a node in memory is run.
@@ -28,6 +29,8 @@ pub(super) fn settings() -> ColonySettings {
             queue: 25,
         },
         conntrack_interval: None,
+        service_algorithm: Algorithm::Random,
+        has_manifests: true,
         follow: ClusterSettings {
             node_name: "node-1".to_owned(),
             seed: 1,

@@ -17,6 +17,7 @@ use crate::{
     policy::PolicyMsg,
     ports::{Link, Time},
     restore::{RestoreInput, RestoreMsg, RestoreReport},
+    services::ServicesMsg,
     state::{IdentityTable, scan},
     workloads::{Manifest, WorkloadsMsg},
 };
@@ -278,6 +279,7 @@ impl World {
     fn tell(&self, all: Vec<Manifest>) {
         let colony = self.colony();
         colony.workloads.tell(WorkloadsMsg::Manifests(all.clone())).unwrap();
+        colony.services.tell(ServicesMsg::Manifests(all.clone())).unwrap();
         colony.policy.tell(PolicyMsg::Manifests(all)).unwrap();
     }
 

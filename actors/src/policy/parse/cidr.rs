@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use super::field::{Fault, Field};
+use crate::field::{Fault, Field};
 use crate::policy::rule::CidrMatch;
 
 /// Reads a prefix or a single address; host bits are cut off.

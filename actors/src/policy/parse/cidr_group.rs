@@ -1,9 +1,7 @@
 //! CiliumCIDRGroup.
 
-use super::{
-    cidr::prefix,
-    field::{Fault, Field},
-};
+use super::cidr::prefix;
+use crate::field::{Fault, Field};
 use crate::{
     model::{Label, Labels},
     policy::groups::CidrGroup,

@@ -2,10 +2,10 @@
 
 use super::{
     cilium_peers, cilium_ports,
-    field::{Fault, Field, Mapping},
     scope::{NAMESPACE_LABEL, Scope},
     selector::{Keys, selector},
 };
+use crate::field::{Fault, Field, Mapping};
 use crate::{
     model::Direction,
     policy::{

@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 use super::{
     cidr::{prefix, with_except},
     cilium::Side,
-    field::{Fault, Field, Mapping},
     scope::{NAMESPACE_LABEL, NAMESPACE_LABELS, Scope},
     selector::{Keys, selector},
     to_services,
 };
+use crate::field::{Fault, Field, Mapping};
 use crate::{
     model::Direction,
     policy::{

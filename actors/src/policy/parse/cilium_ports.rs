@@ -1,9 +1,5 @@
-use super::{
-    cilium::Side,
-    field::{Fault, Field, Mapping},
-    icmp, port,
-    scope::Scope,
-};
+use super::{cilium::Side, icmp, port, scope::Scope};
+use crate::field::{Fault, Field, Mapping};
 use crate::policy::{
     Effect,
     ports::protocol,

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::field::{Fault, Field};
+use crate::field::{Fault, Field};
 use crate::policy::ports::{PortRange, protocol};
 
 /// ICMP messages by Cilium's names.

@@ -2,11 +2,11 @@
 
 use super::{
     cidr::with_except,
-    field::{Fault, Field, Mapping},
     port::{self, Given},
     scope::{NAMESPACE_LABEL, Scope},
     selector::{Keys, selector},
 };
+use crate::field::{Fault, Field, Mapping};
 use crate::{
     model::Direction,
     policy::{

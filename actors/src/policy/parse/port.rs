@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::field::{Fault, Field};
+use crate::field::{Fault, Field};
 use crate::policy::{ports::PortRange, rule::PortMatch};
 
 /// Longest name of a port, as IANA's rules for service names have it.

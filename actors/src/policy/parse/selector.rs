@@ -1,9 +1,7 @@
 use std::collections::BTreeSet;
 
-use super::{
-    field::{Fault, Field, Mapping},
-    scope::NAMESPACE_LABELS,
-};
+use super::scope::NAMESPACE_LABELS;
+use crate::field::{Fault, Field, Mapping};
 use crate::policy::{
     Selector, SelectorKey,
     selector::{Requirement, Test},

@@ -5,10 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr};
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::{
-    field::{Fault, Field, Mapping},
-    scope::{CLUSTER_LABEL, NAMESPACE_LABEL},
-};
+use super::scope::{CLUSTER_LABEL, NAMESPACE_LABEL};
+use crate::field::{Fault, Field, Mapping};
 use crate::{
     model::{Label, Labels},
     policy::{

@@ -1,7 +1,5 @@
-use super::{
-    field::{Fault, Field},
-    selector::{Keys, selector},
-};
+use super::selector::{Keys, selector};
+use crate::field::{Fault, Field};
 use crate::policy::services::{ServiceBy, ServiceMatch, ServiceSelector};
 
 /// Reads an entry of `toServices`. As Cilium has it, one that says no namespace means every one.

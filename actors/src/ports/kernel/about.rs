@@ -61,6 +61,8 @@ impl KernelOp {
             Self::DeleteEndpoint { .. } => "DeleteEndpoint",
             Self::PutIpcache(_) => "PutIpcache",
             Self::DeleteIpcache(_) => "DeleteIpcache",
+            Self::PutServices(rows) => rows.op(),
+            Self::DeleteServices(keys) => keys.op(),
             Self::Attach { .. } => "Attach",
             Self::Settle { .. } => "Settle",
             Self::Detach { .. } => "Detach",
@@ -69,6 +71,7 @@ impl KernelOp {
             Self::PutRoute { .. } => "PutRoute",
             Self::DeleteRoute { .. } => "DeleteRoute",
             Self::ScrubConntrack { .. } => "ScrubConntrack",
+            Self::ForgetServices(_) => "ForgetServices",
             Self::CollectConntrack => "CollectConntrack",
             Self::LoadPrograms => "LoadPrograms",
         }
@@ -102,6 +105,9 @@ impl KernelOp {
             | Self::DeleteRoute { address, .. } => About::Address(*address),
             Self::PutIpcache(rows) => About::Rows(rows.len()),
             Self::DeleteIpcache(rows) => About::Rows(rows.len()),
+            Self::PutServices(rows) => About::Rows(rows.len()),
+            Self::DeleteServices(keys) => About::Rows(keys.len()),
+            Self::ForgetServices(all) => About::Rows(all.len()),
             Self::ReadLink { ifindex } | Self::LinkUp { ifindex } | Self::LinkDown { ifindex } => {
                 About::Interface(*ifindex)
             }

@@ -1,36 +1,38 @@
+//! Fields of documents that people and clusters write, with the path that leads to each.
+
 use serde_json::{Map, Value};
 
 /// What is wrong with a field. The file and the object are added further up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// Path of the field.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// What is wrong.
-    pub(super) problem: String,
+    pub(crate) problem: String,
     /// What to do about it.
-    pub(super) remedy: String,
+    pub(crate) remedy: String,
 }
 
 /// A value of a document and the path that leads to it. Null counts as absent.
 #[derive(Clone, Debug)]
-pub(super) struct Field<'a> {
-    pub(super) path: String,
-    pub(super) value: &'a Value,
+pub(crate) struct Field<'a> {
+    pub(crate) path: String,
+    pub(crate) value: &'a Value,
 }
 
 impl<'a> Field<'a> {
     /// The whole document.
-    pub(super) fn root(value: &'a Value) -> Self {
+    pub(crate) fn root(value: &'a Value) -> Self {
         Self { path: String::new(), value }
     }
 
     /// A fault of this field.
-    pub(super) fn fault(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Fault {
+    pub(crate) fn fault(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Fault {
         Fault { path: self.path.clone(), problem: problem.into(), remedy: remedy.into() }
     }
 
     /// The mapping, with no keys but these.
-    pub(super) fn mapping(&self, known: &[&str]) -> Result<Mapping<'a>, Fault> {
+    pub(crate) fn mapping(&self, known: &[&str]) -> Result<Mapping<'a>, Fault> {
         let mapping = self.any_mapping()?;
         match mapping.map.keys().find(|key| !known.contains(&key.as_str())) {
             None => Ok(mapping),
@@ -45,7 +47,7 @@ impl<'a> Field<'a> {
     }
 
     /// The mapping, whatever its keys.
-    pub(super) fn any_mapping(&self) -> Result<Mapping<'a>, Fault> {
+    pub(crate) fn any_mapping(&self) -> Result<Mapping<'a>, Fault> {
         match self.value {
             Value::Object(map) => Ok(Mapping { path: self.path.clone(), map }),
             _ => Err(self.wants("a mapping")),
@@ -53,14 +55,14 @@ impl<'a> Field<'a> {
     }
 
     /// Each element of the list.
-    pub(super) fn elements(&self) -> Result<Vec<Field<'a>>, Fault> {
+    pub(crate) fn elements(&self) -> Result<Vec<Field<'a>>, Fault> {
         let Value::Array(list) = self.value else { return Err(self.wants("a list")) };
         let at = |(index, value)| Field { path: format!("{}[{index}]", self.path), value };
         Ok(list.iter().enumerate().map(at).collect())
     }
 
     /// The text.
-    pub(super) fn text(&self) -> Result<&'a str, Fault> {
+    pub(crate) fn text(&self) -> Result<&'a str, Fault> {
         match self.value {
             Value::String(text) => Ok(text),
             Value::Number(_) | Value::Bool(_) => Err(self.fault(
@@ -72,12 +74,12 @@ impl<'a> Field<'a> {
     }
 
     /// The truth value.
-    pub(super) fn truth(&self) -> Result<bool, Fault> {
+    pub(crate) fn truth(&self) -> Result<bool, Fault> {
         self.value.as_bool().ok_or_else(|| self.wants("true or false"))
     }
 
     /// A fault that says which shape is wanted.
-    pub(super) fn wants(&self, shape: &str) -> Fault {
+    pub(crate) fn wants(&self, shape: &str) -> Fault {
         let found = match self.value {
             Value::Null => "nothing",
             Value::Bool(_) => "true or false",
@@ -92,19 +94,19 @@ impl<'a> Field<'a> {
 
 /// A mapping of a document.
 #[derive(Clone, Debug)]
-pub(super) struct Mapping<'a> {
+pub(crate) struct Mapping<'a> {
     path: String,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Mapping<'a> {
     /// The field of that name.
-    pub(super) fn get(&self, key: &str) -> Option<Field<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Field<'a>> {
         self.map.get(key).filter(|value| !value.is_null()).map(|value| self.at(key, value))
     }
 
     /// The field of that name, which must be there.
-    pub(super) fn need(&self, key: &str) -> Result<Field<'a>, Fault> {
+    pub(crate) fn need(&self, key: &str) -> Result<Field<'a>, Fault> {
         self.get(key).ok_or_else(|| {
             self.at(key, &Value::Null)
                 .fault(format!("field {key:?} is missing"), format!("add {key:?}"))
@@ -112,12 +114,12 @@ impl<'a> Mapping<'a> {
     }
 
     /// Elements of the list of that name; `None` if there is no such field.
-    pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Field<'a>>>, Fault> {
+    pub(crate) fn list(&self, key: &str) -> Result<Option<Vec<Field<'a>>>, Fault> {
         self.get(key).map(|field| field.elements()).transpose()
     }
 
     /// Each field that is there, by name.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'a>)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'a>)> {
         let present = self.map.iter().filter(|(_, value)| !value.is_null());
         present.map(|(key, value)| (key.as_str(), self.at(key, value)))
     }

@@ -1,0 +1,33 @@
+//! Services: the one owner of frontends, backends and their numbers.
+//!
+//! ```text
+//!   cluster ──┐  objects                        frontends, backends        ┌─► reverse translation
+//!   manifests ┼─────────► book ─► expand ─► claims ─► table ─┐             ├─► affinity, ranges
+//!   other     │                                              ├─► batch ─► kernel ─► slots ─► first slot
+//!   clusters ─┘                        maps ─► inherited ─► backends                      │
+//!                                                            └───────────────── removals ◄─┘
+//! ```
+
+mod actor;
+mod backends;
+mod batch;
+mod book;
+mod claims;
+mod expand;
+mod inherited;
+mod messages;
+mod object;
+mod remote;
+mod shape;
+mod slice;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use actor::{Services, ServicesSettings};
+pub use book::Refused;
+pub use expand::Algorithm;
+pub use messages::{
+    BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
+    ServicesStatus,
+};

@@ -1,0 +1,409 @@
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{
+    Algorithm, BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus,
+    backends::Backends,
+    batch::{self, Batch},
+    book::{Book, Name},
+    claims::{Claims, Stores},
+    expand::{Surroundings, Wish},
+    inherited::{Findings, inherit},
+    messages::ClusterObject,
+    remote::Remote,
+    table::Table,
+};
+use crate::{
+    cluster::Feed,
+    host::{AskError, Behaviour, Cx},
+    model::Families,
+    ports::{BackendState, Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
+    workloads::Manifest,
+};
+
+/// How long the kernel may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After the nth failure in a row the next try waits n times as long.
+const RETRY_STEP: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How much is looked at before others have their turn: objects read, or services given what they
+/// wish.
+const AT_ONCE: usize = 256;
+/// Label of a Node that says in which zone it is.
+const ZONE: &str = "/metadata/labels/topology.kubernetes.io~1zone";
+
+/// How services are to be served.
+#[derive(Clone, Debug)]
+pub struct ServicesSettings {
+    /// Name of this node.
+    pub node: String,
+    /// Families that are enabled.
+    pub families: Families,
+    /// How a backend is chosen where several nodes should choose alike.
+    pub algorithm: Algorithm,
+    /// Who says something of services.
+    pub sources: BTreeSet<ServiceSource>,
+}
+
+/// The owner of frontends, backends and their numbers: gives each service what its sources say, and
+/// writes the difference to what the kernel has, one batch at a time.
+pub struct Services {
+    kernel: Rc<dyn Kernel>,
+    settings: Rc<ServicesSettings>,
+    /// Outlives a crash: what sources said is said only once.
+    kept: Rc<RefCell<Kept>>,
+    /// The batch under way.
+    writing: Option<Batch>,
+    resting: bool,
+    /// It told itself to go on.
+    going: bool,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+/// Something to be read.
+enum News {
+    Object(ClusterObject),
+    Manifest(Manifest),
+    /// All that the source knows has been read.
+    Synced(ServiceSource),
+}
+
+struct Kept {
+    book: Book,
+    table: Table,
+    backends: Backends,
+    claims: Claims,
+    surroundings: Surroundings,
+    /// What other clusters share.
+    remote: Remote,
+    news: VecDeque<News>,
+    /// Services that may come to something else than they were given.
+    changed: BTreeSet<Name>,
+    awaited: BTreeSet<ServiceSource>,
+    /// Of an earlier life, frontends that nobody named are gone, and backends.
+    pruned: (bool, bool),
+    findings: Findings,
+    /// Which numbers the kernel says are unused.
+    unused: UnusedNumbers,
+    room: usize,
+    /// A batch was given to the kernel, and its end was not heard.
+    open_batch: bool,
+    cluster: Rc<str>,
+}
+
+impl Services {
+    /// Makes each life of the actor. `found` is what the kernel's maps hold at start.
+    pub fn factory(
+        kernel: Rc<dyn Kernel>,
+        settings: ServicesSettings,
+        found: ServiceTables,
+    ) -> impl FnMut() -> Self + 'static {
+        let (mut table, mut backends) = (Table::default(), Backends::default());
+        let (unused, room) = (found.unused, found.room);
+        let findings = inherit(found, &mut table, &mut backends);
+        for problem in &findings.problems {
+            tracing::warn!("maps of services: {problem}");
+        }
+        let kept = Rc::new(RefCell::new(Kept {
+            book: Book::default(),
+            table,
+            backends,
+            claims: Claims::default(),
+            surroundings: Surroundings {
+                families: settings.families,
+                algorithm: settings.algorithm,
+                addresses: BTreeSet::new(),
+                zone: None,
+            },
+            remote: Remote::default(),
+            news: VecDeque::new(),
+            changed: BTreeSet::new(),
+            awaited: settings.sources.clone(),
+            pruned: (false, false),
+            findings,
+            unused,
+            room,
+            open_batch: false,
+            cluster: "cluster".into(),
+        }));
+        let settings = Rc::new(settings);
+        move || Self {
+            kernel: Rc::clone(&kernel),
+            settings: Rc::clone(&settings),
+            kept: Rc::clone(&kept),
+            writing: None,
+            resting: false,
+            going: false,
+            failures: 0,
+            last_error: None,
+        }
+    }
+
+    /// Looks at more of what is new, then writes what differs.
+    fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
+        let more = self.kept.borrow_mut().proceed(&self.settings.node);
+        if more && !self.going {
+            // A full mailbox has something else in it that goes on.
+            self.going = cx.me().tell(ServicesMsg::Continue).is_ok();
+        }
+        self.write(cx);
+    }
+
+    /// Begins the next batch, unless one is under way.
+    fn write(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.writing.is_some() || self.resting {
+            return;
+        }
+        let kept = &mut *self.kept.borrow_mut();
+        let orphans = if kept.pruned.0 { &kept.findings.orphans[..] } else { &[] };
+        let Some(batch) = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans)
+        else {
+            return;
+        };
+        kept.open_batch = true;
+        let why = "rows of services";
+        let reply = cx.expect("kernel", PATIENCE, why, ServicesMsg::Written);
+        self.kernel.submit(KernelJob::new(batch.ops.clone()), reply);
+        self.writing = Some(batch);
+    }
+
+    fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let Some(batch) = self.writing.take() else { return };
+        let kept = &mut *self.kept.borrow_mut();
+        kept.open_batch = false;
+        let steps = done.as_ref().map_or(0, |done| done.outcomes.len());
+        batch.end(steps, &mut kept.table, &mut kept.backends);
+        if steps > 0 {
+            kept.unused = batch.unused;
+        }
+        if batch.removed(steps) && kept.pruned.0 {
+            kept.findings.orphans.clear();
+        }
+        let error = match done {
+            Ok(done) => done.failed.map(|(_, error)| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.last_error.clone_from(&error);
+        match error {
+            None => self.failures = 0,
+            Some(error) => {
+                self.failures += 1;
+                let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
+                tracing::warn!(error, retry_in = ?wait, "services were not written");
+                self.resting = true;
+                cx.after(wait, ServicesMsg::Retry);
+            }
+        }
+    }
+
+    fn status(&self) -> ServicesStatus {
+        let kept = self.kept.borrow();
+        let ((frontends, open), (backends, more)) = (kept.table.counts(), kept.backends.counts());
+        let [six, four] = kept.table.weight().slots;
+        let refused = kept.book.refused();
+        let problems = kept.claims.problems();
+        ServicesStatus {
+            frontends,
+            backends,
+            room: kept.room,
+            rows: six.max(four).max(kept.backends.rows(true)).max(kept.backends.rows(false)),
+            open: open + more,
+            awaited: kept.awaited.clone(),
+            found: kept.findings.problems.clone(),
+            refused: refused.map(|(source, it)| (source.to_string(), it.clone())).collect(),
+            problems: problems.map(|(name, it)| (name.to_string(), it.clone())).collect(),
+            failures: self.failures,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+impl Kept {
+    /// Looks at some of what is new; whether there is more. Services are given what they wish once
+    /// all that was said has been read: half of a list is no list.
+    fn proceed(&mut self, node: &str) -> bool {
+        for _ in 0..AT_ONCE {
+            match self.news.pop_front() {
+                Some(news) => self.read(news, node),
+                None => match self.changed.pop_first() {
+                    Some(name) => self.give(&name),
+                    None => {
+                        self.prune();
+                        return !self.changed.is_empty();
+                    }
+                },
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, news: News, node: &str) {
+        let (book, changed) = (&mut self.book, &mut self.changed);
+        match news {
+            News::Object(("nodes", _, object)) => {
+                let zone = object.as_ref().and_then(|it| it.pointer(ZONE)).and_then(Value::as_str);
+                if self.surroundings.zone.as_deref() != zone {
+                    self.surroundings.zone = zone.map(Into::into);
+                    self.all_changed();
+                }
+            }
+            News::Object((_, key, Some(object))) => {
+                book.apply_object(&self.cluster, &key, &object, node, changed);
+            }
+            News::Object((resource, key, None)) => {
+                book.forget_object(&self.cluster, resource == "services", &key, changed);
+            }
+            News::Manifest(manifest) => book.apply(manifest, node, changed),
+            News::Synced(source) => drop(self.awaited.remove(&source)),
+        }
+    }
+
+    fn all_changed(&mut self) {
+        self.changed.extend(self.book.services().map(|(name, _)| Rc::clone(name)));
+    }
+
+    /// Gives a service what its sources say.
+    fn give(&mut self, name: &Name) {
+        let said = self.book.said(name);
+        let remote = self.remote.of(name);
+        let wish = match said.and_then(|said| Some((said, said.spec()?))) {
+            Some((said, spec)) => self.surroundings.expand(spec, said, remote),
+            None => Wish::default(),
+        };
+        let mut stores = Stores {
+            table: &mut self.table,
+            backends: &mut self.backends,
+            room: self.room,
+            keeps: self.awaited.contains(&ServiceSource::Mesh),
+        };
+        self.claims.give(name, wish, &mut stores, &mut self.changed);
+    }
+
+    /// What an earlier life left and nobody named goes, once everyone has said what it knows: first
+    /// frontends, which only this cluster names, then backends, which others may.
+    fn prune(&mut self) {
+        let locally = self.awaited.iter().all(|source| *source == ServiceSource::Mesh);
+        if locally && !std::mem::replace(&mut self.pruned.0, true) {
+            let pruned = self.table.prune();
+            tracing::info!(pruned, "services of the life before that are no more");
+            self.claims.retry(&mut self.changed);
+        }
+        if self.awaited.is_empty() && !std::mem::replace(&mut self.pruned.1, true) {
+            let pruned = self.backends.prune();
+            tracing::info!(pruned, "backends of the life before that are no more");
+            // Those of other clusters are known now.
+            let global = self.book.services().filter(|(_, spec)| spec.is_global);
+            self.changed.extend(global.map(|(name, _)| Rc::clone(name)));
+            self.claims.retry(&mut self.changed);
+        }
+    }
+
+    fn host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        if self.surroundings.addresses != addresses {
+            self.surroundings.addresses = addresses;
+            self.all_changed();
+        }
+        self.news.push_back(News::Synced(ServiceSource::Node));
+    }
+
+    fn mesh_synced(&mut self) {
+        if self.remote.is_listed() {
+            self.news.push_back(News::Synced(ServiceSource::Mesh));
+        }
+    }
+
+    fn views(&self) -> Vec<ServiceView> {
+        let places: BTreeMap<_, _> =
+            self.backends.iter().map(|(at, id, state)| (id, (at, state))).collect();
+        let view = |(frontend, line): (&_, &super::table::Line)| {
+            let shape = line.wanted()?;
+            let backends = shape.backends.iter().map(|id| match places.get(id) {
+                Some((at, state)) => (*id, Some(*at), *state),
+                None => (*id, None, BackendState::Active),
+            });
+            Some(ServiceView {
+                id: line.id,
+                frontend: *frontend,
+                service: line.owner.as_ref().map(ToString::to_string),
+                flags: shape.flags,
+                affinity: shape.word & 0xff_ffff,
+                backends: backends.collect(),
+                realised: line.is_realised(),
+            })
+        };
+        self.table.iter().filter_map(view).collect()
+    }
+
+    fn backend_views(&self) -> Vec<BackendView> {
+        let all = self.backends.iter();
+        all.map(|(at, id, state)| BackendView { id, at, state }).collect()
+    }
+}
+
+impl Behaviour for Services {
+    type Msg = ServicesMsg;
+    type Observed = ServicesStatus;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        {
+            let kept = &mut *self.kept.borrow_mut();
+            if std::mem::take(&mut kept.open_batch) {
+                // Nobody heard how it ended.
+                kept.table.end(false);
+                kept.backends.end(false, false);
+            }
+        }
+        self.go_on(cx);
+    }
+
+    fn handle(&mut self, msg: ServicesMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            ServicesMsg::Objects { feed, objects } => {
+                let news = &mut self.kept.borrow_mut().news;
+                news.extend(objects.into_iter().map(News::Object));
+                if feed == Feed::Services {
+                    news.push_back(News::Synced(ServiceSource::Cluster));
+                }
+            }
+            ServicesMsg::Manifests(manifests) => {
+                let news = &mut self.kept.borrow_mut().news;
+                news.extend(manifests.into_iter().map(News::Manifest));
+                news.push_back(News::Synced(ServiceSource::Manifests));
+            }
+            ServicesMsg::HostAddresses(addresses) => {
+                self.kept.borrow_mut().host_addresses(addresses);
+            }
+            ServicesMsg::Remote { cluster, changes, listed } => {
+                let kept = &mut *self.kept.borrow_mut();
+                kept.changed.append(&mut kept.remote.apply(&cluster, changes, listed));
+                kept.mesh_synced();
+            }
+            ServicesMsg::Clusters(clusters) => {
+                let kept = &mut *self.kept.borrow_mut();
+                kept.changed.append(&mut kept.remote.configured(clusters));
+                kept.mesh_synced();
+            }
+            ServicesMsg::List(reply) => return reply.send(self.kept.borrow().views()),
+            ServicesMsg::ListBackends(reply) => {
+                return reply.send(self.kept.borrow().backend_views());
+            }
+            ServicesMsg::Show(reply) => return reply.send(self.status()),
+            ServicesMsg::Written(done) => self.written(done, cx),
+            ServicesMsg::Retry => self.resting = false,
+            ServicesMsg::Continue => self.going = false,
+        }
+        self.go_on(cx);
+    }
+
+    fn observe(&self) -> ServicesStatus {
+        self.status()
+    }
+}

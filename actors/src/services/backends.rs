@@ -1,0 +1,225 @@
+//! Backends: their numbers, and who uses them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    model::{BackendId, L4Address},
+    ports::{BackendRow, BackendState},
+};
+
+/// A backend, whatever services it serves: they share its number.
+#[derive(Debug)]
+struct Backend {
+    id: BackendId,
+    /// How many services list it, and how many of them for new connections.
+    listed: u32,
+    active: u32,
+    /// An earlier life used it, and it is not sure yet that nobody lists it.
+    inherited: Option<BackendState>,
+    kernel: InKernel,
+    /// What the batch under way writes; `Some(None)` removes it.
+    flying: Option<Option<BackendState>>,
+    due: bool,
+}
+
+/// What the kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InKernel {
+    Nothing,
+    Row(BackendState),
+    /// Nobody knows: a write was not answered.
+    Unsure,
+}
+
+impl Backend {
+    fn wanted(&self) -> Option<BackendState> {
+        match (self.active, self.listed) {
+            (1.., _) => Some(BackendState::Active),
+            (0, 1..) => Some(BackendState::Terminating),
+            (0, 0) => self.inherited,
+        }
+    }
+}
+
+/// All backends of the node.
+#[derive(Debug, Default)]
+pub(super) struct Backends {
+    by_place: BTreeMap<L4Address, Backend>,
+    due: Vec<L4Address>,
+    flying: Vec<L4Address>,
+    /// The lowest number that none ever had.
+    unused: u32,
+    /// Places of numbers that a row should not have: they go when nobody can mean them any more.
+    strays: BTreeSet<(BackendId, bool)>,
+    /// How many have an IPv6 and an IPv4 address.
+    of_family: [usize; 2],
+}
+
+impl Backends {
+    /// The lowest number that none ever had.
+    pub(super) fn unused(&self) -> u32 {
+        self.unused.max(1)
+    }
+
+    /// Numbers below were had once.
+    pub(super) fn reserve_below(&mut self, unused: u32) {
+        self.unused = self.unused.max(unused);
+    }
+
+    /// The kernel has this one from an earlier life.
+    pub(super) fn inherit(&mut self, id: BackendId, row: &BackendRow) {
+        self.reserve_below(id.0.saturating_add(1));
+        let backend = Backend {
+            id,
+            listed: 0,
+            active: 0,
+            inherited: Some(row.state),
+            kernel: InKernel::Row(row.state),
+            flying: None,
+            due: false,
+        };
+        self.by_place.insert(row.at, backend);
+        self.of_family[usize::from(row.at.address.is_ipv4())] += 1;
+    }
+
+    /// A row of the kernel that no frontend may lead to goes in the end.
+    pub(super) fn inherit_stray(&mut self, id: BackendId, is_ipv4: bool) {
+        self.reserve_below(id.0.saturating_add(1));
+        self.strays.insert((id, is_ipv4));
+    }
+
+    /// Those that no source lists any more, and that are there only because they were.
+    pub(super) fn prune(&mut self) -> usize {
+        let mut pruned = 0;
+        let mut all = std::mem::take(&mut self.by_place);
+        for (at, backend) in &mut all {
+            let gone = backend.inherited.take().is_some() && backend.listed == 0;
+            pruned += usize::from(gone);
+            Self::touch(&mut self.due, *at, backend);
+        }
+        self.by_place = all;
+        pruned
+    }
+
+    /// The number of a place, if it has one.
+    pub(super) fn id(&self, at: &L4Address) -> Option<BackendId> {
+        self.by_place.get(at).map(|backend| backend.id)
+    }
+
+    /// Each place with its number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (L4Address, BackendId, BackendState)> {
+        let all = self.by_place.iter();
+        all.filter_map(|(at, backend)| Some((*at, backend.id, backend.wanted()?)))
+    }
+
+    /// How many there are, and how many of them the kernel has otherwise.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.by_place.len(), self.due.len() + self.flying.len())
+    }
+
+    /// How many of those places would need a new row.
+    pub(super) fn missing<'a>(
+        &self,
+        places: impl Iterator<Item = &'a L4Address>,
+        is_ipv4: bool,
+    ) -> usize {
+        let of_family = places.filter(|at| at.address.is_ipv4() == is_ipv4);
+        of_family.filter(|at| !self.by_place.contains_key(at)).count()
+    }
+
+    /// How many rows a family has, or will have, at most.
+    pub(super) fn rows(&self, is_ipv4: bool) -> usize {
+        self.of_family[usize::from(is_ipv4)] + self.strays.len()
+    }
+
+    /// A service lists this one, for new connections or for those that it has.
+    pub(super) fn list(&mut self, at: L4Address, active: bool) {
+        let (unused, of_family) = (&mut self.unused, &mut self.of_family);
+        let backend = self.by_place.entry(at).or_insert_with(|| {
+            let id = (*unused).max(1);
+            *unused = id.saturating_add(1);
+            of_family[usize::from(at.address.is_ipv4())] += 1;
+            Backend {
+                id: BackendId(id),
+                listed: 0,
+                active: 0,
+                inherited: None,
+                kernel: InKernel::Nothing,
+                flying: None,
+                due: false,
+            }
+        });
+        backend.listed += 1;
+        backend.active += u32::from(active);
+        Self::touch(&mut self.due, at, backend);
+    }
+
+    /// A service that listed this one does not any more.
+    pub(super) fn unlist(&mut self, at: L4Address, active: bool) {
+        let Some(backend) = self.by_place.get_mut(&at) else { return };
+        backend.listed = backend.listed.saturating_sub(1);
+        backend.active = backend.active.saturating_sub(u32::from(active));
+        Self::touch(&mut self.due, at, backend);
+    }
+
+    fn touch(due: &mut Vec<L4Address>, at: L4Address, backend: &mut Backend) {
+        let there = match backend.kernel {
+            InKernel::Nothing => Some(None),
+            InKernel::Row(state) => Some(Some(state)),
+            InKernel::Unsure => None,
+        };
+        let will_be = backend.flying.or(there);
+        if !backend.due && will_be != Some(backend.wanted()) {
+            backend.due = true;
+            due.push(at);
+        }
+    }
+
+    /// What is to be written, and what removed if nothing leads there any more.
+    pub(super) fn begin(
+        &mut self,
+        removes: bool,
+    ) -> (Vec<(BackendId, BackendRow)>, Vec<(BackendId, bool)>) {
+        let (mut puts, mut deletes, mut later) = (Vec::new(), Vec::new(), Vec::new());
+        for at in std::mem::take(&mut self.due) {
+            let Some(backend) = self.by_place.get_mut(&at) else { continue };
+            match backend.wanted() {
+                Some(state) => puts.push((backend.id, BackendRow { at, state, zone: 0 })),
+                None if removes => deletes.push((backend.id, at.address.is_ipv4())),
+                None => {
+                    later.push(at);
+                    continue;
+                }
+            }
+            backend.due = false;
+            backend.flying = Some(backend.wanted());
+            self.flying.push(at);
+        }
+        self.due = later;
+        if removes {
+            deletes.extend(&self.strays);
+        }
+        (puts, deletes)
+    }
+
+    /// The batch under way ended: what was put is there or may be, and so is what was removed.
+    pub(super) fn end(&mut self, put: bool, removed: bool) {
+        for at in std::mem::take(&mut self.flying) {
+            let Some(backend) = self.by_place.get_mut(&at) else { continue };
+            backend.kernel = match backend.flying.take() {
+                Some(Some(state)) if put => InKernel::Row(state),
+                Some(None) if removed => InKernel::Nothing,
+                _ => InKernel::Unsure,
+            };
+            if backend.kernel == InKernel::Nothing && backend.wanted().is_none() {
+                self.by_place.remove(&at);
+                self.of_family[usize::from(at.address.is_ipv4())] -= 1;
+            } else {
+                Self::touch(&mut self.due, at, backend);
+            }
+        }
+        if removed {
+            self.strays.clear();
+        }
+    }
+}

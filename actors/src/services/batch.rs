@@ -1,0 +1,102 @@
+//! Steps of one batch, in the order in which no packet meets a frontend that is half written.
+
+use std::collections::BTreeMap;
+
+use super::{backends::Backends, shape::Rows, table::Table};
+use crate::{
+    model::{BackendId, Frontend, L4Address},
+    ports::{KernelOp, ServiceKeys, ServiceRows, UnusedNumbers},
+};
+
+/// How many frontends a batch writes, at most.
+const FRONTENDS_MAX: usize = 4096;
+
+/// A batch that the kernel is given.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) ops: Vec<KernelOp>,
+    /// How many of them have been done once backends are put.
+    backends_put_at: usize,
+    pub(super) unused: UnusedNumbers,
+    /// Whether it removes backends and what is nobody's.
+    removes: bool,
+}
+
+/// Takes the next batch; `None` if there is nothing to write. What is nobody's, `orphans`, goes with
+/// it.
+pub(super) fn next(
+    table: &mut Table,
+    backends: &mut Backends,
+    unused_before: UnusedNumbers,
+    orphans: &[ServiceKeys],
+) -> Option<Batch> {
+    let reused = table.take_reused();
+    let (rows, is_all) = table.begin(FRONTENDS_MAX);
+    // A frontend that is left for the next batch may lead to a backend that goes.
+    let (puts, deletes) = backends.begin(is_all);
+    let unused = UnusedNumbers { backend: backends.unused(), service: table.unused() };
+    let mut ops = Vec::new();
+    if unused != unused_before {
+        ops.push(KernelOp::PutServices(ServiceRows::Unused(unused)));
+    }
+    if !reused.is_empty() {
+        ops.push(KernelOp::ForgetServices(reused));
+    }
+    if !puts.is_empty() {
+        ops.push(KernelOp::PutServices(ServiceRows::Backends(puts)));
+    }
+    let backends_put_at = ops.len();
+    let places = match rows.tables.is_empty() {
+        true => BTreeMap::new(),
+        false => backends.iter().map(|(at, id, _)| (id, at)).collect(),
+    };
+    write(rows, &places, &mut ops);
+    if !deletes.is_empty() {
+        ops.push(KernelOp::DeleteServices(ServiceKeys::Backends(deletes)));
+    }
+    if is_all {
+        ops.extend(orphans.iter().cloned().map(KernelOp::DeleteServices));
+    }
+    (!ops.is_empty()).then_some(Batch { ops, backends_put_at, unused, removes: is_all })
+}
+
+/// What is looked up through a row comes before the row, and goes after it: who is used before the
+/// slots, the slots before the first one, which says how many there are.
+fn write(rows: Rows, places: &BTreeMap<BackendId, L4Address>, ops: &mut Vec<KernelOp>) {
+    let tables = rows.tables.iter().map(|(_, id, backends)| {
+        let all = backends.iter().filter_map(|backend| Some((*backend, *places.get(backend)?)));
+        (*id, all.collect())
+    });
+    let gone: Vec<(Frontend, u16)> = rows.gone_firsts.into_iter().chain(rows.gone_slots).collect();
+    let puts = [
+        ServiceRows::ReverseNat(rows.reverse),
+        ServiceRows::AffinityMatches(rows.matches),
+        ServiceRows::SourceRanges(rows.ranges),
+        ServiceRows::Maglev(tables.collect()),
+        ServiceRows::Slots(rows.slots),
+        ServiceRows::Slots(rows.firsts),
+    ];
+    let deletes = [
+        ServiceKeys::Slots(gone),
+        ServiceKeys::SourceRanges(rows.gone_ranges),
+        ServiceKeys::AffinityMatches(rows.gone_matches),
+        ServiceKeys::Maglev(rows.gone_tables),
+        ServiceKeys::ReverseNat(rows.gone_reverse),
+    ];
+    ops.extend(puts.into_iter().filter(|it| !it.is_empty()).map(KernelOp::PutServices));
+    ops.extend(deletes.into_iter().filter(|it| !it.is_empty()).map(KernelOp::DeleteServices));
+}
+
+impl Batch {
+    /// Takes in how it ended: how many of its steps were done.
+    pub(super) fn end(&self, done: usize, table: &mut Table, backends: &mut Backends) {
+        let is_whole = done == self.ops.len();
+        table.end(is_whole);
+        backends.end(done >= self.backends_put_at, is_whole && self.removes);
+    }
+
+    /// Whether what is nobody's is gone, after so many steps.
+    pub(super) fn removed(&self, done: usize) -> bool {
+        self.removes && done == self.ops.len()
+    }
+}

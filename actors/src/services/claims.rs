@@ -1,0 +1,206 @@
+//! What each service has been given, and giving it something else.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use super::{
+    backends::Backends,
+    book::Name,
+    expand::{FrontendWish, Wish},
+    shape::{Shape, arrange},
+    table::{Table, Weight},
+};
+use crate::model::{Frontend, L4Address};
+
+/// What a service was given.
+#[derive(Debug, Default)]
+pub(super) struct Claim {
+    frontends: Box<[Frontend]>,
+    /// Frontends that another service has.
+    denied: Box<[Frontend]>,
+    backends: Box<[(L4Address, bool)]>,
+    problems: Box<[String]>,
+}
+
+/// What all were given.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    by_service: BTreeMap<Name, Claim>,
+    /// Those that want more than there is room for.
+    starving: BTreeSet<Name>,
+}
+
+/// Where it is given from.
+pub(super) struct Stores<'a> {
+    pub(super) table: &'a mut Table,
+    pub(super) backends: &'a mut Backends,
+    /// How many rows each map has room for; 0 is no limit.
+    pub(super) room: usize,
+    /// Whether backends of an earlier life stay where other clusters may still name them.
+    pub(super) keeps: bool,
+}
+
+impl Claims {
+    /// What services cannot have, and why.
+    pub(super) fn problems(&self) -> impl Iterator<Item = (&Name, &String)> {
+        let all = self.by_service.iter();
+        all.flat_map(|(name, claim)| claim.problems.iter().map(move |problem| (name, problem)))
+    }
+
+    /// Gives a service what it wishes; it keeps what it has if there is no room for that. Those who
+    /// may have more by it are added to `changed`.
+    pub(super) fn give(
+        &mut self,
+        name: &Name,
+        wish: Wish,
+        stores: &mut Stores<'_>,
+        changed: &mut BTreeSet<Name>,
+    ) {
+        let mut before = self.by_service.remove(name).unwrap_or_default();
+        self.starving.remove(name);
+        let (had, had_problems) = (before.frontends.len(), std::mem::take(&mut before.problems));
+        let claim = match shortage(&wish, stores) {
+            Some(shortage) => {
+                self.starving.insert(Rc::clone(name));
+                Claim { problems: Box::new([shortage]), ..before }
+            }
+            None => exchange(name, wish, before, stores, changed),
+        };
+        for problem in claim.problems.iter().filter(|it| !had_problems.contains(it)) {
+            tracing::error!(service = %name, "{problem}");
+        }
+        if claim.frontends.len() < had {
+            changed.append(&mut self.starving);
+        }
+        let is_nothing = claim.frontends.is_empty()
+            && claim.backends.is_empty()
+            && claim.denied.is_empty()
+            && claim.problems.is_empty();
+        if !is_nothing {
+            self.by_service.insert(Rc::clone(name), claim);
+        }
+    }
+
+    /// There may be room again.
+    pub(super) fn retry(&mut self, changed: &mut BTreeSet<Name>) {
+        changed.append(&mut self.starving);
+    }
+}
+
+/// Why a wish cannot be granted as a whole. What is had stays until what is new is written, so both
+/// want room.
+fn shortage(wish: &Wish, stores: &Stores<'_>) -> Option<String> {
+    let Stores { table, backends, room, .. } = stores;
+    if *room == 0 {
+        return None;
+    }
+    let new = wish.frontends.iter().filter(|(at, _)| table.get(at).is_none()).count();
+    let left = table.numbers_left();
+    if new > left {
+        return Some(format!(
+            "it needs {new} numbers of services, and {left} are left of 65535: what was before stays"
+        ));
+    }
+    let more = |map: &str, rows: usize, needed: usize| {
+        (rows + needed > *room).then(|| {
+            format!(
+                "it needs {needed} more rows of {map}, which has {} left of {room}: what was before \
+                 stays; raise --bpf-lb-map-max",
+                room.saturating_sub(rows)
+            )
+        })
+    };
+    for is_ipv4 in [true, false] {
+        let version = if is_ipv4 { 4 } else { 6 };
+        let missing = backends.missing(wish.backends.keys(), is_ipv4);
+        let map = format!("cilium_lb{version}_backends_v3");
+        let short = more(&map, backends.rows(is_ipv4), missing);
+        if short.is_some() {
+            return short;
+        }
+    }
+    let mut needed = Weight::default();
+    for (at, wanted) in &wish.frontends {
+        needed.add_growth(wanted.weight(at), table.weight_of(at));
+    }
+    let Weight { slots, ranges, matches } = table.weight();
+    more("cilium_lb4_services_v2", slots[1], needed.slots[1])
+        .or_else(|| more("cilium_lb6_services_v2", slots[0], needed.slots[0]))
+        .or_else(|| more("cilium_lb4_source_range", ranges[1], needed.ranges[1]))
+        .or_else(|| more("cilium_lb6_source_range", ranges[0], needed.ranges[0]))
+        .or_else(|| more("cilium_lb_affinity_match", matches, needed.matches))
+}
+
+impl FrontendWish {
+    fn weight(&self, at: &Frontend) -> Weight {
+        let backends = self.backends.len();
+        Weight::of(at, backends, self.ranges.len(), if self.has_affinity() { backends } else { 0 })
+    }
+}
+
+/// Gives a service what it wishes in place of what it has.
+fn exchange(
+    name: &Name,
+    wish: Wish,
+    before: Claim,
+    stores: &mut Stores<'_>,
+    changed: &mut BTreeSet<Name>,
+) -> Claim {
+    let Wish { frontends, backends, mut problems } = wish;
+    // First all that is new, so that what stays never goes in between.
+    for (at, active) in &backends {
+        stores.backends.list(*at, *active);
+    }
+    let (mut given, mut denied) = (BTreeSet::new(), Vec::new());
+    for (frontend, wanted) in frontends {
+        if given.contains(&frontend) {
+            problems.push(format!("{frontend} is said twice of it: the first counts"));
+            continue;
+        }
+        if let Err(owner) = stores.table.claim(frontend, name) {
+            problems.push(format!(
+                "{frontend} is {owner}'s: give one of the two another address or port"
+            ));
+            denied.push(frontend);
+            continue;
+        }
+        let shape = shape(frontend, wanted, stores);
+        match stores.table.put(frontend, name, shape) {
+            Ok(()) => drop(given.insert(frontend)),
+            Err(_) => problems.push(format!("{frontend} has no number: all 65535 are taken")),
+        }
+    }
+    for frontend in before.frontends.iter().filter(|it| !given.contains(it)) {
+        changed.append(&mut stores.table.release(*frontend, name));
+    }
+    for frontend in before.denied.iter().filter(|it| !denied.contains(it)) {
+        stores.table.resign(frontend, name);
+    }
+    for (at, active) in &before.backends {
+        stores.backends.unlist(*at, *active);
+    }
+    Claim {
+        frontends: given.into_iter().collect(),
+        denied: denied.into(),
+        backends: backends.into_iter().collect(),
+        problems: problems.into(),
+    }
+}
+
+/// The rows of a frontend, with slots kept.
+fn shape(frontend: Frontend, wanted: FrontendWish, stores: &Stores<'_>) -> Shape {
+    let line = stores.table.get(&frontend);
+    let there = line.and_then(|line| line.there());
+    let before = there.map(|shape| &*shape.backends).unwrap_or_default();
+    let ids = wanted.backends.iter().filter_map(|at| stores.backends.id(at));
+    let mut ids: BTreeSet<_> = ids.collect();
+    if stores.keeps && wanted.is_global {
+        ids.extend(before);
+    }
+    let backends = arrange(before, &ids);
+    let used = u16::try_from(backends.len()).unwrap_or(u16::MAX);
+    let FrontendWish { word, flags, ranges, .. } = wanted;
+    Shape { word, flags, used, backends, ranges }
+}

@@ -1,0 +1,303 @@
+//! From what is said of a service to its frontends and the backends behind each.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use super::{
+    book::Said,
+    object::{Port, Spec},
+    slice::{Member, Serving, SlicePort},
+};
+use crate::{
+    clustermesh::RemoteService,
+    model::{Families, Frontend, L4Address, LookupScope, Transport},
+    ports::service_flags as flags,
+};
+
+/// Where the upper 8 bits of a frontend's first word begin, which say how a backend is chosen.
+const ALGORITHM_SHIFT: u32 = 24;
+
+/// How a backend is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// By chance.
+    #[default]
+    Random = 1,
+    /// By a table that depends on the backends alone, so that all nodes choose alike. For frontends
+    /// that are reached from outside the cluster.
+    Maglev = 2,
+}
+
+/// What a node is to services.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    pub(super) families: Families,
+    pub(super) algorithm: Algorithm,
+    /// The node's own addresses.
+    pub(super) addresses: BTreeSet<IpAddr>,
+    /// The zone that it is in.
+    pub(super) zone: Option<Arc<str>>,
+}
+
+/// What a service comes to on this node.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Wish {
+    pub(super) frontends: Vec<(Frontend, FrontendWish)>,
+    /// Everyone who is listed, also who is not used, and whether for new connections.
+    pub(super) backends: BTreeMap<L4Address, bool>,
+    /// What of it cannot be had, and why.
+    pub(super) problems: Vec<String>,
+}
+
+/// What a frontend is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FrontendWish {
+    /// Algorithm and time of affinity, as they stand in the first slot.
+    pub(super) word: u32,
+    pub(super) flags: u16,
+    /// Who is used.
+    pub(super) backends: Vec<L4Address>,
+    /// Who may use it; everyone if nobody is named.
+    pub(super) ranges: Box<[IpNet]>,
+    /// Other clusters may have backends of it, too.
+    pub(super) is_global: bool,
+}
+
+impl FrontendWish {
+    /// Whether clients stay with their backends.
+    pub(super) fn has_affinity(&self) -> bool {
+        self.flags & flags::AFFINITY != 0
+    }
+}
+
+/// What kind of address leads to the service.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Cluster,
+    NodePort,
+    External,
+    Balancer,
+}
+
+impl Kind {
+    fn flags(self) -> u16 {
+        match self {
+            Self::Cluster => 0,
+            Self::NodePort => flags::NODE_PORT | flags::ROUTABLE,
+            Self::External => flags::EXTERNAL_IP | flags::ROUTABLE,
+            Self::Balancer => flags::LOAD_BALANCER | flags::ROUTABLE,
+        }
+    }
+}
+
+impl Surroundings {
+    fn has(&self, address: &IpAddr) -> bool {
+        if address.is_ipv4() { self.families.ipv4 } else { self.families.ipv6 }
+    }
+
+    /// What a service comes to. `remote` is what other clusters say of it, if it wants that.
+    pub(super) fn expand<'a>(
+        &self,
+        spec: &Spec,
+        said: &Said,
+        remote: impl Iterator<Item = &'a RemoteService> + Clone,
+    ) -> Wish {
+        let mut wish = Wish::default();
+        for port in &spec.ports {
+            let mut members = self.members(said, port);
+            if spec.is_global {
+                members.extend(remote.clone().flat_map(|it| self.remote_members(it, port)));
+            }
+            members.sort_unstable_by_key(|(at, listed)| (*at, listed.serving));
+            members.dedup_by_key(|(at, _)| *at);
+            let members: Vec<_> = members
+                .into_iter()
+                .flat_map(|(at, it)| each(at, port.transport).map(move |at| (at, it)))
+                .collect();
+            for (at, listed) in &members {
+                *wish.backends.entry(*at).or_default() |= listed.serving == Serving::Ready;
+            }
+            self.frontends(spec, port, &members, &mut wish);
+        }
+        wish
+    }
+
+    /// Who is listed for a port.
+    fn members<'a>(&'a self, said: &'a Said, port: &'a Port) -> Vec<(L4Address, Listed<'a>)> {
+        let mut all = Vec::new();
+        for slice in said.slices() {
+            let is_it =
+                |of: &&SlicePort| of.name == port.name && alike(of.transport, port.transport);
+            for of in slice.ports.iter().filter(is_it) {
+                let at = |address| L4Address { address, port: of.port, transport: of.transport };
+                let members = slice.members.iter().filter(|it| self.has(&it.address));
+                all.extend(members.map(|it| (at(it.address), Listed::of(it))));
+            }
+        }
+        all
+    }
+
+    fn remote_members<'a>(
+        &self,
+        remote: &'a RemoteService,
+        port: &Port,
+    ) -> impl Iterator<Item = (L4Address, Listed<'a>)> {
+        let (name, port_transport) = (port.name.clone(), port.transport);
+        let families = self.families;
+        let has = move |it: &IpAddr| if it.is_ipv4() { families.ipv4 } else { families.ipv6 };
+        let shared = remote.backends.iter().filter(|_| remote.shared);
+        shared.filter(move |(address, _)| has(address)).filter_map(move |(&address, ports)| {
+            let of = ports.get(&*name)?;
+            let transport = Transport::named(&of.protocol);
+            let transport = transport.filter(|it| alike(*it, port_transport))?;
+            let at = L4Address { address, port: of.port, transport };
+            Some((at, Listed { serving: Serving::Ready, local: false, zones: None }))
+        })
+    }
+
+    fn frontends(
+        &self,
+        spec: &Spec,
+        port: &Port,
+        members: &[(L4Address, Listed<'_>)],
+        wish: &mut Wish,
+    ) {
+        let mut all: Vec<(Kind, IpAddr, u16)> = Vec::new();
+        for &address in &spec.cluster {
+            match self.addresses.contains(&address) {
+                true => wish.problems.push(format!(
+                    "{address} is an address of this node, and no service's: give the service another"
+                )),
+                false => all.push((Kind::Cluster, address, port.port)),
+            }
+        }
+        all.extend(spec.external.iter().map(|it| (Kind::External, *it, port.port)));
+        all.extend(spec.balancers.iter().map(|it| (Kind::Balancer, *it, port.port)));
+        if port.node_port > 0 {
+            let of_family =
+                |it: &&IpAddr| spec.cluster.iter().any(|own| own.is_ipv4() == it.is_ipv4());
+            let own = self.addresses.iter().filter(of_family);
+            all.extend(own.map(|it| (Kind::NodePort, *it, port.node_port)));
+        }
+        for (kind, address, number) in all.into_iter().filter(|(_, it, _)| self.has(it)) {
+            for at in
+                each(L4Address { address, port: number, transport: port.transport }, port.transport)
+            {
+                self.scopes(spec, kind, at, members, wish);
+            }
+        }
+    }
+
+    /// A frontend, or two where packets from inside go elsewhere than those from outside.
+    fn scopes(
+        &self,
+        spec: &Spec,
+        kind: Kind,
+        at: L4Address,
+        members: &[(L4Address, Listed<'_>)],
+        wish: &mut Wish,
+    ) {
+        let outside = kind != Kind::Cluster;
+        let two = outside && spec.external_local != spec.internal_local;
+        let mut bits = kind.flags();
+        let mut set = |is: bool, bit| bits |= if is { bit } else { 0 };
+        set(spec.affinity > 0, flags::AFFINITY);
+        set(spec.internal_local, flags::INTERNAL_LOCAL);
+        set(outside && spec.external_local, flags::EXTERNAL_LOCAL);
+        set(two, flags::TWO_SCOPES);
+        let ranges = match kind {
+            Kind::Balancer => spec
+                .ranges
+                .iter()
+                .filter(|it| it.addr().is_ipv4() == at.address.is_ipv4())
+                .copied()
+                .collect(),
+            _ => Box::default(),
+        };
+        set(kind == Kind::Balancer && !spec.ranges.is_empty(), flags::SOURCE_RANGE);
+        let algorithm = if outside { self.algorithm } else { Algorithm::Random };
+        let word = (algorithm as u32) << ALGORITHM_SHIFT | spec.affinity;
+        let mut add = |scope, local| {
+            let backends = self.used(at, members, local);
+            let wanted = FrontendWish {
+                word,
+                flags: bits,
+                backends,
+                ranges: ranges.clone(),
+                is_global: spec.is_global,
+            };
+            wish.frontends.push((Frontend { at, scope }, wanted));
+        };
+        if two {
+            add(LookupScope::External, spec.external_local);
+            add(LookupScope::Internal, spec.internal_local);
+        } else {
+            let local = if outside { spec.external_local } else { spec.internal_local };
+            add(LookupScope::External, local);
+        }
+    }
+
+    /// Who is used of those who are listed: of the frontend's family, on this node if only such are
+    /// wanted, for clients of this zone if each says for whose. Who ends is used only if there is
+    /// nobody else.
+    fn used(
+        &self,
+        at: L4Address,
+        members: &[(L4Address, Listed<'_>)],
+        local: bool,
+    ) -> Vec<L4Address> {
+        let can = |(to, it): &&(L4Address, Listed<'_>)| {
+            to.address.is_ipv4() == at.address.is_ipv4()
+                && to.transport == at.transport
+                && (!local || it.local)
+        };
+        let of = |serving| members.iter().filter(can).filter(move |(_, it)| it.serving == serving);
+        let ready: Vec<_> = of(Serving::Ready).collect();
+        let mut used = ready.clone();
+        if let Some(zone) = self.zone.as_ref().filter(|_| !local) {
+            let hinted =
+                ready.iter().all(|(_, it)| it.zones.is_some_and(|zones| !zones.is_empty()));
+            let is_here = |(_, it): &&(L4Address, Listed<'_>)| {
+                it.zones.is_some_and(|zones| zones.contains(zone))
+            };
+            if hinted && ready.iter().copied().any(|it| is_here(&it)) {
+                used.retain(is_here);
+            }
+        }
+        if used.is_empty() {
+            used = of(Serving::Ending).collect();
+        }
+        used.into_iter().map(|(to, _)| *to).collect()
+    }
+}
+
+/// How somebody is listed.
+#[derive(Clone, Copy)]
+struct Listed<'a> {
+    serving: Serving,
+    local: bool,
+    zones: Option<&'a [Arc<str>]>,
+}
+
+impl<'a> Listed<'a> {
+    fn of(member: &'a Member) -> Self {
+        Self { serving: member.serving, local: member.local, zones: member.zones.as_deref() }
+    }
+}
+
+fn alike(one: Transport, other: Transport) -> bool {
+    one == other || one == Transport::ANY || other == Transport::ANY
+}
+
+/// A place once for each protocol that is meant.
+fn each(at: L4Address, transport: Transport) -> impl Iterator<Item = L4Address> {
+    let any = [Transport::TCP, Transport::UDP, Transport::SCTP];
+    let all = if transport == Transport::ANY { any.to_vec() } else { vec![transport] };
+    all.into_iter().map(move |transport| L4Address { transport, ..at })
+}

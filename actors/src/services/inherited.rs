@@ -1,0 +1,264 @@
+//! What an earlier life left in the kernel's maps: evidence, which is verified.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
+
+use ipnet::IpNet;
+
+use super::{
+    backends::Backends,
+    shape::{InKernel, Shape, Traces},
+    table::Table,
+};
+use crate::{
+    model::{BackendId, Frontend, L4Address, ServiceId},
+    ports::{BackendRow, ServiceKeys, ServiceTables, SlotKey, SlotRow, service_flags},
+};
+
+/// Why a row cannot be trusted, and rows that are nobody's.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// In words, for people.
+    pub(super) problems: Vec<String>,
+    /// Rows that belong to no frontend: they go when every source has said what it knows.
+    pub(super) orphans: Vec<ServiceKeys>,
+}
+
+/// Takes over what the kernel has. What is whole is left untouched; of a frontend that is not, what
+/// is right of it is written anew; what is nobody's is told.
+pub(super) fn inherit(
+    found: ServiceTables,
+    table: &mut Table,
+    backends: &mut Backends,
+) -> Findings {
+    table.reserve_below(found.unused.service);
+    backends.reserve_below(found.unused.backend);
+    let mut findings = Findings { problems: found.foreign, orphans: Vec::new() };
+    let places = take_backends(found.backends, &found.slots, backends, &mut findings);
+    let mut beside = Beside {
+        reverse: found.reverse_nat.iter().map(|(id, at)| ((*id, at.is_ipv4()), *at)).collect(),
+        tables: found.maglev.into_iter().collect(),
+        ..Beside::default()
+    };
+    for (backend, id) in found.affinity {
+        beside.matches.entry(id).or_default().insert(backend);
+    }
+    for (id, range) in found.ranges {
+        beside.ranges.entry(id).or_default().insert(range);
+    }
+    let mut groups = Vec::<Group>::new();
+    for ((frontend, slot), row) in found.slots {
+        match groups.last_mut() {
+            Some(group) if group.frontend == frontend => group.rows.push((slot, row)),
+            _ => groups.push(Group { frontend, rows: vec![(slot, row)] }),
+        }
+    }
+    let ids = numbers(&groups, &beside, table, &mut findings);
+    for group in groups {
+        take_frontend(&group, &ids, &places, &mut beside, table, &mut findings);
+    }
+    table.free_gaps();
+    orphans(beside, &mut findings);
+    findings
+}
+
+/// Rows of a frontend, by slot.
+struct Group {
+    frontend: Frontend,
+    rows: Vec<(u16, SlotRow)>,
+}
+
+impl Group {
+    /// The frontend's own row.
+    fn first(&self) -> Option<&SlotRow> {
+        self.rows.iter().find(|(slot, _)| *slot == 0).map(|(_, row)| row)
+    }
+
+    fn is_ipv4(&self) -> bool {
+        self.frontend.at.address.is_ipv4()
+    }
+}
+
+/// The number that a row says, and that which its backend keeps, with its place.
+type Places = BTreeMap<BackendId, (BackendId, L4Address)>;
+
+/// The rows of the maps beside the frontends'.
+#[derive(Default)]
+struct Beside {
+    reverse: BTreeMap<(ServiceId, bool), SocketAddr>,
+    matches: BTreeMap<ServiceId, BTreeSet<BackendId>>,
+    ranges: BTreeMap<ServiceId, BTreeSet<IpNet>>,
+    tables: BTreeSet<(ServiceId, bool)>,
+}
+
+impl Beside {
+    fn matches(&self, id: ServiceId) -> BTreeSet<BackendId> {
+        self.matches.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// Takes out what is of a number, with the slots up to the last: any of it may be there.
+    fn traces(&mut self, id: ServiceId, is_ipv4: bool, last: u16) -> InKernel {
+        self.reverse.remove(&(id, is_ipv4));
+        InKernel::Unsure(Box::new(Traces {
+            slots: last,
+            matches: self.matches.remove(&id).unwrap_or_default(),
+            ranges: self.ranges.remove(&id).unwrap_or_default(),
+            has_table: self.tables.remove(&(id, is_ipv4)),
+        }))
+    }
+}
+
+/// Takes in the backends. Of several with one place one keeps it: one that a slot leads to.
+fn take_backends(
+    found: Vec<(BackendId, BackendRow)>,
+    slots: &[(SlotKey, SlotRow)],
+    backends: &mut Backends,
+    findings: &mut Findings,
+) -> Places {
+    let used = slots.iter().filter(|((_, slot), _)| *slot > 0);
+    let used: BTreeSet<_> = used.map(|(_, row)| BackendId(row.word)).collect();
+    let mut by_place = BTreeMap::<L4Address, Vec<_>>::new();
+    for (id, row) in found {
+        by_place.entry(row.at).or_default().push((id, row));
+    }
+    let mut places = Places::new();
+    for (at, mut all) in by_place {
+        all.sort_by_key(|(id, _)| (!used.contains(id), *id));
+        let (kept, row) = all[0];
+        backends.inherit(kept, &row);
+        places.extend(all.iter().map(|(id, _)| (*id, (kept, at))));
+        for (id, _) in &all[1..] {
+            findings
+                .problems
+                .push(format!("backend {at} has the numbers {kept} and {id}: {id} goes"));
+            backends.inherit_stray(*id, at.address.is_ipv4());
+        }
+    }
+    places
+}
+
+/// Which frontends keep their numbers. If several have the same, it is that of whom replies are
+/// translated back to; the others get new ones, and are told.
+fn numbers(
+    groups: &[Group],
+    beside: &Beside,
+    table: &mut Table,
+    findings: &mut Findings,
+) -> BTreeMap<Frontend, ServiceId> {
+    let mut claims = BTreeMap::<ServiceId, Vec<&Group>>::new();
+    for group in groups {
+        let id = group.first().map_or(group.rows[0].1.id, |row| row.id);
+        table.reserve_below(u32::from(id.0) + 1);
+        claims.entry(id).or_default().push(group);
+    }
+    let mut ids = BTreeMap::new();
+    for (id, mut all) in claims {
+        let is_meant =
+            |it: &Group| beside.reverse.get(&(id, it.is_ipv4())) == Some(&it.frontend.at.socket());
+        all.sort_by_key(|it| (!is_meant(it), it.frontend));
+        let mut all = all.into_iter();
+        if id != ServiceId::default() {
+            ids.extend(all.next().map(|winner| (winner.frontend, id)));
+        }
+        for Group { frontend, .. } in all {
+            findings
+                .problems
+                .push(format!("service {frontend} has number {id}, which is not its own"));
+        }
+    }
+    ids
+}
+
+fn take_frontend(
+    group: &Group,
+    ids: &BTreeMap<Frontend, ServiceId>,
+    places: &Places,
+    beside: &mut Beside,
+    table: &mut Table,
+    findings: &mut Findings,
+) {
+    let (frontend, is_ipv4) = (group.frontend, group.is_ipv4());
+    let last = group.rows.last().map_or(0, |(slot, _)| *slot);
+    let own = ids.get(&frontend).copied();
+    let Some(id) = own.or_else(|| table.number()) else {
+        let keys = group.rows.iter().map(|(slot, _)| (frontend, *slot)).collect();
+        return findings.orphans.push(ServiceKeys::Slots(keys));
+    };
+    let Some(first) = group.first() else {
+        findings.problems.push(format!("service {frontend} has slots, but no first one: they go"));
+        let kernel = beside.traces(id, is_ipv4, last);
+        return table.inherit(frontend, id, None, kernel);
+    };
+    let (shape, is_whole) = shape(group, first, id, places, beside);
+    let traces = beside.traces(id, is_ipv4, last);
+    let kernel = match is_whole {
+        true => InKernel::Same,
+        false => {
+            let what = "is not whole: what is right of it is written anew";
+            findings.problems.push(format!("service {frontend} {what}"));
+            traces
+        }
+    };
+    table.inherit(frontend, id, Some(shape), kernel);
+}
+
+/// What is right of a frontend, and whether just that is there.
+fn shape(
+    group: &Group,
+    first: &SlotRow,
+    id: ServiceId,
+    places: &Places,
+    beside: &Beside,
+) -> (Shape, bool) {
+    let is_ipv4 = group.is_ipv4();
+    let (mut used, mut quarantined, mut is_whole) = (Vec::new(), Vec::new(), first.id == id);
+    let (count, all) = (first.count, u32::from(first.count) + u32::from(first.quarantined));
+    let slots = group.rows.iter().filter(|(slot, _)| *slot > 0);
+    is_whole &= slots.clone().map(|(slot, _)| u32::from(*slot)).eq(1..=all);
+    for (slot, row) in slots.filter(|(slot, _)| u32::from(*slot) <= all) {
+        let place = places.get(&BackendId(row.word));
+        let Some((kept, _)) = place.filter(|(_, at)| at.address.is_ipv4() == is_ipv4) else {
+            is_whole = false;
+            continue;
+        };
+        let (to, flags) = match *slot <= count {
+            true => (&mut used, 0),
+            false => (&mut quarantined, service_flags::QUARANTINED),
+        };
+        is_whole &= kept.0 == row.word && row.id == id && row.flags == flags && !to.contains(kept);
+        if !to.contains(kept) {
+            to.push(*kept);
+        }
+    }
+    is_whole &= beside.reverse.get(&(id, is_ipv4)) == Some(&group.frontend.at.socket());
+    let count = u16::try_from(used.len()).unwrap_or(u16::MAX);
+    used.extend(quarantined);
+    let ranges = beside.ranges.get(&id).into_iter().flatten();
+    let ranges: Box<[IpNet]> =
+        ranges.filter(|range| range.addr().is_ipv4() == is_ipv4).copied().collect();
+    let (word, flags) = (first.word, first.flags);
+    let shape = Shape { word, flags, used: count, backends: used.into(), ranges };
+    is_whole &= shape.matches() == beside.matches(id);
+    is_whole &= shape.has_table() == beside.tables.contains(&(id, is_ipv4));
+    (shape, is_whole)
+}
+
+/// What is left is nobody's.
+fn orphans(beside: Beside, findings: &mut Findings) {
+    let mut tell = |what: &str, keys: ServiceKeys| {
+        if !keys.is_empty() {
+            findings.problems.push(format!("{} rows of {what} are nobody's: they go", keys.len()));
+            findings.orphans.push(keys);
+        }
+    };
+    let ranges = beside.ranges.into_iter();
+    let ranges = ranges.flat_map(|(id, all)| all.into_iter().map(move |it| (id, it)));
+    tell("source ranges", ServiceKeys::SourceRanges(ranges.collect()));
+    let matches = beside.matches.into_iter();
+    let matches = matches.flat_map(|(id, all)| all.into_iter().map(move |it| (it, id)));
+    tell("affinity", ServiceKeys::AffinityMatches(matches.collect()));
+    tell("Maglev", ServiceKeys::Maglev(beside.tables.into_iter().collect()));
+    tell("reverse translation", ServiceKeys::ReverseNat(beside.reverse.into_keys().collect()));
+}

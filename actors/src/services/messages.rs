@@ -1,0 +1,158 @@
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::book::Refused;
+use crate::{
+    cluster::Feed,
+    clustermesh::RemoteService,
+    host::{AskError, Lane, Message, Reply},
+    model::{BackendId, Frontend, L4Address, ServiceId},
+    ports::{BackendState, KernelDone, ObjectKey},
+    workloads::Manifest,
+};
+
+/// Who says something of services. Nothing of an earlier life is removed before each has said all
+/// that it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceSource {
+    /// The cluster's API server.
+    Cluster,
+    /// The directory of manifests.
+    Manifests,
+    /// The node, of its own addresses.
+    Node,
+    /// Other clusters, of services that they share.
+    Mesh,
+}
+
+/// An object of the cluster by the name of its resource, as it is now; nothing if it is gone.
+pub type ClusterObject = (&'static str, ObjectKey, Option<Value>);
+
+/// A service of another cluster as that one shares it; nothing if it does not any more.
+pub type RemoteChange = ((String, String), Option<RemoteService>);
+
+/// What the owner of services can be told.
+pub enum ServicesMsg {
+    /// Objects of the cluster: at first all there are of that feed.
+    Objects {
+        /// Services and who serves them, or this node.
+        feed: Feed,
+        /// Those that are others than before.
+        objects: Vec<ClusterObject>,
+    },
+    /// What files of the directory of manifests say: at first all there are.
+    Manifests(Vec<Manifest>),
+    /// The node's own addresses.
+    HostAddresses(BTreeSet<IpAddr>),
+    /// Services of another cluster.
+    Remote {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// Those that are others than before.
+        changes: Vec<RemoteChange>,
+        /// Whether all that it shares was named.
+        listed: bool,
+    },
+    /// These other clusters are configured, and no more: what others shared goes.
+    Clusters(BTreeSet<Arc<str>>),
+    /// Show all services.
+    List(Reply<Vec<ServiceView>>),
+    /// Show all backends.
+    ListBackends(Reply<Vec<BackendView>>),
+    /// Show how it stands.
+    Show(Reply<ServicesStatus>),
+
+    /// The kernel's answer to a batch.
+    Written(Result<KernelDone, AskError>),
+    /// Time to write again what could not be written.
+    Retry,
+    /// More is to be looked at.
+    Continue,
+}
+
+impl Message for ServicesMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Objects { .. } => "Objects",
+            Self::Manifests(_) => "Manifests",
+            Self::HostAddresses(_) => "HostAddresses",
+            Self::Remote { .. } => "Remote",
+            Self::Clusters(_) => "Clusters",
+            Self::List(_) => "List",
+            Self::ListBackends(_) => "ListBackends",
+            Self::Show(_) => "Show",
+            Self::Written(_) => "Written",
+            Self::Retry => "Retry",
+            Self::Continue => "Continue",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::List(_) | Self::ListBackends(_) | Self::Show(_) => Lane::Control,
+            // In order: what was said last counts.
+            _ => Lane::Request,
+        }
+    }
+}
+
+/// A frontend, for people and for REST.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ServiceView {
+    /// Its number.
+    pub id: ServiceId,
+    /// Where it is reached, and by whom.
+    pub frontend: Frontend,
+    /// The service that it is of, as `namespace/name`; none if an earlier life left it and no source
+    /// named it yet.
+    pub service: Option<String>,
+    /// Bits of [`service_flags`](crate::ports::service_flags).
+    pub flags: u16,
+    /// For how many seconds a client stays with its backend; 0 if it need not.
+    pub affinity: u32,
+    /// Its backends in the order of their slots. Those that the kernel's map lacks have no place.
+    pub backends: Vec<(BackendId, Option<L4Address>, BackendState)>,
+    /// Whether the kernel has just that.
+    pub realised: bool,
+}
+
+/// A backend, for people and for REST.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BackendView {
+    /// Its number.
+    pub id: BackendId,
+    /// Where it is.
+    pub at: L4Address,
+    /// How it is used.
+    pub state: BackendState,
+}
+
+/// How services stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ServicesStatus {
+    /// How many frontends there are.
+    pub frontends: usize,
+    /// How many backends.
+    pub backends: usize,
+    /// How many rows each map has room for; 0 if nobody knows.
+    pub room: usize,
+    /// The most rows that one of the maps of frontends holds.
+    pub rows: usize,
+    /// Frontends and backends that the kernel has not as they are to be.
+    pub open: usize,
+    /// Who has not said yet what it knows: nothing of an earlier life is removed before.
+    pub awaited: BTreeSet<ServiceSource>,
+    /// What was not right in the maps at start.
+    pub found: Vec<String>,
+    /// Objects that are refused, with their sources.
+    pub refused: Vec<(String, Refused)>,
+    /// What services cannot have, by service.
+    pub problems: Vec<(String, String)>,
+    /// Writes that failed in a row.
+    pub failures: u32,
+    /// Why the last one did.
+    pub last_error: Option<String>,
+}

@@ -1,0 +1,223 @@
+//! The rows of one frontend.
+
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
+
+use crate::{
+    model::{BackendId, Frontend, ServiceId},
+    ports::{SlotKey, SlotRow, service_flags},
+};
+
+/// What a frontend is: all that its rows say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// The first word of its first slot.
+    pub(super) word: u32,
+    pub(super) flags: u16,
+    /// How many of the backends are used; those behind are quarantined.
+    pub(super) used: u16,
+    /// In the order of their slots, from slot 1 on.
+    pub(super) backends: Box<[BackendId]>,
+    /// Who may use it; everyone if nobody is named.
+    pub(super) ranges: Box<[IpNet]>,
+}
+
+impl Shape {
+    /// The row of slot 0.
+    pub(super) fn first(&self, id: ServiceId) -> SlotRow {
+        SlotRow {
+            word: self.word,
+            count: self.used,
+            id,
+            flags: self.flags,
+            quarantined: u16::try_from(self.backends.len()).unwrap_or(u16::MAX) - self.used,
+        }
+    }
+
+    /// The row of a slot from 1 on.
+    fn row(&self, id: ServiceId, slot: u16) -> Option<SlotRow> {
+        let backend = self.backends.get(usize::from(slot).checked_sub(1)?)?;
+        let flags = if slot > self.used { service_flags::QUARANTINED } else { 0 };
+        Some(SlotRow { word: backend.0, id, flags, ..SlotRow::default() })
+    }
+
+    fn has_affinity(&self) -> bool {
+        self.flags & service_flags::AFFINITY != 0
+    }
+
+    /// Whether a table of Maglev is looked up.
+    pub(super) fn has_table(&self) -> bool {
+        self.word >> 24 == 2
+    }
+
+    /// Backends that clients may stay with.
+    pub(super) fn matches(&self) -> BTreeSet<BackendId> {
+        let all = self.backends.iter().filter(|_| self.has_affinity());
+        all.copied().collect()
+    }
+
+    /// How many rows of affinity it takes, at most.
+    pub(super) fn stays(&self) -> usize {
+        if self.has_affinity() { self.backends.len() } else { 0 }
+    }
+}
+
+/// What of a frontend the kernel may have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum InKernel {
+    /// Just what is wanted.
+    Same,
+    /// Nothing.
+    Nothing,
+    /// This.
+    Shape(Box<Shape>),
+    /// Any of what was written and not confirmed.
+    Unsure(Box<Traces>),
+}
+
+/// Rows that may be there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Traces {
+    /// The highest slot.
+    pub(super) slots: u16,
+    pub(super) matches: BTreeSet<BackendId>,
+    pub(super) ranges: BTreeSet<IpNet>,
+    pub(super) has_table: bool,
+}
+
+impl Traces {
+    /// These as well.
+    pub(super) fn add(&mut self, shape: &Shape) {
+        self.slots = self.slots.max(u16::try_from(shape.backends.len()).unwrap_or(u16::MAX));
+        self.matches.extend(shape.matches());
+        self.ranges.extend(shape.ranges.iter().copied());
+        self.has_table |= shape.has_table();
+    }
+}
+
+/// Rows to be written and removed, of many frontends.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) reverse: Vec<(ServiceId, std::net::SocketAddr)>,
+    pub(super) matches: Vec<(BackendId, ServiceId)>,
+    pub(super) ranges: Vec<(ServiceId, IpNet)>,
+    pub(super) tables: Vec<(Frontend, ServiceId, Box<[BackendId]>)>,
+    pub(super) slots: Vec<(SlotKey, SlotRow)>,
+    pub(super) firsts: Vec<(SlotKey, SlotRow)>,
+    pub(super) gone_firsts: Vec<SlotKey>,
+    pub(super) gone_slots: Vec<SlotKey>,
+    pub(super) gone_ranges: Vec<(ServiceId, IpNet)>,
+    pub(super) gone_matches: Vec<(BackendId, ServiceId)>,
+    pub(super) gone_tables: Vec<(ServiceId, bool)>,
+    pub(super) gone_reverse: Vec<(ServiceId, bool)>,
+}
+
+impl Rows {
+    /// Adds what leads from what the kernel has of a frontend to what is wanted.
+    pub(super) fn add(
+        &mut self,
+        frontend: Frontend,
+        id: ServiceId,
+        kernel: &InKernel,
+        wanted: Option<&Shape>,
+    ) {
+        let nothing = Shape::default();
+        let (before, unsure) = match kernel {
+            InKernel::Same => return,
+            InKernel::Nothing => (None, None),
+            InKernel::Shape(shape) => (Some(&**shape), None),
+            InKernel::Unsure(traces) => (None, Some(&**traces)),
+        };
+        let mut there = Traces::default();
+        there.add(before.unwrap_or(&nothing));
+        if let Some(traces) = unsure {
+            there = traces.clone();
+        }
+        match wanted {
+            Some(shape) => self.put(frontend, id, before, shape),
+            None => {
+                self.gone_firsts.push((frontend, 0));
+                self.gone_reverse.push((id, frontend.at.address.is_ipv4()));
+            }
+        }
+        let shape = wanted.unwrap_or(&nothing);
+        let last = u16::try_from(shape.backends.len()).unwrap_or(u16::MAX);
+        self.gone_slots.extend((last + 1..=there.slots).map(|slot| (frontend, slot)));
+        let (matches, ranges) = (shape.matches(), &shape.ranges);
+        let gone = there.matches.iter().filter(|it| !matches.contains(it));
+        self.gone_matches.extend(gone.map(|it| (*it, id)));
+        let gone = there.ranges.iter().filter(|it| !ranges.contains(it));
+        self.gone_ranges.extend(gone.map(|it| (id, *it)));
+        if there.has_table && !shape.has_table() {
+            self.gone_tables.push((id, frontend.at.address.is_ipv4()));
+        }
+    }
+
+    /// Adds the rows of a shape that the one before does not have.
+    fn put(&mut self, frontend: Frontend, id: ServiceId, before: Option<&Shape>, shape: &Shape) {
+        if before.is_none() {
+            self.reverse.push((id, frontend.at.socket()));
+        }
+        let had = before.map(Shape::matches).unwrap_or_default();
+        let matches = shape.matches().into_iter().filter(|it| !had.contains(it));
+        self.matches.extend(matches.map(|backend| (backend, id)));
+        let had = before.map(|before| &*before.ranges).unwrap_or_default();
+        let ranges = shape.ranges.iter().filter(|it| !had.contains(it));
+        self.ranges.extend(ranges.map(|range| (id, *range)));
+        let used = |shape: &Shape| shape.backends[..usize::from(shape.used)].to_vec();
+        let same_table = |it: &Shape| it.has_table() && used(it) == used(shape);
+        if shape.has_table() && !before.is_some_and(same_table) {
+            self.tables.push((frontend, id, used(shape).into()));
+        }
+        for slot in 1..=u16::try_from(shape.backends.len()).unwrap_or(u16::MAX) {
+            let row = shape.row(id, slot);
+            if let Some(row) = row.filter(|_| before.and_then(|it| it.row(id, slot)) != row) {
+                self.slots.push(((frontend, slot), row));
+            }
+        }
+        if before.map(|before| before.first(id)) != Some(shape.first(id)) {
+            self.firsts.push(((frontend, 0), shape.first(id)));
+        }
+    }
+}
+
+/// The order of slots for these backends: who has a slot keeps it, who is new takes one that came
+/// free, the last ones fill what else is free.
+pub(super) fn arrange(before: &[BackendId], wanted: &BTreeSet<BackendId>) -> Box<[BackendId]> {
+    let mut kept: BTreeSet<BackendId> = BTreeSet::new();
+    let stays =
+        |id: &BackendId, kept: &mut BTreeSet<BackendId>| wanted.contains(id) && kept.insert(*id);
+    let mut slots: Vec<_> =
+        before.iter().take(wanted.len()).map(|id| stays(id, &mut kept).then_some(*id)).collect();
+    slots.resize(wanted.len(), None);
+    let mut new = wanted.iter().filter(|id| !kept.contains(id));
+    let filled = slots.into_iter().map(|slot| slot.or_else(|| new.next().copied()));
+    filled.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(all: &[u32]) -> Vec<BackendId> {
+        all.iter().copied().map(BackendId).collect()
+    }
+
+    #[test]
+    fn who_has_a_slot_keeps_it() {
+        for (before, wanted, after) in [
+            (&[][..], &[3, 1, 2][..], &[1, 2, 3][..]),
+            (&[3, 1, 2], &[1, 2, 3], &[3, 1, 2]),
+            (&[3, 1, 2], &[2, 3], &[3, 2]),
+            (&[3, 1, 2], &[3, 2, 9], &[3, 9, 2]),
+            (&[3, 1, 2], &[7, 8, 9, 10], &[7, 8, 9, 10]),
+            // What a broken map says twice gets one slot.
+            (&[5, 5, 6], &[5, 6], &[5, 6]),
+            (&[1, 2, 3], &[], &[]),
+        ] {
+            let wanted = ids(wanted).into_iter().collect();
+            assert_eq!(*arrange(&ids(before), &wanted), *ids(after), "from {before:?}");
+        }
+    }
+}

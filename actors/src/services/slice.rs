@@ -1,0 +1,149 @@
+//! What an EndpointSlice, or older Endpoints, says of who serves.
+
+use std::{net::IpAddr, sync::Arc};
+
+use super::object::{address, name, number, transport};
+use crate::{
+    field::{Fault, Field, Mapping},
+    model::Transport,
+};
+
+/// Label of an EndpointSlice that says whose it is.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// Who serves, and at which ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) ports: Box<[SlicePort]>,
+    pub(super) members: Box<[Member]>,
+}
+
+/// A port at which all members of a slice serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SlicePort {
+    pub(super) name: Box<str>,
+    pub(super) port: u16,
+    pub(super) transport: Transport,
+}
+
+/// How somebody who is listed serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Serving {
+    /// Whoever comes.
+    Ready,
+    /// It ends, and serves still.
+    Ending,
+    /// It ends, and serves those only that it began with.
+    Leaving,
+}
+
+/// Somebody who serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) address: IpAddr,
+    pub(super) serving: Serving,
+    /// It is on this node.
+    pub(super) local: bool,
+    /// Clients of which zones are to use it; nobody says so if there is none.
+    pub(super) zones: Option<Box<[Arc<str>]>>,
+}
+
+/// The service that a slice is of; `None` if it is nobody's.
+pub(super) fn owner(root: &Mapping<'_>) -> Result<Option<String>, Fault> {
+    let labels = root.need("metadata")?.any_mapping()?.get("labels");
+    let labels = labels.map(|field| field.any_mapping()).transpose()?;
+    let name = labels.and_then(|labels| labels.get(SERVICE_LABEL));
+    name.map(|field| field.text().map(ToOwned::to_owned)).transpose()
+}
+
+/// Reads an EndpointSlice; names of something outside serve nobody here. `node` is this one.
+pub(super) fn slice(root: &Mapping<'_>, node: &str) -> Result<Slice, Fault> {
+    let kind = root.need("addressType")?;
+    let is_ipv4 = match kind.text()? {
+        "IPv4" => Some(true),
+        "IPv6" => Some(false),
+        // Of version v1beta1, where it is either.
+        "IP" => None,
+        "FQDN" => return Ok(Slice::default()),
+        other => {
+            let problem = format!("unknown type of addresses {other:?}");
+            return Err(kind.fault(problem, "write IPv4 or IPv6"));
+        }
+    };
+    let ports = root.list("ports")?.unwrap_or_default();
+    let ports = ports.iter().filter_map(|field| port(field).transpose());
+    let mut members = Vec::new();
+    for endpoint in root.list("endpoints")?.unwrap_or_default() {
+        let endpoint = endpoint.any_mapping()?;
+        let Some(serving) = serving(&endpoint)? else { continue };
+        let at = endpoint.get("nodeName").or_else(|| hostname(&endpoint));
+        let local = at.map(|field| field.text()).transpose()? == Some(node);
+        let zones = zones(&endpoint)?;
+        for field in endpoint.list("addresses")?.unwrap_or_default() {
+            let address = address(&field)?;
+            if is_ipv4.is_some_and(|is_ipv4| is_ipv4 != address.is_ipv4()) {
+                let problem = format!("{address} is of another family than the slice");
+                return Err(field.fault(problem, "put it into a slice of its own"));
+            }
+            members.push(Member { address, serving, local, zones: zones.clone() });
+        }
+    }
+    Ok(Slice { ports: ports.collect::<Result<_, _>>()?, members: members.into() })
+}
+
+/// Where older slices name the node.
+fn hostname<'a>(endpoint: &Mapping<'a>) -> Option<Field<'a>> {
+    endpoint.get("topology")?.any_mapping().ok()?.get("kubernetes.io/hostname")
+}
+
+/// A port of a slice; one without a number means all ports, and leads nowhere.
+fn port(field: &Field<'_>) -> Result<Option<SlicePort>, Fault> {
+    let mapping = field.any_mapping()?;
+    let Some(port) = mapping.get("port") else { return Ok(None) };
+    let (port, transport) = (number(&port)?, transport(&mapping)?);
+    Ok(Some(SlicePort { name: name(&mapping)?, port, transport }))
+}
+
+/// How an endpoint serves; `None` if it does not. What is not said counts as ready.
+fn serving(endpoint: &Mapping<'_>) -> Result<Option<Serving>, Fault> {
+    let Some(conditions) = endpoint.get("conditions") else { return Ok(Some(Serving::Ready)) };
+    let conditions = conditions.any_mapping()?;
+    let is = |name| conditions.get(name).map(|field| field.truth()).transpose();
+    let ready = is("ready")?.unwrap_or(true);
+    let terminating = is("terminating")?.unwrap_or(false);
+    let serves = is("serving")?.unwrap_or(ready);
+    Ok(match (ready, terminating, serves) {
+        (true, ..) => Some(Serving::Ready),
+        (false, true, true) => Some(Serving::Ending),
+        (false, true, false) => Some(Serving::Leaving),
+        (false, false, _) => None,
+    })
+}
+
+fn zones(endpoint: &Mapping<'_>) -> Result<Option<Box<[Arc<str>]>>, Fault> {
+    let Some(hints) = endpoint.get("hints") else { return Ok(None) };
+    let Some(all) = hints.any_mapping()?.list("forZones")? else { return Ok(None) };
+    let zone = |field: &Field<'_>| Ok(field.any_mapping()?.need("name")?.text()?.into());
+    all.iter().map(zone).collect::<Result<_, _>>().map(Some)
+}
+
+/// Reads Endpoints, each subset as a slice.
+pub(super) fn endpoints(root: &Mapping<'_>, node: &str) -> Result<Vec<Slice>, Fault> {
+    let subset = |field: &Field<'_>| {
+        let subset = field.any_mapping()?;
+        let ports = subset.list("ports")?.unwrap_or_default();
+        let ports = ports.iter().filter_map(|field| port(field).transpose());
+        let member = |field: &Field<'_>| {
+            let listed = field.any_mapping()?;
+            let at = listed.get("nodeName").map(|field| field.text()).transpose()?;
+            let (address, serving) = (address(&listed.need("ip")?)?, Serving::Ready);
+            Ok(Member { address, serving, local: at == Some(node), zones: None })
+        };
+        let members = subset.list("addresses")?.unwrap_or_default();
+        Ok(Slice {
+            ports: ports.collect::<Result<_, _>>()?,
+            members: members.iter().map(member).collect::<Result<_, _>>()?,
+        })
+    };
+    root.list("subsets")?.unwrap_or_default().iter().map(subset).collect()
+}

@@ -1,0 +1,385 @@
+//! Frontends: their numbers, whose they are, and what the kernel has of each.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    rc::Rc,
+};
+
+use super::{
+    book::Name,
+    shape::{InKernel, Rows, Shape, Traces},
+};
+use crate::model::{Frontend, ServiceId};
+
+/// The highest number of a service.
+const LAST: u32 = u16::MAX as u32;
+
+/// A frontend.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) id: ServiceId,
+    /// The service that it is of; nobody's is one of an earlier life.
+    pub(super) owner: Option<Name>,
+    /// Services that want it too.
+    pub(super) rivals: Option<Box<BTreeSet<Name>>>,
+    /// What it is to be; nothing if it is to go.
+    wanted: Option<Shape>,
+    kernel: InKernel,
+    /// Whether the batch under way writes it; what that writes, if something else is wanted by now.
+    flying: Flying,
+    due: bool,
+}
+
+#[derive(Debug)]
+enum Flying {
+    No,
+    Wanted,
+    Other(Option<Box<Shape>>),
+}
+
+impl Line {
+    /// What it is to be.
+    pub(super) fn wanted(&self) -> Option<&Shape> {
+        self.wanted.as_ref()
+    }
+
+    /// Whether the kernel has just what is wanted.
+    pub(super) fn is_realised(&self) -> bool {
+        matches!((&self.flying, &self.kernel), (Flying::No, InKernel::Same))
+    }
+
+    /// What the kernel has of it, for slots to be kept.
+    pub(super) fn there(&self) -> Option<&Shape> {
+        match &self.kernel {
+            InKernel::Same => self.wanted.as_ref(),
+            InKernel::Shape(shape) => Some(shape),
+            InKernel::Nothing | InKernel::Unsure(_) => self.wanted.as_ref(),
+        }
+    }
+}
+
+/// Why a frontend has no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exhausted;
+
+/// All frontends of the node.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    lines: BTreeMap<Frontend, Line>,
+    due: Vec<Frontend>,
+    flying: Vec<Frontend>,
+    /// The lowest number that none ever had.
+    unused: u32,
+    /// Numbers that came free, first come first.
+    free: VecDeque<ServiceId>,
+    /// Numbers that are had again: what connections remember of them is to be forgotten first.
+    reused: Vec<ServiceId>,
+    /// What all of them take in the kernel's maps, at most.
+    weight: Weight,
+}
+
+/// How many rows something takes in the kernel's maps; where there is a map for each family, those
+/// of IPv6 stand first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) slots: [usize; 2],
+    pub(super) ranges: [usize; 2],
+    pub(super) matches: usize,
+}
+
+impl Weight {
+    /// What a frontend takes with so many backends, ranges and rows of affinity.
+    pub(super) fn of(at: &Frontend, backends: usize, ranges: usize, matches: usize) -> Self {
+        let mut weight = Self { matches, ..Self::default() };
+        let family = usize::from(at.at.address.is_ipv4());
+        (weight.slots[family], weight.ranges[family]) = (backends + 1, ranges);
+        weight
+    }
+
+    /// Adds what something takes more than it took.
+    pub(super) fn add_growth(&mut self, now: Self, before: Self) {
+        for family in [0, 1] {
+            self.slots[family] += now.slots[family].saturating_sub(before.slots[family]);
+            self.ranges[family] += now.ranges[family].saturating_sub(before.ranges[family]);
+        }
+        self.matches += now.matches.saturating_sub(before.matches);
+    }
+
+    fn most(self, other: Self) -> Self {
+        let mut most = self;
+        most.add_growth(other, self);
+        most
+    }
+
+    fn exchange(&mut self, before: Self, now: Self) {
+        for family in [0, 1] {
+            self.slots[family] = self.slots[family] + now.slots[family] - before.slots[family];
+            self.ranges[family] = self.ranges[family] + now.ranges[family] - before.ranges[family];
+        }
+        self.matches = self.matches + now.matches - before.matches;
+    }
+}
+
+impl Table {
+    /// The lowest number that none ever had; more than there are if all were.
+    pub(super) fn unused(&self) -> u32 {
+        self.unused.max(1)
+    }
+
+    /// Numbers below were had once: those of them that are nobody's are free.
+    pub(super) fn reserve_below(&mut self, unused: u32) {
+        self.unused = self.unused.max(unused).min(LAST + 1);
+    }
+
+    /// Numbers below the unused ones that nobody has are free.
+    pub(super) fn free_gaps(&mut self) {
+        let had: BTreeSet<_> = self.lines.values().map(|line| u32::from(line.id.0)).collect();
+        let free = (1..self.unused()).filter(|id| !had.contains(id));
+        self.free = free.filter_map(|id| u16::try_from(id).ok().map(ServiceId)).collect();
+    }
+
+    /// A frontend of an earlier life. What of it is not whole is `wanted` to be.
+    pub(super) fn inherit(
+        &mut self,
+        frontend: Frontend,
+        id: ServiceId,
+        wanted: Option<Shape>,
+        kernel: InKernel,
+    ) {
+        self.reserve_below(u32::from(id.0) + 1);
+        let line =
+            Line { id, owner: None, rivals: None, wanted, kernel, flying: Flying::No, due: false };
+        self.weight.exchange(Weight::default(), weight(&frontend, &line));
+        self.lines.insert(frontend, line);
+        self.touch(frontend);
+    }
+
+    pub(super) fn get(&self, frontend: &Frontend) -> Option<&Line> {
+        self.lines.get(frontend)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Frontend, &Line)> {
+        self.lines.iter().filter(|(_, line)| line.wanted.is_some())
+    }
+
+    /// How many there are, and how many of them the kernel has otherwise.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.lines.len(), self.due.len() + self.flying.len())
+    }
+
+    /// What all of them take in the kernel's maps, at most.
+    pub(super) fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    /// What a frontend takes, at most.
+    pub(super) fn weight_of(&self, frontend: &Frontend) -> Weight {
+        self.lines.get(frontend).map(|line| weight(frontend, line)).unwrap_or_default()
+    }
+
+    /// How many numbers can still be had.
+    pub(super) fn numbers_left(&self) -> usize {
+        (LAST + 1).saturating_sub(self.unused()) as usize + self.free.len()
+    }
+
+    /// Whether a service may have a frontend; if not, it is told when the one who has it lets go.
+    pub(super) fn claim(&mut self, frontend: Frontend, name: &Name) -> Result<(), Name> {
+        let Some(line) = self.lines.get_mut(&frontend) else { return Ok(()) };
+        match &line.owner {
+            Some(owner) if owner != name => {
+                let owner = Rc::clone(owner);
+                line.rivals.get_or_insert_default().insert(Rc::clone(name));
+                Err(owner)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A service does not want a frontend of another any more.
+    pub(super) fn resign(&mut self, frontend: &Frontend, name: &Name) {
+        let Some(line) = self.lines.get_mut(frontend) else { return };
+        if let Some(rivals) = &mut line.rivals {
+            rivals.remove(name);
+            if rivals.is_empty() {
+                line.rivals = None;
+            }
+        }
+    }
+
+    /// A frontend of a service is to be this; it gets a number if it has none.
+    pub(super) fn put(
+        &mut self,
+        frontend: Frontend,
+        owner: &Name,
+        shape: Shape,
+    ) -> Result<(), Exhausted> {
+        if !self.lines.contains_key(&frontend) {
+            let id = self.number().ok_or(Exhausted)?;
+            let line = Line {
+                id,
+                owner: None,
+                rivals: None,
+                wanted: None,
+                kernel: InKernel::Nothing,
+                flying: Flying::No,
+                due: false,
+            };
+            self.lines.insert(frontend, line);
+        }
+        if let Some(line) = self.lines.get_mut(&frontend) {
+            line.owner = Some(Rc::clone(owner));
+        }
+        self.want(frontend, Some(shape));
+        Ok(())
+    }
+
+    /// A service lets go of a frontend. Those who wanted it too may have it.
+    pub(super) fn release(&mut self, frontend: Frontend, owner: &Name) -> BTreeSet<Name> {
+        let Some(line) = self.lines.get_mut(&frontend) else { return BTreeSet::new() };
+        if line.owner.as_ref() != Some(owner) {
+            return BTreeSet::new();
+        }
+        line.owner = None;
+        let rivals = line.rivals.take().map(|rivals| *rivals).unwrap_or_default();
+        self.want(frontend, None);
+        rivals
+    }
+
+    /// Frontends of an earlier life that nobody wants go; how many those are.
+    pub(super) fn prune(&mut self) -> usize {
+        let unowned = self.lines.iter().filter(|(_, line)| line.owner.is_none());
+        let unowned = unowned.filter(|(_, line)| line.wanted.is_some());
+        let all: Vec<_> = unowned.map(|(frontend, _)| *frontend).collect();
+        all.iter().for_each(|frontend| self.want(*frontend, None));
+        all.len()
+    }
+
+    /// A number that nobody has.
+    pub(super) fn number(&mut self) -> Option<ServiceId> {
+        if let Ok(id) = u16::try_from(self.unused()) {
+            self.unused = u32::from(id) + 1;
+            return Some(ServiceId(id));
+        }
+        let id = self.free.pop_front()?;
+        self.reused.push(id);
+        Some(id)
+    }
+
+    fn want(&mut self, frontend: Frontend, wanted: Option<Shape>) {
+        let Some(line) = self.lines.get_mut(&frontend) else { return };
+        if line.wanted == wanted {
+            return self.touch(frontend);
+        }
+        let took = weight(&frontend, line);
+        let before = std::mem::replace(&mut line.wanted, wanted);
+        if matches!(line.flying, Flying::Wanted) {
+            line.flying = Flying::Other(before.map(Box::new));
+        } else if line.kernel == InKernel::Same {
+            line.kernel = match before {
+                Some(shape) => InKernel::Shape(Box::new(shape)),
+                None => InKernel::Nothing,
+            };
+        }
+        if let InKernel::Shape(shape) = &line.kernel
+            && line.wanted.as_ref() == Some(&**shape)
+            && !matches!(line.flying, Flying::Other(_))
+        {
+            line.kernel = InKernel::Same;
+        }
+        self.weight.exchange(took, weight(&frontend, line));
+        self.touch(frontend);
+    }
+
+    fn touch(&mut self, frontend: Frontend) {
+        let Some(line) = self.lines.get_mut(&frontend) else { return };
+        let is_right = match (&line.flying, &line.kernel) {
+            (Flying::Wanted, _) | (Flying::No, InKernel::Same) => true,
+            (Flying::No, InKernel::Nothing) => line.wanted.is_none(),
+            _ => false,
+        };
+        if !is_right && !std::mem::replace(&mut line.due, true) {
+            self.due.push(frontend);
+        }
+    }
+
+    /// Numbers that are had again since this was asked last.
+    pub(super) fn take_reused(&mut self) -> Vec<ServiceId> {
+        std::mem::take(&mut self.reused)
+    }
+
+    /// What is to be written and removed next, of so many frontends; whether that is all.
+    pub(super) fn begin(&mut self, most: usize) -> (Rows, bool) {
+        let mut rows = Rows::default();
+        let later = self.due.split_off(self.due.len().min(most));
+        self.flying = std::mem::replace(&mut self.due, later);
+        for frontend in &self.flying {
+            let Some(line) = self.lines.get_mut(frontend) else { continue };
+            line.due = false;
+            line.flying = Flying::Wanted;
+            rows.add(*frontend, line.id, &line.kernel, line.wanted.as_ref());
+        }
+        (rows, self.due.is_empty())
+    }
+
+    /// The batch under way ended. If it failed nobody knows what the kernel has.
+    pub(super) fn end(&mut self, done: bool) {
+        for frontend in std::mem::take(&mut self.flying) {
+            let Some(line) = self.lines.get_mut(&frontend) else { continue };
+            let took = weight(&frontend, line);
+            let flown = match std::mem::replace(&mut line.flying, Flying::No) {
+                Flying::No => continue,
+                Flying::Wanted => line.wanted.clone(),
+                Flying::Other(shape) => shape.map(|shape| *shape),
+            };
+            line.kernel = match (done, flown) {
+                (true, flown) if flown == line.wanted => InKernel::Same,
+                (true, None) => InKernel::Nothing,
+                (true, Some(flown)) => InKernel::Shape(Box::new(flown)),
+                (false, flown) => {
+                    let kernel = std::mem::replace(&mut line.kernel, InKernel::Nothing);
+                    InKernel::Unsure(Box::new(unsure(kernel, flown.as_ref())))
+                }
+            };
+            if line.wanted.is_none() && matches!(line.kernel, InKernel::Same | InKernel::Nothing) {
+                self.free.push_back(line.id);
+                self.weight.exchange(took, Weight::default());
+                self.lines.remove(&frontend);
+                continue;
+            }
+            self.weight.exchange(took, weight(&frontend, line));
+            self.touch(frontend);
+        }
+    }
+}
+
+/// What may be there of what was, and of what was being written.
+fn unsure(kernel: InKernel, flown: Option<&Shape>) -> Traces {
+    let mut traces = match kernel {
+        InKernel::Unsure(traces) => *traces,
+        InKernel::Shape(shape) => {
+            let mut traces = Traces::default();
+            traces.add(&shape);
+            traces
+        }
+        InKernel::Same | InKernel::Nothing => Traces::default(),
+    };
+    if let Some(shape) = flown {
+        traces.add(shape);
+    }
+    traces
+}
+
+/// What a frontend takes in the kernel's maps while it changes, at most.
+fn weight(at: &Frontend, line: &Line) -> Weight {
+    let of =
+        |shape: &Shape| Weight::of(at, shape.backends.len(), shape.ranges.len(), shape.stays());
+    let wanted = line.wanted.as_ref().map(of).unwrap_or_default();
+    match &line.kernel {
+        InKernel::Shape(shape) => wanted.most(of(shape)),
+        InKernel::Unsure(traces) => {
+            let Traces { slots, matches, ranges, .. } = &**traces;
+            wanted.most(Weight::of(at, usize::from(*slots), ranges.len(), matches.len()))
+        }
+        InKernel::Same | InKernel::Nothing => wanted,
+    }
+}
