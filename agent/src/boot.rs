@@ -248,8 +248,14 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             report_interval: u16::try_from(config.monitor_aggregation_interval.as_secs())
                 .context("--monitor-aggregation-interval")?,
             report_flags: config.monitor_aggregation_flags.0,
+            ..Features::default()
         },
-        sizes: MapSizes { ct_tcp: sizes.tcp, ct_any: sizes.any, policy: config.bpf_policy_map_max },
+        sizes: MapSizes {
+            ct_tcp: sizes.tcp,
+            ct_any: sizes.any,
+            policy: config.bpf_policy_map_max,
+            ..MapSizes::default()
+        },
     })?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))

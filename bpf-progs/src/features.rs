@@ -1,6 +1,13 @@
 //! What a node's programs are loaded with: constants, so that the verifier removes the rest.
 
 use crate::layouts::ConfigFlags;
+use crate::maps::MAGLEV_SIZE;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Unless configured otherwise.
+const LOOPBACK_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 42, 1);
+/// Unless configured otherwise.
+const LOOPBACK_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
 /// A feature set. Endpoints of one node share it; what differs between them is in their rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +25,12 @@ pub struct Features {
     /// TCP flags, as in byte 13 of the header, that have a connection reported at once when it
     /// shows them first.
     pub report_flags: u8,
+    /// Backends in a service's Maglev table.
+    pub maglev: u32,
+    /// Stands in for the address of an endpoint that speaks with itself by a service of IPv4.
+    pub loopback_ipv4: Ipv4Addr,
+    /// The same for IPv6: an address of the link, so that the endpoint answers by its interface.
+    pub loopback_ipv6: Ipv6Addr,
 }
 
 impl Default for Features {
@@ -31,30 +44,67 @@ impl Default for Features {
             policy_stats: false,
             report_interval: 5,
             report_flags: 0b111,
+            maglev: MAGLEV_SIZE,
+            loopback_ipv4: LOOPBACK_IPV4,
+            loopback_ipv6: LOOPBACK_IPV6,
         }
     }
 }
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u16); 6] {
+    pub const fn globals(self) -> [(&'static str, u32); 12] {
+        let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
-            ("ENABLE_IPV4", self.ipv4 as u16),
-            ("ENABLE_IPV6", self.ipv6 as u16),
-            ("NOTIFY", self.notify as u16),
-            ("POLICY_STATS", self.policy_stats as u16),
-            ("REPORT_INTERVAL", self.report_interval),
-            ("REPORT_FLAGS", self.report_flags as u16),
+            ("ENABLE_IPV4", self.ipv4 as u32),
+            ("ENABLE_IPV6", self.ipv6 as u32),
+            ("NOTIFY", self.notify as u32),
+            ("POLICY_STATS", self.policy_stats as u32),
+            ("REPORT_INTERVAL", self.report_interval as u32),
+            ("REPORT_FLAGS", self.report_flags as u32),
+            ("MAGLEV", self.maglev),
+            ("LOOPBACK_IPV4", u32::from_ne_bytes(self.loopback_ipv4.octets())),
+            ("LOOPBACK_IPV6_A", a),
+            ("LOOPBACK_IPV6_B", b),
+            ("LOOPBACK_IPV6_C", c),
+            ("LOOPBACK_IPV6_D", d),
         ]
     }
 
-    /// The set as a number, for [`crate::layouts::NodeRow::features`].
+    /// The set as a number, for [`crate::layouts::NodeRow::features`]. Loopback addresses other
+    /// than the default ones count by a hash.
     pub const fn bits(self) -> u64 {
-        self.ipv4 as u64
+        let bits = self.ipv4 as u64
             | (self.ipv6 as u64) << 1
             | (self.policy_stats as u64) << 2
             | (self.notify as u64) << 8
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24
+            | (self.maglev as u64) << 40;
+        let own = hash(self.loopback_ipv4, self.loopback_ipv6);
+        bits ^ own ^ hash(LOOPBACK_IPV4, LOOPBACK_IPV6)
     }
+}
+
+/// An address as the words that programs compare, in network order.
+const fn words(bytes: [u8; 16]) -> [u32; 4] {
+    let (mut words, mut at) = ([0; 4], 0);
+    while at < 4 {
+        let n = at * 4;
+        words[at] = u32::from_ne_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]);
+        at += 1;
+    }
+    words
+}
+
+/// FNV-1a over both addresses.
+const fn hash(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> u64 {
+    let (short, long) = (ipv4.octets(), ipv6.octets());
+    let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    while at < 20 {
+        let byte = if at < 4 { short[at] } else { long[at - 4] };
+        hash = (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3);
+        at += 1;
+    }
+    hash
 }

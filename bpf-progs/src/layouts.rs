@@ -3,6 +3,8 @@
 //! Every type asserts its size and the offsets that matter; a test compares all of them with the
 //! BTF of the compiled object.
 
+mod affinity;
+mod backend;
 mod config;
 mod conntrack;
 mod endpoint;
@@ -12,7 +14,13 @@ mod lxc;
 mod metrics;
 mod node;
 mod policy;
+mod service;
+mod translation;
 
+pub use affinity::{
+    Affinity4Key, Affinity6Key, AffinityMatchKey, AffinityRow, SourceRange4Key, SourceRange6Key,
+};
+pub use backend::{Backend4Row, Backend6Row, BackendState};
 pub use config::{ConfigFlags, ConfigRow};
 pub use conntrack::{Ct4Key, Ct6Key, CtFlags, CtRow, TupleFlags};
 pub use endpoint::EndpointRow;
@@ -22,6 +30,12 @@ pub use lxc::{LxcFlags, LxcKey, LxcRow};
 pub use metrics::{MetricsDirection, MetricsKey, MetricsRow};
 pub use node::NodeRow;
 pub use policy::{Direction, PolicyKey, PolicyRow, PolicyStatsKey, PolicyStatsRow, policy_slot};
+pub use service::{
+    Lb4Key, Lb6Key, LbAlgorithm, LbFlags, LbFlags2, LbKey, LbNumbersRow, LbRow, LbScope,
+};
+pub use translation::{
+    ReverseNat4Row, ReverseNat6Row, ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row,
+};
 
 use std::net::IpAddr;
 

@@ -16,6 +16,7 @@ pub enum MapType {
     LruPercpuHash = 10,
     LpmTrie = 11,
     ArrayOfMaps = 12,
+    HashOfMaps = 13,
 }
 
 /// Flag `BPF_F_NO_PREALLOC`: memory grows with the rows.
@@ -61,6 +62,14 @@ const fn spec<K, V>(
     }
 }
 
+const fn hash<K, V>(name: &'static str) -> MapSpec {
+    spec::<K, V>(name, MapType::Hash, LB_ENTRIES, NO_PREALLOC)
+}
+
+const fn lru<K, V>(name: &'static str) -> MapSpec {
+    spec::<K, V>(name, MapType::LruHash, LB_ENTRIES, 0)
+}
+
 const fn outer(name: &'static str, max_entries: u32, inner: &'static MapSpec) -> MapSpec {
     MapSpec { inner: Some(inner), ..spec::<u32, u32>(name, MapType::ArrayOfMaps, max_entries, 0) }
 }
@@ -75,6 +84,24 @@ pub const POLICY: MapSpec = spec::<PolicyKey, PolicyRow>(
 
 const OLD_CT4: MapSpec = spec::<Ct4Key, CtRow>("cilium_ct4_old", MapType::LruHash, 1, 0);
 const OLD_CT6: MapSpec = spec::<Ct6Key, CtRow>("cilium_ct6_old", MapType::LruHash, 1, 0);
+
+/// Rows of each map of load balancing.
+const LB_ENTRIES: u32 = 65536;
+
+/// Backends in a Maglev table, unless configured otherwise: a prime that is well above their number.
+pub const MAGLEV_SIZE: u32 = 16381;
+
+/// A service's Maglev table: an inner map of `cilium_lb4_maglev` and `cilium_lb6_maglev`. Its one
+/// value is as many backend ids as a table has, of [`MAGLEV_SIZE`] unless configured otherwise.
+pub const MAGLEV_TABLE: MapSpec =
+    spec::<u32, [u32; MAGLEV_SIZE as usize]>("cilium_maglev", MapType::Array, 1, 0);
+
+const fn maglev(name: &'static str) -> MapSpec {
+    MapSpec {
+        inner: Some(&MAGLEV_TABLE),
+        ..spec::<Be16, u32>(name, MapType::HashOfMaps, LB_ENTRIES, NO_PREALLOC)
+    }
+}
 
 /// Name of the pin that follows an endpoint's row of the outer map.
 pub fn policy_pin_name(ep_id: u16) -> String {
@@ -122,6 +149,32 @@ pub const MAPS: &[MapSpec] = &[
     outer("volvox_policy", 131_072, &POLICY),
     spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),
     spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
+    hash::<Lb4Key, LbRow>("cilium_lb4_services_v2"),
+    hash::<Lb6Key, LbRow>("cilium_lb6_services_v2"),
+    hash::<u32, Backend4Row>("cilium_lb4_backends_v3"),
+    hash::<u32, Backend6Row>("cilium_lb6_backends_v3"),
+    hash::<Be16, ReverseNat4Row>("cilium_lb4_reverse_nat"),
+    hash::<Be16, ReverseNat6Row>("cilium_lb6_reverse_nat"),
+    lru::<Affinity4Key, AffinityRow>("cilium_lb4_affinity"),
+    lru::<Affinity6Key, AffinityRow>("cilium_lb6_affinity"),
+    hash::<AffinityMatchKey, u8>("cilium_lb_affinity_match"),
+    spec::<SourceRange4Key, u8>(
+        "cilium_lb4_source_range",
+        MapType::LpmTrie,
+        LB_ENTRIES,
+        NO_PREALLOC,
+    ),
+    spec::<SourceRange6Key, u8>(
+        "cilium_lb6_source_range",
+        MapType::LpmTrie,
+        LB_ENTRIES,
+        NO_PREALLOC,
+    ),
+    maglev("cilium_lb4_maglev"),
+    maglev("cilium_lb6_maglev"),
+    lru::<ReverseSk4Key, ReverseSk4Row>("cilium_lb4_reverse_sk"),
+    lru::<ReverseSk6Key, ReverseSk6Row>("cilium_lb6_reverse_sk"),
+    spec::<u32, LbNumbersRow>("volvox_lb", MapType::Array, 1, 0),
 ];
 
 /// Pins of maps that earlier versions made and no program uses any more.

@@ -15,6 +15,12 @@ macro_rules! plain {
 }
 
 plain!(
+    Affinity4Key,
+    Affinity6Key,
+    AffinityMatchKey,
+    AffinityRow,
+    Backend4Row,
+    Backend6Row,
     ConfigRow,
     Ct4Key,
     Ct6Key,
@@ -22,6 +28,10 @@ plain!(
     EndpointRow,
     IpcacheKey,
     IpcacheRow,
+    Lb4Key,
+    Lb6Key,
+    LbNumbersRow,
+    LbRow,
     LxcKey,
     LxcRow,
     MetricsKey,
@@ -31,4 +41,12 @@ plain!(
     PolicyRow,
     PolicyStatsKey,
     PolicyStatsRow,
+    ReverseNat4Row,
+    ReverseNat6Row,
+    ReverseSk4Key,
+    ReverseSk4Row,
+    ReverseSk6Key,
+    ReverseSk6Row,
+    SourceRange4Key,
+    SourceRange6Key,
 );

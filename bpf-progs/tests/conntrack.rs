@@ -57,7 +57,7 @@ fn an_opener_gets_one_entry_at_each_end() {
         for tuple in [TupleFlags::OUT, TupleFlags::IN] {
             let row = world.node.tracked(connection(src, dst, TCP), tuple).unwrap();
             assert_eq!(row.src_sec_id, world.a.identity);
-            assert_eq!(row.rev_nat_index, 0);
+            assert_eq!(row.rev_nat_index.get(), 0);
         }
     }
 }

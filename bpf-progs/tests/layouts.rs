@@ -115,6 +115,39 @@ fn rows_agree_with_c() {
 }
 
 #[test]
+fn rows_of_load_balancing_agree_with_c() {
+    let btf = Btf::of(OBJECT);
+    same!(btf, Lb4Key, "lb4_key", [address, port, slot, protocol, scope, pad]);
+    same!(btf, Lb6Key, "lb6_key", [address, port, slot, protocol, scope, pad]);
+    same!(btf, LbRow, "lb_row", [backend, count, rev_nat, flags, flags2, qcount]);
+    same!(
+        btf,
+        Backend4Row,
+        "backend4_row",
+        [address, port, protocol, state, cluster_id, zone, pad]
+    );
+    same!(
+        btf,
+        Backend6Row,
+        "backend6_row",
+        [address, port, protocol, state, cluster_id, zone, pad]
+    );
+    same!(btf, ReverseNat4Row, "reverse_nat4_row", [address, port]);
+    same!(btf, ReverseNat6Row, "reverse_nat6_row", [address, port]);
+    same!(btf, Affinity4Key, "affinity4_key", [client, rev_nat, netns_cookie, pad1, pad2]);
+    same!(btf, Affinity6Key, "affinity6_key", [client, rev_nat, netns_cookie, pad1, pad2]);
+    same!(btf, AffinityRow, "affinity_row", [last_used, backend, pad]);
+    same!(btf, AffinityMatchKey, "affinity_match_key", [backend, rev_nat, pad]);
+    same!(btf, SourceRange4Key, "source_range4_key", [prefix_len, rev_nat, pad, address]);
+    same!(btf, SourceRange6Key, "source_range6_key", [prefix_len, rev_nat, pad, address]);
+    same!(btf, ReverseSk4Key, "reverse_sk4_key", [cookie, address, port, pad]);
+    same!(btf, ReverseSk6Key, "reverse_sk6_key", [cookie, address, port, pad]);
+    same!(btf, ReverseSk4Row, "reverse_sk4_row", [address, port, rev_nat]);
+    same!(btf, ReverseSk6Row, "reverse_sk6_row", [address, port, rev_nat]);
+    same!(btf, LbNumbersRow, "lb_numbers_row", [next_backend, next_service, reserved]);
+}
+
+#[test]
 fn records_agree_with_c() {
     let btf = Btf::of(OBJECT);
     same!(
@@ -202,6 +235,17 @@ fn keys_are_built_as_they_are_read() {
         assert_eq!(IpcacheKey::new(address, bits).prefix(), Some((address, bits)));
         assert_eq!(LxcKey::new(address).ip(), Some(address));
     }
+    for frontend in ["10.0.0.1:80", "[f00d::1]:80"] {
+        let frontend = frontend.parse().unwrap();
+        let key = LbKey::new(frontend, 6, LbScope::Internal);
+        assert_eq!((key.frontend(), key.slot(7).frontend()), (frontend, frontend));
+        assert_ne!(key, key.slot(7));
+        assert_eq!(LbKey::wildcard(frontend.ip()).frontend().port(), 0);
+    }
+    let row = LbRow { backend: LbRow::choice(LbAlgorithm::Maglev, 3600), ..LbRow::default() };
+    assert_eq!((row.algorithm(), row.affinity_timeout()), (Some(LbAlgorithm::Maglev), 3600));
+    let row = LbRow { backend: LbRow::choice(LbAlgorithm::Random, u32::MAX), ..LbRow::default() };
+    assert_eq!((row.algorithm(), row.affinity_timeout()), (Some(LbAlgorithm::Random), 0xff_ffff));
     assert_eq!(IpcacheKey { prefix_len: 31, ..IpcacheKey::default() }.prefix(), None);
     assert_eq!(IpcacheKey { prefix_len: 65, family: 1, ..IpcacheKey::default() }.prefix(), None);
     assert_eq!(LxcKey::default().ip(), None);

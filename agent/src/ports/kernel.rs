@@ -18,6 +18,7 @@ mod flipper;
 mod generation;
 mod hooks;
 mod loader;
+mod maglev;
 mod maps;
 mod pace;
 mod pins;

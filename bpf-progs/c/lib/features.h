@@ -5,13 +5,21 @@
 
 #include "common.h"
 
-const volatile __u16 ENABLE_IPV4 = 1;
-const volatile __u16 ENABLE_IPV6 = 1;
+const volatile __u32 ENABLE_IPV4 = 1;
+const volatile __u32 ENABLE_IPV6 = 1;
 /* The config_flags of records that may be written at all. */
-const volatile __u16 NOTIFY = 2 | 4 | 8;
+const volatile __u32 NOTIFY = 2 | 4 | 8;
 /* Count packets per policy row in cilium_policystats. */
-const volatile __u16 POLICY_STATS = 0;
+const volatile __u32 POLICY_STATS = 0;
 /* Where connections are reported now and then only: after how many seconds again, and by which TCP
  * flags that the connection has not shown before at once. */
-const volatile __u16 REPORT_INTERVAL = 5;
-const volatile __u16 REPORT_FLAGS = 1 | 2 | 4;
+const volatile __u32 REPORT_INTERVAL = 5;
+const volatile __u32 REPORT_FLAGS = 1 | 2 | 4;
+/* Backends in a service's Maglev table. */
+const volatile __u32 MAGLEV = 16381;
+/* Stand in for the address of an endpoint that speaks with itself by a service. Network order. */
+const volatile __u32 LOOPBACK_IPV4 = bpf_htonl(0xa9fe2a01);
+const volatile __u32 LOOPBACK_IPV6_A = bpf_htonl(0xfe800000);
+const volatile __u32 LOOPBACK_IPV6_B = 0;
+const volatile __u32 LOOPBACK_IPV6_C = 0;
+const volatile __u32 LOOPBACK_IPV6_D = bpf_htonl(1);

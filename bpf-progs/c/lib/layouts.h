@@ -160,6 +160,7 @@ struct ct6_key {
 /* Flags of a connection tracking key. */
 #define TUPLE_OUT 0
 #define TUPLE_IN 1
+#define TUPLE_SERVICE 4
 
 struct ct_row {
 	__u8 nat_addr[16];
@@ -167,7 +168,7 @@ struct ct_row {
 	__u64 bytes;
 	__u32 lifetime;
 	__u16 flags; /* enum ct_flags */
-	__u16 rev_nat_index;
+	__be16 rev_nat_index;
 	__be16 nat_port;
 	__u8 tx_flags_seen;
 	__u8 rx_flags_seen;
@@ -179,6 +180,7 @@ struct ct_row {
 enum ct_flags {
 	CT_RX_CLOSING = 1,
 	CT_TX_CLOSING = 2,
+	CT_LOOPBACK = 8,
 	CT_SEEN_NON_SYN = 16,
 };
 
@@ -253,6 +255,161 @@ struct verdict_record {
 	__u8 pad[3];
 	__u32 cookie;
 	__u32 pad1;
+};
+
+/* Slot 0 is the service, the others are its backends. Service ids are in network order. */
+struct lb4_key {
+	__be32 address;
+	__be16 port;
+	__u16 slot;
+	__u8 protocol;
+	__u8 scope;
+	__u8 pad[2];
+};
+
+struct lb6_key {
+	__u8 address[16];
+	__be16 port;
+	__u16 slot;
+	__u8 protocol;
+	__u8 scope;
+	__u8 pad[2];
+};
+
+#define LB_SCOPE_EXTERNAL 0
+#define LB_SCOPE_INTERNAL 1
+
+struct lb_row {
+	__u32 backend; /* in slot 0: algorithm, and in the lower 24 bits how long affinity lasts */
+	__u16 count;
+	__be16 rev_nat;
+	__u8 flags; /* enum lb_flags */
+	__u8 flags2; /* enum lb_flags2 */
+	__u16 qcount;
+};
+
+enum lb_flags {
+	LB_AFFINITY = 16,
+	LB_SOURCE_RANGE = 128,
+};
+
+enum lb_flags2 {
+	LB_TWO_SCOPES = 32,
+	LB_DENY_RANGE = 64,
+};
+
+#define LB_MAGLEV 2
+
+struct backend4_row {
+	__be32 address;
+	__be16 port;
+	__u8 protocol;
+	__u8 state; /* enum backend_state */
+	__u16 cluster_id;
+	__u8 zone;
+	__u8 pad;
+};
+
+struct backend6_row {
+	__u8 address[16];
+	__be16 port;
+	__u8 protocol;
+	__u8 state;
+	__u16 cluster_id;
+	__u8 zone;
+	__u8 pad;
+};
+
+enum backend_state {
+	BACKEND_ACTIVE = 0,
+	BACKEND_TERMINATING = 1,
+	BACKEND_QUARANTINED = 2,
+	BACKEND_MAINTENANCE = 3,
+};
+
+struct reverse_nat4_row {
+	__be32 address;
+	__be16 port;
+} __attribute__((packed));
+
+struct reverse_nat6_row {
+	__u8 address[16];
+	__be16 port;
+} __attribute__((packed));
+
+struct affinity4_key {
+	__u8 client[8];
+	__be16 rev_nat;
+	__u8 netns_cookie; /* bit 0: the client is one */
+	__u8 pad1;
+	__u32 pad2;
+};
+
+struct affinity6_key {
+	__u8 client[16];
+	__be16 rev_nat;
+	__u8 netns_cookie;
+	__u8 pad1;
+	__u32 pad2;
+};
+
+struct affinity_row {
+	__u64 last_used; /* second of the monotonic clock */
+	__u32 backend;
+	__u32 pad;
+};
+
+struct affinity_match_key {
+	__u32 backend;
+	__be16 rev_nat;
+	__u16 pad;
+};
+
+struct source_range4_key {
+	__u32 prefix_len;
+	__be16 rev_nat;
+	__u16 pad;
+	__be32 address;
+};
+
+struct source_range6_key {
+	__u32 prefix_len;
+	__be16 rev_nat;
+	__u16 pad;
+	__u8 address[16];
+};
+
+struct reverse_sk4_key {
+	__u64 cookie;
+	__be32 address;
+	__be16 port;
+	__u16 pad;
+};
+
+struct reverse_sk6_key {
+	__u64 cookie;
+	__u8 address[16];
+	__be16 port;
+	__u8 pad[6];
+};
+
+struct reverse_sk4_row {
+	__be32 address;
+	__be16 port;
+	__be16 rev_nat;
+};
+
+struct reverse_sk6_row {
+	__u8 address[16];
+	__be16 port;
+	__be16 rev_nat;
+};
+
+/* For the agent. */
+struct lb_numbers_row {
+	__u32 next_backend;
+	__u32 next_service;
+	__u32 reserved[6];
 };
 
 /* Reserved identities. */

@@ -88,7 +88,7 @@ impl TupleFlags {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct CtRow {
-    /// Backend id or address to translate to, in service entries.
+    /// In service entries the id of the backend, as an integer of 4 bytes at offset 8.
     pub nat_addr: [u8; 16],
     /// Unused: packets are not accounted.
     pub packets: u64,
@@ -98,8 +98,8 @@ pub struct CtRow {
     pub lifetime: u32,
     /// A set of [`CtFlags`].
     pub flags: u16,
-    /// Service that the connection was translated for; 0 for none.
-    pub rev_nat_index: u16,
+    /// Id of the service that the connection was translated for; 0 for none.
+    pub rev_nat_index: Be16,
     /// Port to translate to.
     pub nat_port: Be16,
     /// TCP flags seen from the endpoint, as in byte 13 of the header.
@@ -123,6 +123,8 @@ impl CtFlags {
     pub const RX_CLOSING: u16 = 1;
     /// A FIN or RST came from the endpoint.
     pub const TX_CLOSING: u16 = 2;
+    /// An endpoint speaks with itself by a service; the opener's address is a stand-in.
+    pub const LOOPBACK: u16 = 8;
     /// A packet without SYN was seen: the connection is more than an attempt.
     pub const SEEN_NON_SYN: u16 = 16;
 }

@@ -32,7 +32,7 @@ const LOOPBACK: u32 = 1;
 pub struct DatapathConfig {
     /// A BPF file system, or a directory on one: `--bpf-root`.
     pub bpf_root: PathBuf,
-    /// What the programs are loaded with.
+    /// What the programs are loaded with; `maglev` is that of `sizes`.
     pub features: Features,
     /// Rows that the maps have room for.
     pub sizes: MapSizes,
@@ -61,7 +61,8 @@ impl Datapath {
         raise_file_limit();
         pins.sweep()?;
         let writes = Writes::default();
-        let build = Build::of(config.features);
+        let features = Features { maglev: config.sizes.maglev, ..config.features };
+        let build = Build::of(features);
         let (mut maps, mut generation) = take_up(&pins, config.sizes, &writes, build)?;
         if maps.is_behind {
             // A change of size that was cut off is finished now, and the one asked for comes next.

@@ -12,6 +12,7 @@ use volvox_bpf_progs::{
 use super::{
     cpus,
     error::{DatapathError, not_made, refused},
+    maglev::TableMaps,
     pins::{Pins, bpffs, rename, unpin},
     resizing::{Resizing, Slot},
     sys::{Map, MapInfo, NewMap},
@@ -28,11 +29,22 @@ pub struct MapSizes {
     pub ct_any: u32,
     /// Rows of one endpoint's policy: `--bpf-policy-map-max`.
     pub policy: u32,
+    /// Rows of each map of load balancing: `--bpf-lb-map-max`.
+    pub lb: u32,
+    /// Backends in a service's Maglev table, a prime: `--bpf-lb-maglev-table-size`. The programs
+    /// are loaded with it.
+    pub maglev: u32,
 }
 
 impl Default for MapSizes {
     fn default() -> Self {
-        Self { ct_tcp: 524_288, ct_any: 262_144, policy: 16_384 }
+        Self {
+            ct_tcp: 524_288,
+            ct_any: 262_144,
+            policy: 16_384,
+            lb: 65_536,
+            maglev: maps::MAGLEV_SIZE,
+        }
     }
 }
 
@@ -41,6 +53,7 @@ impl MapSizes {
         Ok(match spec.name {
             "cilium_ct4_global" | "cilium_ct6_global" => self.ct_tcp,
             "cilium_ct_any4_global" | "cilium_ct_any6_global" => self.ct_any,
+            name if name.starts_with("cilium_lb") => self.lb,
             _ if spec.map_type == MapType::PerfEventArray => {
                 let cpus = cpus::possible().map_err(|e| refused("count", "possible CPUs", &e))?;
                 u32::try_from(cpus).expect("the kernel numbers CPUs in u32")
@@ -91,7 +104,8 @@ impl Maps {
             Some(found) => return Err(other_layout(pins, EMPTY_POLICY, &found, &policy)),
             None => create_pinned(pins, EMPTY_POLICY, &NewMap { name: "volvox_empty", ..policy })?,
         };
-        let opening = Opening { pins, sizes, orphans };
+        let tables = TableMaps::of(pins, sizes)?;
+        let opening = Opening { pins, sizes, orphans, tables: &tables };
         let [ct4, ct6] = &OLD_CONNECTIONS;
         let resizing = Resizing { outers: [opening.open(ct4, None)?, opening.open(ct6, None)?] };
         let (mut opened, mut is_behind) = (Vec::with_capacity(MAPS.len()), false);
@@ -100,6 +114,7 @@ impl Maps {
             is_behind |= !same_size(map.info(), &wanted(spec, sizes)?);
             opened.push((spec.name, map));
         }
+        tables.settle(pins)?;
         Ok(Self { is_behind, ..Self::assemble(opened, resizing, empty, writes) })
     }
 
@@ -177,7 +192,7 @@ fn wanted(spec: &MapSpec, sizes: MapSizes) -> Result<NewMap<'static>, DatapathEr
     Ok(new_map(spec, sizes.entries(spec)?))
 }
 
-fn new_map(spec: &MapSpec, max_entries: u32) -> NewMap<'static> {
+pub(super) fn new_map(spec: &MapSpec, max_entries: u32) -> NewMap<'static> {
     NewMap {
         name: spec.name,
         map_type: spec.map_type as u32,
@@ -189,7 +204,7 @@ fn new_map(spec: &MapSpec, max_entries: u32) -> NewMap<'static> {
     }
 }
 
-fn open_pinned(pins: &Pins, name: &str) -> Result<Option<Map>, DatapathError> {
+pub(super) fn open_pinned(pins: &Pins, name: &str) -> Result<Option<Map>, DatapathError> {
     let path = pins.map(name);
     match Map::pinned(&path) {
         Ok(map) => Ok(Some(map)),
@@ -198,7 +213,11 @@ fn open_pinned(pins: &Pins, name: &str) -> Result<Option<Map>, DatapathError> {
     }
 }
 
-fn create_pinned(pins: &Pins, name: &str, new: &NewMap<'_>) -> Result<Map, DatapathError> {
+pub(super) fn create_pinned(
+    pins: &Pins,
+    name: &str,
+    new: &NewMap<'_>,
+) -> Result<Map, DatapathError> {
     let map = Map::create(new).map_err(|e| not_made(name, &e))?;
     pin(&map, pins.map(name))?;
     Ok(map)
@@ -213,6 +232,7 @@ struct Opening<'a, F> {
     pins: &'a Pins,
     sizes: MapSizes,
     orphans: F,
+    tables: &'a TableMaps,
 }
 
 impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
@@ -230,14 +250,20 @@ impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
                     pin(&orphan, pins.map(name))?;
                     orphan
                 }
-                None => return create(pins, spec, &wanted),
+                None => return create(pins, spec, &wanted, self.tables),
             },
         };
         if !same_layout(found.info(), &wanted) {
             return Err(other_layout(pins, name, &found, &wanted));
         }
-        if same_size(found.info(), &wanted) {
+        let is_tables = spec.map_type == MapType::HashOfMaps;
+        if same_size(found.info(), &wanted) && (!is_tables || self.tables.are_kept()) {
             return Ok(found);
+        }
+        if is_tables {
+            let new = made(spec, &wanted, self.tables)?;
+            put_in_place(pins, &new, &found, &wanted)?;
+            return Ok(new);
         }
         if spec.inner.is_some() {
             return Err(other_layout(pins, name, &found, &wanted));
@@ -260,11 +286,27 @@ impl<F: Fn() -> Vec<Map>> Opening<'_, F> {
     }
 }
 
-/// Makes a map and pins it; for an outer one, after a map like those that it is to hold.
-fn create(pins: &Pins, spec: &MapSpec, new: &NewMap<'_>) -> Result<Map, DatapathError> {
-    let make = |inner: &MapSpec| Map::create(&new_map(inner, inner.max_entries));
+/// Makes a map and pins it.
+fn create(
+    pins: &Pins,
+    spec: &MapSpec,
+    new: &NewMap<'_>,
+    tables: &TableMaps,
+) -> Result<Map, DatapathError> {
+    let map = made(spec, new, tables)?;
+    pin(&map, pins.map(spec.name))?;
+    Ok(map)
+}
+
+/// Makes a map; an outer one after a map like those that it is to hold.
+fn made(spec: &MapSpec, new: &NewMap<'_>, tables: &TableMaps) -> Result<Map, DatapathError> {
+    let make = |inner: &MapSpec| {
+        let like = new_map(inner, inner.max_entries);
+        Map::create(&if spec.map_type == MapType::HashOfMaps { tables.table() } else { like })
+    };
     let inner = spec.inner.map(make).transpose().map_err(|e| not_made(spec.name, &e))?;
-    create_pinned(pins, spec.name, &NewMap { inner: inner.as_ref().map(AsFd::as_fd), ..*new })
+    let new = NewMap { inner: inner.as_ref().map(AsFd::as_fd), ..*new };
+    Ok(Map::create(&new).map_err(|e| not_made(spec.name, &e))?)
 }
 
 fn other_layout(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> DatapathError {
@@ -277,7 +319,7 @@ fn other_layout(pins: &Pins, name: &str, found: &Map, wanted: &NewMap<'_>) -> Da
 }
 
 /// Same type, key and value: rows of the one can be copied to the other.
-fn same_layout(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
+pub(super) fn same_layout(info: &MapInfo, wanted: &NewMap<'_>) -> bool {
     (info.map_type, info.key_size, info.value_size)
         == (wanted.map_type, wanted.key_size, wanted.value_size)
 }

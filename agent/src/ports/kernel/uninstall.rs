@@ -6,6 +6,7 @@ use super::{
     crash,
     error::DatapathError,
     generation::{is_ours, remove},
+    maglev::TABLE,
     maps::EMPTY_POLICY,
     pins::{HOOKS, INCOMING, Pins, bpffs, names, program_name, remove_dir, unpin},
     sys,
@@ -101,7 +102,10 @@ fn remove_maps(pins: &Pins, removed: &mut Vec<String>) -> Result<(), DatapathErr
             .strip_prefix(POLICY.name)
             .and_then(|rest| rest.strip_prefix('_'))
             .is_some_and(|digits| digits.parse::<u16>().is_ok());
-        is_policy || name == EMPTY_POLICY || by_name(name).is_some() || RETIRED.contains(&name)
+        is_policy
+            || [EMPTY_POLICY, TABLE].contains(&name)
+            || by_name(name).is_some()
+            || RETIRED.contains(&name)
     };
     // Our own marker goes last: until then, an interrupted removal is taken up again.
     let mut known: Vec<_> = list(&pins.maps())?.into_iter().filter(|name| is_known(name)).collect();

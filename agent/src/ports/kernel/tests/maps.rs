@@ -1,4 +1,7 @@
-use std::{fs, os::fd::AsFd};
+use std::{
+    fs,
+    os::fd::{AsFd, AsRawFd},
+};
 
 use rustix::mount::{MountFlags, mount_remount};
 use volvox_actors::{
@@ -135,6 +138,42 @@ fn a_map_of_another_size_keeps_its_rows() {
         assert!(used.contains(&id(&large)) && !used.contains(&id(&small)));
         // Once more: nothing is left to do.
         assert_eq!(program_ids(&Datapath::open(&config).unwrap()), program_ids(&large));
+    });
+}
+
+#[test]
+fn tables_of_another_size_need_new_maps_and_new_programs() {
+    Sandbox::run(|sandbox| {
+        let small = sandbox.open();
+        let id = |datapath: &Datapath| {
+            let mut ids = datapath.maps.ids.iter();
+            ids.find(|(name, _)| *name == "cilium_lb4_maglev").unwrap().1
+        };
+        assert_eq!(id(&sandbox.open()), id(&small));
+        let mut config = sandbox.config();
+        config.sizes.maglev = 509;
+        let large = Datapath::open(&config).unwrap();
+        assert_ne!(id(&large), id(&small));
+        assert_ne!(program_ids(&large), program_ids(&small));
+        let tables = Map::by_id(id(&large)).unwrap();
+        let table = |size: u32| {
+            let table = NewMap {
+                name: "table",
+                map_type: 2,
+                key_size: 4,
+                value_size: size * 4,
+                max_entries: 1,
+                flags: 0,
+                inner: None,
+            };
+            Map::create(&table).unwrap()
+        };
+        let put = |table: &Map| tables.update(&[0, 7], &table.as_fd().as_raw_fd().to_ne_bytes());
+        put(&table(251)).unwrap_err();
+        put(&table(509)).unwrap();
+        let again = Datapath::open(&config).unwrap();
+        assert_eq!((id(&again), program_ids(&again)), (id(&large), program_ids(&large)));
+        assert!(tables.lookup(&[0, 7], &mut [0; 4]).unwrap());
     });
 }
 

@@ -25,6 +25,9 @@ use crate::{
 /// Where the BPF file system is, for the thread that a test runs on.
 const ROOT: &str = "/sys/fs/bpf";
 
+/// Backends in a Maglev table.
+const MAGLEV: u32 = 251;
+
 /// A network namespace, mounts and a BPF file system that only one test sees and that go with it.
 pub(super) struct Sandbox;
 
@@ -50,8 +53,8 @@ impl Sandbox {
     pub(super) fn config(&self) -> DatapathConfig {
         DatapathConfig {
             bpf_root: self.root().to_owned(),
-            features: Features::default(),
-            sizes: MapSizes { ct_tcp: 4096, ct_any: 4096, policy: 64 },
+            features: Features { maglev: MAGLEV, ..Features::default() },
+            sizes: MapSizes { ct_tcp: 4096, ct_any: 4096, policy: 64, lb: 1024, maglev: MAGLEV },
         }
     }
 
