@@ -83,8 +83,6 @@ pub struct ColonySettings {
     pub conntrack_interval: Option<Duration>,
     /// How backends of services are chosen where nodes should choose alike.
     pub service_algorithm: Algorithm,
-    /// Whether a directory of manifests is watched, which may say something of services.
-    pub has_manifests: bool,
     /// What is this node's own.
     pub node: NodeSettings,
     /// How it takes part in what the nodes of the cluster share.
@@ -451,7 +449,8 @@ fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
 fn services_settings(settings: &ColonySettings, ports: &Ports) -> ServicesSettings {
     let said = [
         (ServiceSource::Cluster, ports.cluster.is_some()),
-        (ServiceSource::Manifests, settings.has_manifests),
+        // A cluster says all there is itself.
+        (ServiceSource::Manifests, ports.cluster.is_none()),
         (ServiceSource::Node, true),
         (ServiceSource::Mesh, ports.clusters.is_some()),
     ];

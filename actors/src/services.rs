@@ -15,6 +15,7 @@ mod book;
 mod claims;
 mod expand;
 mod inherited;
+pub mod maglev;
 mod messages;
 mod object;
 mod remote;

@@ -254,7 +254,8 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             ct_tcp: sizes.tcp,
             ct_any: sizes.any,
             policy: config.bpf_policy_map_max,
-            ..MapSizes::default()
+            lb: config.bpf_lb_map_max,
+            maglev: config.bpf_lb_maglev_table_size,
         },
     })?;
     let snapshot = datapath.snapshot_at_boot()?;

@@ -33,8 +33,8 @@ pub use options::{Config, List};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use values::{
-    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LogFormat, LogLevel,
-    OptionalAddress, RoutingMode, WITHOUT_ETCD_RS,
+    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm,
+    LogFormat, LogLevel, OptionalAddress, RoutingMode, WITHOUT_ETCD_RS,
 };
 
 use crate::ports::kvstore::EtcdOptions;

@@ -10,6 +10,7 @@ use volvox_actors::{
     host::{ActixDriver, Host, Record},
     policy::PolicyMsg,
     restore::{RestoreInput, RestoreMsg},
+    services::ServicesMsg,
     workloads::{Manifest, WorkloadsMsg},
 };
 

@@ -60,6 +60,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             queue: config.endpoint_queue_size as usize,
         },
         conntrack_interval: Some(config.conntrack_gc_interval).filter(|span| !span.is_zero()),
+        service_algorithm: config.bpf_lb_algorithm.into(),
         node: NodeSettings {
             families,
             router: node.router,

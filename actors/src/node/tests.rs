@@ -52,7 +52,7 @@ impl Bench {
             algorithm: Algorithm::Random,
             sources: BTreeSet::new(),
         };
-        let services = Services::factory(Rc::clone(&map) as _, services, ServiceTables::default());
+        let services = Services::factory(FakeKernel::new(), services, ServiceTables::default());
         let services = universe.spawn("services", services);
         let hearers = (ipcache.clone(), services);
         let make = Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc);

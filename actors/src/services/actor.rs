@@ -107,7 +107,9 @@ impl Services {
         found: ServiceTables,
     ) -> impl FnMut() -> Self + 'static {
         let (mut table, mut backends) = (Table::default(), Backends::default());
-        let (unused, room) = (found.unused, found.room);
+        let UnusedNumbers { backend, service } = found.unused;
+        let unused = UnusedNumbers { backend: backend.max(1), service: service.max(1) };
+        let room = found.room;
         let findings = inherit(found, &mut table, &mut backends);
         for problem in &findings.problems {
             tracing::warn!("maps of services: {problem}");

@@ -30,7 +30,6 @@ pub(super) fn settings() -> ColonySettings {
         },
         conntrack_interval: None,
         service_algorithm: Algorithm::Random,
-        has_manifests: true,
         follow: ClusterSettings {
             node_name: "node-1".to_owned(),
             seed: 1,

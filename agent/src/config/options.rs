@@ -5,13 +5,13 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
 
 use super::{
-    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LogFormat, LogLevel,
-    MonitorAggregation, Range, RateLimits, RoutingMode, TcpFlags,
+    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm,
+    LogFormat, LogLevel, MonitorAggregation, Range, RateLimits, RoutingMode, TcpFlags,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
     values::{
         OptionalAddress, parse_lease_ttl, parse_list, parse_listen_address, parse_optional_address,
-        parse_ratio,
+        parse_ratio, parse_table_size,
     },
 };
 use crate::ports::kvstore::EtcdOptions;
@@ -294,6 +294,21 @@ pub struct Config {
     #[arg(long, value_name = "NUMBER", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1 << 8..=1 << 16))]
     #[serde(rename = "PolicyMapEntries")]
     pub bpf_policy_map_max: u32,
+
+    /// Rows of each map that balances load: frontends with the slots of their backends, backends
+    #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1 << 8..=1 << 24))]
+    #[serde(rename = "LBMapEntries")]
+    pub bpf_lb_map_max: u32,
+
+    /// How backends of services that are reached from outside the cluster are chosen
+    #[arg(long, value_enum, ignore_case = true, default_value = "random")]
+    #[serde(rename = "LoadBalancerAlgorithm")]
+    pub bpf_lb_algorithm: LbAlgorithm,
+
+    /// Places of a table by which Maglev chooses: a prime, some hundred times the backends
+    #[arg(long, value_name = "NUMBER", default_value_t = 16_381, value_parser = parse_table_size)]
+    #[serde(rename = "MaglevTableSize")]
+    pub bpf_lb_maglev_table_size: u32,
 
     /// Share of the memory that maps without a given size get; 0 gives them fixed sizes
     #[arg(long, value_name = "RATIO", default_value_t = 0.0025, value_parser = parse_ratio)]

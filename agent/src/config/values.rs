@@ -6,7 +6,7 @@ use std::{
 use clap::ValueEnum;
 use serde::Serialize;
 
-use volvox_actors::node::IpamMode;
+use volvox_actors::{node::IpamMode, services::Algorithm};
 
 use super::{duration::parse_duration, options::List};
 
@@ -30,6 +30,37 @@ pub enum EnablePolicy {
     Always,
     /// None
     Never,
+}
+
+/// How a service's backend is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LbAlgorithm {
+    /// By chance
+    Random,
+    /// By a table that all nodes compute alike
+    Maglev,
+}
+
+impl From<LbAlgorithm> for Algorithm {
+    fn from(algorithm: LbAlgorithm) -> Self {
+        match algorithm {
+            LbAlgorithm::Random => Self::Random,
+            LbAlgorithm::Maglev => Self::Maglev,
+        }
+    }
+}
+
+/// Sizes of Maglev's table, as Cilium has them.
+const TABLE_SIZES: [u32; 10] = [251, 509, 1021, 2039, 4093, 8191, 16_381, 32_749, 65_521, 131_071];
+
+/// Reads the size of Maglev's table.
+pub(super) fn parse_table_size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|size| TABLE_SIZES.contains(size));
+    size.ok_or_else(|| {
+        let all = TABLE_SIZES.map(|size| size.to_string()).join(", ");
+        format!("{text:?} is no size of a table: one of {all} is wanted")
+    })
 }
 
 /// Who gives a node the prefixes of its pods.

@@ -26,6 +26,7 @@ mod policies;
 mod resizing;
 mod rows;
 mod run;
+mod services;
 mod snapshot;
 mod step;
 mod switch;

@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use rustix::time::{ClockId, clock_gettime};
-use volvox_actors::ports::KernelError;
+use volvox_actors::{model::ServiceId, ports::KernelError};
 use volvox_bpf_progs::layouts::{Ct4Key, Ct6Key, CtRow};
 
 use super::{
@@ -62,6 +62,20 @@ pub(super) fn scrub(maps: &Maps, addresses: &[IpAddr]) -> Result<Swept, KernelEr
         for table in &maps.ct6 {
             sweep(table, &mut swept, |key, _| touches6(key))?;
         }
+    }
+    Ok(swept)
+}
+
+/// Forgets every connection through these services, in one sweep.
+pub(super) fn forget(maps: &Maps, services: &[ServiceId]) -> Result<Swept, KernelError> {
+    maps.finish_resizing()?;
+    let mut swept = Swept::default();
+    let is_theirs = |row: &CtRow| services.contains(&ServiceId(row.rev_nat_index.get()));
+    for table in &maps.ct4 {
+        sweep(table, &mut swept, |_, row| is_theirs(row))?;
+    }
+    for table in &maps.ct6 {
+        sweep(table, &mut swept, |_, row| is_theirs(row))?;
     }
     Ok(swept)
 }

@@ -8,7 +8,7 @@ use std::{
 use rustix::process::{Resource, getrlimit, setrlimit};
 use volvox_actors::{
     model::{Addresses, Mac},
-    ports::{KernelError, KernelSnapshot},
+    ports::{KernelError, KernelSnapshot, ServiceTables},
 };
 use volvox_bpf_progs::{Features, layouts::NodeRow, maps::POLICY};
 
@@ -104,13 +104,18 @@ impl Datapath {
         let mut snapshot = self.snapshot()?;
         let slots: Vec<u32> = snapshot.config.values().map(|row| row.policy_slot).collect();
         let (here, there) = slots.split_at(slots.len() / 2);
+        let mut services = Ok(ServiceTables::default());
         snapshot.policies = thread::scope(|scope| {
-            let other = scope.spawn(|| self.policies().read_all(there));
+            let other = scope.spawn(|| {
+                services = self.maps.services.read();
+                self.policies().read_all(there)
+            });
             let mut policies = self.policies().read_all(here);
             // What it could not read, endpoints do.
             policies.extend(other.join().unwrap_or_default());
             policies
         });
+        snapshot.services = services?;
         Ok(snapshot)
     }
 

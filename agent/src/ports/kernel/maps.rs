@@ -15,6 +15,7 @@ use super::{
     maglev::TableMaps,
     pins::{Pins, bpffs, rename, unpin},
     resizing::{Resizing, Slot},
+    services::ServiceMaps,
     sys::{Map, MapInfo, NewMap},
     table::{Table, scan},
     writes::Writes,
@@ -73,6 +74,7 @@ pub(super) struct Maps {
     pub(super) config: Table<u32, ConfigRow>,
     pub(super) endpoint: Table<u32, EndpointRow>,
     pub(super) node: Table<u32, NodeRow>,
+    pub(super) services: ServiceMaps,
     /// `volvox_policy`: slot to policy map. Written with descriptors, read with numbers.
     pub(super) slots: Map,
     /// Stands in an empty slot: replacing goes by batches, deleting one by one.
@@ -115,13 +117,14 @@ impl Maps {
             opened.push((spec.name, map));
         }
         tables.settle(pins)?;
-        Ok(Self { is_behind, ..Self::assemble(opened, resizing, empty, writes) })
+        Ok(Self { is_behind, ..Self::assemble(opened, resizing, empty, tables.table(), writes) })
     }
 
     fn assemble(
         mut opened: Vec<(&'static str, Map)>,
         resizing: Resizing,
         empty: Map,
+        maglev: NewMap<'static>,
         writes: &Writes,
     ) -> Self {
         let outers = OLD_CONNECTIONS.iter().map(|spec| spec.name).zip(&resizing.outers);
@@ -155,6 +158,21 @@ impl Maps {
             config: table!("volvox_config", endpoint_maps),
             endpoint: table!("volvox_endpoint", endpoint_maps),
             node: table!("volvox_node", node),
+            services: ServiceMaps {
+                slots4: table!("cilium_lb4_services_v2", services),
+                slots6: table!("cilium_lb6_services_v2", services),
+                backends4: table!("cilium_lb4_backends_v3", services),
+                backends6: table!("cilium_lb6_backends_v3", services),
+                reverse4: table!("cilium_lb4_reverse_nat", services),
+                reverse6: table!("cilium_lb6_reverse_nat", services),
+                matches: table!("cilium_lb_affinity_match", services),
+                ranges4: table!("cilium_lb4_source_range", services),
+                ranges6: table!("cilium_lb6_source_range", services),
+                numbers: table!("volvox_lb", services),
+                maglev: [take("cilium_lb6_maglev"), take("cilium_lb4_maglev")],
+                table: maglev,
+                writes: writes.clone(),
+            },
             slots: take("volvox_policy"),
             empty,
             resizing,

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use volvox_actors::ports::{KernelError, KernelOp, KernelOutcome};
 
 use super::{
+    conntrack,
     datapath::Datapath,
     error::netlink,
     hooks::{Hooks, Place},
@@ -134,6 +135,9 @@ impl Stepper {
                 let keys: Vec<_> = prefixes.iter().map(ipcache_key).collect();
                 maps.ipcache.delete_all(&keys).map(drop)
             }
+            KernelOp::PutServices(rows) => maps.services.put(rows),
+            KernelOp::DeleteServices(keys) => maps.services.delete(keys),
+            KernelOp::ForgetServices(services) => conntrack::forget(maps, &services).map(drop),
             other => unreachable!("{other:?} is no step of one row"),
         }
     }

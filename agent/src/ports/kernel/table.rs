@@ -47,6 +47,11 @@ impl<K: Plain, V: Plain> Table<K, V> {
         Self { map, name: name.to_owned(), writes, tally, rows: PhantomData }
     }
 
+    /// How many rows it has room for.
+    pub(super) fn room(&self) -> u32 {
+        self.map.info().max_entries
+    }
+
     fn updated(&self, rows: usize, result: &io::Result<()>) {
         self.writes.fetch_add(rows as u64, Ordering::Relaxed);
         self.tally.updated(rows, result);

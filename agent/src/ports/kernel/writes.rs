@@ -19,6 +19,8 @@ pub struct Writes {
     pub(super) node: Arc<AtomicU64>,
     /// Rows of connection tracking removed.
     pub(super) conntrack: Arc<AtomicU64>,
+    /// Rows of the maps that balance load.
+    pub(super) services: Arc<AtomicU64>,
     /// Interfaces brought up or down, routes made or removed.
     pub(super) network: Arc<AtomicU64>,
     /// The same by map.
@@ -32,13 +34,14 @@ impl Writes {
     }
 
     /// Each object's name and count.
-    pub fn counts(&self) -> [(&'static str, u64); 6] {
+    pub fn counts(&self) -> [(&'static str, u64); 7] {
         [
             ("endpoint maps", &self.endpoint_maps),
             ("links", &self.links),
             ("ipcache", &self.ipcache),
             ("node", &self.node),
             ("conntrack", &self.conntrack),
+            ("services", &self.services),
             ("network", &self.network),
         ]
         .map(|(name, count)| (name, count.load(Ordering::Relaxed)))

@@ -1,0 +1,404 @@
+//! The maps that balance load.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    os::fd::{AsFd, AsRawFd},
+    sync::atomic::Ordering,
+};
+
+use ipnet::IpNet;
+use volvox_actors::{
+    model::{BackendId, Frontend, L4Address, LookupScope, ServiceId, Transport},
+    ports::{
+        BackendRow, BackendState, KernelError, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
+        SlotRow, UnusedNumbers,
+    },
+    services::maglev,
+};
+use volvox_bpf_progs::layouts as raw;
+use zerocopy::IntoBytes;
+
+use super::{
+    error::refused,
+    sys::{Map, NewMap},
+    table::{Plain, Table, scan},
+    writes::Writes,
+};
+
+/// Tables of Maglev that are made before they are written in one batch: each is a file descriptor.
+const TABLES_AT_ONCE: usize = 256;
+
+/// The maps that balance load, open.
+#[derive(Debug)]
+pub(super) struct ServiceMaps {
+    pub(super) slots4: Table<raw::Lb4Key, raw::LbRow>,
+    pub(super) slots6: Table<raw::Lb6Key, raw::LbRow>,
+    pub(super) backends4: Table<u32, raw::Backend4Row>,
+    pub(super) backends6: Table<u32, raw::Backend6Row>,
+    pub(super) reverse4: Table<raw::Be16, raw::ReverseNat4Row>,
+    pub(super) reverse6: Table<raw::Be16, raw::ReverseNat6Row>,
+    pub(super) matches: Table<raw::AffinityMatchKey, u8>,
+    pub(super) ranges4: Table<raw::SourceRange4Key, u8>,
+    pub(super) ranges6: Table<raw::SourceRange6Key, u8>,
+    pub(super) numbers: Table<u32, raw::LbNumbersRow>,
+    /// Service to table of Maglev, IPv6 first. Written with descriptors.
+    pub(super) maglev: [Map; 2],
+    /// How such a table is made.
+    pub(super) table: NewMap<'static>,
+    pub(super) writes: Writes,
+}
+
+impl ServiceMaps {
+    /// Writes rows of one kind.
+    pub(super) fn put(&self, rows: ServiceRows) -> Result<(), KernelError> {
+        match rows {
+            ServiceRows::Unused(unused) => {
+                let (next_backend, next_service) = (unused.backend, unused.service);
+                let row = raw::LbNumbersRow { next_backend, next_service, ..Default::default() };
+                self.numbers.put(&0, &row)
+            }
+            ServiceRows::Slots(rows) => {
+                let all = rows.iter().map(|(key, row)| (slot_key(key), slot_to_raw(row)));
+                let (mut four, mut six) = (Rows::default(), Rows::default());
+                for (key, row) in all {
+                    match key {
+                        raw::LbKey::V4(key) => four.push(key, row),
+                        raw::LbKey::V6(key) => six.push(key, row),
+                    }
+                }
+                four.put(&self.slots4)?;
+                six.put(&self.slots6)
+            }
+            ServiceRows::Backends(rows) => self.put_backends(&rows),
+            ServiceRows::ReverseNat(rows) => {
+                let (mut four, mut six) = (Rows::default(), Rows::default());
+                for (id, at) in rows {
+                    match at {
+                        SocketAddr::V4(at) => {
+                            four.push(raw::Be16::new(id.0), raw::ReverseNat4Row::new(at));
+                        }
+                        SocketAddr::V6(at) => {
+                            six.push(raw::Be16::new(id.0), raw::ReverseNat6Row::new(at));
+                        }
+                    }
+                }
+                four.put(&self.reverse4)?;
+                six.put(&self.reverse6)
+            }
+            ServiceRows::AffinityMatches(rows) => {
+                let keys: Vec<_> = rows.iter().map(match_key).collect();
+                self.matches.put_all(&keys, &vec![1; keys.len()])
+            }
+            ServiceRows::SourceRanges(rows) => {
+                let (four, six) = range_keys(&rows);
+                self.ranges4.put_all(&four, &vec![1; four.len()])?;
+                self.ranges6.put_all(&six, &vec![1; six.len()])
+            }
+            ServiceRows::Maglev(rows) => self.put_tables(&rows),
+        }
+    }
+
+    fn put_backends(&self, rows: &[(BackendId, BackendRow)]) -> Result<(), KernelError> {
+        let (mut four, mut six) = (Rows::default(), Rows::default());
+        for (id, row) in rows {
+            let (protocol, state, zone) = (row.at.transport.0, state_to_raw(row.state), row.zone);
+            match row.at.socket() {
+                SocketAddr::V4(at) => {
+                    let row = raw::Backend4Row::new(at, protocol, state);
+                    four.push(id.0, raw::Backend4Row { zone, ..row });
+                }
+                SocketAddr::V6(at) => {
+                    let row = raw::Backend6Row::new(at, protocol, state);
+                    six.push(id.0, raw::Backend6Row { zone, ..row });
+                }
+            }
+        }
+        four.put(&self.backends4)?;
+        six.put(&self.backends6)
+    }
+
+    /// Makes tables of Maglev and puts them into the outer map, many in one batch: the kernel waits
+    /// for a grace period after each.
+    fn put_tables(
+        &self,
+        rows: &[(ServiceId, Vec<(BackendId, L4Address)>)],
+    ) -> Result<(), KernelError> {
+        let size = self.table.value_size as usize / size_of::<u32>();
+        for rows in rows.chunks(TABLES_AT_ONCE) {
+            for is_ipv4 in [true, false] {
+                let of_family = rows.iter().filter(|(_, backends)| {
+                    backends.first().is_none_or(|(_, at)| at.address.is_ipv4()) == is_ipv4
+                });
+                let (mut keys, mut tables) = (Vec::new(), Vec::new());
+                for (id, backends) in of_family {
+                    let failed =
+                        |e| refused("make", format!("the Maglev table of service {id}"), &e);
+                    let table = Map::create(&self.table).map_err(failed)?;
+                    let rows = maglev::table(backends, size);
+                    table.update(0u32.as_bytes(), rows.as_bytes()).map_err(failed)?;
+                    keys.push(raw::Be16::new(id.0));
+                    tables.push(table);
+                }
+                let fds: Vec<u32> =
+                    tables.iter().map(|table| table.as_fd().as_raw_fd().cast_unsigned()).collect();
+                let outer = &self.maglev[usize::from(is_ipv4)];
+                let (done, result) = outer.update_batch(keys.as_bytes(), fds.as_bytes());
+                self.writes.services.fetch_add(done as u64, Ordering::Relaxed);
+                result.map_err(|e| refused("write", "map of Maglev tables", &e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes rows of one kind; absent ones are fine.
+    pub(super) fn delete(&self, keys: ServiceKeys) -> Result<(), KernelError> {
+        fn split<T, K>(keys: &[(T, bool)], key: impl Fn(&T) -> K) -> [Vec<K>; 2] {
+            [false, true].map(|ipv4| {
+                keys.iter().filter(|(_, is_ipv4)| *is_ipv4 == ipv4).map(|(it, _)| key(it)).collect()
+            })
+        }
+        match keys {
+            ServiceKeys::Slots(keys) => {
+                let (mut four, mut six) = (Vec::new(), Vec::new());
+                for key in &keys {
+                    match slot_key(key) {
+                        raw::LbKey::V4(key) => four.push(key),
+                        raw::LbKey::V6(key) => six.push(key),
+                    }
+                }
+                self.slots4.delete_all(&four)?;
+                self.slots6.delete_all(&six)?;
+            }
+            ServiceKeys::Backends(keys) => {
+                let [six, four] = split(&keys, |id: &BackendId| id.0);
+                self.backends4.delete_all(&four)?;
+                self.backends6.delete_all(&six)?;
+            }
+            ServiceKeys::ReverseNat(keys) => {
+                let [six, four] = split(&keys, |id: &ServiceId| raw::Be16::new(id.0));
+                self.reverse4.delete_all(&four)?;
+                self.reverse6.delete_all(&six)?;
+            }
+            ServiceKeys::AffinityMatches(keys) => {
+                let keys: Vec<_> = keys.iter().map(match_key).collect();
+                self.matches.delete_all(&keys)?;
+            }
+            ServiceKeys::SourceRanges(keys) => {
+                let (four, six) = range_keys(&keys);
+                self.ranges4.delete_all(&four)?;
+                self.ranges6.delete_all(&six)?;
+            }
+            ServiceKeys::Maglev(keys) => {
+                for (outer, mut keys) in
+                    self.maglev.iter().zip(split(&keys, |id: &ServiceId| raw::Be16::new(id.0)))
+                {
+                    while !keys.is_empty() {
+                        let (done, result) = outer.delete_batch(keys.as_bytes());
+                        self.writes.services.fetch_add(done as u64, Ordering::Relaxed);
+                        match result {
+                            // One that is gone already stopped the batch.
+                            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                                keys.drain(..(done + 1).min(keys.len()));
+                            }
+                            Err(error) => {
+                                return Err(refused("delete from", "map of Maglev tables", &error));
+                            }
+                            Ok(()) => break,
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all of them.
+    pub(super) fn read(&self) -> Result<ServiceTables, KernelError> {
+        let room = self.slots4.room() as usize;
+        let mut tables = ServiceTables { room, ..ServiceTables::default() };
+        if let Some(row) = self.numbers.get(&0)? {
+            tables.unused = UnusedNumbers { backend: row.next_backend, service: row.next_service };
+        }
+        self.slots4.for_each(|key, row| {
+            let frontend = (IpAddr::from(key.address), key.port.get());
+            tables.take_slot(frontend, (key.protocol, key.scope, key.slot), &row);
+        })?;
+        self.slots6.for_each(|key, row| {
+            let frontend = (IpAddr::from(key.address), key.port.get());
+            tables.take_slot(frontend, (key.protocol, key.scope, key.slot), &row);
+        })?;
+        self.backends4.for_each(|id, row| {
+            tables.take_backend(id, row.socket().into(), (row.protocol, row.state, row.zone));
+        })?;
+        self.backends6.for_each(|id, row| {
+            tables.take_backend(id, row.socket().into(), (row.protocol, row.state, row.zone));
+        })?;
+        let reverse = &mut tables.reverse_nat;
+        self.reverse4.for_each(|id, row| {
+            reverse.push((ServiceId(id.get()), row.frontend().into()));
+        })?;
+        self.reverse6.for_each(|id, row| {
+            reverse.push((ServiceId(id.get()), row.frontend().into()));
+        })?;
+        self.matches.for_each(|key, _| {
+            tables.affinity.push((BackendId(key.backend), ServiceId(key.rev_nat.get())));
+        })?;
+        self.ranges4.for_each(|key, _| {
+            tables.take_range(key.prefix_len, key.rev_nat, key.address.into())
+        })?;
+        self.ranges6.for_each(|key, _| {
+            tables.take_range(key.prefix_len, key.rev_nat, key.address.into())
+        })?;
+        for (is_ipv4, outer) in [false, true].into_iter().zip(&self.maglev) {
+            scan(outer, |keys, _| {
+                let ids = keys.chunks_exact(2).map(|id| u16::from_be_bytes([id[0], id[1]]));
+                tables.maglev.extend(ids.map(|id| (ServiceId(id), is_ipv4)));
+                true
+            })
+            .map_err(|e| refused("read", "map of Maglev tables", &e))?;
+        }
+        tables.slots.sort_unstable_by_key(|(key, _)| *key);
+        tables.backends.sort_unstable_by_key(|(id, row)| (!row.at.address.is_ipv4(), *id));
+        tables.reverse_nat.sort_unstable_by_key(|(id, at)| (!at.is_ipv4(), *id));
+        tables.affinity.sort_unstable();
+        tables.ranges.sort_unstable();
+        tables.maglev.sort_unstable();
+        Ok(tables)
+    }
+}
+
+/// What a reader does with rows.
+trait Taking {
+    fn take_slot(&mut self, at: (IpAddr, u16), key: (u8, u8, u16), row: &raw::LbRow);
+    fn take_backend(&mut self, id: u32, at: SocketAddr, row: (u8, u8, u8));
+    fn take_range(&mut self, prefix_len: u32, id: raw::Be16, address: IpAddr);
+}
+
+impl Taking for ServiceTables {
+    fn take_slot(
+        &mut self,
+        (address, port): (IpAddr, u16),
+        (protocol, scope, slot): (u8, u8, u16),
+        row: &raw::LbRow,
+    ) {
+        let at = L4Address { address, port, transport: Transport(protocol) };
+        let scope = match scope {
+            0 => LookupScope::External,
+            1 => LookupScope::Internal,
+            other => return self.foreign.push(format!("service {at} has the scope {other}")),
+        };
+        self.slots.push(((Frontend { at, scope }, slot), slot_from_raw(row)));
+    }
+
+    fn take_backend(&mut self, id: u32, at: SocketAddr, (protocol, state, zone): (u8, u8, u8)) {
+        let transport = Transport(protocol);
+        let at = L4Address { address: at.ip(), port: at.port(), transport };
+        match raw::BackendState::from_number(state) {
+            Some(state) => {
+                let row = BackendRow { at, state: state_from_raw(state), zone };
+                self.backends.push((BackendId(id), row));
+            }
+            None => self.foreign.push(format!("backend {id}, {at}, has the state {state}")),
+        }
+    }
+
+    fn take_range(&mut self, prefix_len: u32, id: raw::Be16, address: IpAddr) {
+        // The service's number is the fixed part, with two bytes that are unused.
+        let bits = prefix_len.checked_sub(32).and_then(|bits| u8::try_from(bits).ok());
+        let id = ServiceId(id.get());
+        match bits.and_then(|bits| IpNet::new(address, bits).ok()) {
+            Some(range) => self.ranges.push((id, range)),
+            None => {
+                self.foreign.push(format!("a source range of service {id} is {prefix_len} long"))
+            }
+        }
+    }
+}
+
+/// Keys and values side by side, as batches want them.
+struct Rows<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+impl<K, V> Default for Rows<K, V> {
+    fn default() -> Self {
+        Self { keys: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl<K: Plain, V: Plain> Rows<K, V> {
+    fn push(&mut self, key: K, value: V) {
+        self.keys.push(key);
+        self.values.push(value);
+    }
+
+    fn put(&self, table: &Table<K, V>) -> Result<(), KernelError> {
+        if self.keys.is_empty() { Ok(()) } else { table.put_all(&self.keys, &self.values) }
+    }
+}
+
+fn slot_key((frontend, slot): &SlotKey) -> raw::LbKey {
+    let scope = match frontend.scope {
+        LookupScope::External => raw::LbScope::External,
+        LookupScope::Internal => raw::LbScope::Internal,
+    };
+    raw::LbKey::new(frontend.at.socket(), frontend.at.transport.0, scope).slot(*slot)
+}
+
+fn slot_to_raw(row: &SlotRow) -> raw::LbRow {
+    let [flags, flags2] = row.flags.to_le_bytes();
+    raw::LbRow {
+        backend: row.word,
+        count: row.count,
+        rev_nat: raw::Be16::new(row.id.0),
+        flags,
+        flags2,
+        qcount: row.quarantined,
+    }
+}
+
+fn slot_from_raw(row: &raw::LbRow) -> SlotRow {
+    SlotRow {
+        word: row.backend,
+        count: row.count,
+        id: ServiceId(row.rev_nat.get()),
+        flags: u16::from_le_bytes([row.flags, row.flags2]),
+        quarantined: row.qcount,
+    }
+}
+
+fn match_key((backend, id): &(BackendId, ServiceId)) -> raw::AffinityMatchKey {
+    raw::AffinityMatchKey::new(backend.0, id.0)
+}
+
+fn range_keys(
+    rows: &[(ServiceId, IpNet)],
+) -> (Vec<raw::SourceRange4Key>, Vec<raw::SourceRange6Key>) {
+    let (mut four, mut six) = (Vec::new(), Vec::new());
+    for (id, range) in rows {
+        match range.network() {
+            IpAddr::V4(at) => four.push(raw::SourceRange4Key::new(id.0, at, range.prefix_len())),
+            IpAddr::V6(at) => six.push(raw::SourceRange6Key::new(id.0, at, range.prefix_len())),
+        }
+    }
+    (four, six)
+}
+
+fn state_to_raw(state: BackendState) -> raw::BackendState {
+    match state {
+        BackendState::Active => raw::BackendState::Active,
+        BackendState::Terminating => raw::BackendState::Terminating,
+        BackendState::Quarantined => raw::BackendState::Quarantined,
+        BackendState::Maintenance => raw::BackendState::Maintenance,
+    }
+}
+
+fn state_from_raw(state: raw::BackendState) -> BackendState {
+    match state {
+        raw::BackendState::Active => BackendState::Active,
+        raw::BackendState::Terminating => BackendState::Terminating,
+        raw::BackendState::Quarantined => BackendState::Quarantined,
+        raw::BackendState::Maintenance => BackendState::Maintenance,
+    }
+}
