@@ -64,7 +64,7 @@ impl Claims {
         let claim = match shortage(&wish, stores) {
             Some(shortage) => {
                 self.starving.insert(Rc::clone(name));
-                Claim { problems: Box::new([shortage]), ..before }
+                Claim { problems: Box::new([shortage]), ..adopt(name, &wish, before, stores) }
             }
             None => exchange(name, wish, before, stores, changed),
         };
@@ -138,6 +138,26 @@ impl FrontendWish {
         let backends = self.backends.len();
         Weight::of(at, backends, self.ranges.len(), if self.has_affinity() { backends } else { 0 })
     }
+}
+
+/// Has a service keep what it had in an earlier life of that which it wishes.
+fn adopt(name: &Name, wish: &Wish, before: Claim, stores: &mut Stores<'_>) -> Claim {
+    let Claim { frontends, denied, backends, problems } = before;
+    let (mut frontends, mut backends) = (frontends.into_vec(), backends.into_vec());
+    let mut used = BTreeSet::new();
+    for (frontend, _) in &wish.frontends {
+        if let Some(shape) = stores.table.adopt(*frontend, name) {
+            used.extend(shape.backends.iter().copied());
+            frontends.push(*frontend);
+        }
+    }
+    if !used.is_empty() {
+        let all = stores.backends.iter().filter(|(_, id, _)| used.contains(id));
+        let places: Vec<_> = all.map(|(at, ..)| (at, true)).collect();
+        places.iter().for_each(|(at, active)| stores.backends.list(*at, *active));
+        backends.extend(places);
+    }
+    Claim { frontends: frontends.into(), denied, backends: backends.into(), problems }
 }
 
 /// Gives a service what it wishes in place of what it has.

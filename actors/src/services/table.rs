@@ -233,6 +233,14 @@ impl Table {
         Ok(())
     }
 
+    /// A service gets a frontend of an earlier life as it is; nothing if there is no such.
+    pub(super) fn adopt(&mut self, frontend: Frontend, owner: &Name) -> Option<&Shape> {
+        let line = self.lines.get_mut(&frontend).filter(|line| line.owner.is_none())?;
+        let wanted = line.wanted.as_ref()?;
+        line.owner = Some(Rc::clone(owner));
+        Some(wanted)
+    }
+
     /// A service lets go of a frontend. Those who wanted it too may have it.
     pub(super) fn release(&mut self, frontend: Frontend, owner: &Name) -> BTreeSet<Name> {
         let Some(line) = self.lines.get_mut(&frontend) else { return BTreeSet::new() };

@@ -1,1 +1,5 @@
-
+mod histories;
+mod inherit;
+mod objects;
+mod town;
+mod traffic;

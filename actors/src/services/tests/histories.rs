@@ -1,0 +1,208 @@
+//! Random histories of services, slices, crashes, refusals and restarts: the end is what a naive
+//! reading of the objects says, and no packet ever finds half a frontend.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use proptest::prelude::*;
+
+use super::town::{Town, frontend, gone, place, service, slice};
+use crate::{
+    model::ServiceId,
+    testing::{Landing, Turn},
+};
+
+const SERVICES: usize = 4;
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// The service is there at one of three addresses, or gone.
+    Service(usize, Option<usize>),
+    /// One of its two slices lists these, or is gone.
+    Slice(usize, usize, Option<BTreeSet<usize>>),
+    /// The kernel does so many steps.
+    Steps(usize),
+    /// The kernel refuses a step, or half of it.
+    Fails(usize, bool),
+    /// The actor crashes behind its next message.
+    Crash,
+    /// The agent dies after so many steps, and lives again.
+    Restart(usize),
+    /// Time passes.
+    Wait,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let members = prop::collection::btree_set(0usize..6, 0..5);
+    prop_oneof![
+        4 => (0..SERVICES, prop::option::weighted(0.8, 0usize..3)).prop_map(|(it, at)| Event::Service(it, at)),
+        8 => (0..SERVICES, 0usize..2, prop::option::weighted(0.9, members)).prop_map(|(it, nth, all)| Event::Slice(it, nth, all)),
+        3 => (0usize..9).prop_map(Event::Steps),
+        2 => (0usize..6, any::<bool>()).prop_map(|(nth, half)| Event::Fails(nth, half)),
+        1 => Just(Event::Crash),
+        2 => (0usize..9).prop_map(Event::Restart),
+        2 => Just(Event::Wait),
+    ]
+}
+
+/// What the cluster holds.
+#[derive(Default)]
+struct Objects {
+    services: BTreeMap<usize, usize>,
+    slices: BTreeMap<(usize, usize), BTreeSet<usize>>,
+}
+
+fn address(service: usize, at: usize) -> String {
+    // One address may be wanted by two services.
+    format!("10.96.0.{}", (service / 2) * 3 + at)
+}
+
+fn members(all: &BTreeSet<usize>) -> Vec<String> {
+    all.iter().map(|it| format!("10.0.0.{it}")).collect()
+}
+
+fn slice_of(service: usize, nth: usize, all: &BTreeSet<usize>) -> serde_json::Value {
+    let all = members(all);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    slice(&format!("s{service}-{nth}"), &format!("s{service}"), &all)
+}
+
+impl Objects {
+    fn all(&self) -> Vec<serde_json::Value> {
+        let services =
+            self.services.iter().map(|(it, at)| service(&format!("s{it}"), &address(*it, *at)));
+        let slices = self.slices.iter().map(|((it, nth), all)| slice_of(*it, *nth, all));
+        services.chain(slices).collect()
+    }
+
+    /// Where packets to a service's address land, for each service that may have it.
+    fn landings(&self, at: &str) -> Vec<Landing> {
+        let wanted = self.services.iter().filter(|(it, nth)| address(**it, **nth) == at);
+        wanted
+            .map(|(it, _)| {
+                let all = (0..2).filter_map(|nth| self.slices.get(&(*it, nth))).flatten();
+                let all: BTreeSet<_> = all.map(|it| place(&format!("10.0.0.{it}:8080"))).collect();
+                if all.is_empty() { Landing::NoBackend } else { Landing::At(all) }
+            })
+            .collect()
+    }
+}
+
+fn steps(town: &Town, most: usize) {
+    for _ in 0..most {
+        town.universe.settle();
+        if !town.kernel.step(0) {
+            return;
+        }
+    }
+}
+
+/// At each step: nothing that is reached is broken, and no number moves or is had twice.
+fn watch(town: &Town, ids: &Rc<RefCell<BTreeMap<String, ServiceId>>>) {
+    let ids = Rc::clone(ids);
+    town.kernel.watch(move |state, op| {
+        let mut seen = BTreeMap::new();
+        for ((at, slot), row) in &state.services.slots {
+            if *slot > 0 {
+                continue;
+            }
+            let landing = state.services.landing(*at);
+            assert!(!matches!(landing, Landing::Broken(_)), "behind {op:?}: {landing:?}");
+            assert_eq!(seen.insert(row.id, *at), None, "{} is had twice", row.id);
+            let before = *ids.borrow_mut().entry(at.to_string()).or_insert(row.id);
+            assert_eq!(before, row.id, "the number of {at} moved");
+        }
+        ids.borrow_mut().retain(|at, _| seen.values().any(|it| it.to_string() == *at));
+    });
+}
+
+fn run(events: Vec<Event>) {
+    let (mut town, mut objects) = (Town::new(), Objects::default());
+    let ids = Rc::default();
+    watch(&town, &ids);
+    town.announce(&[]);
+    for event in events {
+        match event {
+            Event::Service(it, at) => {
+                let before = objects.services.remove(&it);
+                match at {
+                    Some(at) => {
+                        objects.services.insert(it, at);
+                        town.announce(&[service(&format!("s{it}"), &address(it, at))]);
+                    }
+                    None if before.is_some() => {
+                        town.announce(&[gone(service(&format!("s{it}"), ""))])
+                    }
+                    None => {}
+                }
+            }
+            Event::Slice(it, nth, all) => {
+                let before = objects.slices.remove(&(it, nth));
+                match all {
+                    Some(all) => {
+                        town.announce(&[slice_of(it, nth, &all)]);
+                        objects.slices.insert((it, nth), all);
+                    }
+                    None if before.is_some() => {
+                        town.announce(&[gone(slice_of(it, nth, &BTreeSet::new()))])
+                    }
+                    None => {}
+                }
+            }
+            Event::Steps(most) => steps(&town, most),
+            Event::Fails(nth, half) => {
+                town.fate.at(nth, if half { Turn::Half } else { Turn::Fail })
+            }
+            Event::Crash => town.universe.host.poison(town.services.id()),
+            Event::Restart(most) => {
+                steps(&town, most);
+                town.restart();
+                watch(&town, &ids);
+                town.announce(&objects.all());
+            }
+            Event::Wait => town.wait(31),
+        }
+    }
+    town.fate.is_kind();
+    town.wait(120);
+    let maps = town.maps();
+    for nth in 0..SERVICES / 2 * 3 {
+        let at = format!("10.96.0.{nth}");
+        let (landing, all) = (maps.landing(frontend(&format!("{at}:80"))), objects.landings(&at));
+        match all.is_empty() {
+            true => assert_eq!(landing, Landing::NoService, "{at}"),
+            false => assert!(all.contains(&landing), "{at}: {landing:?}, not of {all:?}"),
+        }
+    }
+    let listed: BTreeSet<usize> = objects
+        .slices
+        .iter()
+        .filter(|((it, _), _)| objects.services.contains_key(it))
+        .flat_map(|(_, all)| all)
+        .copied()
+        .collect();
+    assert_eq!(maps.backends.len(), listed.len(), "{:?}", maps.backends);
+    assert_eq!(
+        maps.slots.iter().filter(|((_, slot), _)| *slot == 0).count(),
+        maps.reverse_nat.len()
+    );
+    let slots: usize = maps
+        .slots
+        .iter()
+        .map(|((_, slot), row)| if *slot == 0 { usize::from(row.count) + 1 } else { 0 })
+        .sum();
+    assert_eq!(maps.slots.len(), slots, "no slot is left over");
+    assert_eq!(town.status().open, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_history_ends_as_the_objects_say(events in prop::collection::vec(event(), 1..40)) {
+        run(events);
+    }
+}
