@@ -57,7 +57,16 @@ pub(super) fn next(
     if is_all {
         ops.extend(orphans.iter().cloned().map(KernelOp::DeleteServices));
     }
-    (!ops.is_empty()).then_some(Batch { ops, backends_put_at, unused, removes: is_all })
+    let batch = Batch { ops, backends_put_at, unused, removes: is_all };
+    if batch.ops.is_empty() {
+        // What was to change is as it was again.
+        batch.end(0, table, backends);
+        return match is_all {
+            true => None,
+            false => next(table, backends, unused_before, orphans),
+        };
+    }
+    Some(batch)
 }
 
 /// What is looked up through a row comes before the row, and goes after it: who is used before the
