@@ -75,14 +75,14 @@ always_inline __u32 maglev_find(__be16 rev_nat, __u32 hash, int family)
 	return backends[index];
 }
 
-/* The backend in one of a service's slots, any of them. Quarantined ones stand behind those in use,
- * so they are the first only where there is no other. 0 if the slot went. */
-always_inline __u32 slot_find(const struct lb_row *service, union lb_key *key, int family)
+/* The backend in one of a service's slots, by a number that is drawn. Quarantined ones stand behind
+ * those in use, so they are the first only where there is no other. 0 if the slot went. */
+always_inline __u32 slot_find(const struct lb_row *service, union lb_key *key, __u32 drawn, int family)
 {
 	__u32 count = service->count ? service->count : service->qcount;
 	struct lb_row *row;
 
-	service_slot(key, 1 + bpf_get_prandom_u32() % count, family);
+	service_slot(key, 1 + drawn % count, family);
 	row = service_lookup(key, family);
 	service_slot(key, 0, family);
 	/* The memory of a row that goes may be another service's next. */
@@ -104,8 +104,8 @@ always_inline int backend_choose(const union lb_key *of, const struct client *cl
 				 struct backend *backend, int family)
 {
 	union lb_key key __attribute__((aligned(8))) = *of;
+	__u32 drawn = bpf_get_prandom_u32(), id;
 	struct lb_row service, *row;
-	__u32 id;
 
 	for (int attempt = 0; attempt < BACKEND_ATTEMPTS; attempt++) {
 		row = service_lookup(&key, family);
@@ -120,7 +120,7 @@ always_inline int backend_choose(const union lb_key *of, const struct client *cl
 		if (!id && attempt < 2 && service.backend >> 24 == LB_MAGLEV)
 			id = maglev_find(service.rev_nat, hash, family);
 		if (!id)
-			id = slot_find(&service, &key, family);
+			id = slot_find(&service, &key, drawn + attempt, family);
 		if (!id || !backend_read(backend, id, family))
 			continue;
 		if (backend_takes(backend, &service) || attempt >= BACKEND_ATTEMPTS_CHOOSY) {
