@@ -34,7 +34,15 @@ always_inline int parse(struct __sk_buff *skb, struct packet *packet, struct flo
 	}
 }
 
-/* Source check and egress policy, then to the endpoint here, or to the stack for everywhere else. */
+/* What has a local endpoint's address is for that endpoint, and cannot be for a service. */
+always_inline int lb(struct __sk_buff *skb, const struct flow *flow, struct packet *packet)
+{
+	if (flow->family == FAMILY_IPV4)
+		return lb_from_endpoint(skb, packet, FAMILY_IPV4);
+	return lb_from_endpoint(skb, packet, FAMILY_IPV6);
+}
+
+/* Source check, services and egress policy, then to the endpoint here, or to the stack for everywhere else. */
 always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
@@ -60,6 +68,15 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 		return ENDPOINT_DROP(DROP_INVALID_SOURCE_IP);
 	trace_arrival(skb, flow, TRACE_FROM_LXC);
 	lxc = lxc_find(&packet.daddr, flow->family);
+	if (!lxc || lxc->flags & LXC_HOST) {
+		code = lb(skb, flow, &packet);
+		if (code < 0)
+			return code;
+		if (code == LB_LOOPBACK)
+			return to_self(skb, flow, &self);
+		if (code == LB_TRANSLATED)
+			lxc = lxc_find(&packet.daddr, flow->family);
+	}
 	flow->dst_identity = identity_of_receiver(lxc, &packet.daddr, flow->family);
 	code = admit(skb, flow, &packet, self.policy_slot);
 	if (code < 0)
@@ -85,7 +102,7 @@ always_inline int to_container(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
 	struct config_row self;
-	int code;
+	int admitted, code;
 
 	if (!config_read(skb->ifindex, &self))
 		return ENDPOINT_DROP(DROP_ENDPOINT_NOT_READY);
@@ -103,10 +120,13 @@ always_inline int to_container(struct __sk_buff *skb, struct flow *flow)
 	if (link_greeting(&packet))
 		return TC_ACT_OK;
 	flow->src_identity = identity_of_sender(skb, &packet.saddr, flow->family);
-	code = admit(skb, flow, &packet, self.policy_slot);
+	admitted = admit(skb, flow, &packet, self.policy_slot);
+	if (admitted < 0)
+		return admitted;
+	code = lb_to_endpoint(skb, &packet, flow->family);
 	if (code < 0)
 		return code;
-	trace(skb, flow, TRACE_TO_LXC, code, self.ifindex);
+	trace(skb, flow, TRACE_TO_LXC, admitted, self.ifindex);
 	metrics_forwarded(skb, INGRESS);
 	return TC_ACT_OK;
 }

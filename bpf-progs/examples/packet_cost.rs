@@ -1,4 +1,4 @@
-//! Nanoseconds a packet, pod to local pod: established, both policies and connection tracking
+//! Nanoseconds a packet, pod to local pod, itself or by a service: established, both policies and connection tracking
 //! included. `cargo run -p volvox-bpf-progs --example packet_cost`, as root.
 //!
 //! All variants are loaded at once and take turns, so that what else the machine does hits each
@@ -7,16 +7,22 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{ACK, Endpoint, Node, stay_here, tcp, udp};
+use common::{
+    ACK, Endpoint, Node, SERVICE, TCP, UDP, random_service, sealed, service_address, stay_here,
+    tcp, udp,
+};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use volvox_bpf_progs::Features;
-use volvox_bpf_progs::layouts::{ConfigFlags, ConfigRow, Direction, PolicyKey, PolicyRow};
-use volvox_bpf_progs::measure::{RUNS_PER_BATCH, packet_cost};
+use volvox_bpf_progs::layouts::{
+    BackendState, ConfigFlags, ConfigRow, Direction, PolicyKey, PolicyRow,
+};
+use volvox_bpf_progs::measure::{packet_cost, single_cost};
 use volvox_bpf_progs::object::FROM_CONTAINER;
 
 const TURNS: usize = 200;
 const BATCHES_PER_TURN: usize = 10;
+const SINGLES_PER_TURN: usize = 100;
 /// Rows of each policy beside those that match.
 const OTHER_ROWS: u16 = 30;
 
@@ -47,7 +53,7 @@ fn main() {
                 costs.extend(variant.take_turn(kind));
             }
         }
-        println!("{name} ({} x {RUNS_PER_BATCH} packets):", TURNS * BATCHES_PER_TURN);
+        println!("{name}:");
         for ((name, _), costs) in variants.iter().zip(&mut costs) {
             costs.sort_unstable();
             println!("  {name:32} min {}, median {} ns", costs[0], costs[costs.len() / 2]);
@@ -56,7 +62,19 @@ fn main() {
     variants.into_iter().for_each(|(_, variant)| variant.end());
 }
 
-const FRAMES: [&str; 3] = ["UDP over IPv4", "TCP over IPv4", "UDP over IPv6"];
+/// Those by a service are run one by one, because a run leaves the frame with the backend's address;
+/// the others once more like them, to compare.
+const FRAMES: [&str; 9] = [
+    "UDP over IPv4",
+    "TCP over IPv4",
+    "UDP over IPv6",
+    "UDP over IPv4, by a service",
+    "TCP over IPv4, by a service",
+    "UDP over IPv6, by a service",
+    "UDP over IPv4, one by one",
+    "TCP over IPv4, one by one",
+    "UDP over IPv6, one by one",
+];
 
 /// Programs with maps of their own, on a thread in a network namespace of its own.
 struct Variant {
@@ -93,18 +111,35 @@ fn serve(features: Features, notify: u16, asked: &Receiver<usize>, answer: &Send
     }
     node.rules(&a, &policy(Direction::Egress, &b));
     node.rules(&b, &policy(Direction::Ingress, &a));
+    for (id, at) in [(1, b.v4()), (2, b.v6())] {
+        node.backend(id, (at, 80).into(), 0, BackendState::Active);
+        for protocol in [TCP, UDP] {
+            let frontend = (service_address(at), 8080).into();
+            node.service(frontend, protocol, random_service(SERVICE), &[id]);
+        }
+    }
+    let [service4, service6] = [a.v4(), a.v6()].map(service_address);
     let mut frames = [
         udp(a.v4(), b.v4(), 1000, 80),
         tcp(a.v4(), b.v4(), 1000, 80, ACK),
         udp(a.v6(), b.v6(), 1000, 80),
-    ];
-    for (frame, hop_limit) in frames.iter_mut().zip([22, 22, 21]) {
+        udp(a.v4(), service4, 1001, 8080),
+        tcp(a.v4(), service4, 1001, 8080, ACK),
+        udp(a.v6(), service6, 1001, 8080),
+    ]
+    .map(sealed);
+    for (frame, hop_limit) in frames.iter_mut().zip([22, 22, 21, 22, 22, 21]) {
         frame[hop_limit] = 255;
     }
     for kind in asked {
         let program = node.ebpf.program(FROM_CONTAINER).expect("it is in the object");
         let program = program.try_into().expect("it is a classifier");
-        let costs = packet_cost(program, a.ifindex, &frames[kind], BATCHES_PER_TURN);
+        let (frame, single) = (&frames[kind % frames.len()], kind >= frames.len() / 2);
+        let costs = if single {
+            single_cost(program, a.ifindex, frame, SINGLES_PER_TURN)
+        } else {
+            packet_cost(program, a.ifindex, frame, BATCHES_PER_TURN)
+        };
         answer.send(costs.expect("the interface exists")).expect("somebody asked");
     }
     assert_eq!(node.drops().values().sum::<u64>(), 0, "a drop was measured");

@@ -20,12 +20,16 @@ pub enum DropReason {
     WriteError = 141,
     /// Neighbour discovery for an address that nobody here has.
     UnknownTarget = 150,
+    /// The checksum could not be corrected: SCTP's, when a port changes.
+    L4Checksum = 154,
     /// The connection could not be recorded.
     CtCreateFailed = 155,
     /// Too many or broken IPv6 extension headers.
     InvalidExtensionHeader = 156,
     /// A later fragment where the port would decide.
     FragmentNotSupported = 157,
+    /// A service without a backend, or without that port.
+    NoService = 158,
     /// Not Ethernet with IP.
     UnsupportedL2 = 166,
     /// A policy row asks for a proxy, and there is none.
@@ -40,7 +44,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason that the programs give.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::InvalidSourceIp,
         Self::PolicyDenied,
         Self::InvalidPacket,
@@ -49,9 +53,11 @@ impl DropReason {
         Self::UnsupportedL3,
         Self::WriteError,
         Self::UnknownTarget,
+        Self::L4Checksum,
         Self::CtCreateFailed,
         Self::InvalidExtensionHeader,
         Self::FragmentNotSupported,
+        Self::NoService,
         Self::UnsupportedL2,
         Self::ProxyNotSupported,
         Self::PolicyDeny,
@@ -75,9 +81,11 @@ impl DropReason {
             Self::UnsupportedL3 => "Unsupported L3 protocol",
             Self::WriteError => "Error writing to packet",
             Self::UnknownTarget => "Unknown L3 target address",
+            Self::L4Checksum => "Error while correcting L4 checksum",
             Self::CtCreateFailed => "CT: Map insertion failed",
             Self::InvalidExtensionHeader => "Invalid IPv6 extension header",
             Self::FragmentNotSupported => "IP fragmentation not supported",
+            Self::NoService => "Service backend not found",
             Self::UnsupportedL2 => "Unsupported L2 protocol",
             Self::ProxyNotSupported => "Proxy redirection not supported for protocol",
             Self::PolicyDeny => "Policy denied by denylist",
@@ -97,6 +105,10 @@ pub const fn source_file(number: u8) -> Option<&'static str> {
         68 => Some("policy.h"),
         69 => Some("deliver.h"),
         70 => Some("admit.h"),
+        71 => Some("lb.h"),
+        72 => Some("nat.h"),
+        73 => Some("backend.h"),
+        74 => Some("lb_reverse.h"),
         _ => None,
     }
 }

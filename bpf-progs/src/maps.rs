@@ -149,6 +149,8 @@ pub const MAPS: &[MapSpec] = &[
     outer("volvox_policy", 131_072, &POLICY),
     spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),
     spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
+    spec::<Fragment4Key, FragmentRow>("cilium_ipv4_frag_datagrams", MapType::LruHash, 8192, 0),
+    spec::<Fragment6Key, FragmentRow>("cilium_ipv6_frag_datagrams", MapType::LruHash, 8192, 0),
     hash::<Lb4Key, LbRow>("cilium_lb4_services_v2"),
     hash::<Lb6Key, LbRow>("cilium_lb6_services_v2"),
     hash::<u32, Backend4Row>("cilium_lb4_backends_v3"),

@@ -25,6 +25,32 @@ pub fn packet_cost(
     frame: &[u8],
     batches: usize,
 ) -> Result<Vec<u64>, ProgramError> {
+    costs(program, ifindex, frame, batches, RUNS_PER_BATCH)
+}
+
+/// Nanoseconds of each of so many runs, every one with the frame as it is given: for packets that a
+/// run changes into others. The clock is part of each, which is to be compared with figures of the
+/// same kind only.
+///
+/// # Errors
+///
+/// As [`packet_cost`].
+pub fn single_cost(
+    program: &SchedClassifier,
+    ifindex: u32,
+    frame: &[u8],
+    runs: usize,
+) -> Result<Vec<u64>, ProgramError> {
+    costs(program, ifindex, frame, runs, 1)
+}
+
+fn costs(
+    program: &SchedClassifier,
+    ifindex: u32,
+    frame: &[u8],
+    batches: usize,
+    repeat: u32,
+) -> Result<Vec<u64>, ProgramError> {
     let mut context = [0; CONTEXT_BYTES];
     context[CONTEXT_IFINDEX..][..4].copy_from_slice(&ifindex.to_ne_bytes());
     (0..batches)
@@ -32,7 +58,7 @@ pub fn packet_cost(
             let result = program.test_run(TestRunOptions {
                 data_in: Some(frame),
                 ctx_in: Some(&context),
-                repeat: RUNS_PER_BATCH,
+                repeat,
                 ..TestRunOptions::default()
             })?;
             Ok(result.duration.as_nanos() as u64)

@@ -64,6 +64,16 @@ fn a_local_endpoint_is_answered_for() {
 }
 
 #[test]
+fn the_stand_in_for_the_endpoint_itself_is_on_the_hosts_side() {
+    let mut node = with_router();
+    let a = node.endpoint(1);
+    let stand_in: Ipv6Addr = "fe80::1".parse().unwrap();
+    let got = node.send(&a, &solicitation(a.mac, a.ipv6, stand_in));
+    assert_eq!(got.action, REDIRECT);
+    assert_eq!(got.frame, advertisement(a.node_mac, stand_in, (a.mac, a.ipv6), 0x60));
+}
+
+#[test]
 fn what_concerns_the_host_is_left_to_it() {
     let mut node = with_router();
     let a = node.endpoint(1);
@@ -72,7 +82,7 @@ fn what_concerns_the_host_is_left_to_it() {
         let row = LxcRow { flags: LxcFlags::HOST, ..LxcRow::default() };
         map.insert(LxcKey::new(host.into()), row, 0).unwrap();
     });
-    for target in [host, "fe80::1".parse().unwrap()] {
+    for target in [host, "fe80::2".parse().unwrap()] {
         assert_eq!(node.send(&a, &solicitation(a.mac, a.ipv6, target)).action, OK, "{target}");
     }
     let probe = solicitation(a.mac, Ipv6Addr::UNSPECIFIED, a.ipv6);

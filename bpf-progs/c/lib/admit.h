@@ -2,57 +2,21 @@
 /* Whether a packet may pass an endpoint: its connection and the policy together. */
 #pragma once
 
-#include "conntrack.h"
+#include "inner.h"
 #include "policy.h"
+#include "service.h"
 
 #define ADMIT_DROP(reason) DROP_FROM(FILE_ADMIT_H, reason)
 
-/* The connection of the packet inside an ICMP error. `offset` is that of the inner IP header. */
-always_inline int inner_ends(struct __sk_buff *skb, __u32 offset, int family, union address *saddr,
-				union address *daddr, struct ct_ends *ends)
-{
-	__be16 l4[4];
-
-	if (family == FAMILY_IPV4) {
-		struct iphdr ip;
-
-		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) || ip.ihl < 5 ||
-		    ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
-			return -1;
-		saddr->v4 = ip.saddr;
-		daddr->v4 = ip.daddr;
-		ends->protocol = ip.protocol;
-		offset += ip.ihl * 4;
-	} else {
-		struct ipv6hdr ip;
-
-		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
-			return -1;
-		__builtin_memcpy(saddr, &ip.saddr, 16);
-		__builtin_memcpy(daddr, &ip.daddr, 16);
-		ends->protocol = ip.nexthdr;
-		offset += sizeof(ip);
-	}
-	if (bpf_skb_load_bytes(skb, offset, l4, sizeof(l4)))
-		return -1;
-	ends->saddr = saddr;
-	ends->daddr = daddr;
-	if (ends->protocol == (family == FAMILY_IPV4 ? IPPROTO_ICMP : IPPROTO_ICMPV6)) {
-		icmp_ports(*(__u8 *)l4, l4[2], family, &ends->sport, &ends->dport);
-	} else {
-		ends->sport = l4[0];
-		ends->dport = l4[1];
-	}
-	return 0;
-}
-
 /* Whether an ICMP error is about a connection that the endpoint has. The packet inside went the
- * other way, and its sender must be the one who is told. */
-subprogram int is_related(struct __sk_buff *skb, const struct packet *packet, int family, bool egress)
+ * other way, and its sender must be the one who is told. The packet then has the connection's
+ * service. */
+subprogram int is_related(struct __sk_buff *skb, struct packet *packet, int family, bool egress)
 {
 	union address saddr = {}, daddr = {};
 	union ct_key key __attribute__((aligned(8)));
 	struct ct_ends ends;
+	struct ct_row *row;
 	bool tcp;
 
 	if (!packet)
@@ -62,10 +26,14 @@ subprogram int is_related(struct __sk_buff *skb, const struct packet *packet, in
 		return false;
 	tcp = ends.protocol == IPPROTO_TCP;
 	ct_key_make(&key, &ends, family, egress ? TUPLE_IN : TUPLE_OUT, false);
-	if (ct_lookup(&key, family, tcp) || ct_lookup_old(&key, family, tcp))
-		return true;
-	ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, true);
-	return ct_lookup(&key, family, tcp) || ct_lookup_old(&key, family, tcp);
+	row = ct_lookup_both(&key, family, tcp);
+	if (!row) {
+		ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, true);
+		row = ct_lookup_both(&key, family, tcp);
+	}
+	if (row)
+		packet->rev_nat = row->rev_nat_index;
+	return row != NULL;
 }
 
 /* The entry of the connection that a packet answers. */
@@ -90,7 +58,7 @@ always_inline struct ct_row *find_answered_old(const struct packet *packet, cons
 /* The opener's direction is looked up first: an established packet that policy allows then costs
  * one lookup. Only where policy refuses it does the reply's direction still count. The map before is
  * asked last: no packet of a connection that the current map has pays for it. */
-always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			       int family, __u32 policy_slot)
 {
 	bool egress = flow->direction == EGRESS, tcp = packet->protocol == IPPROTO_TCP;
@@ -111,6 +79,8 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, c
 			opened = ct_find_old(&key, packet, family, tcp);
 			if (!opened)
 				answered = find_answered_old(packet, &ends, family, egress, tcp);
+			if (packet->unserved && !opened && !answered && service_has(&packet->daddr, family))
+				return ADMIT_DROP(DROP_NO_SERVICE);
 		}
 	} else if (packet->icmp_error && is_related(skb, packet, family, egress)) {
 		return CT_RELATED | ADMIT_REPORT;
@@ -133,11 +103,15 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, c
 			return created < 0 ? created : created | ADMIT_REPORT;
 		}
 	}
+	if (answered)
+		packet->rev_nat = answered->rev_nat_index;
+	else if (egress && unlikely(opened->rev_nat_index != packet->rev_nat))
+		opened->rev_nat_index = packet->rev_nat;
 	due = ct_touch(answered ? answered : opened, packet, egress, tcp);
 	return (answered ? CT_REPLY : CT_ESTABLISHED) | (due ? ADMIT_REPORT : 0);
 }
 
-subprogram int admit_ipv4(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+subprogram int admit_ipv4(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			  __u32 policy_slot)
 {
 	if (!flow || !packet)
@@ -145,7 +119,7 @@ subprogram int admit_ipv4(struct __sk_buff *skb, const struct flow *flow, const 
 	return admit_family(skb, flow, packet, FAMILY_IPV4, policy_slot);
 }
 
-subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			  __u32 policy_slot)
 {
 	if (!flow || !packet)
@@ -155,8 +129,9 @@ subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, const 
 
 /* Finds or makes the packet's connection and lets policy decide on the way. Replies, and errors
  * about a connection, need no rule. Returns an enum ct_state, with ADMIT_REPORT if this packet is
- * worth a record, or a drop. */
-always_inline int admit(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+ * worth a record, or a drop. A reply or an error then has its connection's service, of which a
+ * packet that opens one has to say it. */
+always_inline int admit(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			__u32 policy_slot)
 {
 	if (flow->family == FAMILY_IPV4)

@@ -144,6 +144,14 @@ always_inline struct ct_row *ct_lookup_old(const union ct_key *key, int family, 
 	return NULL;
 }
 
+/* The entry of a connection in either map. */
+always_inline struct ct_row *ct_lookup_both(const union ct_key *key, int family, bool tcp)
+{
+	struct ct_row *row = ct_lookup(key, family, tcp);
+
+	return row ? row : ct_lookup_old(key, family, tcp);
+}
+
 always_inline long ct_insert(const union ct_key *key, const struct ct_row *row, int family, bool tcp)
 {
 	if (family == FAMILY_IPV4)
@@ -273,6 +281,7 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 	ends = ct_ends_of(packet);
 	row.lifetime = now + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER);
 	row.src_sec_id = flow->src_identity;
+	row.rev_nat_index = egress ? packet->rev_nat : 0;
 	/* What opens counts as an attempt, even if its SYN was not seen. */
 	ct_report(&row, egress, packet->tcp_flags | (tcp ? TCP_SYN : 0), now);
 	if (flow->family == FAMILY_IPV4)

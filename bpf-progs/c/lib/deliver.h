@@ -3,6 +3,7 @@
 #pragma once
 
 #include "admit.h"
+#include "lb.h"
 #include "lookup.h"
 
 #define DELIVER_DROP(reason) DROP_FROM(FILE_DELIVER_H, reason)
@@ -40,12 +41,26 @@ always_inline int to_stack(struct __sk_buff *skb, const struct flow *flow, int a
 	return TC_ACT_OK;
 }
 
-/* Asks the receiver's policy and hands the packet over inside its namespace. `dst` is where the
- * receiver's row goes. */
-always_inline int to_local(struct __sk_buff *skb, struct flow *flow, const struct packet *packet,
-			   const struct lxc_row *lxc, struct config_row *dst)
+/* Gives the packet to an endpoint, inside its namespace. */
+always_inline int hand_over(struct __sk_buff *skb, const struct flow *flow, const struct config_row *dst,
+			    int admitted)
 {
 	int code;
+
+	trace(skb, flow, TRACE_TO_LXC, admitted, dst->ifindex);
+	metrics_forwarded(skb, INGRESS);
+	code = rewrite(skb, dst, flow->family);
+	if (code < 0)
+		return code;
+	return bpf_redirect_peer(dst->ifindex, 0);
+}
+
+/* Asks the receiver's policy and hands the packet over. `dst` is where the
+ * receiver's row goes. */
+always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			   const struct lxc_row *lxc, struct config_row *dst)
+{
+	int admitted, code;
 
 	flow->direction = INGRESS;
 	flow->source = flow->dst_ep = lxc->lxc_id;
@@ -53,13 +68,22 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, const struc
 	if (!config_read(lxc->ifindex, dst) || dst->ep_id != flow->dst_ep)
 		return DELIVER_DROP(DROP_ENDPOINT_NOT_READY);
 	flow->notify = dst->flags;
-	code = admit(skb, flow, packet, dst->policy_slot);
+	/* Its service is the opener's business. */
+	packet->rev_nat = 0;
+	admitted = admit(skb, flow, packet, dst->policy_slot);
+	if (admitted < 0)
+		return admitted;
+	code = lb_to_endpoint(skb, packet, flow->family);
 	if (code < 0)
 		return code;
-	trace(skb, flow, TRACE_TO_LXC, code, dst->ifindex);
-	metrics_forwarded(skb, INGRESS);
-	code = rewrite(skb, dst, flow->family);
-	if (code < 0)
-		return code;
-	return bpf_redirect_peer(dst->ifindex, 0);
+	return hand_over(skb, flow, dst, admitted);
+}
+
+/* What an endpoint says to itself by a service comes back to it, whatever its policy says. */
+always_inline int to_self(struct __sk_buff *skb, struct flow *flow, const struct config_row *self)
+{
+	flow->direction = INGRESS;
+	flow->dst_ep = self->ep_id;
+	flow->dst_identity = self->identity;
+	return hand_over(skb, flow, self, CT_ESTABLISHED);
 }

@@ -16,10 +16,16 @@ struct packet {
 	__u8 protocol;
 	__u8 tcp_flags;
 	__u8 hop_limit;
-	/* A later fragment: there is no layer-4 header, so neither ports nor connection. */
+	/* A later fragment: there is no layer-4 header. */
+	bool tail;
+	/* One of a datagram whose first fragment was not seen: neither ports nor connection. */
 	bool headless;
 	/* An ICMP error: it belongs to the connection of the packet inside. */
 	bool icmp_error;
+	/* Nothing has its address and port, but its address may be a service's. */
+	bool unserved;
+	/* The service that the packet belongs to, as the opener of a connection or as the reply. */
+	__be16 rev_nat;
 };
 
 /* For records and metrics; filled in as the packet is understood. */

@@ -405,6 +405,28 @@ struct reverse_sk6_row {
 	__be16 rev_nat;
 };
 
+/* A datagram that comes in fragments. */
+struct fragment4_key {
+	__be32 daddr;
+	__be32 saddr;
+	__be16 id;
+	__u8 protocol;
+	__u8 pad;
+};
+
+struct fragment6_key {
+	__be32 id;
+	__u8 protocol;
+	__u8 pad[3];
+	__u8 daddr[16];
+	__u8 saddr[16];
+};
+
+struct fragment_row {
+	__be16 sport;
+	__be16 dport;
+};
+
 /* For the agent. */
 struct lb_numbers_row {
 	__u32 next_backend;

@@ -76,6 +76,11 @@ enum ct_slot {
 OLD_CONNECTIONS(volvox_ct4_old, struct ct4_key);
 OLD_CONNECTIONS(volvox_ct6_old, struct ct6_key);
 
+TABLE(cilium_ipv4_frag_datagrams, BPF_MAP_TYPE_LRU_HASH, struct fragment4_key, struct fragment_row,
+      8192, 0);
+TABLE(cilium_ipv6_frag_datagrams, BPF_MAP_TYPE_LRU_HASH, struct fragment6_key, struct fragment_row,
+      8192, 0);
+
 #define LB_ENTRIES 65536
 #define LB_HASH(name, k, v) TABLE(name, BPF_MAP_TYPE_HASH, k, v, LB_ENTRIES, BPF_F_NO_PREALLOC)
 #define LB_LRU(name, k, v) TABLE(name, BPF_MAP_TYPE_LRU_HASH, k, v, LB_ENTRIES, 0)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lookup.h"
+#include "loopback.h"
 #include "parse.h"
 
 #define NEIGHBOUR_DROP(reason) DROP_FROM(FILE_NEIGHBOUR_H, reason)
@@ -153,8 +154,9 @@ always_inline bool address_is_router(const union address *a)
 	return address_equal(a, &router, FAMILY_IPV6);
 }
 
-/* Answers for the router and for local endpoints. The stack gets what concerns the host: its
- * link-local addresses, advertisements, and probes for duplicates, which nobody here answers. */
+/* Answers for the router, for local endpoints, and for the stand-in of one that speaks with itself.
+ * The stack gets what concerns the host: its link-local addresses, advertisements, and probes for
+ * duplicates, which nobody here answers. */
 subprogram int nd_from_container(struct __sk_buff *skb, const struct config_row *self,
 			       const struct packet *packet)
 {
@@ -174,7 +176,11 @@ subprogram int nd_from_container(struct __sk_buff *skb, const struct config_row 
 			return NEIGHBOUR_DROP(DROP_INVALID_SOURCE_IP);
 		return TC_ACT_OK;
 	}
-	if (address_is_zero(&packet->saddr) || address_is_link_local(&message.target))
+	if (address_is_zero(&packet->saddr))
+		return TC_ACT_OK;
+	if (address_is_loopback(&message.target, FAMILY_IPV6))
+		return nd_advertise(skb, self, &packet->saddr, &message.target, 0);
+	if (address_is_link_local(&message.target))
 		return TC_ACT_OK;
 	if (address_is_router(&message.target))
 		return nd_advertise(skb, self, &packet->saddr, &message.target, ND_ROUTER);

@@ -6,12 +6,15 @@
 #include <linux/ipv6.h>
 
 #include "drop.h"
-#include "flow.h"
+#include "fragment.h"
 
 #define PARSE_DROP(reason) DROP_FROM(FILE_PARSE_H, reason)
 
 #define IPV4_OFFSET ETH_HLEN
 #define IPV4_FRAGMENT_OFFSET 0x1fff
+#define IPV4_MORE_FRAGMENTS 0x2000
+#define IPV6_FRAGMENT_OFFSET 0xfff8
+#define IPV6_MORE_FRAGMENTS 0x0001
 #define IPV6_EXTENSION_HEADERS_MAX 6
 #define TCP_FLAGS_OFFSET 13
 #define TCP_FIN 0x01
@@ -132,6 +135,8 @@ always_inline int parse_l4(struct __sk_buff *skb, struct packet *packet, int fam
 always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *packet)
 {
 	struct iphdr *ip = packet_bytes(skb, IPV4_OFFSET, sizeof(*ip));
+	__be16 fragment, id;
+	int code;
 
 	if (!ip || ip->version != 4 || ip->ihl < 5)
 		return PARSE_DROP(DROP_INVALID_PACKET);
@@ -140,19 +145,28 @@ always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *packet)
 	packet->protocol = ip->protocol;
 	packet->hop_limit = ip->ttl;
 	packet->l4_offset = IPV4_OFFSET + ip->ihl * 4;
-	packet->headless = (ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET)) != 0;
-	return packet->headless ? 0 : parse_l4(skb, packet, FAMILY_IPV4);
+	id = ip->id;
+	fragment = ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET | IPV4_MORE_FRAGMENTS);
+	packet->headless = packet->tail = (fragment & bpf_htons(IPV4_FRAGMENT_OFFSET)) != 0;
+	code = packet->tail ? 0 : parse_l4(skb, packet, FAMILY_IPV4);
+	if (unlikely(fragment) && code >= 0)
+		fragment_ipv4(packet, id);
+	return code;
 }
 
-/* Steps over one extension header. Returns 1 if there was one, 0 if this is layer 4. */
-always_inline int ipv6_step(struct __sk_buff *skb, struct packet *packet)
+/* An extension header: of a fragment all of it, of others the first bytes. */
+struct ipv6_extension {
+	__u8 next;
+	__u8 length;
+	__be16 fragment;
+	__be32 id;
+};
+
+/* Steps over one extension header. Returns 1 if there was one, 0 if this is layer 4. The header of
+ * a fragment is kept. */
+always_inline int ipv6_step(struct __sk_buff *skb, struct packet *packet, struct ipv6_extension *fragment)
 {
-	/* Next header, length; for a fragment the offset follows. */
-	struct {
-		__u8 next;
-		__u8 length;
-		__be16 fragment;
-	} header;
+	struct ipv6_extension header;
 
 	switch (packet->protocol) {
 	case IPPROTO_HOPOPTS:
@@ -167,7 +181,7 @@ always_inline int ipv6_step(struct __sk_buff *skb, struct packet *packet)
 	if (bpf_skb_load_bytes(skb, packet->l4_offset, &header, sizeof(header)))
 		return PARSE_DROP(DROP_INVALID_EXTENSION_HEADER);
 	if (packet->protocol == IPPROTO_FRAGMENT) {
-		packet->headless = (header.fragment & bpf_htons(0xfff8)) != 0;
+		*fragment = header;
 		packet->l4_offset += 8;
 	} else if (packet->protocol == IPPROTO_AH) {
 		packet->l4_offset += (header.length + 2) * 4;
@@ -178,9 +192,20 @@ always_inline int ipv6_step(struct __sk_buff *skb, struct packet *packet)
 	return 1;
 }
 
+/* Reads what follows the IP headers, or what is known of it if this is a later fragment. */
+always_inline int ipv6_end(struct __sk_buff *skb, struct packet *packet, const struct ipv6_extension *fragment)
+{
+	int code = packet->tail ? 0 : parse_l4(skb, packet, FAMILY_IPV6);
+
+	if (unlikely(fragment->fragment) && code >= 0)
+		fragment_ipv6(packet, fragment->id);
+	return code;
+}
+
 subprogram int parse_ipv6(struct __sk_buff *skb, struct packet *packet)
 {
 	struct ipv6hdr *ip = packet_bytes(skb, ETH_HLEN, sizeof(*ip));
+	struct ipv6_extension fragment = {};
 	int step;
 
 	if (!packet || !ip || ip->version != 6)
@@ -191,13 +216,13 @@ subprogram int parse_ipv6(struct __sk_buff *skb, struct packet *packet)
 	packet->hop_limit = ip->hop_limit;
 	packet->l4_offset = ETH_HLEN + sizeof(*ip);
 	for (int i = 0; i < IPV6_EXTENSION_HEADERS_MAX; i++) {
-		step = ipv6_step(skb, packet);
+		step = ipv6_step(skb, packet, &fragment);
 		if (step < 0)
 			return step;
-		if (packet->headless)
-			return 0;
-		if (!step)
-			return parse_l4(skb, packet, FAMILY_IPV6);
+		fragment.fragment &= bpf_htons(IPV6_FRAGMENT_OFFSET | IPV6_MORE_FRAGMENTS);
+		packet->headless = packet->tail = (fragment.fragment & bpf_htons(IPV6_FRAGMENT_OFFSET)) != 0;
+		if (packet->tail || !step)
+			return ipv6_end(skb, packet, &fragment);
 	}
 	return PARSE_DROP(DROP_INVALID_EXTENSION_HEADER);
 }

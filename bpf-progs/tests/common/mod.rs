@@ -7,10 +7,14 @@ pub mod frame;
 pub mod listener;
 pub mod node;
 pub mod pods;
+pub mod seal;
+pub mod services;
 pub mod tracked;
 
 pub use frame::*;
 pub use listener::*;
 pub use node::*;
 pub use pods::*;
+pub use seal::*;
+pub use services::*;
 pub use tracked::*;

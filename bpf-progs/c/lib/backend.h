@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The choice of a service's backend. */
+#pragma once
+
+#include "affinity.h"
+#include "drop.h"
+
+#define BACKEND_DROP(reason) DROP_FROM(FILE_BACKEND_H, reason)
+
+/* How often a choice is tried: rows of slots and backends may go while they are read, when the agent
+ * replaces them. What it puts in their place is there before. */
+#define BACKEND_ATTEMPTS 8
+/* Of these, how often only a backend will do that takes new connections. */
+#define BACKEND_ATTEMPTS_CHOOSY 6
+
+struct backend {
+	union address address;
+	__u32 id;
+	__be16 port;
+	__u8 state; /* enum backend_state */
+};
+
+/* Copies the row of a backend. */
+always_inline bool backend_read(struct backend *backend, __u32 id, int family)
+{
+	if (family == FAMILY_IPV4) {
+		struct backend4_row *row = bpf_map_lookup_elem(&cilium_lb4_backends_v3, &id);
+
+		if (!row)
+			return false;
+		*backend = (struct backend){.port = row->port, .state = row->state};
+		backend->address.v4 = row->address;
+	} else {
+		struct backend6_row *row = bpf_map_lookup_elem(&cilium_lb6_backends_v3, &id);
+
+		if (!row)
+			return false;
+		__builtin_memcpy(&backend->address, row->address, 16);
+		backend->port = row->port;
+		backend->state = row->state;
+	}
+	backend->id = id;
+	return true;
+}
+
+/* The ends of a connection to a service, mixed. Nodes agree on it, as they do on the tables. */
+always_inline __u32 connection_hash(const struct packet *packet)
+{
+	__u64 hash = (__u64)packet->protocol << 32 | (__u32)packet->sport << 16 | packet->dport;
+
+	for (int i = 0; i < 4; i++) {
+		hash = (hash ^ packet->saddr.words[i]) * 0x9e3779b97f4a7c15ULL;
+		hash ^= hash >> 32;
+	}
+	hash *= 0xd6e8feb86659fd93ULL;
+	return hash >> 32;
+}
+
+/* The backend that Maglev gives a connection; 0 if the service has no table. */
+always_inline __u32 maglev_find(__be16 rev_nat, __u32 hash, int family)
+{
+	__u32 zero = 0, index = hash % MAGLEV, *backends;
+	void *table;
+
+	if (family == FAMILY_IPV4)
+		table = bpf_map_lookup_elem(&cilium_lb4_maglev, &rev_nat);
+	else
+		table = bpf_map_lookup_elem(&cilium_lb6_maglev, &rev_nat);
+	if (!table)
+		return 0;
+	backends = bpf_map_lookup_elem(table, &zero);
+	/* The verifier does not know of remainders. */
+	if (!backends || index >= MAGLEV)
+		return 0;
+	return backends[index];
+}
+
+/* The backend in one of a service's slots, by a number that is drawn. Quarantined ones stand behind
+ * those in use, so they are the first only where there is no other. 0 if the slot went. */
+always_inline __u32 slot_find(const struct lb_row *service, union lb_key *key, __u32 drawn, int family)
+{
+	__u32 count = service->count ? service->count : service->qcount;
+	struct lb_row *row;
+
+	service_slot(key, 1 + drawn % count, family);
+	row = service_lookup(key, family);
+	service_slot(key, 0, family);
+	/* The memory of a row that goes may be another service's next. */
+	if (!row || (row->rev_nat && row->rev_nat != service->rev_nat))
+		return 0;
+	return row->backend;
+}
+
+/* Whether a backend takes new connections. */
+always_inline bool backend_takes(const struct backend *backend, const struct lb_row *service)
+{
+	if (backend->state == BACKEND_QUARANTINED)
+		return !service->count;
+	return backend->state == BACKEND_ACTIVE;
+}
+
+/* Chooses the backend of a new connection to the service of `of`. Returns 0, or a drop. */
+always_inline int backend_choose(const union lb_key *of, const struct client *client, __u32 hash,
+				 struct backend *backend, int family)
+{
+	union lb_key key __attribute__((aligned(8))) = *of;
+	__u32 drawn = bpf_get_prandom_u32(), id;
+	struct lb_row service, *row;
+
+	for (int attempt = 0; attempt < BACKEND_ATTEMPTS; attempt++) {
+		row = service_lookup(&key, family);
+		if (!row)
+			return BACKEND_DROP(DROP_NO_SERVICE);
+		service = *row;
+		if (!service.count && !service.qcount)
+			return BACKEND_DROP(DROP_NO_SERVICE);
+		id = 0;
+		if (attempt == 0 && service.flags & LB_AFFINITY)
+			id = affinity_find(&service, client, family);
+		if (!id && attempt < 2 && service.backend >> 24 == LB_MAGLEV)
+			id = maglev_find(service.rev_nat, hash, family);
+		if (!id)
+			id = slot_find(&service, &key, drawn + attempt, family);
+		if (!id || !backend_read(backend, id, family))
+			continue;
+		if (backend_takes(backend, &service) || attempt >= BACKEND_ATTEMPTS_CHOOSY) {
+			if (service.flags & LB_AFFINITY)
+				affinity_note(&service, client, id, family);
+			return 0;
+		}
+	}
+	return BACKEND_DROP(DROP_NO_SERVICE);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The packet inside an ICMP error. */
+#pragma once
+
+#include "conntrack.h"
+#include "nat.h"
+
+/* From the ICMP header to the packet inside. */
+#define INNER_OFFSET 8
+
+/* The connection of the packet inside an ICMP error. `offset` is that of the inner IP header. */
+always_inline int inner_ends(struct __sk_buff *skb, __u32 offset, int family, union address *saddr,
+				union address *daddr, struct ct_ends *ends)
+{
+	__be16 l4[4];
+
+	if (family == FAMILY_IPV4) {
+		struct iphdr ip;
+
+		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) || ip.ihl < 5 ||
+		    ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
+			return -1;
+		saddr->v4 = ip.saddr;
+		daddr->v4 = ip.daddr;
+		ends->protocol = ip.protocol;
+		offset += ip.ihl * 4;
+	} else {
+		struct ipv6hdr ip;
+
+		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+			return -1;
+		__builtin_memcpy(saddr, &ip.saddr, 16);
+		__builtin_memcpy(daddr, &ip.daddr, 16);
+		ends->protocol = ip.nexthdr;
+		offset += sizeof(ip);
+	}
+	if (bpf_skb_load_bytes(skb, offset, l4, sizeof(l4)))
+		return -1;
+	ends->saddr = saddr;
+	ends->daddr = daddr;
+	if (ends->protocol == (family == FAMILY_IPV4 ? IPPROTO_ICMP : IPPROTO_ICMPV6)) {
+		icmp_ports(*(__u8 *)l4, l4[2], family, &ends->sport, &ends->dport);
+	} else {
+		ends->sport = l4[0];
+		ends->dport = l4[1];
+	}
+	return 0;
+}
+
+/* Changes an end of the packet inside an error. An IPv4 header sums to the same before and after, so
+ * that only ports change the checksum of the error; nobody looks at the inner packet's own. */
+always_inline int nat_inner_family(struct __sk_buff *skb, const struct packet *packet, const struct nat *nat,
+				   int family)
+{
+	__u32 checksum = packet->l4_offset + ICMP_CHECKSUM_OFFSET, offset = packet->l4_offset + INNER_OFFSET;
+	__u8 protocol;
+	__be16 port;
+	long failed;
+
+	if (family == FAMILY_IPV4) {
+		struct iphdr ip;
+		__be32 *address = nat->source ? &ip.saddr : &ip.daddr;
+
+		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+			return NAT_DROP(DROP_INVALID_PACKET);
+		ip.check = checksum_changed(ip.check, *address, nat->address.v4);
+		*address = nat->address.v4;
+		failed = bpf_skb_store_bytes(skb, offset, &ip, sizeof(ip), 0);
+		protocol = ip.protocol;
+		offset += ip.ihl * 4;
+	} else {
+		struct ipv6hdr ip;
+		struct in6_addr *address = nat->source ? &ip.saddr : &ip.daddr;
+		__s64 change;
+
+		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
+			return NAT_DROP(DROP_INVALID_PACKET);
+		change = bpf_csum_diff((__be32 *)address, 16, (__be32 *)&nat->address, 16, 0);
+		__builtin_memcpy(address, &nat->address, 16);
+		failed = bpf_skb_store_bytes(skb, offset, &ip, sizeof(ip), 0) ||
+			 bpf_l4_csum_replace(skb, checksum, 0, change, 0);
+		protocol = ip.nexthdr;
+		offset += sizeof(ip);
+	}
+	offset += nat->source ? 0 : sizeof(port);
+	if (failed || !has_ports(protocol))
+		return failed ? NAT_DROP(DROP_WRITE_ERROR) : 0;
+	if (bpf_skb_load_bytes(skb, offset, &port, sizeof(port)))
+		return NAT_DROP(DROP_INVALID_PACKET);
+	if (port != nat->port && (bpf_l4_csum_replace(skb, checksum, port, nat->port, sizeof(port)) ||
+				  bpf_skb_store_bytes(skb, offset, &nat->port, sizeof(port), 0)))
+		return NAT_DROP(DROP_WRITE_ERROR);
+	return 0;
+}
+
+subprogram int nat_inner_ipv4(struct __sk_buff *skb, const struct packet *packet, const struct nat *nat)
+{
+	if (!packet || !nat)
+		return NAT_DROP(DROP_INVALID_PACKET);
+	return nat_inner_family(skb, packet, nat, FAMILY_IPV4);
+}
+
+subprogram int nat_inner_ipv6(struct __sk_buff *skb, const struct packet *packet, const struct nat *nat)
+{
+	if (!packet || !nat)
+		return NAT_DROP(DROP_INVALID_PACKET);
+	return nat_inner_family(skb, packet, nat, FAMILY_IPV6);
+}
+
+always_inline int nat_inner(struct __sk_buff *skb, const struct packet *packet, const struct nat *nat, int family)
+{
+	return family == FAMILY_IPV4 ? nat_inner_ipv4(skb, packet, nat) : nat_inner_ipv6(skb, packet, nat);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Load balancing: what an endpoint sends to a service goes to one of its backends. */
+#pragma once
+
+#include "lb_reverse.h"
+#include "loopback.h"
+
+#define LB_DROP(reason) DROP_FROM(FILE_LB_H, reason)
+
+/* Keeps an entry of a service alive. It hears the client only, so only a reset of his ends it. */
+always_inline void ct_touch_service(struct ct_row *row, const struct packet *packet, bool tcp)
+{
+	__u32 now = clock_seconds(), lifetime = CT_LIFETIME_OTHER;
+
+	if (tcp) {
+		if (!(packet->tcp_flags & TCP_SYN) && !(row->flags & CT_SEEN_NON_SYN))
+			ct_flags_set(row, CT_SEEN_NON_SYN);
+		lifetime = row->flags & CT_SEEN_NON_SYN ? CT_LIFETIME_TCP : CT_LIFETIME_SYN;
+		if (unlikely(packet->tcp_flags & (TCP_FIN | TCP_RST)))
+			ct_flags_set(row, CT_TX_CLOSING);
+		if (unlikely(packet->tcp_flags & TCP_RST))
+			lifetime = CT_LIFETIME_CLOSING;
+	}
+	if (row->lifetime != now + lifetime)
+		row->lifetime = now + lifetime;
+}
+
+/* Records which backend a connection has, or in its other direction that an endpoint speaks with
+ * itself. */
+always_inline int lb_record_family(const struct packet *packet, __u8 tuple, __be16 rev_nat, __u32 backend, int family)
+{
+	bool tcp = packet->protocol == IPPROTO_TCP;
+	const struct ct_ends ends = ct_ends_of(packet);
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_row row = {
+		.lifetime = clock_seconds() + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER),
+		.rev_nat_index = rev_nat,
+		.flags = backend ? 0 : CT_LOOPBACK,
+	};
+
+	if (tcp && !(packet->tcp_flags & TCP_SYN)) {
+		row.flags |= CT_SEEN_NON_SYN;
+		row.lifetime += CT_LIFETIME_TCP - CT_LIFETIME_SYN;
+	}
+	*ct_backend(&row) = backend;
+	ct_key_make(&key, &ends, family, tuple, false);
+	ct_insert_old(&key, &row, family, tcp);
+	return ct_insert(&key, &row, family, tcp) ? LB_DROP(DROP_CT_CREATE_FAILED) : 0;
+}
+
+subprogram int lb_record(const struct packet *packet, __u8 tuple, __be16 rev_nat, __u32 backend, int family)
+{
+	if (!packet)
+		return LB_DROP(DROP_INVALID_PACKET);
+	if (family == FAMILY_IPV4)
+		return lb_record_family(packet, tuple, rev_nat, backend, FAMILY_IPV4);
+	return lb_record_family(packet, tuple, rev_nat, backend, FAMILY_IPV6);
+}
+
+/* Chooses a backend for a connection, its first or another one. */
+subprogram int lb_choose_ipv4(const struct packet *packet, const union lb_key *service, struct backend *backend)
+{
+	struct client client = {};
+
+	if (!packet || !service || !backend)
+		return LB_DROP(DROP_INVALID_PACKET);
+	client.id = packet->saddr;
+	return backend_choose(service, &client, connection_hash(packet), backend, FAMILY_IPV4);
+}
+
+subprogram int lb_choose_ipv6(const struct packet *packet, const union lb_key *service, struct backend *backend)
+{
+	struct client client = {};
+
+	if (!packet || !service || !backend)
+		return LB_DROP(DROP_INVALID_PACKET);
+	client.id = packet->saddr;
+	return backend_choose(service, &client, connection_hash(packet), backend, FAMILY_IPV6);
+}
+
+/* Notes that a client keeps using its backend. */
+subprogram int lb_keep(const struct packet *packet, const struct lb_row *service, __u32 backend, int family)
+{
+	struct client client = {};
+
+	if (!packet || !service)
+		return 0;
+	client.id = packet->saddr;
+	if (family == FAMILY_IPV4)
+		affinity_note(service, &client, backend, FAMILY_IPV4);
+	else
+		affinity_note(service, &client, backend, FAMILY_IPV6);
+	return 0;
+}
+
+/* Finds the backend of the packet's connection. One that the connection has serves it on, except
+ * that an attempt goes elsewhere if it takes no new ones. */
+always_inline int lb_backend(const struct packet *packet, const union lb_key *key, const struct lb_row *service,
+			     struct backend *backend, int family)
+{
+	bool tcp = packet->protocol == IPPROTO_TCP;
+	const struct ct_ends ends = ct_ends_of(packet);
+	union ct_key ct_key __attribute__((aligned(8)));
+	struct ct_row *row;
+	int code;
+
+	ct_key_make(&ct_key, &ends, family, TUPLE_SERVICE, false);
+	row = ct_find(&ct_key, packet, family, tcp);
+	if (unlikely(!row))
+		row = ct_find_old(&ct_key, packet, family, tcp);
+	if (likely(row && row->rev_nat_index == service->rev_nat &&
+		   backend_read(backend, *ct_backend(row), family) &&
+		   (backend->state == BACKEND_ACTIVE || !(packet->tcp_flags & TCP_SYN)))) {
+		ct_touch_service(row, packet, tcp);
+		if (unlikely(service->flags & LB_AFFINITY))
+			lb_keep(packet, service, backend->id, family);
+		return 0;
+	}
+	code = family == FAMILY_IPV4 ? lb_choose_ipv4(packet, key, backend) : lb_choose_ipv6(packet, key, backend);
+	if (code < 0)
+		return code;
+	return lb_record(packet, TUPLE_SERVICE, packet->rev_nat, backend->id, family);
+}
+
+/* An endpoint that is its own backend: it sees the loopback address, and this entry, found by what
+ * it answers, leads back to the service. */
+always_inline int lb_loopback_family(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	bool tcp = packet->protocol == IPPROTO_TCP;
+	struct nat from = {.port = packet->sport, .source = true};
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends;
+	struct ct_row *row;
+	int code;
+
+	loopback_address(&from.address, family);
+	code = nat(skb, packet, &from, family);
+	if (code < 0)
+		return code;
+	ends = ct_ends_of(packet);
+	ct_key_make(&key, &ends, family, TUPLE_IN, false);
+	row = ct_find(&key, packet, family, tcp);
+	if (row && row->rev_nat_index == packet->rev_nat) {
+		ct_touch(row, packet, false, tcp);
+		return LB_LOOPBACK;
+	}
+	code = lb_record(packet, TUPLE_IN, packet->rev_nat, 0, family);
+	return code < 0 ? code : LB_LOOPBACK;
+}
+
+subprogram int lb_loopback_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return LB_DROP(DROP_INVALID_PACKET);
+	return lb_loopback_family(skb, packet, FAMILY_IPV4);
+}
+
+subprogram int lb_loopback_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return LB_DROP(DROP_INVALID_PACKET);
+	return lb_loopback_family(skb, packet, FAMILY_IPV6);
+}
+
+always_inline int lb_forward_family(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	union lb_key key __attribute__((aligned(8)));
+	struct backend backend;
+	struct lb_row *service;
+	struct nat to = {};
+	int code;
+
+	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
+	service = service_inside(&key, family);
+	if (!service) {
+		packet->unserved = true;
+		return LB_NONE;
+	}
+	packet->rev_nat = service->rev_nat;
+	code = lb_backend(packet, &key, service, &backend, family);
+	if (code < 0)
+		return code;
+	to.address = backend.address;
+	to.port = backend.port;
+	code = nat(skb, packet, &to, family);
+	if (code < 0)
+		return code;
+	return unlikely(address_equal(&packet->daddr, &packet->saddr, family)) ? LB_LOOPBACK : LB_TRANSLATED;
+}
+
+subprogram int lb_forward_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return LB_DROP(DROP_INVALID_PACKET);
+	return lb_forward_family(skb, packet, FAMILY_IPV4);
+}
+
+subprogram int lb_forward_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return LB_DROP(DROP_INVALID_PACKET);
+	return lb_forward_family(skb, packet, FAMILY_IPV6);
+}
+
+/* Sends what an endpoint sends to a service to a backend, and what it answers itself by one back to
+ * it. Returns an enum lb_result, or a drop. */
+always_inline int lb_from_endpoint(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	int code;
+
+	if (unlikely(address_is_loopback(&packet->daddr, family)))
+		return family == FAMILY_IPV4 ? lb_answer_ipv4(skb, packet) : lb_answer_ipv6(skb, packet);
+	if (unlikely(packet->icmp_error))
+		return family == FAMILY_IPV4 ? lb_error_ipv4(skb, packet) : lb_error_ipv6(skb, packet);
+	if (!has_ports(packet->protocol))
+		return LB_NONE;
+	if (unlikely(packet->headless))
+		return service_has(&packet->daddr, family) ? LB_DROP(DROP_FRAGMENT_NOT_SUPPORTED) : LB_NONE;
+	code = family == FAMILY_IPV4 ? lb_forward_ipv4(skb, packet) : lb_forward_ipv6(skb, packet);
+	if (likely(code != LB_LOOPBACK))
+		return code;
+	return family == FAMILY_IPV4 ? lb_loopback_ipv4(skb, packet) : lb_loopback_ipv6(skb, packet);
+}

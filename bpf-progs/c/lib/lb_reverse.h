@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What comes back from a service: the client hears the address that it asked. */
+#pragma once
+
+#include "backend.h"
+#include "inner.h"
+
+#define REVERSE_DROP(reason) DROP_FROM(FILE_LB_REVERSE_H, reason)
+
+enum lb_result {
+	/* The packet is not for a service. */
+	LB_NONE = 0,
+	/* It now goes to a backend. */
+	LB_TRANSLATED = 1,
+	/* It now goes to the endpoint that sent it. */
+	LB_LOOPBACK = 2,
+};
+
+/* Where a connection's entry says which backend it has. */
+always_inline __u32 *ct_backend(struct ct_row *row)
+{
+	return (__u32 *)(row->nat_addr + 8);
+}
+
+/* The address and port of a service. */
+always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
+{
+	if (family == FAMILY_IPV4) {
+		struct reverse_nat4_row *row = bpf_map_lookup_elem(&cilium_lb4_reverse_nat, &rev_nat);
+
+		if (!row)
+			return false;
+		nat->address.v4 = row->address;
+		nat->port = row->port;
+	} else {
+		struct reverse_nat6_row *row = bpf_map_lookup_elem(&cilium_lb6_reverse_nat, &rev_nat);
+
+		if (!row)
+			return false;
+		__builtin_memcpy(&nat->address, row->address, 16);
+		nat->port = row->port;
+	}
+	return true;
+}
+
+/* A reply of a backend, or an error about what was sent to it. What the error is about has been sent
+ * to the service, as the client knows; it may also come from a router on the way. Of a service that
+ * went nothing is known any more. */
+always_inline int lb_reverse_family(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	union address saddr = {}, daddr = {};
+	struct nat nat_to = {};
+	struct ct_ends ends;
+	int code;
+
+	if (!reverse_find(packet->rev_nat, &nat_to, family))
+		return 0;
+	if (unlikely(packet->icmp_error)) {
+		if (inner_ends(skb, packet->l4_offset + INNER_OFFSET, family, &saddr, &daddr, &ends))
+			return REVERSE_DROP(DROP_INVALID_PACKET);
+		code = nat_inner(skb, packet, &nat_to, family);
+		if (code < 0 || !address_equal(&daddr, &packet->saddr, family))
+			return code;
+	}
+	nat_to.source = true;
+	return nat(skb, packet, &nat_to, family);
+}
+
+subprogram int lb_reverse_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return REVERSE_DROP(DROP_INVALID_PACKET);
+	return lb_reverse_family(skb, packet, FAMILY_IPV4);
+}
+
+subprogram int lb_reverse_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return REVERSE_DROP(DROP_INVALID_PACKET);
+	return lb_reverse_family(skb, packet, FAMILY_IPV6);
+}
+
+/* Translates what comes to an endpoint back, after admit(). */
+always_inline int lb_to_endpoint(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	if (likely(!packet->rev_nat))
+		return 0;
+	return family == FAMILY_IPV4 ? lb_reverse_ipv4(skb, packet) : lb_reverse_ipv6(skb, packet);
+}
+
+/* An endpoint complains about a reply of a service: its backend is told. */
+always_inline int lb_error_family(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	union address saddr = {}, daddr = {};
+	union ct_key key __attribute__((aligned(8)));
+	struct backend backend;
+	struct nat nat_to = {};
+	struct ct_ends ends;
+	struct ct_row *row;
+	int code;
+
+	if (inner_ends(skb, packet->l4_offset + INNER_OFFSET, family, &saddr, &daddr, &ends) ||
+	    !address_equal(&saddr, &packet->daddr, family) || !has_ports(ends.protocol))
+		return LB_NONE;
+	ct_key_make(&key, &ends, family, TUPLE_SERVICE, true);
+	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+	/* Its own answers to itself need no complaints. */
+	if (!row || !backend_read(&backend, *ct_backend(row), family) ||
+	    address_equal(&backend.address, &packet->saddr, family))
+		return LB_NONE;
+	nat_to.address = backend.address;
+	nat_to.port = backend.port;
+	code = nat(skb, packet, &nat_to, family);
+	nat_to.source = true;
+	if (code >= 0)
+		code = nat_inner(skb, packet, &nat_to, family);
+	return code < 0 ? code : LB_TRANSLATED;
+}
+
+subprogram int lb_error_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return REVERSE_DROP(DROP_INVALID_PACKET);
+	return lb_error_family(skb, packet, FAMILY_IPV4);
+}
+
+subprogram int lb_error_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return REVERSE_DROP(DROP_INVALID_PACKET);
+	return lb_error_family(skb, packet, FAMILY_IPV6);
+}
+
+/* What an endpoint sends to the loopback address: it answers itself, or complains about what it sent
+ * itself. Both ends are what they were before. */
+always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	struct nat service = {}, self = {.address = packet->saddr};
+	union address saddr = {}, daddr = {};
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends = ct_ends_of(packet);
+	bool error = packet->icmp_error;
+	struct ct_row *row;
+	int code = 0;
+
+	if (packet->headless)
+		return LB_NONE;
+	if (error && inner_ends(skb, packet->l4_offset + INNER_OFFSET, family, &saddr, &daddr, &ends))
+		return LB_NONE;
+	ct_key_make(&key, &ends, family, TUPLE_IN, !error);
+	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+	if (!row || !(row->flags & CT_LOOPBACK) || !reverse_find(row->rev_nat_index, &service, family))
+		return LB_NONE;
+	if (!error)
+		ct_touch(row, packet, true, ends.protocol == IPPROTO_TCP);
+	self.port = error ? ends.sport : packet->dport;
+	if (error) {
+		code = nat_inner(skb, packet, &service, family);
+		self.source = true;
+		if (code >= 0)
+			code = nat_inner(skb, packet, &self, family);
+		self.source = false;
+	}
+	service.source = true;
+	if (code >= 0)
+		code = nat(skb, packet, &service, family);
+	if (code >= 0)
+		code = nat(skb, packet, &self, family);
+	return code < 0 ? code : LB_LOOPBACK;
+}
+
+subprogram int lb_answer_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return REVERSE_DROP(DROP_INVALID_PACKET);
+	return lb_answer_family(skb, packet, FAMILY_IPV4);
+}
+
+subprogram int lb_answer_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return REVERSE_DROP(DROP_INVALID_PACKET);
+	return lb_answer_family(skb, packet, FAMILY_IPV6);
+}
