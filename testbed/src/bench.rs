@@ -6,6 +6,7 @@ mod cluster;
 mod create;
 mod dashboard;
 mod figure;
+mod lb;
 mod losses;
 mod packet;
 mod regenerate;
@@ -41,6 +42,8 @@ pub enum Verb {
     Trace,
     /// A page that looks on while the actors handle thousands of messages a second.
     Dashboard,
+    /// Many services, from objects to maps, and a restart with them.
+    Lb,
     /// A cluster of many nodes: what others announce in etcd.
     Cluster,
 }
@@ -63,6 +66,9 @@ pub struct Options {
     /// A flag for the agent, such as flight-recorder=false; may be given again
     #[arg(long = "agent-flag", value_name = "NAME=VALUE")]
     pub agent_flags: Vec<String>,
+    /// Services that there are, each of one backend
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..=60_000))]
+    pub services: u32,
     /// How large a cluster is
     #[command(flatten)]
     pub cluster: cluster::Size,
@@ -98,6 +104,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Packet => packet::run(options),
         Verb::Trace => trace::run(options),
         Verb::Dashboard => dashboard::run(options),
+        Verb::Lb => lb::run(options),
         Verb::Cluster => cluster::run(options),
     }?;
     figure::print(&figures, options.json);

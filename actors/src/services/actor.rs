@@ -217,6 +217,7 @@ impl Services {
             backends,
             room: kept.room,
             rows: six.max(four).max(kept.backends.rows(true)).max(kept.backends.rows(false)),
+            unread: kept.news.len() + kept.changed.len(),
             open: open + more,
             awaited: kept.awaited.clone(),
             found: kept.findings.problems.clone(),

@@ -141,6 +141,8 @@ pub struct ServicesStatus {
     pub room: usize,
     /// The most rows that one of the maps of frontends holds.
     pub rows: usize,
+    /// Objects to be read, and services to be given what they wish.
+    pub unread: usize,
     /// Frontends and backends that the kernel has not as they are to be.
     pub open: usize,
     /// Who has not said yet what it knows: nothing of an earlier life is removed before.

@@ -12,6 +12,8 @@ pub enum Unit {
     Seconds,
     /// 10^6 bytes.
     Megabytes,
+    /// Bytes.
+    Bytes,
     /// Nanoseconds.
     Nanoseconds,
     /// Hundredths of something.
@@ -27,6 +29,7 @@ impl fmt::Display for Unit {
         f.write_str(match self {
             Self::Seconds => "s",
             Self::Megabytes => "MB",
+            Self::Bytes => "B",
             Self::Nanoseconds => "ns",
             Self::Percent => "%",
             Self::Ratio => "ratio",
