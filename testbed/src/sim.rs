@@ -20,6 +20,7 @@ mod pace;
 mod pod;
 mod rest;
 pub mod scenarios;
+mod served;
 pub mod shrink;
 mod store;
 mod tamper;

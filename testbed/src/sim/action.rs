@@ -8,6 +8,7 @@ use std::fmt;
 use super::{
     around::{Server, Store},
     model::{App, Policy},
+    served::{BACKENDS, Members, SERVICES},
 };
 use crate::random::Random;
 
@@ -23,6 +24,7 @@ pub const FARS: u8 = 2;
 /// Make other numbers of a seed, for what is drawn beside a history.
 const FOLLOW: u64 = 0x6b75_6265;
 const SHARE: u64 = 0x6574_6364;
+const SERVE: u64 = 0x7365_7276;
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +78,15 @@ pub enum Action {
         number: u8,
         /// Its label.
         app: Option<App>,
+    },
+    /// A service has other backends, comes, or goes.
+    Service {
+        /// The service.
+        number: u8,
+        /// Its backends.
+        members: Members,
+        /// Whether the agent hears of it now.
+        told: bool,
     },
     /// The agent hears what it has not heard, and something that it has heard once more.
     Deliver,
@@ -188,7 +199,8 @@ pub enum Version {
 }
 
 /// A whole history at random. One in three follows an API server, the others take manifests; one in
-/// three shares a store with another node, and half of these are meshed with another cluster.
+/// three shares a store with another node, and half of these are meshed with another cluster. Every
+/// other one has services.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut actions = live_and_die(seed);
     let mut random = Random::new(seed ^ FOLLOW);
@@ -199,7 +211,29 @@ pub fn draw(seed: u64) -> Vec<Action> {
     if random.roll(3) == 0 {
         actions = share(actions, &mut random);
     }
+    let mut random = Random::new(seed ^ SERVE);
+    if random.roll(2) == 0 {
+        actions = serve(actions, &mut random);
+    }
     actions
+}
+
+/// The same, with services that come, change and go.
+fn serve(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let mut all: Vec<_> = (1..=SERVICES).map(|number| service(random, number)).collect();
+    for action in actions {
+        all.push(action);
+        if random.roll(12) == 0 {
+            let number = 1 + random.roll(SERVICES.into()) as u8;
+            all.push(service(random, number));
+        }
+    }
+    all
+}
+
+fn service(random: &mut Random, number: u8) -> Action {
+    let members = (random.roll(5) > 0).then(|| random.roll(1 << BACKENDS) as u8);
+    Action::Service { number, members, told: random.roll(4) > 0 }
 }
 
 /// The same, with an API server to which something happens now and then.
@@ -420,6 +454,12 @@ impl fmt::Display for Action {
             Self::Remote { number, app: None } => write!(f, "remote pod {number} is gone"),
             Self::Remote { number, app: Some(app) } => {
                 write!(f, "remote pod {number} is {}", app.name())
+            }
+            Self::Service { number, members: None, told } => {
+                write!(f, "service {number} is gone{}", heard(told))
+            }
+            Self::Service { number, members: Some(members), told } => {
+                write!(f, "service {number} has the backends {members:06b}{}", heard(told))
             }
             Self::Deliver => f.write_str("what was not told is told"),
             Self::Relist(which) => write!(f, "manifest {which} is missing, then listed again"),

@@ -7,6 +7,7 @@ use super::{
     around::Server,
     model::{App, pod_document, policy_object},
     node::Node,
+    served,
 };
 
 impl Node {
@@ -53,6 +54,15 @@ impl Node {
     pub(super) fn tell(&self, names: &[String]) {
         let Some(cluster) = &self.world.cluster else { return self.world.tell_manifests(names) };
         for name in names {
+            if let Some(number) = served::number_of(name) {
+                match self.world.manifests.get(name).map(Vec::as_slice) {
+                    Some(objects @ [_, ..]) => {
+                        objects.iter().for_each(|object| cluster.apply(object.clone()));
+                    }
+                    _ => served::documents(number, 0).iter().for_each(|it| cluster.delete(it)),
+                }
+                continue;
+            }
             match self.world.manifests.get(name).map(Vec::as_slice) {
                 Some([pod]) if pod["kind"] == "Pod" => cluster.apply(pod.clone()),
                 Some(policies @ [_, ..]) => cluster.apply(policy_object(name, policies)),

@@ -8,13 +8,16 @@ use super::{action::Fault, node::Node};
 use crate::random::Random;
 
 /// Cells that are not endpoints'.
-const SUPERVISORS: usize = 10;
+const SUPERVISORS: usize = 11;
 /// How often policies may be refused before the rules go on without whoever has none, at least.
 const REFUSALS: u32 = 6;
 /// Steps that a full disk refuses; the content of a file may find no room only when it is synced.
 const NEED_SPACE: [&str; 4] = ["MakeDir", "WriteBeside", "SyncBeside", "LinkMissing"];
 /// Steps that a broken disk refuses besides.
 const NEED_DISK: [&str; 6] = ["Place", "Exchange", "Rename", "MoveAside", "RemoveAside", "SyncDir"];
+
+/// Ends of the names of steps that are a batch of rows.
+const BATCHES: [&str; 4] = ["Ipcache", "Slots", "Backends", "ReverseNat"];
 
 impl Node {
     /// The kernel does nothing for that long; what was given up meanwhile is done later.
@@ -48,7 +51,7 @@ impl Node {
                 Fault::NoMemory if matches!(step, "BuildPolicy" | "FlipPolicy") => {
                     Turn::Refuse(Refusal::NoMemory)
                 }
-                Fault::Half if step.ends_with("Ipcache") => Turn::Half,
+                Fault::Half if BATCHES.iter().any(|end| step.ends_with(end)) => Turn::Half,
                 Fault::NoSpace if NEED_SPACE.contains(&step) => Turn::Fail,
                 Fault::Io if NEED_SPACE.contains(&step) || NEED_DISK.contains(&step) => Turn::Fail,
                 _ => return Turn::Work,

@@ -218,6 +218,7 @@ impl Node {
             Action::Mesh => self.mesh(),
             Action::Far(what) => self.far(*what),
             Action::Configure(configured) => self.configure(*configured),
+            Action::Service { number, members, told } => self.service(*number, *members, *told),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),

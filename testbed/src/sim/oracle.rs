@@ -20,6 +20,7 @@ use super::{
     action::REMOTES,
     datapath::{Datapath, Door, outside, receiver},
     model::{App, OUTSIDE, PROBES, Peer, Policy, Way, passes},
+    served::Served,
     store::address_of,
 };
 
@@ -89,6 +90,8 @@ pub(super) struct Oracle {
     sources: BTreeMap<u8, Vec<Vec<Policy>>>,
     /// What all versions let pass, and what any does, by [`place`].
     expected: [Option<(u8, u8)>; PLACES],
+    /// Services.
+    pub(super) served: Served,
     datapath: Datapath,
     outside: Vec<IpAddr>,
     /// Their identities, as far as they are known by the ipcache as it is.
@@ -109,6 +112,7 @@ impl Default for Oracle {
             remotes: BTreeMap::new(),
             sources: BTreeMap::new(),
             expected: [None; PLACES],
+            served: Served::default(),
             datapath: Datapath::default(),
             outside: OUTSIDE.iter().map(|text| text.parse().expect("an address")).collect(),
             abroad: [None; OUTSIDE.len()],
@@ -203,6 +207,9 @@ impl Oracle {
                 prefixes.iter().for_each(|prefix| self.prefix(state, prefix));
             }
             KernelOp::ScrubConntrack { addresses } => self.scrubbed(*addresses),
+            KernelOp::PutServices(_) | KernelOp::DeleteServices(_) => {
+                self.violations.extend(self.served.wrong(&state.services));
+            }
             _ => {}
         }
     }
@@ -224,10 +231,15 @@ impl Oracle {
     /// on. Otherwise one that is not.
     pub(super) fn exact(&mut self, state: &KernelState) -> Option<String> {
         let before = (self.subjects.clone(), self.remotes.clone(), self.sources.clone(), self.late);
+        if let Some(lack) = self.served.lacks(&state.services) {
+            return Some(lack);
+        }
         self.rest();
         self.everything(state);
         let found = std::mem::take(&mut self.violations).into_iter().next();
-        if found.is_some() {
+        if found.is_none() {
+            self.served.rest();
+        } else {
             (self.subjects, self.remotes, self.sources, self.late) = before;
             self.expected = [None; PLACES];
         }

@@ -91,6 +91,7 @@ impl Node {
             self.wrong(complaint);
         }
         self.host_connected = false;
+        self.oracle.borrow_mut().served.forget();
         if tmpfs {
             self.torn = 0;
         }

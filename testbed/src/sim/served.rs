@@ -1,0 +1,167 @@
+//! Services of the node: what packets to each find, at every step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use volvox_actors_simulated::{
+    model::{Frontend, L4Address, LookupScope, ServiceId, Transport},
+    testing::{KernelServices, Landing},
+};
+
+use super::{model::NAMESPACE, node::Node};
+
+/// Services that there may be.
+pub(super) const SERVICES: u8 = 4;
+/// Backends that each may have, all of the same few.
+pub(super) const BACKENDS: u8 = 6;
+
+/// Which backends a service has, a bit each; none at all is no service.
+pub(super) type Members = Option<u8>;
+
+/// What services were since the node was last at rest, newest last.
+#[derive(Default)]
+pub(super) struct Served {
+    versions: BTreeMap<u8, Vec<Members>>,
+    /// Numbers of the frontends that there are.
+    ids: BTreeMap<Frontend, ServiceId>,
+}
+
+impl Node {
+    /// A service has other backends, comes, or goes.
+    pub(super) fn service(&mut self, number: u8, members: Members, told: bool) {
+        let name = format!("service-{number}");
+        let documents = members.map(|members| documents(number, members).to_vec());
+        self.world.manifests.insert(name.clone(), documents.unwrap_or_default());
+        self.oracle.borrow_mut().served.becomes(number, members);
+        self.changed(name, told);
+    }
+}
+
+/// Whether a manifest is of a service, and of which.
+pub(super) fn number_of(name: &str) -> Option<u8> {
+    name.strip_prefix("service-")?.parse().ok()
+}
+
+/// The objects of a service, and of who serves it, on two slices.
+pub(super) fn documents(number: u8, members: u8) -> [Value; 3] {
+    let name = format!("service-{number}");
+    let slice = |part: u8| {
+        let all = (0..BACKENDS).filter(|bit| members >> bit & 1 == 1 && bit % 2 == part);
+        let endpoints: Vec<_> = all.map(|bit| json!({ "addresses": [backend(bit)] })).collect();
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "name": format!("{name}-{part}"), "namespace": NAMESPACE,
+                "labels": { "kubernetes.io/service-name": name },
+            },
+            "addressType": "IPv4", "ports": [{ "port": 8080 }], "endpoints": endpoints,
+        })
+    };
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": { "clusterIPs": [frontend(number).at.address], "ports": [{ "port": 80 }] },
+    });
+    [service, slice(0), slice(1)]
+}
+
+fn backend(bit: u8) -> String {
+    format!("10.1.0.{}", bit + 1)
+}
+
+fn frontend(number: u8) -> Frontend {
+    let address = std::net::Ipv4Addr::new(10, 96, 0, number).into();
+    let at = L4Address { address, port: 80, transport: Transport::TCP };
+    Frontend { at, scope: LookupScope::External }
+}
+
+/// Who serves by a bit.
+fn places(members: u8) -> BTreeSet<L4Address> {
+    let place = |bit| L4Address {
+        address: backend(bit).parse().expect("an address"),
+        port: 8080,
+        transport: Transport::TCP,
+    };
+    (0..BACKENDS).filter(|bit| members >> bit & 1 == 1).map(place).collect()
+}
+
+impl Served {
+    fn becomes(&mut self, number: u8, members: Members) {
+        let versions = self.versions.entry(number).or_insert_with(|| vec![None]);
+        versions.retain(|version| *version != members);
+        versions.push(members);
+    }
+
+    /// The kernel forgot all.
+    pub(super) fn forget(&mut self) {
+        self.ids.clear();
+    }
+
+    /// Everything is in force: only the newest counts from now on.
+    pub(super) fn rest(&mut self) {
+        for versions in self.versions.values_mut() {
+            versions.drain(..versions.len() - 1);
+        }
+    }
+
+    /// What is wrong, if anything is: a packet finds half a frontend, or somebody whom no version
+    /// names, or a number moved.
+    pub(super) fn wrong(&mut self, services: &KernelServices) -> Option<String> {
+        for (&number, versions) in &self.versions {
+            let frontend = frontend(number);
+            let landing = services.landing(frontend);
+            let is_it = |members: &Members| match (members, &landing) {
+                (None, Landing::NoService) => true,
+                (Some(members), Landing::At(all)) => all.is_subset(&places(*members)),
+                // Slices come one after the other.
+                (Some(_), Landing::NoBackend) => versions.len() > 1 || *members == Some(0),
+                _ => false,
+            };
+            let of_two = |all: &BTreeSet<L4Address>| {
+                let named = versions.iter().flatten().flat_map(|it| places(*it));
+                all.is_subset(&named.collect())
+            };
+            let mixed = versions.len() > 1 && matches!(&landing, Landing::At(all) if of_two(all));
+            if !mixed && !versions.iter().any(is_it) {
+                return Some(format!("service {number} is {landing:?}, not of {versions:?}"));
+            }
+            let there = services.slots.get(&(frontend, 0)).map(|row| row.id);
+            match (there, self.ids.get(&frontend)) {
+                (Some(id), Some(before)) if id != *before => {
+                    return Some(format!(
+                        "the number of service {number} was {before}, and is {id}"
+                    ));
+                }
+                (Some(id), _) => drop(self.ids.insert(frontend, id)),
+                (None, _) => drop(self.ids.remove(&frontend)),
+            }
+        }
+        let all: BTreeSet<_> = self.ids.values().collect();
+        (all.len() < self.ids.len()).then(|| "two services have one number".to_owned())
+    }
+
+    /// The same at rest: just what the newest version says, and nothing more.
+    pub(super) fn lacks(&self, services: &KernelServices) -> Option<String> {
+        let (mut slots, mut backends) = (0, BTreeSet::new());
+        for (&number, versions) in &self.versions {
+            let wanted = match versions.last().copied().flatten() {
+                None => Landing::NoService,
+                Some(0) => Landing::NoBackend,
+                Some(members) => Landing::At(places(members)),
+            };
+            let landing = services.landing(frontend(number));
+            if landing != wanted {
+                return Some(format!("service {number} is {landing:?}, not {wanted:?}"));
+            }
+            if let Some(members) = versions.last().copied().flatten() {
+                slots += 1 + members.count_ones() as usize;
+                backends.extend(places(members));
+            }
+        }
+        let KernelServices { slots: rows, backends: there, reverse_nat, .. } = services;
+        let firsts = rows.keys().filter(|(_, slot)| *slot == 0).count();
+        let left =
+            rows.len() != slots || there.len() != backends.len() || reverse_nat.len() != firsts;
+        left.then(|| format!("rows of services are left over: {services:?}"))
+    }
+}
