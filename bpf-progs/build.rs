@@ -1,24 +1,31 @@
-//! Compiles `c/endpoint.c` with clang, and hashes what comes out.
+//! Compiles the programs in `c` with clang, and hashes what comes out.
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-const SOURCE: &str = "c/endpoint.c";
+/// Sources in `c`, each of which makes an object.
+const SOURCES: [&str; 2] = ["endpoint", "socket"];
 
 fn main() {
     println!("cargo::rerun-if-changed=c");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=VOLVOX_BPF_CFLAGS");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let object = out.join("endpoint.o");
-    if let Err(reason) = compile(&object).and_then(|()| hash(&object, &out.join("hash.rs"))) {
-        println!("cargo::error=cannot build {SOURCE}: {reason}");
+    let objects = SOURCES.map(|name| out.join(name).with_extension("o"));
+    for (name, object) in SOURCES.iter().zip(&objects) {
+        if let Err(reason) = compile(&format!("c/{name}.c"), object) {
+            println!("cargo::error=cannot build c/{name}.c: {reason}");
+            return;
+        }
+    }
+    if let Err(reason) = hash(&objects, &out.join("hash.rs")) {
+        println!("cargo::error=cannot hash the objects: {reason}");
     }
 }
 
-fn compile(object: &Path) -> Result<(), String> {
+fn compile(source: &str, object: &Path) -> Result<(), String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".into());
     if !Path::new("/usr/include/bpf/bpf_helpers.h").exists() {
         return Err("bpf/bpf_helpers.h is missing; install the package libbpf-dev".into());
@@ -28,7 +35,7 @@ fn compile(object: &Path) -> Result<(), String> {
         // Packets are read through pointers of many types.
         .arg("-fno-strict-aliasing")
         // The same sources make the same object wherever they lie.
-        .args(["-fdebug-compilation-dir=.", "-c", SOURCE, "-o"])
+        .args(["-fdebug-compilation-dir=.", "-c", source, "-o"])
         .arg(object)
         .args(["-idirafter", &kernel_headers()])
         // Further flags; with them, builds of other programs from the same sources.
@@ -50,8 +57,12 @@ fn kernel_headers() -> String {
     format!("/usr/include/{arch}-linux-gnu")
 }
 
-fn hash(object: &Path, to: &Path) -> Result<(), String> {
-    let bytes = fs::read(object).map_err(|error| format!("{}: {error}", object.display()))?;
-    let digest: [u8; 32] = Sha256::digest(&bytes).into();
+fn hash(objects: &[PathBuf], to: &Path) -> Result<(), String> {
+    let mut hash = Sha256::new();
+    for object in objects {
+        let bytes = fs::read(object).map_err(|error| format!("{}: {error}", object.display()))?;
+        hash.update(bytes);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
     fs::write(to, format!("{digest:?}")).map_err(|error| format!("{}: {error}", to.display()))
 }

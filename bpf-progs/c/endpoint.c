@@ -48,7 +48,7 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 	struct packet packet = {};
 	struct config_row self;
 	struct lxc_row *lxc;
-	int code;
+	int balanced, code;
 
 	if (!config_read(skb->ifindex, &self))
 		return ENDPOINT_DROP(DROP_ENDPOINT_NOT_READY);
@@ -67,20 +67,26 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 	if (self.flags & CONFIG_SOURCE_CHECK && !source_is_own(&packet, &self, flow->family))
 		return ENDPOINT_DROP(DROP_INVALID_SOURCE_IP);
 	trace_arrival(skb, flow, TRACE_FROM_LXC);
+	balanced = flow->family == FAMILY_IPV4 ? lb_again(skb, &packet, FAMILY_IPV4)
+					       : lb_again(skb, &packet, FAMILY_IPV6);
+	if (balanced < 0)
+		return balanced;
 	lxc = lxc_find(&packet.daddr, flow->family);
-	if (!lxc || lxc->flags & LXC_HOST) {
-		code = lb(skb, flow, &packet);
-		if (code < 0)
-			return code;
-		if (code == LB_LOOPBACK)
+	if (!balanced && (!lxc || lxc->flags & LXC_HOST)) {
+		balanced = lb(skb, flow, &packet);
+		if (balanced < 0)
+			return balanced;
+		if (balanced == LB_LOOPBACK)
 			return to_self(skb, flow, &self);
-		if (code == LB_TRANSLATED)
+		if (balanced == LB_TRANSLATED)
 			lxc = lxc_find(&packet.daddr, flow->family);
 	}
 	flow->dst_identity = identity_of_receiver(lxc, &packet.daddr, flow->family);
 	code = admit(skb, flow, &packet, self.policy_slot);
 	if (code < 0)
 		return code;
+	if (unlikely(balanced && !packet.again) && (code & ~ADMIT_REPORT) == CT_ESTABLISHED)
+		lb_note(&packet, packet.rev_nat, clock_seconds(), flow->family);
 	/* The stack answers a packet whose last hop this was. */
 	if (!lxc || lxc->flags & LXC_HOST || packet.hop_limit <= 1)
 		return to_stack(skb, flow, code);

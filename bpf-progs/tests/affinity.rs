@@ -1,5 +1,7 @@
 //! Clients that keep their backend from connection to connection.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Which backend a connection to a service gets, and how long it keeps it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use common::*;

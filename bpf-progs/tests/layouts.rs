@@ -6,7 +6,7 @@ use common::btf::Btf;
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use volvox_bpf_progs::layouts::*;
-use volvox_bpf_progs::{DropReason, OBJECT, TracePoint, TraceReason, maps};
+use volvox_bpf_progs::{DropReason, OBJECT, SOCKET_OBJECT, TracePoint, TraceReason, maps};
 
 /// Compares size, names and offsets of one type with the struct of that name in C.
 macro_rules! same {
@@ -205,6 +205,18 @@ fn the_table_of_maps_is_that_of_the_object() {
         if map.inner.is_none() {
             assert_eq!(number("value_size"), map.value_size, "value of {name}");
         }
+    }
+}
+
+#[test]
+fn the_maps_that_sockets_use_are_the_same() {
+    for (name, defined) in Btf::of(SOCKET_OBJECT).maps() {
+        let map = maps::by_name(&name).unwrap_or_else(|| panic!("{name} is not in the table"));
+        let number = |field: &str| defined.get(field).copied().unwrap_or(0);
+        assert_eq!(number("type"), map.map_type as u32, "type of {name}");
+        assert_eq!(number("max_entries"), map.max_entries, "rows of {name}");
+        assert_eq!(number("map_flags"), map.flags, "flags of {name}");
+        assert_eq!(number("key_size"), map.key_size, "key of {name}");
     }
 }
 

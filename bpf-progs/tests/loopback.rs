@@ -1,5 +1,7 @@
 //! An endpoint that is its own backend: it sees a stand-in for its own address.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Backends chosen by a table that every node computes alike.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use aya::maps::{Array, HashOfMaps, MapData};

@@ -1,6 +1,8 @@
 //! All backends of a service are replaced while packets go to it: none is dropped, and each reaches
 //! a backend of the old or of the new set.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use aya::maps::{HashMap, MapData};
@@ -108,7 +110,7 @@ fn run(v6: bool) {
         let begin = Instant::now();
         let mut port = 0u16;
         while begin.elapsed() < TIME {
-            port = if port % 3 == 0 { port.wrapping_add(7) } else { port.wrapping_add(1) };
+            port = if port.is_multiple_of(3) { port.wrapping_add(7) } else { port.wrapping_add(1) };
             let before = current.load(Ordering::SeqCst);
             let got = node.send(&a, &udp(client, frontend.ip(), 1 + port % 500, 80));
             let after = current.load(Ordering::SeqCst);

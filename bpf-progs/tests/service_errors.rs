@@ -1,5 +1,7 @@
 //! ICMP errors about connections by a service: each side hears of the packet that it sent.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Fragments: all of a datagram to a service go to one backend, and policy knows their ports.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Sockets in real namespaces that speak by services, the programs attached where they belong.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use common::*;

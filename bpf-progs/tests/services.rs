@@ -1,5 +1,7 @@
 //! What an endpoint sends to a service reaches a backend, and what comes back comes from the service.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 mod common;
 
 use common::*;

@@ -2,7 +2,7 @@
 /* Whether a packet may pass an endpoint: its connection and the policy together. */
 #pragma once
 
-#include "inner.h"
+#include "lb_again.h"
 #include "policy.h"
 #include "service.h"
 
@@ -13,17 +13,17 @@
  * service. */
 subprogram int is_related(struct __sk_buff *skb, struct packet *packet, int family, bool egress)
 {
-	union address saddr = {}, daddr = {};
 	union ct_key key __attribute__((aligned(8)));
+	struct packet inner = {};
 	struct ct_ends ends;
 	struct ct_row *row;
 	bool tcp;
 
 	if (!packet)
 		return false;
-	if (inner_ends(skb, packet->l4_offset + 8, family, &saddr, &daddr, &ends) ||
-	    !address_equal(&saddr, &packet->daddr, family))
+	if (inner_read(skb, packet, &inner, family) || !address_equal(&inner.saddr, &packet->daddr, family))
 		return false;
+	ends = ct_ends_of(&inner);
 	tcp = ends.protocol == IPPROTO_TCP;
 	ct_key_make(&key, &ends, family, egress ? TUPLE_IN : TUPLE_OUT, false);
 	row = ct_lookup_both(&key, family, tcp);
@@ -55,6 +55,14 @@ always_inline struct ct_row *find_answered_old(const struct packet *packet, cons
 	return ct_find_old(&key, packet, family, tcp);
 }
 
+/* The same ends are connected by another service than before, or by none now. */
+always_inline void admit_otherwise(struct ct_row *row, const struct packet *packet, int family)
+{
+	if (row->rev_nat_index)
+		lb_note(packet, row->rev_nat_index, 0, family);
+	row->rev_nat_index = packet->rev_nat;
+}
+
 /* The opener's direction is looked up first: an established packet that policy allows then costs
  * one lookup. Only where policy refuses it does the reply's direction still count. The map before is
  * asked last: no packet of a connection that the current map has pays for it. */
@@ -68,7 +76,7 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 	struct verdict verdict = {};
 	bool due;
 
-	if (likely(tracked)) {
+	if (likely(tracked && !packet->again)) {
 		union ct_key key __attribute__((aligned(8)));
 
 		ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, false);
@@ -82,21 +90,21 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 			if (packet->unserved && !opened && !answered && service_has(&packet->daddr, family))
 				return ADMIT_DROP(DROP_NO_SERVICE);
 		}
-	} else if (packet->icmp_error && is_related(skb, packet, family, egress)) {
-		return CT_RELATED | ADMIT_REPORT;
 	}
 	if (!answered) {
 		policy_decide(flow, packet, policy_slot, &verdict);
-		if (unlikely(verdict.code < 0 && opened)) {
+		if (unlikely(verdict.code < 0 && (opened || packet->again))) {
 			answered = find_answered(packet, &ends, family, egress, tcp);
 			if (!answered)
 				answered = find_answered_old(packet, &ends, family, egress, tcp);
 		}
 	}
 	if (!answered) {
-		policy_report(skb, flow, packet, &verdict, opened != NULL);
+		policy_report(skb, flow, packet, &verdict, opened || packet->again);
 		if (verdict.code < 0)
 			return verdict.code;
+		if (packet->again)
+			return CT_ESTABLISHED;
 		if (!opened) {
 			int created = tracked ? ct_create(flow, packet) : CT_NEW;
 
@@ -106,7 +114,7 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 	if (answered)
 		packet->rev_nat = answered->rev_nat_index;
 	else if (egress && unlikely(opened->rev_nat_index != packet->rev_nat))
-		opened->rev_nat_index = packet->rev_nat;
+		admit_otherwise(opened, packet, family);
 	due = ct_touch(answered ? answered : opened, packet, egress, tcp);
 	return (answered ? CT_REPLY : CT_ESTABLISHED) | (due ? ADMIT_REPORT : 0);
 }
@@ -134,6 +142,8 @@ subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, struct
 always_inline int admit(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			__u32 policy_slot)
 {
+	if (unlikely(packet->icmp_error) && is_related(skb, packet, flow->family, flow->direction == EGRESS))
+		return CT_RELATED | ADMIT_REPORT;
 	if (flow->family == FAMILY_IPV4)
 		return admit_ipv4(skb, flow, packet, policy_slot);
 	return admit_ipv6(skb, flow, packet, policy_slot);

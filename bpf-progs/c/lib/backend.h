@@ -43,19 +43,6 @@ always_inline bool backend_read(struct backend *backend, __u32 id, int family)
 	return true;
 }
 
-/* The ends of a connection to a service, mixed. Nodes agree on it, as they do on the tables. */
-always_inline __u32 connection_hash(const struct packet *packet)
-{
-	__u64 hash = (__u64)packet->protocol << 32 | (__u32)packet->sport << 16 | packet->dport;
-
-	for (int i = 0; i < 4; i++) {
-		hash = (hash ^ packet->saddr.words[i]) * 0x9e3779b97f4a7c15ULL;
-		hash ^= hash >> 32;
-	}
-	hash *= 0xd6e8feb86659fd93ULL;
-	return hash >> 32;
-}
-
 /* The backend that Maglev gives a connection; 0 if the service has no table. */
 always_inline __u32 maglev_find(__be16 rev_nat, __u32 hash, int family)
 {
@@ -99,7 +86,8 @@ always_inline bool backend_takes(const struct backend *backend, const struct lb_
 	return backend->state == BACKEND_ACTIVE;
 }
 
-/* Chooses the backend of a new connection to the service of `of`. Returns 0, or a drop. */
+/* Chooses the backend of a new connection to the service of `of`. `hash` is that of its ends; without
+ * one, 0, tables are not asked. Returns 0, or a drop. */
 always_inline int backend_choose(const union lb_key *of, const struct client *client, __u32 hash,
 				 struct backend *backend, int family)
 {
@@ -117,7 +105,7 @@ always_inline int backend_choose(const union lb_key *of, const struct client *cl
 		id = 0;
 		if (attempt == 0 && service.flags & LB_AFFINITY)
 			id = affinity_find(&service, client, family);
-		if (!id && attempt < 2 && service.backend >> 24 == LB_MAGLEV)
+		if (!id && hash && attempt < 2 && service.backend >> 24 == LB_MAGLEV)
 			id = maglev_find(service.rev_nat, hash, family);
 		if (!id)
 			id = slot_find(&service, &key, drawn + attempt, family);

@@ -70,6 +70,7 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 	flow->notify = dst->flags;
 	/* Its service is the opener's business. */
 	packet->rev_nat = 0;
+	packet->again = false;
 	admitted = admit(skb, flow, packet, dst->policy_slot);
 	if (admitted < 0)
 		return admitted;

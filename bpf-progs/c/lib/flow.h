@@ -24,6 +24,8 @@ struct packet {
 	bool icmp_error;
 	/* Nothing has its address and port, but its address may be a service's. */
 	bool unserved;
+	/* Another packet of its connection has done what this one need not. */
+	bool again;
 	/* The service that the packet belongs to, as the opener of a connection or as the reply. */
 	__be16 rev_nat;
 };

@@ -8,41 +8,42 @@
 /* From the ICMP header to the packet inside. */
 #define INNER_OFFSET 8
 
-/* The connection of the packet inside an ICMP error. `offset` is that of the inner IP header. */
-always_inline int inner_ends(struct __sk_buff *skb, __u32 offset, int family, union address *saddr,
-				union address *daddr, struct ct_ends *ends)
+/* Reads the ends of the packet inside an ICMP error. Returns 0, or -1 if it does not tell them. */
+subprogram int inner_read(struct __sk_buff *skb, const struct packet *packet, struct packet *inner, int family)
 {
+	__u32 offset;
 	__be16 l4[4];
 
+	if (!packet || !inner)
+		return -1;
+	offset = packet->l4_offset + INNER_OFFSET;
 	if (family == FAMILY_IPV4) {
 		struct iphdr ip;
 
 		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) || ip.ihl < 5 ||
 		    ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
 			return -1;
-		saddr->v4 = ip.saddr;
-		daddr->v4 = ip.daddr;
-		ends->protocol = ip.protocol;
+		inner->saddr.v4 = ip.saddr;
+		inner->daddr.v4 = ip.daddr;
+		inner->protocol = ip.protocol;
 		offset += ip.ihl * 4;
 	} else {
 		struct ipv6hdr ip;
 
 		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)))
 			return -1;
-		__builtin_memcpy(saddr, &ip.saddr, 16);
-		__builtin_memcpy(daddr, &ip.daddr, 16);
-		ends->protocol = ip.nexthdr;
+		__builtin_memcpy(&inner->saddr, &ip.saddr, 16);
+		__builtin_memcpy(&inner->daddr, &ip.daddr, 16);
+		inner->protocol = ip.nexthdr;
 		offset += sizeof(ip);
 	}
 	if (bpf_skb_load_bytes(skb, offset, l4, sizeof(l4)))
 		return -1;
-	ends->saddr = saddr;
-	ends->daddr = daddr;
-	if (ends->protocol == (family == FAMILY_IPV4 ? IPPROTO_ICMP : IPPROTO_ICMPV6)) {
-		icmp_ports(*(__u8 *)l4, l4[2], family, &ends->sport, &ends->dport);
+	if (inner->protocol == (family == FAMILY_IPV4 ? IPPROTO_ICMP : IPPROTO_ICMPV6)) {
+		icmp_ports(*(__u8 *)l4, l4[2], family, &inner->sport, &inner->dport);
 	} else {
-		ends->sport = l4[0];
-		ends->dport = l4[1];
+		inner->sport = l4[0];
+		inner->dport = l4[1];
 	}
 	return 0;
 }

@@ -289,11 +289,16 @@ struct lb_row {
 };
 
 enum lb_flags {
+	LB_EXTERNAL_IP = 1,
+	LB_NODE_PORT = 2,
+	LB_HOST_PORT = 8,
 	LB_AFFINITY = 16,
+	LB_LOAD_BALANCER = 32,
 	LB_SOURCE_RANGE = 128,
 };
 
 enum lb_flags2 {
+	LB_L7 = 4,
 	LB_TWO_SCOPES = 32,
 	LB_DENY_RANGE = 64,
 };

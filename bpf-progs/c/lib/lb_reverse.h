@@ -48,18 +48,17 @@ always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
  * went nothing is known any more. */
 always_inline int lb_reverse_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	union address saddr = {}, daddr = {};
+	struct packet inner = {};
 	struct nat nat_to = {};
-	struct ct_ends ends;
 	int code;
 
 	if (!reverse_find(packet->rev_nat, &nat_to, family))
 		return 0;
 	if (unlikely(packet->icmp_error)) {
-		if (inner_ends(skb, packet->l4_offset + INNER_OFFSET, family, &saddr, &daddr, &ends))
+		if (inner_read(skb, packet, &inner, family))
 			return REVERSE_DROP(DROP_INVALID_PACKET);
 		code = nat_inner(skb, packet, &nat_to, family);
-		if (code < 0 || !address_equal(&daddr, &packet->saddr, family))
+		if (code < 0 || !address_equal(&inner.daddr, &packet->saddr, family))
 			return code;
 	}
 	nat_to.source = true;
@@ -91,17 +90,18 @@ always_inline int lb_to_endpoint(struct __sk_buff *skb, struct packet *packet, i
 /* An endpoint complains about a reply of a service: its backend is told. */
 always_inline int lb_error_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	union address saddr = {}, daddr = {};
 	union ct_key key __attribute__((aligned(8)));
 	struct backend backend;
+	struct packet inner = {};
 	struct nat nat_to = {};
 	struct ct_ends ends;
 	struct ct_row *row;
 	int code;
 
-	if (inner_ends(skb, packet->l4_offset + INNER_OFFSET, family, &saddr, &daddr, &ends) ||
-	    !address_equal(&saddr, &packet->daddr, family) || !has_ports(ends.protocol))
+	if (inner_read(skb, packet, &inner, family) ||
+	    !address_equal(&inner.saddr, &packet->daddr, family) || !has_ports(inner.protocol))
 		return LB_NONE;
+	ends = ct_ends_of(&inner);
 	ct_key_make(&key, &ends, family, TUPLE_SERVICE, true);
 	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
 	/* Its own answers to itself need no complaints. */
@@ -136,8 +136,8 @@ subprogram int lb_error_ipv6(struct __sk_buff *skb, struct packet *packet)
 always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
 	struct nat service = {}, self = {.address = packet->saddr};
-	union address saddr = {}, daddr = {};
 	union ct_key key __attribute__((aligned(8)));
+	struct packet inner = {};
 	struct ct_ends ends = ct_ends_of(packet);
 	bool error = packet->icmp_error;
 	struct ct_row *row;
@@ -145,8 +145,11 @@ always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet,
 
 	if (packet->headless)
 		return LB_NONE;
-	if (error && inner_ends(skb, packet->l4_offset + INNER_OFFSET, family, &saddr, &daddr, &ends))
-		return LB_NONE;
+	if (error) {
+		if (inner_read(skb, packet, &inner, family))
+			return LB_NONE;
+		ends = ct_ends_of(&inner);
+	}
 	ct_key_make(&key, &ends, family, TUPLE_IN, !error);
 	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
 	if (!row || !(row->flags & CT_LOOPBACK) || !reverse_find(row->rev_nat_index, &service, family))

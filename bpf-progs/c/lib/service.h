@@ -3,8 +3,7 @@
 #pragma once
 
 #include "features.h"
-#include "flow.h"
-#include "maps.h"
+#include "lb_maps.h"
 
 union lb_key {
 	struct lb4_key v4;

@@ -9,6 +9,7 @@ pub mod node;
 pub mod pods;
 pub mod seal;
 pub mod services;
+pub mod sockets;
 pub mod tracked;
 
 pub use frame::*;
@@ -17,4 +18,5 @@ pub use node::*;
 pub use pods::*;
 pub use seal::*;
 pub use services::*;
+pub use sockets::*;
 pub use tracked::*;

@@ -136,6 +136,11 @@ impl Node {
         Self { ebpf, policies: BTreeMap::new() }
     }
 
+    /// Programs that are loaded already.
+    pub fn of(ebpf: Ebpf) -> Self {
+        Self { ebpf, policies: BTreeMap::new() }
+    }
+
     /// An interface and all rows of an endpoint with an empty policy. Its numbers follow the id.
     pub fn endpoint(&mut self, id: u16) -> Endpoint {
         let endpoint = self.interface(id);

@@ -25,7 +25,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (jobs, work) = channel::<Job>();
         let (tell, path) = channel();
         let thread = std::thread::spawn(move || {

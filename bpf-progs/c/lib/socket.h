@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What load balancing by socket does to an address and port, of whichever hook. */
+#pragma once
+
+#include "backend.h"
+
+/* An end of a socket, as a hook shows it. IPv4 may stand within IPv6. */
+struct end {
+	union address address;
+	__be16 port;
+	__u8 family;
+};
+
+/* From sys/socket.h and errno.h, which draw in the C library. */
+#define AF_INET 2
+#define AF_INET6 10
+#define EADDRINUSE 98
+#define EHOSTUNREACH 113
+
+/* What cgroup hooks return. */
+#define REFUSE 0
+#define PROCEED 1
+
+always_inline int refuse(int error)
+{
+	bpf_set_retval(-error);
+	return REFUSE;
+}
+
+/* IPv4 within IPv6 is IPv4. */
+always_inline struct end end_of(__u32 a, __u32 b, __u32 c, __u32 d, __be16 port)
+{
+	struct end end = {.port = port, .family = FAMILY_IPV6};
+
+	if (!a && !b && c == bpf_htonl(0xffff)) {
+		end.family = FAMILY_IPV4;
+		end.address.v4 = d;
+	} else {
+		end.address.words[0] = a;
+		end.address.words[1] = b;
+		end.address.words[2] = c;
+		end.address.words[3] = d;
+	}
+	return end;
+}
+
+always_inline struct end end_of_ipv4(__be32 address, __be16 port)
+{
+	struct end end = {.port = port, .family = FAMILY_IPV4};
+
+	end.address.v4 = address;
+	return end;
+}
+
+union reverse_sk_key {
+	struct reverse_sk4_key v4;
+	struct reverse_sk6_key v6;
+};
+
+always_inline void reverse_sk_key(union reverse_sk_key *key, __u64 socket, const struct end *backend, int family)
+{
+	if (family == FAMILY_IPV4) {
+		key->v4 = (struct reverse_sk4_key){
+			.cookie = socket,
+			.address = backend->address.v4,
+			.port = backend->port,
+		};
+	} else {
+		key->v6 = (struct reverse_sk6_key){.cookie = socket, .port = backend->port};
+		__builtin_memcpy(key->v6.address, &backend->address, 16);
+	}
+}
+
+/* Notes what a socket asked for, by the backend that it was given. */
+always_inline long reverse_sk_note(__u64 socket, const struct end *service, const struct end *backend,
+				   __be16 rev_nat, int family)
+{
+	union reverse_sk_key key __attribute__((aligned(8)));
+
+	reverse_sk_key(&key, socket, backend, family);
+	if (family == FAMILY_IPV4) {
+		struct reverse_sk4_row row = {
+			.address = service->address.v4,
+			.port = service->port,
+			.rev_nat = rev_nat,
+		};
+
+		return bpf_map_update_elem(&cilium_lb4_reverse_sk, &key, &row, BPF_ANY);
+	} else {
+		struct reverse_sk6_row row = {.port = service->port, .rev_nat = rev_nat};
+
+		__builtin_memcpy(row.address, &service->address, 16);
+		return bpf_map_update_elem(&cilium_lb6_reverse_sk, &key, &row, BPF_ANY);
+	}
+}
+
+/* Replaces a backend by the service that the socket asked for. Returns whether there was one. */
+always_inline bool reverse_sk_find(__u64 socket, struct end *end, int family)
+{
+	union reverse_sk_key key __attribute__((aligned(8)));
+
+	reverse_sk_key(&key, socket, end, family);
+	if (family == FAMILY_IPV4) {
+		struct reverse_sk4_row *row = bpf_map_lookup_elem(&cilium_lb4_reverse_sk, &key);
+
+		if (!row)
+			return false;
+		end->address.v4 = row->address;
+		end->port = row->port;
+	} else {
+		struct reverse_sk6_row *row = bpf_map_lookup_elem(&cilium_lb6_reverse_sk, &key);
+
+		if (!row)
+			return false;
+		__builtin_memcpy(&end->address, row->address, 16);
+		end->port = row->port;
+	}
+	return true;
+}
+
+always_inline bool socket_restore(__u64 socket, struct end *end)
+{
+	if (end->family == FAMILY_IPV4)
+		return reverse_sk_find(socket, end, FAMILY_IPV4);
+	return reverse_sk_find(socket, end, FAMILY_IPV6);
+}
+
+/* Whose connection it is: sockets of a network namespace are one client. */
+struct asking {
+	__u64 socket;
+	__u64 netns;
+	__u8 protocol;
+};
+
+/* Replaces a service by one of its backends. Returns 1 if it did, 0 if this is no service, below zero
+ * if it has no backend. */
+always_inline int balance_family(const struct asking *asking, struct end *end, int family)
+{
+	union lb_key key __attribute__((aligned(8)));
+	struct client client = {.is_cookie = true};
+	struct end service = *end;
+	struct backend backend;
+	struct lb_row *row;
+	__be16 rev_nat;
+
+	service_key(&key, &end->address, end->port, asking->protocol, family);
+	row = service_inside(&key, family);
+	if (!row)
+		return 0;
+	rev_nat = row->rev_nat;
+	__builtin_memcpy(&client.id, &asking->netns, sizeof(asking->netns));
+	if (backend_choose(&key, &client, 0, &backend, family) < 0)
+		return -1;
+	end->address = backend.address;
+	end->port = backend.port;
+	/* Without the note the socket would not know whom it hears; it may come again. */
+	return reverse_sk_note(asking->socket, &service, end, rev_nat, family) ? -1 : 1;
+}
+
+subprogram int balance_ipv4(const struct asking *asking, struct end *end)
+{
+	return asking && end ? balance_family(asking, end, FAMILY_IPV4) : -1;
+}
+
+subprogram int balance_ipv6(const struct asking *asking, struct end *end)
+{
+	return asking && end ? balance_family(asking, end, FAMILY_IPV6) : -1;
+}
+
+always_inline int socket_balance(const struct asking *asking, struct end *end)
+{
+	return end->family == FAMILY_IPV4 ? balance_ipv4(asking, end) : balance_ipv6(asking, end);
+}
