@@ -257,6 +257,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             lb: config.bpf_lb_map_max,
             maglev: config.bpf_lb_maglev_table_size,
         },
+        sockets: config.bpf_lb_sock.then(|| config.cgroup_root.clone()),
     })?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))

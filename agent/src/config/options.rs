@@ -300,6 +300,12 @@ pub struct Config {
     #[serde(rename = "LBMapEntries")]
     pub bpf_lb_map_max: u32,
 
+    /// Whether sockets of this node and of its pods connect to backends of services themselves,
+    /// instead of having packets translated: those below --cgroup-root
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "EnableSocketLB")]
+    pub bpf_lb_sock: bool,
+
     /// How backends of services that are reached from outside the cluster are chosen
     #[arg(long, value_enum, ignore_case = true, default_value = "random")]
     #[serde(rename = "LoadBalancerAlgorithm")]

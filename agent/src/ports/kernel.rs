@@ -28,6 +28,7 @@ mod rows;
 mod run;
 mod services;
 mod snapshot;
+mod sockets;
 mod step;
 mod switch;
 mod sys;

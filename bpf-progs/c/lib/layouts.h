@@ -39,7 +39,8 @@ struct node_row {
 	__u32 flags;
 	__u8 build_hash[32];
 	__u64 features;
-	__u32 reserved[14];
+	__u64 sockets;
+	__u32 reserved[12];
 };
 
 struct endpoint_row {

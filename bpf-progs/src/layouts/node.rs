@@ -21,8 +21,11 @@ pub struct NodeRow {
     pub build_hash: [u8; 32],
     /// Feature set that the programs were loaded with.
     pub features: u64,
+    /// Stands for what balances load by socket, and where; 0 if nothing does. Only the agent reads
+    /// it.
+    pub sockets: u64,
     /// Zero.
-    pub reserved: [u32; 14],
+    pub reserved: [u32; 12],
 }
 
 const _: () = {
@@ -32,6 +35,7 @@ const _: () = {
     assert!(offset_of!(NodeRow, flags) == 28);
     assert!(offset_of!(NodeRow, build_hash) == 32);
     assert!(offset_of!(NodeRow, features) == 64);
+    assert!(offset_of!(NodeRow, sockets) == 72);
 };
 
 impl Default for NodeRow {

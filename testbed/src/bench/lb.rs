@@ -94,6 +94,7 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
         bpf_root: root,
         features: Features::default(),
         sizes: MapSizes { lb: ROOM, ..MapSizes::default() },
+        sockets: None,
     })?);
     let found = datapath.snapshot_at_boot()?.services;
     actix::System::new().block_on(async move {

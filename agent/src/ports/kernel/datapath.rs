@@ -18,7 +18,7 @@ use super::{
     maps::{MapSizes, Maps, policy_spec},
     pins::Pins,
     policies::{Built, Policies},
-    snapshot,
+    snapshot, sockets,
     switch::switch,
     sys::{TCX_INGRESS, tcx_programs},
     writes::Writes,
@@ -36,6 +36,8 @@ pub struct DatapathConfig {
     pub features: Features,
     /// Rows that the maps have room for.
     pub sizes: MapSizes,
+    /// Where load is balanced by socket, if it is: `--cgroup-root`.
+    pub sockets: Option<PathBuf>,
 }
 
 /// The maps and programs of this node, open.
@@ -71,6 +73,7 @@ impl Datapath {
         if maps.is_behind {
             tracing::warn!("connection tracking keeps its size until the next start");
         }
+        sockets::settle(&pins, &maps, features, config.sockets.as_deref())?;
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
         writes.tallies.of(POLICY.name).has_room(sizes.policy);

@@ -57,6 +57,17 @@ pub enum DatapathError {
         /// The system's words.
         cause: io::Error,
     },
+    /// There is no cgroup where sockets are to be balanced.
+    #[error(
+        "{path:?} is no cgroup of version 2 ({cause}); mount them with `mount -t cgroup2 cgroup2 \
+         {path:?}`, name another with --cgroup-root, or say --bpf-lb-sock=false"
+    )]
+    NoCgroup {
+        /// What was given as `--cgroup-root`.
+        path: PathBuf,
+        /// The system's words.
+        cause: io::Error,
+    },
     /// The kernel cannot do something that is needed.
     #[error("this kernel lacks {feature} ({cause}); {remedy}")]
     Feature {

@@ -48,7 +48,7 @@ pub(super) fn load(
 }
 
 /// Tries again what a signal interrupted: the kernel gives up verifying when one is pending.
-fn persist<T>(
+pub(super) fn persist<T>(
     mut attempt: impl FnMut() -> Result<T, Box<dyn std::error::Error>>,
 ) -> Result<T, Box<dyn std::error::Error>> {
     for _ in 1..ATTEMPTS_MAX {
@@ -88,7 +88,7 @@ fn pin(object: &mut Ebpf, hook: Hook, directory: &Path) -> Result<Program, Datap
 }
 
 /// An error's words and those of what caused it.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -99,6 +99,11 @@ impl Pins {
         self.links(endpoint).join(program_name(hook))
     }
 
+    /// Directory of the links that balance load by socket.
+    pub(super) fn socket_links(&self) -> PathBuf {
+        self.root.join("cilium/socketlb/links/cgroup")
+    }
+
     /// A hook's link whose filter may still be there.
     pub(super) fn unsettled_link(&self, endpoint: EndpointId, hook: Hook) -> PathBuf {
         self.links(endpoint).join(format!("{}_unsettled", program_name(hook)))

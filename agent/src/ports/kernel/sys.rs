@@ -24,6 +24,8 @@ use super::attr::{
 pub(super) const TCX_INGRESS: u32 = 46;
 /// `BPF_TCX_EGRESS`: what the interface sends.
 pub(super) const TCX_EGRESS: u32 = 47;
+/// `BPF_LINK_TYPE_CGROUP`.
+const LINK_TYPE_CGROUP: u32 = 3;
 /// `BPF_LINK_TYPE_TCX`.
 const LINK_TYPE_TCX: u32 = 11;
 /// `BPF_F_REPLACE`: an update names the program that it replaces.
@@ -185,7 +187,18 @@ pub(super) fn link_info(fd: impl AsFd) -> io::Result<LinkInfo> {
     Ok(LinkInfo { prog_id: raw.prog_id, ifindex: raw.ifindex })
 }
 
-/// Attaches a program to an interface; it runs until the link's last reference goes.
+/// Reads which program a link of a cgroup runs, and that cgroup's number, 0 if it is gone.
+pub(super) fn link_cgroup(fd: impl AsFd) -> io::Result<(u32, u64)> {
+    let mut raw = RawLinkInfo::default();
+    info(fd.as_fd(), &mut raw)?;
+    if raw.link_type != LINK_TYPE_CGROUP {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no link of a cgroup"));
+    }
+    // The cgroup's number stands where a TCX link has two.
+    Ok((raw.prog_id, u64::from(raw.ifindex) | u64::from(raw.attach_type) << 32))
+}
+
+/// Attaches a program to an interface, or to a cgroup by its descriptor; it runs until the link's last reference goes.
 pub(super) fn link_create(program: impl AsFd, ifindex: u32, hook: u32) -> io::Result<OwnedFd> {
     let mut attr = LinkCreate {
         prog_fd: number(&program),

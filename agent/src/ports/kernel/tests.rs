@@ -8,4 +8,5 @@ mod policies;
 mod port;
 mod resizing;
 mod sandbox;
+mod sockets;
 mod upgrade;

@@ -9,7 +9,7 @@ use super::{
     maglev::TABLE,
     maps::EMPTY_POLICY,
     pins::{HOOKS, INCOMING, Pins, bpffs, names, program_name, remove_dir, unpin},
-    sys,
+    sockets, sys,
 };
 use crate::ports::netlink::{Direction, NetlinkError, Socket};
 
@@ -42,6 +42,9 @@ pub fn uninstall(bpf_root: &Path) -> Result<Vec<String>, DatapathError> {
     for name in list(&generations)? {
         remove(&generations.join(&name))?;
         removed.push(format!("programs {name}"));
+    }
+    if pins.map("volvox_config").exists() {
+        sockets::remove(&pins, &mut removed)?;
     }
     remove_maps(&pins, &mut removed)?;
     for directory in [

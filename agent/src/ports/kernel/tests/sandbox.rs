@@ -55,6 +55,7 @@ impl Sandbox {
             bpf_root: self.root().to_owned(),
             features: Features { maglev: MAGLEV, ..Features::default() },
             sizes: MapSizes { ct_tcp: 4096, ct_any: 4096, policy: 64, lb: 1024, maglev: MAGLEV },
+            sockets: None,
         }
     }
 

@@ -1,0 +1,92 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rustix::mount::{MountFlags, mount};
+use volvox_bpf_progs::{Features, SocketHook};
+
+use super::sandbox::Sandbox;
+use crate::ports::kernel::{Datapath, DatapathConfig, sys, uninstall};
+
+/// A cgroup of the test's own, below that of the process.
+struct Cgroup {
+    path: PathBuf,
+    _mount: tempfile::TempDir,
+}
+
+impl Cgroup {
+    fn new(name: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        mount("none", dir.path(), "cgroup2", MountFlags::empty(), None).unwrap();
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
+        let home = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
+        let path = dir.path().join(home).join(format!("volvox-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self { path, _mount: dir }
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        fs::remove_dir(&self.path).unwrap();
+        let _ = rustix::mount::unmount(self._mount.path(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn config(sandbox: &Sandbox, cgroup: Option<&Path>) -> DatapathConfig {
+    DatapathConfig { sockets: cgroup.map(ToOwned::to_owned), ..sandbox.config() }
+}
+
+/// Each pinned link: the program that it runs, and the cgroup.
+fn links(sandbox: &Sandbox) -> BTreeMap<String, (u32, u64)> {
+    let directory = sandbox.root().join("cilium/socketlb/links/cgroup");
+    let Ok(entries) = fs::read_dir(directory) else { return BTreeMap::new() };
+    let all = entries.flatten().map(|entry| {
+        let link = sys::link_cgroup(sys::get(&entry.path()).unwrap()).unwrap();
+        (entry.file_name().into_string().unwrap(), link)
+    });
+    all.collect()
+}
+
+#[test]
+fn sockets_are_balanced_at_one_cgroup_whatever_comes() {
+    Sandbox::run(|sandbox| {
+        let (here, there) = (Cgroup::new("here"), Cgroup::new("there"));
+        let open = |config: &DatapathConfig| Datapath::open(config).unwrap();
+        drop(open(&config(sandbox, None)));
+        assert_eq!(links(sandbox), BTreeMap::new());
+        drop(open(&config(sandbox, Some(&here.path))));
+        let first = links(sandbox);
+        let names: Vec<_> = first.keys().map(String::as_str).collect();
+        let mut all = SocketHook::ALL.map(SocketHook::program);
+        all.sort_unstable();
+        assert_eq!(names, all);
+        drop(open(&config(sandbox, Some(&here.path))));
+        assert_eq!(links(sandbox), first, "nothing is loaded anew");
+        // A link is lost, as when somebody removed its pin.
+        fs::remove_file(sandbox.root().join("cilium/socketlb/links/cgroup/cil_sock4_connect")).unwrap();
+        drop(open(&config(sandbox, Some(&here.path))));
+        assert_eq!(links(sandbox).len(), first.len());
+        // Other programs: the same cgroup goes from one to the other.
+        let other = config(sandbox, Some(&here.path));
+        let other = DatapathConfig { features: Features { ipv6: false, ..other.features }, ..other };
+        drop(open(&other));
+        let second = links(sandbox);
+        assert!(first.iter().all(|(name, (id, at))| second[name].0 != *id && second[name].1 == *at));
+        // Another cgroup.
+        drop(open(&config(sandbox, Some(&there.path))));
+        let third = links(sandbox);
+        assert!(first.iter().all(|(name, (_, at))| third[name].1 != *at));
+        let error = Datapath::open(&config(sandbox, Some(Path::new("/proc")))).unwrap_err();
+        assert!(error.to_string().contains("--cgroup-root"), "{error}");
+        assert_eq!(links(sandbox), third, "the ones that are attached go on serving");
+        drop(open(&config(sandbox, None)));
+        assert_eq!(links(sandbox), BTreeMap::new());
+        drop(open(&config(sandbox, Some(&here.path))));
+        let removed = uninstall(sandbox.root()).unwrap();
+        assert!(removed.iter().any(|it| it == "link cil_sock6_connect of a cgroup"), "{removed:?}");
+        assert!(!sandbox.root().join("cilium").exists());
+    });
+}
