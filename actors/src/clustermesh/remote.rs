@@ -436,8 +436,11 @@ impl Behaviour for RemoteCluster {
     }
 
     fn handle(&mut self, msg: RemoteMsg, cx: &mut Cx<'_, Self>) {
-        let is_now = |way| way == self.kept.borrow().ways;
+        // Nobody begins to read for one that is over.
+        let is_over = self.kept.borrow().over;
+        let is_now = |way| !is_over && way == self.kept.borrow().ways;
         match msg {
+            RemoteMsg::Way(_) if is_over => {}
             RemoteMsg::Way(way) => {
                 self.kept.borrow_mut().way = way;
                 self.begin(cx);

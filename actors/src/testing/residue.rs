@@ -25,6 +25,10 @@ impl Residue {
         lines.extend(state.aside.keys().map(|slot| format!("built aside {slot}")));
         lines.extend(state.pins.iter().map(|row| format!("pin {row:?}")));
         lines.extend(state.connections.keys().map(|address| format!("connections of {address}")));
+        let services = &state.services;
+        lines.extend(services.slots.iter().map(|row| format!("service {row:?}")));
+        lines.extend(services.backends.iter().map(|row| format!("backend {row:?}")));
+        lines.extend(services.reverse_nat.iter().map(|row| format!("reverse {row:?}")));
         let directories = world.disk.files().directories("").unwrap();
         lines.extend(directories.iter().map(|name| format!("directory {name}")));
         lines.remove("directory lib");

@@ -268,6 +268,7 @@ impl Node {
         let names: Vec<String> = self.world.manifests.keys().cloned().collect();
         self.world.manifests.clear();
         (0..SOURCES).for_each(|source| self.oracle.borrow_mut().policies(source, Vec::new()));
+        self.oracle.borrow_mut().served.end();
         self.tell(&names);
         let mut left = Vec::new();
         for seconds in PATIENCE.into_iter().chain([300]) {

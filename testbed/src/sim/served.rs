@@ -92,9 +92,18 @@ impl Served {
         versions.push(members);
     }
 
-    /// The kernel forgot all.
+    /// The kernel forgot all: there is none before the agent has heard of any.
     pub(super) fn forget(&mut self) {
         self.ids.clear();
+        for versions in self.versions.values_mut().filter(|it| !it.contains(&None)) {
+            versions.insert(0, None);
+        }
+    }
+
+    /// All of them go.
+    pub(super) fn end(&mut self) {
+        let all: Vec<u8> = self.versions.keys().copied().collect();
+        all.into_iter().for_each(|number| self.becomes(number, None));
     }
 
     /// Everything is in force: only the newest counts from now on.

@@ -66,15 +66,19 @@ fn sockets_are_balanced_at_one_cgroup_whatever_comes() {
         drop(open(&config(sandbox, Some(&here.path))));
         assert_eq!(links(sandbox), first, "nothing is loaded anew");
         // A link is lost, as when somebody removed its pin.
-        fs::remove_file(sandbox.root().join("cilium/socketlb/links/cgroup/cil_sock4_connect")).unwrap();
+        fs::remove_file(sandbox.root().join("cilium/socketlb/links/cgroup/cil_sock4_connect"))
+            .unwrap();
         drop(open(&config(sandbox, Some(&here.path))));
         assert_eq!(links(sandbox).len(), first.len());
         // Other programs: the same cgroup goes from one to the other.
         let other = config(sandbox, Some(&here.path));
-        let other = DatapathConfig { features: Features { ipv6: false, ..other.features }, ..other };
+        let other =
+            DatapathConfig { features: Features { ipv6: false, ..other.features }, ..other };
         drop(open(&other));
         let second = links(sandbox);
-        assert!(first.iter().all(|(name, (id, at))| second[name].0 != *id && second[name].1 == *at));
+        assert!(
+            first.iter().all(|(name, (id, at))| second[name].0 != *id && second[name].1 == *at)
+        );
         // Another cgroup.
         drop(open(&config(sandbox, Some(&there.path))));
         let third = links(sandbox);
