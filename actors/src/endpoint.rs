@@ -5,6 +5,7 @@
 
 mod actor;
 mod audit;
+mod brought;
 mod build;
 mod desired;
 mod heirs;
@@ -30,6 +31,7 @@ mod tests;
 mod view;
 
 pub use actor::{Endpoint, Observed, Seed};
+pub use brought::Brought;
 pub use heirs::{Heirs, Inherited};
 pub use messages::{EndpointMsg, Waiting};
 pub use own_rows::OwnRows;

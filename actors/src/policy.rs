@@ -34,6 +34,7 @@ mod selector;
 mod services;
 mod settings;
 mod show;
+mod touched;
 
 #[cfg(test)]
 mod tests;
@@ -61,3 +62,4 @@ pub use services::{
 };
 pub use settings::{Enforcement, PolicySettings};
 pub use show::{PolicySelector, WrittenPolicies, WrittenRule};
+pub use touched::Touched;

@@ -80,6 +80,10 @@ pub struct Endpoint {
     /// When the kernel last did something for it.
     pub(super) worked_at: Time,
     pub(super) realised: Arc<Realised>,
+    /// The newest revision of the policy that this life of the actor heard of.
+    pub(super) heard: u64,
+    /// How it said last that it looks.
+    pub(super) shown: Option<Arc<EndpointView>>,
     /// What the ipcache holds of it, as far as it said so.
     pub(super) mapped: Option<BTreeMap<IpNet, IpcacheEntry>>,
     pub(super) build: Option<Build>,
@@ -202,6 +206,8 @@ impl Endpoint {
                 known: known.take(),
                 worked_at: Time::default(),
                 realised: Arc::default(),
+                heard: 0,
+                shown: None,
                 mapped: None,
                 build: None,
                 stored: None,
@@ -254,8 +260,9 @@ impl Behaviour for Endpoint {
                 self.build_from(cx, Trigger::create());
             }
             EndpointMsg::RegenerateAfterRestore => self.build_from(cx, Trigger::restore()),
-            EndpointMsg::Regenerate { level, reason, waiting } => {
-                self.trigger(cx, Trigger::new(level, reason, waiting));
+            EndpointMsg::Regenerate { level, reason, brought, waiting } => {
+                let trigger = Trigger { brought, ..Trigger::new(level, reason, waiting) };
+                self.trigger(cx, trigger);
             }
             EndpointMsg::Patch { patch, reply } => self.patch(cx, *patch, reply),
             EndpointMsg::Pod(facts) => self.describe(cx, facts),

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 use ipnet::IpNet;
 
 use super::{
-    Endpoint, EndpointMsg, Realised, State, actor::answer_all, messages::Waiting, plan::Plan,
+    Brought, Endpoint, EndpointMsg, Realised, State, actor::answer_all, messages::Waiting,
+    plan::Plan,
 };
 use crate::{
     build_queue::{BuildQueueMsg, Class, Permit},
@@ -33,16 +34,19 @@ pub(super) struct Trigger {
     pub(super) reason: Arc<str>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) class: Class,
+    /// What came with it. Of two triggers that are one, each may stand for what the other does not
+    /// know.
+    pub(super) brought: Option<Brought>,
 }
 
 impl Trigger {
     pub(super) fn new(level: Level, reason: Arc<str>, waiting: Vec<Waiting>) -> Self {
-        Self { level, reason, waiting, class: Class::Mass }
+        Self { level, reason, waiting, class: Class::Mass, brought: None }
     }
 
     pub(super) fn create() -> Self {
         let reason = Arc::from("create endpoint from API PUT");
-        Self { level: Level::Rewrite, reason, waiting: Vec::new(), class: Class::NewPod }
+        Self { class: Class::NewPod, ..Self::new(Level::Rewrite, reason, Vec::new()) }
     }
 
     pub(super) fn restore() -> Self {
@@ -55,6 +59,7 @@ impl Trigger {
             self.level = self.level.max(other.level);
         }
         self.class = self.class.min(other.class);
+        self.brought = None;
         self.waiting.extend(other.waiting);
     }
 }
@@ -136,7 +141,8 @@ impl Endpoint {
             return self.identify(cx, trigger);
         }
         let reason = Arc::clone(&trigger.reason);
-        self.build = Some(Build::new(trigger, "begin", cx.now()));
+        let (shown, policy) = (self.is_shown_waiting(&trigger), self.brought_policy(&trigger));
+        self.build = Some(Build { policy, ..Build::new(trigger, "begin", cx.now()) });
         if self.state == State::WaitingForIdentity {
             self.become_state(cx, State::Ready, "it is built with the identity that it has");
         }
@@ -145,13 +151,19 @@ impl Endpoint {
             self.note(cx, "OK", &format!("Triggering endpoint regeneration due to {reason}"));
         }
         // Before the policy is asked: a change of it must find this endpoint by its labels.
-        self.publish(cx);
+        if !shown {
+            self.publish(cx);
+        }
         // What its labels are to be is written with the identity that goes with them.
         let is_written = self.on_disk || self.identity_stale;
         if is_written { self.ask_policy(cx) } else { self.save(cx) }
     }
 
+    /// Has the policy told, unless that came with what triggered the build.
     pub(super) fn ask_policy(&mut self, cx: &mut Cx<'_, Self>) {
+        if let Some(policy) = self.build.as_ref().and_then(|build| build.policy.clone()) {
+            return self.resolved(cx, Ok(policy));
+        }
         self.at_step("policy");
         let subject = self.subject();
         let peers = Rc::clone(&self.peers);
@@ -171,7 +183,10 @@ impl Endpoint {
     ) {
         let Some(build) = &mut self.build else { return };
         match answer {
-            Ok(policy) => build.policy = Some(policy),
+            Ok(policy) => {
+                self.heard = policy.revision;
+                build.policy = Some(policy);
+            }
             Err(error) => return self.fail(cx, &format!("policy was not computed: {error}")),
         }
         self.acquire(cx);

@@ -65,8 +65,9 @@ impl Endpoint {
     }
 
     /// Shows its supervisor how it looks now.
-    pub(super) fn publish(&self, _cx: &Cx<'_, Self>) -> Arc<EndpointView> {
+    pub(super) fn publish(&mut self, _cx: &Cx<'_, Self>) -> Arc<EndpointView> {
         let view = self.view();
+        self.shown = Some(Arc::clone(&view));
         if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Changed(Arc::clone(&view))) {
             tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of a change");
         }

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ipnet::IpNet;
 
-use super::{EndpointView, Heirs, Inherited, reference::Held};
+use super::{Brought, EndpointView, Heirs, Inherited, reference::Held};
 use crate::{
     build_queue::Permit,
     endpoints::{CreateError, Level, Patch, PatchError},
@@ -32,6 +32,8 @@ pub enum EndpointMsg {
         level: Level,
         /// Why.
         reason: Arc<str>,
+        /// What it is told besides, if the policy changed.
+        brought: Option<Brought>,
         /// Who is told.
         waiting: Vec<Waiting>,
     },
@@ -169,11 +171,14 @@ impl Message for EndpointMsg {
     fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
         match (self, incoming) {
             (
-                Self::Regenerate { level, waiting, .. },
-                Self::Regenerate { level: more, waiting: others, .. },
+                Self::Regenerate { level, brought, waiting, .. },
+                Self::Regenerate { level: more, brought: newer, waiting: others, .. },
             ) => {
                 if !mutated(Mutant::LevelNotRaised) {
                     *level = (*level).max(more);
+                }
+                if newer.is_some() {
+                    *brought = newer;
                 }
                 waiting.extend(others);
                 Absorbed::Yes

@@ -24,7 +24,7 @@ use crate::{
     host::{AskError, Behaviour, Cx, Full, Ref, Reply},
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
-    policy::PolicyMsg,
+    policy::{PolicyMsg, Touched},
     ports::Time,
     workloads::{PodFacts, WorkloadsMsg},
 };
@@ -175,7 +175,8 @@ impl Endpoints {
         reply: Reply<Result<Arc<EndpointView>, PatchError>>,
     ) {
         let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
-        let msg = EndpointMsg::Regenerate { level, reason, waiting: vec![reply] };
+        let waiting = vec![reply];
+        let msg = EndpointMsg::Regenerate { level, reason, brought: None, waiting };
         if let Err(Full { msg: EndpointMsg::Regenerate { waiting, .. }, gone }) =
             child.address.tell(msg)
         {
@@ -184,21 +185,21 @@ impl Endpoints {
     }
 
     fn get(&self, target: &Target, reply: Reply<Result<Arc<EndpointView>, NotFound>>) {
-        reply.send(self.find(target).map(|child| Arc::clone(&child.view)).ok_or(NotFound));
+        reply.send(self.find(target).map(Child::shown).ok_or(NotFound));
     }
 
     fn list(&self, labels: &Labels, reply: Reply<Vec<Arc<EndpointView>>>) {
         let wanted = |view: &EndpointView| {
             labels.iter().all(|label| view.identity_labels.get(&label.key) == Some(label))
         };
-        let views = self.family.children.values().map(|child| &child.view);
-        reply.send(views.filter(|view| wanted(view)).cloned().collect());
+        let children = self.family.children.values().filter(|child| wanted(&child.view));
+        reply.send(children.map(Child::shown).collect());
     }
 
     fn policy_changed(
         &mut self,
         revision: u64,
-        touched: &BTreeSet<Arc<Labels>>,
+        touched: &Touched,
         awaited: Awaited,
         reply: Reply<()>,
     ) {
@@ -209,9 +210,9 @@ impl Endpoints {
         }
         let mut missing = BTreeMap::new();
         for (&id, child) in &mut self.family.children {
-            let concerned = child.is_concerned(touched);
+            let concerned = child.is_concerned(&touched.labels);
             if concerned {
-                child.trigger(Level::Rewrite, &reason);
+                child.change_policy(&reason, &touched.policies);
                 child.wanted = revision;
             }
             // Rules are in force when nobody enforces others, also not those of a change before.
@@ -386,7 +387,7 @@ impl Behaviour for Endpoints {
     fn observe(&self) -> Observed {
         let mut endpoints = BTreeMap::new();
         for child in self.family.children.values() {
-            *endpoints.entry(child.view.state.name()).or_default() += 1;
+            *endpoints.entry(child.shown_state().name()).or_default() += 1;
         }
         Observed {
             endpoints,

@@ -1,10 +1,14 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::Level;
 use crate::{
-    endpoint::{EndpointMsg, EndpointView, State},
+    endpoint::{Brought, EndpointMsg, EndpointView, State},
     host::Ref,
     model::Labels,
+    policy::{EndpointPolicy, Subject},
     workloads::PodFacts,
 };
 
@@ -14,7 +18,10 @@ const IN_VAIN_MAX: u8 = 8;
 /// An endpoint as its supervisor knows it.
 pub(super) struct Child {
     pub(super) address: Ref<EndpointMsg>,
+    /// How it said that it looks.
     pub(super) view: Arc<EndpointView>,
+    /// It was told to build since then.
+    told: bool,
     /// Where the policy is that an earlier life left it.
     pub(super) slot: Option<u32>,
     /// The newest revision of the policy that concerns it.
@@ -45,7 +52,8 @@ impl Child {
         // What an earlier life left is older than any revision of this one.
         let enforces = slot.is_some();
         let (wanted, owed) = (enforces.into(), Owed::default());
-        Self { address, view, slot, wanted, enforces, enforced: None, in_vain: 0, owed }
+        let (told, enforced, in_vain) = (false, None, 0);
+        Self { address, view, told, slot, wanted, enforces, enforced, in_vain, owed }
     }
 
     /// Takes in how it looks now.
@@ -58,6 +66,24 @@ impl Child {
             self.in_vain = 0;
         }
         self.view = view;
+        self.told = false;
+    }
+
+    /// Where it stands: one that was told to build is not ready, although it has not said so.
+    pub(super) fn shown_state(&self) -> State {
+        match self.view.state {
+            State::Ready if self.told => State::WaitingToRegenerate,
+            state => state,
+        }
+    }
+
+    /// How it looks to others.
+    pub(super) fn shown(&self) -> Arc<EndpointView> {
+        let state = self.shown_state();
+        match state == self.view.state {
+            true => Arc::clone(&self.view),
+            false => Arc::new(EndpointView { state, ..(*self.view).clone() }),
+        }
     }
 
     /// Somebody who waited for it to enforce a policy does so no longer.
@@ -91,13 +117,30 @@ impl Child {
 
     /// Tells it to build; what its full mailbox hands back is owed to it.
     pub(super) fn trigger(&mut self, level: Level, reason: &Arc<str>) {
-        let reason = Arc::clone(reason);
-        let waiting = Vec::new();
-        let msg = EndpointMsg::Regenerate { level, reason: Arc::clone(&reason), waiting };
-        if self.address.tell(msg).is_err() {
-            let before = self.owed.trigger.as_ref().map(|(level, _)| *level);
-            let level = before.map_or(level, |before| before.max(level));
-            self.owed.trigger = Some((level, reason));
+        self.regenerate(level, reason, None);
+    }
+
+    /// Tells it to build with the policy among these that is its own, if one is.
+    pub(super) fn change_policy(
+        &mut self,
+        reason: &Arc<str>,
+        policies: &Arc<BTreeMap<Subject, Arc<EndpointPolicy>>>,
+    ) {
+        let (policies, seen) = (Arc::clone(policies), Arc::clone(&self.view));
+        self.regenerate(Level::Rewrite, reason, Some(Brought { policies, seen }));
+    }
+
+    fn regenerate(&mut self, level: Level, reason: &Arc<str>, brought: Option<Brought>) {
+        let (tells, waiting) = (brought.is_some(), Vec::new());
+        let msg = EndpointMsg::Regenerate { level, reason: Arc::clone(reason), brought, waiting };
+        match self.address.tell(msg) {
+            Ok(()) => self.told |= tells,
+            // By the time that it is paid, another policy may be the newest.
+            Err(_) => {
+                let before = self.owed.trigger.as_ref().map(|(level, _)| *level);
+                let level = before.map_or(level, |before| before.max(level));
+                self.owed.trigger = Some((level, Arc::clone(reason)));
+            }
         }
     }
 

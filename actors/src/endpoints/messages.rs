@@ -14,6 +14,7 @@ use crate::{
     host::{AskError, Lane, Message, Ref, Reply},
     ipam::IpamError,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
+    policy::Touched,
     ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow},
     publish::PublisherMsg,
     workloads::PodFacts,
@@ -255,9 +256,9 @@ pub enum EndpointsMsg {
     PolicyChanged {
         /// The revision.
         revision: u64,
-        /// Identity labels of those whom it concerns.
-        touched: BTreeSet<Arc<Labels>>,
-        /// Who that is.
+        /// Whom it concerns, and what they are to enforce.
+        touched: Touched,
+        /// Who is awaited.
         awaited: Awaited,
         /// Where the answer goes.
         reply: Reply<()>,

@@ -36,7 +36,7 @@ impl Endpoints {
             return;
         }
         self.looked = cx.now();
-        self.seen = self.family.children.values().map(|child| Arc::clone(&child.view)).collect();
+        self.seen = self.family.children.values().map(Child::shown).collect();
         let reply = cx.expect("kernel", PATIENCE, "a look at the kernel", EndpointsMsg::Swept);
         self.peers.kernel.submit(KernelJob::new(vec![KernelOp::Snapshot]), reply);
     }

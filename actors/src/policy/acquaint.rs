@@ -1,12 +1,9 @@
 //! Identities of other nodes: every endpoint that enforces a policy knows them before the ipcache
 //! maps an address to them, also one whose policy an earlier life left.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Policies, PolicyMsg, actor::ENFORCE_PATIENCE};
+use super::{Policies, PolicyMsg, Touched, actor::ENFORCE_PATIENCE};
 use crate::{
     endpoints::{Awaited, EndpointsMsg},
     host::{AskError, Cx, Reply},
@@ -31,7 +28,7 @@ impl Policies {
         let renamed = self.known.bearers.hear_of_others(named_ports);
         let mut new = self.rename(renamed);
         new.extend(self.take_in(identities));
-        let mut touched = BTreeSet::new();
+        let mut touched = Touched::default();
         if !new.is_empty() {
             touched = self.recompute_for(&new);
             // An endpoint of this node may get one of them meanwhile.

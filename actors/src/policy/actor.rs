@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     Bearer, EndpointPolicy, Origin, PeerFacts, PolicyMsg, PolicyStatus, PolicyView, Repository,
-    Subject,
+    Subject, Touched,
     asker::Asker,
     knowledge::{Computed, Knowledge},
 };
@@ -163,7 +163,7 @@ impl Policies {
     }
 
     /// Computes again what changes when one of these peers comes, goes or becomes another.
-    pub(super) fn recompute_for(&mut self, peers: &[PeerFacts]) -> BTreeSet<Arc<Labels>> {
+    pub(super) fn recompute_for(&mut self, peers: &[PeerFacts]) -> Touched {
         if peers.len() > PEERS_MAX {
             return self.recompute(|_| true);
         }
@@ -171,22 +171,19 @@ impl Policies {
         self.recompute(|subject| concerned.contains(&subject.labels))
     }
 
-    /// Computes the policies of these subjects again and counts the change. The labels of those
-    /// that are different.
-    pub(super) fn recompute(
-        &mut self,
-        concerns: impl Fn(&Subject) -> bool,
-    ) -> BTreeSet<Arc<Labels>> {
+    /// Computes the policies of these subjects again and counts the change. Those that are
+    /// different.
+    pub(super) fn recompute(&mut self, concerns: impl Fn(&Subject) -> bool) -> Touched {
         self.known.revision += 1;
         let revision = self.known.revision;
         let mut resolver = self.known.repository.resolver(&self.known.view);
-        let mut touched = BTreeSet::new();
+        let mut different = BTreeMap::new();
         let mut all = BTreeMap::new();
         for (subject, before) in &self.known.computed {
             let computed = if concerns(subject) {
                 let computed = Computed::new(&mut resolver, revision, subject, Some(before));
                 if computed.policy.rows != before.policy.rows {
-                    touched.insert(Arc::clone(&subject.labels));
+                    different.insert(subject.clone(), Arc::clone(&computed.policy));
                 }
                 computed
             } else {
@@ -197,7 +194,7 @@ impl Policies {
         }
         // At once: a crash on the way would leave subjects out, which would then miss changes.
         self.known.computed = all;
-        touched
+        Touched::by(different)
     }
 
     /// What is known now of those of these identities for which that is new.
@@ -223,12 +220,12 @@ impl Policies {
         let ids: BTreeSet<IdentityId> = identities.iter().map(|identity| identity.id).collect();
         let mut new = self.bear(bearers);
         new.extend(self.take_in(identities));
-        let mut touched = BTreeSet::new();
+        let mut touched = Touched::default();
         if !new.is_empty() {
             touched = self.recompute_for(&new);
-            touched.extend(self.concerned_before(&new));
+            touched.labels.extend(self.concerned_before(&new));
         }
-        if touched.is_empty() {
+        if touched.labels.is_empty() {
             // Known here is not yet known to every endpoint.
             let under_way = self.learning.values_mut().rev();
             let mut same = under_way.filter(|learning| !learning.ids.is_disjoint(&ids));
@@ -287,8 +284,8 @@ impl Policies {
     }
 
     /// Tells endpoints of a change that nobody waits for.
-    pub(super) fn announce(&mut self, cx: &mut Cx<'_, Self>, touched: BTreeSet<Arc<Labels>>) {
-        if touched.is_empty() {
+    pub(super) fn announce(&mut self, cx: &mut Cx<'_, Self>, touched: Touched) {
+        if touched.labels.is_empty() {
             return;
         }
         let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);

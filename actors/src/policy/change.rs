@@ -269,7 +269,7 @@ impl Policies {
         let mut touched = self.recompute(|subject| {
             report.as_ref().is_none_or(|report| report.touches(&subject.labels))
         });
-        touched.append(&mut self.known.keeping);
+        touched.labels.append(&mut self.known.keeping);
         self.become_ready();
         let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
         cx.ask(
