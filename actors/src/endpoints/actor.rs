@@ -204,11 +204,11 @@ impl Endpoints {
         reply: Reply<()>,
     ) {
         let reason = Arc::from("policy rules updated");
-        let goal = Goal::Revision(revision);
         for id in self.family.barriers.given_up() {
             self.family.children.get_mut(&id).into_iter().for_each(Child::give_up);
         }
         let mut missing = BTreeMap::new();
+        let restored = awaited != Awaited::Concerned;
         for (&id, child) in &mut self.family.children {
             let concerned = child.is_concerned(&touched.labels);
             if concerned {
@@ -221,16 +221,16 @@ impl Endpoints {
                 Awaited::Able => child.enforces() && !child.is_given_up(),
                 Awaited::All => child.enforces(),
             };
-            if is_awaited && child.view.realised.policy_revision < child.wanted {
-                missing.insert(id, Goal::Revision(child.wanted));
+            // One that comes back may have asked for its policy before a change that is nothing to
+            // it: any policy of this life will do then.
+            let returns = restored && self.family.restoring.pending().contains(&id);
+            let wanted = child.wanted.max(returns.into());
+            if (is_awaited || returns) && child.view.realised.policy_revision < wanted {
+                missing.insert(id, Goal::Revision(wanted));
             }
         }
-        let restored = awaited != Awaited::Concerned;
-        if restored {
-            missing.extend(self.family.restoring.pending().iter().map(|&id| (id, goal)));
-        }
         let all_known = !restored || self.family.restoring.known;
-        self.family.barriers.add(goal, missing, all_known, reply);
+        self.family.barriers.add(Goal::Revision(revision), missing, all_known, reply);
     }
 
     /// Those of them that are gone, or built by now, are not waited for.

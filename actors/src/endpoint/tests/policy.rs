@@ -294,3 +294,27 @@ fn rows_of_an_identity_go_with_its_last_endpoint() {
     assert_eq!(*world.kernel.state().policy_of(101).unwrap(), with);
     world.audit();
 }
+
+/// An endpoint that comes back has asked for its policy before, and hears of nothing that is its own.
+#[test]
+fn an_identity_that_no_policy_names_waits_for_no_change_of_endpoints_that_come_back() {
+    let (mut world, stranger) = web_and_a_db_to_come();
+    world.crash();
+    world.manifests.insert("policy".to_owned(), Vec::new());
+    world.start();
+    world.kernel.hold(true);
+    world.settle();
+    let labels = stranger.labels.iter().filter(|label| label.key != "app").cloned().collect();
+    let identities = vec![Identity { labels: Arc::new(labels), ..stranger }];
+    let mut acquainted = world.pose(&world.colony().policy, |reply| PolicyMsg::Acquaint {
+        identities,
+        named_ports: BTreeMap::new(),
+        reply,
+    });
+    world.settle();
+    // Its policy of the life before may be another one.
+    assert!(acquainted.now().is_none());
+    world.kernel.hold(false);
+    world.settle();
+    assert_eq!(acquainted.now(), Some(Ok(())));
+}
