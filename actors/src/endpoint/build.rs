@@ -14,7 +14,7 @@ use crate::{
     host::{AskError, Cx},
     ipcache::{IpcacheEntry, IpcacheMsg},
     mutants::{Mutant, mutated},
-    policy::{EndpointPolicy, PolicyMsg},
+    policy::{Changed, EndpointPolicy, PolicyMsg},
     ports::{KernelError, KernelOp, Time},
 };
 
@@ -72,6 +72,8 @@ pub(super) struct Build {
     /// What it is at, for people.
     pub(super) step: &'static str,
     pub(super) policy: Option<Arc<EndpointPolicy>>,
+    /// The change that the policy came with.
+    pub(super) changed: Option<Changed>,
     /// Whether the policy that the kernel holds stays, for nobody knows another.
     pub(super) keeps: bool,
     pub(super) permit: Option<Permit>,
@@ -87,6 +89,7 @@ impl Build {
             since,
             step,
             policy: None,
+            changed: None,
             keeps: false,
             permit: None,
             plan: Plan::default(),
@@ -141,8 +144,8 @@ impl Endpoint {
             return self.identify(cx, trigger);
         }
         let reason = Arc::clone(&trigger.reason);
-        let (shown, policy) = (self.is_shown_waiting(&trigger), self.brought_policy(&trigger));
-        self.build = Some(Build { policy, ..Build::new(trigger, "begin", cx.now()) });
+        let (shown, changed) = (self.is_shown_waiting(&trigger), self.brought_policy(&trigger));
+        self.build = Some(Build { changed, ..Build::new(trigger, "begin", cx.now()) });
         if self.state == State::WaitingForIdentity {
             self.become_state(cx, State::Ready, "it is built with the identity that it has");
         }
@@ -161,7 +164,8 @@ impl Endpoint {
 
     /// Has the policy told, unless that came with what triggered the build.
     pub(super) fn ask_policy(&mut self, cx: &mut Cx<'_, Self>) {
-        if let Some(policy) = self.build.as_ref().and_then(|build| build.policy.clone()) {
+        let changed = self.build.as_ref().and_then(|build| build.changed.as_ref());
+        if let Some(policy) = changed.map(|changed| Arc::clone(&changed.policy)) {
             return self.resolved(cx, Ok(policy));
         }
         self.at_step("policy");
@@ -265,7 +269,8 @@ impl Endpoint {
         self.last_error = None;
         if build.keeps {
             self.realise_kept();
-        } else if let (Some(policy), Some(known)) = (&build.policy, &self.known) {
+        } else if let (Some(policy), Some(known)) = (&build.policy, &mut self.known) {
+            known.share(&policy.rows);
             self.realised = Arc::new(Realised {
                 policy_revision: policy.revision,
                 labels: Arc::clone(&self.identity_labels),

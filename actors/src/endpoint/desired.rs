@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ipnet::IpNet;
 
-use super::{Endpoint, OwnRows, options, plan::Desired};
+use super::{Endpoint, OwnRows, known::Known, options, plan::Desired};
 use crate::{
     ipcache::{IpcacheEntry, Source},
     model::{Label, Labels, PolicyRows},
@@ -16,13 +16,14 @@ use crate::{
 const POD_NAME_BYTES_MAX: usize = 200;
 
 impl Endpoint {
-    pub(super) fn desired(&self, policy: Arc<PolicyRows>) -> Desired {
+    pub(super) fn desired(&self, policy: Arc<PolicyRows>, known: &Known) -> Desired {
         let rows = OwnRows::of(self.id, &self.spec, self.identity, &self.options);
         Desired {
             id: self.id,
             config: rows.config,
             lxc: rows.lxc,
-            record: self.kernel_record(),
+            record: (!known.recorded || known.unsaved == self.on_disk)
+                .then(|| self.kernel_record()),
             policy,
         }
     }

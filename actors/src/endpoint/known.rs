@@ -158,6 +158,13 @@ impl Known {
         }
     }
 
+    /// Rows that are the same ones need not be there twice.
+    pub(super) fn share(&mut self, rows: &Arc<PolicyRows>) {
+        if let Some(own) = self.policy.as_mut().filter(|own| *own == rows) {
+            *own = Arc::clone(rows);
+        }
+    }
+
     /// As much of it as a snapshot shows.
     pub(super) fn shown(&self) -> Self {
         Self { policy: None, staged: None, ..self.clone() }

@@ -5,6 +5,7 @@ use crate::{
     endpoints::Level,
     model::{EndpointId, IdentityId, PolicyRows},
     mutants::{Mutant, mutated},
+    policy::{Changed, Difference},
     ports::{ConfigRow, EndpointRow, KernelOp, LxcRow},
 };
 
@@ -15,7 +16,8 @@ pub(super) struct Desired {
     /// Its configuration row; slot and generation are the plan's to choose.
     pub(super) config: ConfigRow,
     pub(super) lxc: BTreeMap<IpAddr, LxcRow>,
-    pub(super) record: EndpointRow,
+    /// Its own record, if the kernel's is not as it should be.
+    pub(super) record: Option<EndpointRow>,
     pub(super) policy: Arc<PolicyRows>,
 }
 
@@ -41,15 +43,20 @@ impl Plan {
 /// 3. the policy aside, into the slot that is not in use;
 /// 4. one write of the configuration row, which flips policy and configuration together;
 /// 5. only then the rows that lead others to it: local addresses, routes, the interface up.
-pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
+pub(super) fn plan(
+    desired: &Desired,
+    known: &Known,
+    changed: Option<&Changed>,
+    level: Level,
+) -> Plan {
     let ifindex = desired.config.ifindex;
     let endpoint = desired.id;
     let mut plan = Plan::default();
     if level == Level::Rebuild {
         plan.aside.push(KernelOp::LoadPrograms);
     }
-    if !known.recorded || known.unsaved != desired.record.unsaved {
-        plan.aside.push(KernelOp::PutEndpoint { endpoint, row: desired.record.clone() });
+    if let Some(row) = desired.record.clone() {
+        plan.aside.push(KernelOp::PutEndpoint { endpoint, row });
     }
     if mutated(Mutant::UpBeforeAttached) && !known.up {
         plan.aside.push(KernelOp::LinkUp { ifindex });
@@ -58,7 +65,7 @@ pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
         plan.aside.push(KernelOp::Attach { endpoint, ifindex });
     }
 
-    let slot = plan_policy(desired, known, &mut plan);
+    let slot = plan_policy(desired, known, changed, &mut plan);
     let moves = known.config.is_none_or(|config| config.policy_slot != slot);
     // Between the flip and the new pin there is none, rather than one of the policy before: that
     // one would be taken for right after a crash.
@@ -84,20 +91,28 @@ pub(super) fn plan(desired: &Desired, known: &Known, level: Level) -> Plan {
 }
 
 /// Plans the policy map's change; the slot that will hold it.
-fn plan_policy(desired: &Desired, known: &Known, plan: &mut Plan) -> u32 {
+fn plan_policy(
+    desired: &Desired,
+    known: &Known,
+    changed: Option<&Changed>,
+    plan: &mut Plan,
+) -> u32 {
     let current = known.config.map(|config| config.policy_slot);
     // Another identity and the policy that goes with it flip together.
     let same = known.config.is_some_and(|config| config.identity == desired.config.identity);
     let rows = &desired.policy;
     match (current, &known.policy) {
         (Some(slot), Some(had)) if had == rows => slot,
-        (Some(slot), Some(had)) => match in_place(had, rows, slot).filter(|_| same) {
-            Some(ops) => {
-                plan.flip.extend(ops);
-                slot
+        (Some(slot), Some(had)) => {
+            let difference = same.then(|| Changed::from(changed, had, rows)).flatten();
+            match difference.and_then(|difference| in_place(&difference, slot)) {
+                Some(ops) => {
+                    plan.flip.extend(ops);
+                    slot
+                }
+                None => stage(desired, slot ^ 1, plan),
             }
-            None => stage(desired, slot ^ 1, plan),
-        },
+        }
         (Some(slot), None) => stage(desired, slot ^ 1, plan),
         (None, _) => stage(desired, desired.id.slot(0), plan),
     }
@@ -109,41 +124,26 @@ fn stage(desired: &Desired, slot: u32, plan: &mut Plan) -> u32 {
     slot
 }
 
-/// The row writes that lead from one policy to the other, if none of the states on the way can
+/// The row writes that make this difference, if none of the states on the way can
 /// give a packet a third verdict: every packet must meet at most one of the changed rows.
 ///
 /// A packet meets rows of its own identity and rows of any identity. So one changed row for each
 /// identity is fine, unless a row for any identity changes too.
-fn in_place(had: &PolicyRows, wanted: &PolicyRows, slot: u32) -> Option<Vec<KernelOp>> {
-    const ROWS_MAX: usize = 64;
+fn in_place(difference: &Difference, slot: u32) -> Option<Vec<KernelOp>> {
     let mut touched: BTreeMap<(u8, IdentityId), u32> = BTreeMap::new();
-    let (mut ops, mut deletes) = (Vec::new(), Vec::new());
-    let (mut old, mut new) = (had.iter().peekable(), wanted.iter().peekable());
-    while ops.len() + deletes.len() <= ROWS_MAX {
-        // Both are sorted: the lower key of the two has not got its match on the other side.
-        let gone = old.next_if(|(key, _)| new.peek().is_none_or(|(other, _)| key < other));
-        let key = if let Some((key, _)) = gone {
-            deletes.push(KernelOp::DeletePolicyRow { slot, key: *key });
-            key
-        } else if let Some((key, entry)) = new.next() {
-            let before = old.next_if(|(other, _)| *other == key);
-            if before.is_some_and(|(_, before)| before == entry) {
-                continue;
-            }
-            ops.push(KernelOp::PutPolicyRow { slot, key: *key, entry: *entry });
-            key
-        } else {
-            break;
-        };
+    for key in difference.keys() {
         *touched.entry((key.direction as u8, key.identity)).or_default() += 1;
     }
-    ops.append(&mut deletes);
     let one_each = touched.values().all(|&count| count == 1);
     let any_in = |direction| touched.contains_key(&(direction, IdentityId::UNKNOWN));
     let alone = |direction| touched.keys().filter(|(way, _)| *way == direction).count() == 1;
     let safe = one_each && [0, 1].into_iter().all(|way| !any_in(way) || alone(way));
     let safe = safe || mutated(Mutant::RowsAlwaysInPlace);
-    (safe && ops.len() <= ROWS_MAX).then_some(ops)
+    let puts = difference.puts.iter();
+    let puts = puts.map(|&(key, entry)| KernelOp::PutPolicyRow { slot, key, entry });
+    let deletes = difference.deletes.iter();
+    let deletes = deletes.map(|&key| KernelOp::DeletePolicyRow { slot, key });
+    safe.then(|| puts.chain(deletes).collect())
 }
 
 /// What leads others to the endpoint, and what led them to where it no longer is.

@@ -171,6 +171,6 @@ impl Endpoint {
             Some(policy) => Arc::clone(&policy.rows),
             None => known.policy.clone().filter(|_| build.keeps)?,
         };
-        Some(plan(&self.desired(rows), known, build.trigger.level))
+        Some(plan(&self.desired(rows, known), known, build.changed.as_ref(), build.trigger.level))
     }
 }

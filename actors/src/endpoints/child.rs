@@ -8,7 +8,7 @@ use crate::{
     endpoint::{Brought, EndpointMsg, EndpointView, State},
     host::Ref,
     model::Labels,
-    policy::{EndpointPolicy, Subject},
+    policy::{Changed, Subject},
     workloads::PodFacts,
 };
 
@@ -124,7 +124,7 @@ impl Child {
     pub(super) fn change_policy(
         &mut self,
         reason: &Arc<str>,
-        policies: &Arc<BTreeMap<Subject, Arc<EndpointPolicy>>>,
+        policies: &Arc<BTreeMap<Subject, Changed>>,
     ) {
         let (policies, seen) = (Arc::clone(policies), Arc::clone(&self.view));
         self.regenerate(Level::Rewrite, reason, Some(Brought { policies, seen }));

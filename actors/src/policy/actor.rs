@@ -15,6 +15,7 @@ use super::{
     Subject, Touched,
     asker::Asker,
     knowledge::{Computed, Knowledge},
+    touched::Gathering,
 };
 use crate::{
     cluster::{ClusterMsg, Feed},
@@ -177,13 +178,13 @@ impl Policies {
         self.known.revision += 1;
         let revision = self.known.revision;
         let mut resolver = self.known.repository.resolver(&self.known.view);
-        let mut different = BTreeMap::new();
+        let mut different = Gathering::default();
         let mut all = BTreeMap::new();
         for (subject, before) in &self.known.computed {
             let computed = if concerns(subject) {
                 let computed = Computed::new(&mut resolver, revision, subject, Some(before));
                 if computed.policy.rows != before.policy.rows {
-                    different.insert(subject.clone(), Arc::clone(&computed.policy));
+                    different.add(subject, &before.policy.rows, &computed.policy);
                 }
                 computed
             } else {
@@ -194,7 +195,7 @@ impl Policies {
         }
         // At once: a crash on the way would leave subjects out, which would then miss changes.
         self.known.computed = all;
-        Touched::by(different)
+        different.all()
     }
 
     /// What is known now of those of these identities for which that is new.

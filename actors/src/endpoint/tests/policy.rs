@@ -9,7 +9,9 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    host::Answer,
+    endpoint::State,
+    endpoints::{EndpointsMsg, Target},
+    host::{Answer, CellId},
     identity::Identity,
     model::{Direction, IdentityId, PolicyRows},
     policy::{PolicyMsg, lookup},
@@ -284,7 +286,7 @@ fn rows_of_an_identity_go_with_its_last_endpoint() {
     let with = world.kernel.state().policy_of(101).unwrap().clone();
     assert_ne!(with, without);
     let delete = |world: &World, number: u8| {
-        world.delete(crate::endpoints::Target::Pod(format!("ns/pod-{number}")));
+        world.delete(Target::Pod(format!("ns/pod-{number}")));
     };
     delete(&world, 2);
     assert_eq!(*world.kernel.state().policy_of(101).unwrap(), with);
@@ -317,4 +319,76 @@ fn an_identity_that_no_policy_names_waits_for_no_change_of_endpoints_that_come_b
     world.kernel.hold(false);
     world.settle();
     assert_eq!(acquainted.now(), Some(Ok(())));
+}
+
+/// What the owner of the policy handled so far.
+fn handled_by_policy(world: &World) -> u64 {
+    let cells = world.colony().host.cells();
+    cells.iter().find(|cell| cell.name == "policy").expect("it lives").handled
+}
+
+#[test]
+fn a_change_comes_with_the_policy_and_is_shown_while_it_is_made() {
+    let (world, db) = web_and_a_db_to_come();
+    let before = handled_by_policy(&world);
+    world.kernel.hold(true);
+    let mut learned = learn_without_kernel(&world, db);
+    assert_eq!(world.list()[0].state, State::WaitingToRegenerate);
+    world.kernel.hold(false);
+    world.settle();
+    assert_eq!(world.list()[0].state, State::Ready);
+    assert!(matches!(learned.now(), Some(Ok(_))));
+    // What it was told, and that all know it; nobody asked.
+    assert_eq!(handled_by_policy(&world), before + 2);
+    let rows = world.kernel.state().policy_of(101).unwrap().clone();
+    assert!(lookup(&rows, Direction::Ingress, IdentityId(300), TCP, 80).passes());
+    world.audit();
+}
+
+/// A change waits in the endpoint's mailbox until it has heard of a newer one by asking.
+#[test]
+fn a_change_that_comes_late_does_not_bring_an_older_policy_back() {
+    let (world, db) = web_and_a_db_to_come();
+    let cell = |name: &str| {
+        let cells = world.colony().host.cells();
+        let found = cells.into_iter().find(|cell| cell.name == name);
+        found.expect("it lives")
+    };
+    let (endpoint, endpoints) = (cell("endpoint 1").id, cell("endpoints").id);
+    let universe = &world.life().universe;
+    let step = |cell| {
+        let nth = universe.runnable().iter().position(|id| *id == cell);
+        assert!(nth.is_some_and(|nth| universe.step(nth)), "it has nothing to do");
+    };
+    let step_all_but = |but: &[CellId]| loop {
+        let nth = universe.runnable().iter().position(|id| !but.contains(id));
+        let stepped = nth.is_some_and(|nth| universe.step(nth));
+        if !stepped && !world.disk.step() && !world.kernel.step(0) {
+            break;
+        }
+    };
+    let _learned = world.pose(&world.colony().policy, |reply| PolicyMsg::Learn {
+        identities: vec![db],
+        bearers: Vec::new(),
+        reply,
+    });
+    step_all_but(&[endpoint]);
+    assert_eq!(cell("endpoint 1").waiting, 1);
+    world.colony().policy.tell(PolicyMsg::Forget(IdentityId(300))).unwrap();
+    step_all_but(&[endpoint, endpoints]);
+    // What somebody asks for comes before changes, both times.
+    let (target, patch) = (Target::Pod("ns/pod-1".to_owned()), Box::default());
+    let mut patched =
+        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Patch { target, patch, reply });
+    step(endpoints);
+    while patched.now().is_none() {
+        step(endpoint);
+        while cell("endpoint 1").waiting < 2 && patched.now().is_none() {
+            step_all_but(&[endpoint, endpoints]);
+        }
+    }
+    assert_eq!(cell("endpoint 1").waiting, 1);
+    world.kernel.watch(|_, op| panic!("{op:?} is done"));
+    world.settle();
+    world.audit();
 }
