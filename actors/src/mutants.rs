@@ -84,4 +84,10 @@ pub enum Mutant {
     ClustersForgotten,
     /// What a cluster said stays when it is not configured any more.
     ClustersNeverLeft,
+    /// A frontend says how many backends it has before it has them.
+    CountBeforeSlots,
+    /// A backend goes while slots still lead to it.
+    BackendGoesFirst,
+    /// Services of an earlier life go before all sources have spoken.
+    ServicesPrunedEarly,
 }

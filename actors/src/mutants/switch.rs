@@ -51,6 +51,9 @@ impl Mutant {
         Self::SilentStoreTrusted,
         Self::ClustersForgotten,
         Self::ClustersNeverLeft,
+        Self::CountBeforeSlots,
+        Self::BackendGoesFirst,
+        Self::ServicesPrunedEarly,
     ];
 
     /// Its name.
@@ -88,6 +91,9 @@ impl Mutant {
             Self::SilentStoreTrusted => "silent-store-trusted",
             Self::ClustersForgotten => "clusters-forgotten",
             Self::ClustersNeverLeft => "clusters-never-left",
+            Self::CountBeforeSlots => "count-before-slots",
+            Self::BackendGoesFirst => "backend-goes-first",
+            Self::ServicesPrunedEarly => "services-pruned-early",
         }
     }
 }

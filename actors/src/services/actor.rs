@@ -24,6 +24,7 @@ use crate::{
     cluster::Feed,
     host::{AskError, Behaviour, Cx},
     model::Families,
+    mutants::{Mutant, mutated},
     ports::{BackendState, Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
     workloads::Manifest,
 };
@@ -293,7 +294,8 @@ impl Kept {
     /// What an earlier life left and nobody named goes, once everyone has said what it knows: first
     /// frontends, which only this cluster names, then backends, which others may.
     fn prune(&mut self) {
-        let locally = self.awaited.iter().all(|source| *source == ServiceSource::Mesh);
+        let locally = self.awaited.iter().all(|source| *source == ServiceSource::Mesh)
+            || mutated(Mutant::ServicesPrunedEarly);
         if locally && !std::mem::replace(&mut self.pruned.0, true) {
             let pruned = self.table.prune();
             tracing::info!(pruned, "services of the life before that are no more");

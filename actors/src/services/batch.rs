@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{backends::Backends, shape::Rows, table::Table};
 use crate::{
     model::{BackendId, Frontend, L4Address},
+    mutants::{Mutant, mutated},
     ports::{KernelOp, ServiceKeys, ServiceRows, UnusedNumbers},
 };
 
@@ -50,9 +51,11 @@ pub(super) fn next(
         true => BTreeMap::new(),
         false => backends.iter().map(|(at, id, _)| (id, at)).collect(),
     };
+    let at = if mutated(Mutant::BackendGoesFirst) { Some(ops.len()) } else { None };
     write(rows, &places, &mut ops);
     if !deletes.is_empty() {
-        ops.push(KernelOp::DeleteServices(ServiceKeys::Backends(deletes)));
+        let deletes = KernelOp::DeleteServices(ServiceKeys::Backends(deletes));
+        ops.insert(at.unwrap_or(ops.len()), deletes);
     }
     if is_all {
         ops.extend(orphans.iter().cloned().map(KernelOp::DeleteServices));
@@ -77,7 +80,7 @@ fn write(rows: Rows, places: &BTreeMap<BackendId, L4Address>, ops: &mut Vec<Kern
         (*id, all.collect())
     });
     let gone: Vec<(Frontend, u16)> = rows.gone_firsts.into_iter().chain(rows.gone_slots).collect();
-    let puts = [
+    let mut puts = [
         ServiceRows::ReverseNat(rows.reverse),
         ServiceRows::AffinityMatches(rows.matches),
         ServiceRows::SourceRanges(rows.ranges),
@@ -85,6 +88,9 @@ fn write(rows: Rows, places: &BTreeMap<BackendId, L4Address>, ops: &mut Vec<Kern
         ServiceRows::Slots(rows.slots),
         ServiceRows::Slots(rows.firsts),
     ];
+    if mutated(Mutant::CountBeforeSlots) {
+        puts.reverse();
+    }
     let deletes = [
         ServiceKeys::Slots(gone),
         ServiceKeys::SourceRanges(rows.gone_ranges),
