@@ -7,20 +7,10 @@
 /* The network namespace of the node itself; 0 is the machine's first one. */
 const volatile __u64 HOST_NETNS = 0;
 
-always_inline struct asking asking_of(struct bpf_sock_addr *ctx)
-{
-	return (struct asking){
-		.socket = bpf_get_socket_cookie(ctx),
-		.netns = bpf_get_netns_cookie(ctx),
-		.protocol = ctx->protocol,
-	};
-}
-
 always_inline int forth_ipv4(struct bpf_sock_addr *ctx)
 {
 	struct end end = end_of_ipv4(ctx->user_ip4, ctx->user_port);
-	struct asking asking = asking_of(ctx);
-	int balanced = balance_ipv4(&asking, &end);
+	int balanced = balance_ipv4(ctx, &end);
 
 	if (balanced < 0)
 		return refuse(EHOSTUNREACH);
@@ -54,8 +44,7 @@ always_inline void put_ipv6(struct bpf_sock_addr *ctx, const struct end *end)
 always_inline int forth_ipv6(struct bpf_sock_addr *ctx)
 {
 	struct end end = end_of_ipv6(ctx);
-	struct asking asking = asking_of(ctx);
-	int balanced = socket_balance(&asking, &end);
+	int balanced = socket_balance(ctx, &end);
 
 	if (balanced < 0)
 		return refuse(EHOSTUNREACH);

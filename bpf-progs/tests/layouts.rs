@@ -45,7 +45,7 @@ fn rows_agree_with_c() {
         btf,
         NodeRow,
         "node_row",
-        [router_ipv4, router_ipv6, router_mac, pad, flags, build_hash, features, reserved,]
+        [router_ipv4, router_ipv6, router_mac, pad, flags, build_hash, features, sockets, reserved]
     );
     same!(
         btf,

@@ -250,3 +250,55 @@ fn a_plain_connection_to_the_backend_and_one_by_the_service_do_not_mix() {
         }
     }
 }
+
+#[test]
+fn a_connection_that_goes_on_is_refused_as_soon_as_its_policy_says_so() {
+    let mut world = World::new();
+    let (a, b) = (world.a, world.b);
+    let allowed = [allow(PolicyKey::ports(Direction::Egress, b.identity, UDP, 8080, 16))];
+    for (client, service, _) in world.families() {
+        let sent = sealed(udp(client, service, 1000, 80));
+        for _ in 0..5 {
+            world.node.rules(&a, &allowed);
+            for _ in 0..5 {
+                world.forth(&sent);
+            }
+            world.node.rules(&a, &[]);
+            assert_eq!(world.node.drop_of(|node| node.send(&a, &sent)), Some(133));
+        }
+        world.node.rules(&a, &allowed);
+    }
+}
+
+#[test]
+fn a_service_that_goes_is_noticed_within_a_second() {
+    let mut world = World::new();
+    let a = world.a;
+    for (client, service, _) in world.families() {
+        let sent = sealed(udp(client, service, 1000, 80));
+        for _ in 0..5 {
+            world.forth(&sent);
+        }
+        world.node.no_lb_row(LbKey::new(at_service(client), UDP, LbScope::External));
+        // The clock of the programs has seconds.
+        std::thread::sleep(std::time::Duration::from_millis(1300));
+        assert_eq!(world.node.drop_of(|node| node.send(&a, &sent)), Some(158));
+    }
+}
+
+#[test]
+fn a_connection_whose_entry_is_gone_is_answered_again_within_a_second() {
+    let mut world = World::new();
+    for (client, service, backend) in world.families() {
+        let sent = sealed(udp(client, service, 1000, 80));
+        for _ in 0..5 {
+            world.forth(&sent);
+        }
+        let opened = Connection { opener: (client, 1000), other: (backend, 8080), protocol: UDP };
+        world.node.untrack(opened, TupleFlags::OUT);
+        std::thread::sleep(std::time::Duration::from_millis(1300));
+        world.forth(&sent);
+        let got = world.back(&sealed(udp(backend, client, 8080, 1000)));
+        assert_eq!(got, delivered(sealed(udp(service, client, 80, 1000)), &world.a));
+    }
+}

@@ -9,9 +9,9 @@
 
 /* How often a choice is tried: rows of slots and backends may go while they are read, when the agent
  * replaces them. What it puts in their place is there before. */
-#define BACKEND_ATTEMPTS 8
+#define BACKEND_ATTEMPTS 6
 /* Of these, how often only a backend will do that takes new connections. */
-#define BACKEND_ATTEMPTS_CHOOSY 6
+#define BACKEND_ATTEMPTS_CHOOSY 4
 
 struct backend {
 	union address address;

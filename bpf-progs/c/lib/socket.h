@@ -71,7 +71,8 @@ always_inline void reverse_sk_key(union reverse_sk_key *key, __u64 socket, const
 	}
 }
 
-/* Notes what a socket asked for, by the backend that it was given. */
+/* Notes what a socket asked for, by the backend that it was given. Looking first is cheaper by far where
+ * it is noted already, as with datagrams. */
 always_inline long reverse_sk_note(__u64 socket, const struct end *service, const struct end *backend,
 				   __be16 rev_nat, int family)
 {
@@ -84,12 +85,24 @@ always_inline long reverse_sk_note(__u64 socket, const struct end *service, cons
 			.port = service->port,
 			.rev_nat = rev_nat,
 		};
+		struct reverse_sk4_row *noted = bpf_map_lookup_elem(&cilium_lb4_reverse_sk, &key);
 
+		if (noted && noted->address == row.address && noted->port == row.port &&
+		    noted->rev_nat == row.rev_nat)
+			return 0;
 		return bpf_map_update_elem(&cilium_lb4_reverse_sk, &key, &row, BPF_ANY);
 	} else {
 		struct reverse_sk6_row row = {.port = service->port, .rev_nat = rev_nat};
+		struct reverse_sk6_row *noted = bpf_map_lookup_elem(&cilium_lb6_reverse_sk, &key);
+		union address before;
 
 		__builtin_memcpy(row.address, &service->address, 16);
+		if (noted) {
+			__builtin_memcpy(&before, noted->address, 16);
+			if (address_equal(&before, &service->address, family) &&
+			    noted->port == row.port && noted->rev_nat == rev_nat)
+				return 0;
+		}
 		return bpf_map_update_elem(&cilium_lb6_reverse_sk, &key, &row, BPF_ANY);
 	}
 }
@@ -125,16 +138,9 @@ always_inline bool socket_restore(__u64 socket, struct end *end)
 	return reverse_sk_find(socket, end, FAMILY_IPV6);
 }
 
-/* Whose connection it is: sockets of a network namespace are one client. */
-struct asking {
-	__u64 socket;
-	__u64 netns;
-	__u8 protocol;
-};
-
 /* Replaces a service by one of its backends. Returns 1 if it did, 0 if this is no service, below zero
  * if it has no backend. */
-always_inline int balance_family(const struct asking *asking, struct end *end, int family)
+always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int family)
 {
 	union lb_key key __attribute__((aligned(8)));
 	struct client client = {.is_cookie = true};
@@ -143,31 +149,36 @@ always_inline int balance_family(const struct asking *asking, struct end *end, i
 	struct lb_row *row;
 	__be16 rev_nat;
 
-	service_key(&key, &end->address, end->port, asking->protocol, family);
+	service_key(&key, &end->address, end->port, ctx->protocol, family);
 	row = service_inside(&key, family);
 	if (!row)
 		return 0;
 	rev_nat = row->rev_nat;
-	__builtin_memcpy(&client.id, &asking->netns, sizeof(asking->netns));
+	/* Sockets of a network namespace are one client. */
+	if (row->flags & LB_AFFINITY) {
+		__u64 netns = bpf_get_netns_cookie(ctx);
+
+		__builtin_memcpy(&client.id, &netns, sizeof(netns));
+	}
 	if (backend_choose(&key, &client, 0, &backend, family) < 0)
 		return -1;
 	end->address = backend.address;
 	end->port = backend.port;
 	/* Without the note the socket would not know whom it hears; it may come again. */
-	return reverse_sk_note(asking->socket, &service, end, rev_nat, family) ? -1 : 1;
+	return reverse_sk_note(bpf_get_socket_cookie(ctx), &service, end, rev_nat, family) ? -1 : 1;
 }
 
-subprogram int balance_ipv4(const struct asking *asking, struct end *end)
+subprogram int balance_ipv4(struct bpf_sock_addr *ctx, struct end *end)
 {
-	return asking && end ? balance_family(asking, end, FAMILY_IPV4) : -1;
+	return end ? balance_family(ctx, end, FAMILY_IPV4) : -1;
 }
 
-subprogram int balance_ipv6(const struct asking *asking, struct end *end)
+subprogram int balance_ipv6(struct bpf_sock_addr *ctx, struct end *end)
 {
-	return asking && end ? balance_family(asking, end, FAMILY_IPV6) : -1;
+	return end ? balance_family(ctx, end, FAMILY_IPV6) : -1;
 }
 
-always_inline int socket_balance(const struct asking *asking, struct end *end)
+always_inline int socket_balance(struct bpf_sock_addr *ctx, struct end *end)
 {
-	return end->family == FAMILY_IPV4 ? balance_ipv4(asking, end) : balance_ipv6(asking, end);
+	return end->family == FAMILY_IPV4 ? balance_ipv4(ctx, end) : balance_ipv6(ctx, end);
 }

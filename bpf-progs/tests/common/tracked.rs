@@ -33,6 +33,11 @@ impl Node {
         self.with_entry(connection, tuple, |entry| *entry = Some(row));
     }
 
+    /// Removes an entry, which must exist.
+    pub fn untrack(&mut self, connection: Connection, tuple: u8) {
+        self.with_entry(connection, tuple, |entry| *entry = None);
+    }
+
     /// How many entries there are, in all maps.
     pub fn tracked_count(&mut self) -> usize {
         let mut count = 0;
@@ -92,8 +97,10 @@ fn update<K: aya::Pod>(
     let before = map.get(&key, 0).ok();
     let mut after = before;
     with(&mut after);
-    if let (true, Some(row)) = (after != before, after) {
-        map.insert(key, row, 0).unwrap();
+    match after {
+        Some(row) if after != before => map.insert(key, row, 0).unwrap(),
+        None if before.is_some() => map.remove(&key).unwrap(),
+        _ => {}
     }
 }
 
