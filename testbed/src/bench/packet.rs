@@ -1,18 +1,23 @@
 //! A packet through the real from-container program, as an agent with default flags loaded and
 //! pinned it: pod to local pod, egress and ingress policy and connection tracking included, nobody
-//! listening to its records. Beside it the same with a record of every packet at both points.
+//! listening to its records. Beside it the same with a record of every packet at both points; and, as
+//! runs of their own because a run translates the frame, the same by a service and not.
 
 use std::{
     fs,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddrV4},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use aya::programs::SchedClassifier;
+use aya::{
+    maps::{HashMap, Map, MapData},
+    programs::SchedClassifier,
+};
 use serde_json::json;
 use volvox_bpf_progs::{
-    measure::{packet_cost, udp_frame},
+    layouts::{Backend4Row, BackendState, Lb4Key, LbAlgorithm, LbRow, ReverseNat4Row},
+    measure::{packet_cost, single_cost, udp_frame},
     object::{FROM_CONTAINER, build_name},
 };
 
@@ -33,8 +38,18 @@ const BATCHES: usize = 100;
 const AGGREGATION: &str = "MonitorAggregationLevel";
 const EVERY_PACKET: &str = "None";
 
-/// Source port of the flow.
+/// Runs of a turn, where each is measured alone.
+const SINGLES: usize = 1000;
+
+/// Source port of the flow; that by the service has the next.
 const SOURCE: u16 = 40_000;
+
+/// The service, and ids that no agent gives.
+const VIP: Ipv4Addr = Ipv4Addr::new(10, 96, 255, 254);
+const VIP_PORT: u16 = 8080;
+const SERVICE: u16 = u16::MAX;
+const BACKEND: u32 = u32::MAX;
+const UDP: u8 = 17;
 
 /// Sends the same datagram from pod 0 to pod 1, whose policies allow it.
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
@@ -69,7 +84,60 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
             }
         }
     }
-    Ok(vec![established, all_records])
+    let mut figures = vec![established, all_records];
+    aggregate(&fleet.node, from, &usual)?;
+    aggregate(&fleet.node, to, &usual)?;
+    serve(fleet.node.bpf_root(), (target, PORT).into())?;
+    let served = udp_frame(
+        (inside.mac.0, host.mac.0),
+        (source.octets(), VIP.octets()),
+        (SOURCE + 1, VIP_PORT),
+    );
+    figures.extend(by_service(&program, host.ifindex, &frame, &served)?);
+    Ok(figures)
+}
+
+/// Runs one by one of a frame that goes to its receiver itself and of one by a service, in turn.
+fn by_service(
+    program: &SchedClassifier,
+    ifindex: u32,
+    direct: &[u8],
+    served: &[u8],
+) -> Result<[Figure; 2]> {
+    let mut figures =
+        ["packet.single", "packet.service"].map(|name| Figure::new(name, Unit::Nanoseconds));
+    for _ in 0..TURNS {
+        for (figure, frame) in figures.iter_mut().zip([direct, served]) {
+            for cost in single_cost(program, ifindex, frame, SINGLES)? {
+                figure.push(cost as f64);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// Makes the rows of a service that has this one backend.
+fn serve(bpf_root: &Path, backend: SocketAddrV4) -> Result<()> {
+    let open = |name: &str| -> Result<Map> {
+        let pin = bpf_root.join("tc/globals").join(name);
+        let map =
+            MapData::from_pin(&pin).with_context(|| format!("cannot open {}", pin.display()))?;
+        Ok(Map::HashMap(map))
+    };
+    let at = SocketAddrV4::new(VIP, VIP_PORT);
+    let mut backends: HashMap<_, u32, Backend4Row> = open("cilium_lb4_backends_v3")?.try_into()?;
+    backends.insert(BACKEND, Backend4Row::new(backend, UDP, BackendState::Active), 0)?;
+    let mut reverse: HashMap<_, [u8; 2], ReverseNat4Row> =
+        open("cilium_lb4_reverse_nat")?.try_into()?;
+    reverse.insert(SERVICE.to_be_bytes(), ReverseNat4Row::new(at), 0)?;
+    let mut services: HashMap<_, Lb4Key, LbRow> = open("cilium_lb4_services_v2")?.try_into()?;
+    let key =
+        Lb4Key { address: VIP.octets(), port: VIP_PORT.into(), protocol: UDP, ..Lb4Key::default() };
+    let slot = LbRow { backend: BACKEND, rev_nat: SERVICE.into(), ..LbRow::default() };
+    services.insert(Lb4Key { slot: 1, ..key }, slot, 0)?;
+    let algorithm = LbRow::choice(LbAlgorithm::Random, 0);
+    services.insert(key, LbRow { backend: algorithm, count: 1, ..slot }, 0)?;
+    Ok(())
 }
 
 /// The API's path to an endpoint's options.
