@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let mut figures = vec![established, all_records];
     aggregate(&fleet.node, from, &usual)?;
     aggregate(&fleet.node, to, &usual)?;
-    serve(fleet.node.bpf_root(), (target, PORT).into())?;
+    serve(fleet.node.bpf_root(), SocketAddrV4::new(target, PORT))?;
     let served = udp_frame(
         (inside.mac.0, host.mac.0),
         (source.octets(), VIP.octets()),
