@@ -187,7 +187,7 @@ impl Services {
         if steps > 0 {
             kept.unused = batch.unused;
         }
-        if batch.removed(steps) && kept.pruned.0 {
+        if batch.removed_orphans(steps) {
             kept.findings.orphans.clear();
         }
         let error = match done {

@@ -19,8 +19,10 @@ pub(super) struct Batch {
     /// How many of them have been done once backends are put.
     backends_put_at: usize,
     pub(super) unused: UnusedNumbers,
-    /// Whether it removes backends and what is nobody's.
+    /// Whether it removes backends,
     removes: bool,
+    /// and what is nobody's.
+    removes_orphans: bool,
 }
 
 /// Takes the next batch; `None` if there is nothing to write. What is nobody's, `orphans`, goes with
@@ -60,7 +62,13 @@ pub(super) fn next(
     if is_all {
         ops.extend(orphans.iter().cloned().map(KernelOp::DeleteServices));
     }
-    let batch = Batch { ops, backends_put_at, unused, removes: is_all };
+    let batch = Batch {
+        ops,
+        backends_put_at,
+        unused,
+        removes: is_all,
+        removes_orphans: is_all && !orphans.is_empty(),
+    };
     if batch.ops.is_empty() {
         // What was to change is as it was again.
         batch.end(0, table, backends);
@@ -111,7 +119,7 @@ impl Batch {
     }
 
     /// Whether what is nobody's is gone, after so many steps.
-    pub(super) fn removed(&self, done: usize) -> bool {
-        self.removes && done == self.ops.len()
+    pub(super) fn removed_orphans(&self, done: usize) -> bool {
+        self.removes_orphans && done == self.ops.len()
     }
 }
