@@ -83,7 +83,7 @@ fn sockets_are_balanced_at_one_cgroup_whatever_comes() {
         drop(open(&config(sandbox, Some(&there.path))));
         let third = links(sandbox);
         assert!(first.iter().all(|(name, (_, at))| third[name].1 != *at));
-        let error = Datapath::open(&config(sandbox, Some(Path::new("/proc")))).unwrap_err();
+        let error = Datapath::open(&config(sandbox, Some(Path::new("/proc")))).err().unwrap();
         assert!(error.to_string().contains("--cgroup-root"), "{error}");
         assert_eq!(links(sandbox), third, "the ones that are attached go on serving");
         drop(open(&config(sandbox, None)));
