@@ -18,6 +18,7 @@ mod inherited;
 pub mod maglev;
 mod messages;
 mod object;
+mod pressure;
 mod remote;
 mod shape;
 mod slice;

@@ -19,6 +19,7 @@ mod places;
 mod router;
 mod runtime_options;
 mod server;
+mod services;
 mod sharing;
 mod socket;
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod monitor;
 mod output;
 mod policy;
 mod restore;
+mod service;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use std::{io, process::ExitCode, time::Duration};
 use clap::{CommandFactory, Parser};
 
 use self::{
-    args::{Arguments, Command},
+    args::{Arguments, Command, ListCommand},
     error::ClientError,
     output::Output,
     why::Places,
@@ -76,6 +77,8 @@ async fn dispatch(
         Command::Status { brief } => status::show(client, out, brief).await,
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
+        Command::Service(command) => service::run(client, out, command).await,
+        Command::Backend(ListCommand::List) => service::backends(client, out).await,
         Command::Policy(command) => policy::run(client, out, command).await,
         Command::Bpf(command) => bpf::run(out, bpf_root, command),
         Command::Identity(command) => identity::run(client, out, command).await,

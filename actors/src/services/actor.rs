@@ -17,6 +17,7 @@ use super::{
     expand::{Surroundings, Wish},
     inherited::{Findings, inherit},
     messages::ClusterObject,
+    pressure::{self, Pressure},
     remote::Remote,
     table::Table,
 };
@@ -95,6 +96,7 @@ struct Kept {
     /// Which numbers the kernel says are unused.
     unused: UnusedNumbers,
     room: usize,
+    pressure: Pressure,
     /// A batch was given to the kernel, and its end was not heard.
     open_batch: bool,
     cluster: Rc<str>,
@@ -112,7 +114,7 @@ impl Services {
         let unused = UnusedNumbers { backend: backend.max(1), service: service.max(1) };
         let room = found.room;
         let findings = inherit(found, &mut table, &mut backends);
-        for problem in &findings.problems {
+        for problem in findings.foreign.iter().chain(&findings.problems) {
             tracing::warn!("maps of services: {problem}");
         }
         let kept = Rc::new(RefCell::new(Kept {
@@ -134,6 +136,7 @@ impl Services {
             findings,
             unused,
             room,
+            pressure: Pressure::default(),
             open_batch: false,
             cluster: "cluster".into(),
         }));
@@ -153,6 +156,7 @@ impl Services {
     /// Looks at more of what is new, then writes what differs.
     fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
         let more = self.kept.borrow_mut().proceed(&self.settings.node);
+        self.kept.borrow_mut().tell_pressure();
         if more && !self.going {
             // A full mailbox has something else in it that goes on.
             self.going = cx.me().tell(ServicesMsg::Continue).is_ok();
@@ -219,9 +223,11 @@ impl Services {
             room: kept.room,
             rows: six.max(four).max(kept.backends.rows(true)).max(kept.backends.rows(false)),
             unread: kept.news.len() + kept.changed.len(),
+            maps: pressure::all_rows(&kept.table, &kept.backends),
             open: open + more,
             awaited: kept.awaited.clone(),
             found: kept.findings.problems.clone(),
+            foreign: kept.findings.foreign.clone(),
             refused: refused.map(|(source, it)| (source.to_string(), it.clone())).collect(),
             problems: problems.map(|(name, it)| (name.to_string(), it.clone())).collect(),
             failures: self.failures,
@@ -308,6 +314,14 @@ impl Kept {
             let global = self.book.services().filter(|(_, spec)| spec.is_global);
             self.changed.extend(global.map(|(name, _)| Rc::clone(name)));
             self.claims.retry(&mut self.changed);
+        }
+    }
+
+    /// Tells of maps that are nearly full.
+    fn tell_pressure(&mut self) {
+        let (rows, room) = (pressure::rows(&self.table, &self.backends), self.room);
+        for (map, rows) in self.pressure.look(&rows, room) {
+            tracing::warn!(map, rows, room, "nearly full: raise --bpf-lb-map-max");
         }
     }
 

@@ -22,6 +22,8 @@ use crate::{
 pub(super) struct Findings {
     /// In words, for people.
     pub(super) problems: Vec<String>,
+    /// Rows that mean nothing, in words.
+    pub(super) foreign: Vec<String>,
     /// Rows that belong to no frontend: they go when every source has said what it knows.
     pub(super) orphans: Vec<ServiceKeys>,
 }
@@ -35,7 +37,7 @@ pub(super) fn inherit(
 ) -> Findings {
     table.reserve_below(found.unused.service);
     backends.reserve_below(found.unused.backend);
-    let mut findings = Findings { problems: found.foreign, orphans: Vec::new() };
+    let mut findings = Findings { foreign: found.foreign, ..Findings::default() };
     let places = take_backends(found.backends, &found.slots, backends, &mut findings);
     let mut beside = Beside {
         reverse: found.reverse_nat.iter().map(|(id, at)| ((*id, at.is_ipv4()), *at)).collect(),

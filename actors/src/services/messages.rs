@@ -1,6 +1,10 @@
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::book::Refused;
@@ -15,7 +19,7 @@ use crate::{
 
 /// Who says something of services. Nothing of an earlier life is removed before each has said all
 /// that it knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceSource {
     /// The cluster's API server.
@@ -26,6 +30,18 @@ pub enum ServiceSource {
     Node,
     /// Other clusters, of services that they share.
     Mesh,
+}
+
+impl ServiceSource {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "the cluster",
+            Self::Manifests => "the manifests",
+            Self::Node => "the node's addresses",
+            Self::Mesh => "other clusters",
+        }
+    }
 }
 
 /// An object of the cluster by the name of its resource, as it is now; nothing if it is gone.
@@ -143,12 +159,16 @@ pub struct ServicesStatus {
     pub rows: usize,
     /// Objects to be read, and services to be given what they wish.
     pub unread: usize,
+    /// How many rows each map has, or will have, at most; those that clients fill are left out.
+    pub maps: BTreeMap<&'static str, usize>,
     /// Frontends and backends that the kernel has not as they are to be.
     pub open: usize,
     /// Who has not said yet what it knows: nothing of an earlier life is removed before.
     pub awaited: BTreeSet<ServiceSource>,
-    /// What was not right in the maps at start.
+    /// What was not right in the maps at start; it is put right.
     pub found: Vec<String>,
+    /// Rows in the maps at start that mean nothing: they stay where they are.
+    pub foreign: Vec<String>,
     /// Objects that are refused, with their sources.
     pub refused: Vec<(String, Refused)>,
     /// What services cannot have, by service.

@@ -11,10 +11,12 @@ pub(super) mod identity;
 pub(super) mod ip;
 pub(super) mod ipam;
 pub(super) mod map;
+mod map_services;
 pub(super) mod node;
 pub(super) mod policy;
 mod query;
 pub(super) mod rows;
+pub(super) mod service;
 pub(super) mod volvox;
 
 use axum::{http::StatusCode, response::Response};

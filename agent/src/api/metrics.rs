@@ -7,6 +7,7 @@ mod kvstore;
 mod mesh;
 mod node;
 mod process;
+mod services;
 mod sheet;
 
 use axum::{
@@ -17,7 +18,7 @@ use axum::{
 use volvox_actors::{
     auditor::AuditorMsg, build_queue::BuildQueueMsg, colony::Colony, conntrack::ConntrackMsg,
     endpoints::EndpointsMsg, host::Waits, identity::IdentityMsg, ipam::IpamMsg, model::Labels,
-    policy::PolicyMsg, restore::RestoreMsg,
+    policy::PolicyMsg, restore::RestoreMsg, services::ServicesMsg,
 };
 
 use self::sheet::Sheet;
@@ -68,6 +69,9 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     let conntrack = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
     node::write_conntrack(&mut sheet, &conntrack);
 
+    let serving = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show).await?;
+    services::write(&mut sheet, &serving);
+
     if let Some(report) = Sharing::gather(api, what).await? {
         kvstore::write(&mut sheet, &report);
     }
@@ -79,7 +83,7 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     node::write_audit(&mut sheet, &audit);
 
     let largest = views.iter().map(|view| view.realised.policy.len()).max().unwrap_or_default();
-    datapath::write_maps(&mut sheet, &api.writes, largest);
+    datapath::write_maps(&mut sheet, &api.writes, largest, &serving);
     datapath::write(&mut sheet, &api.writes, &api.facts.bpf_root);
     process::write_recorder(&mut sheet, &api.flight);
     process::write(&mut sheet, &api.facts);

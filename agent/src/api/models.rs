@@ -13,6 +13,7 @@ mod node;
 mod options;
 mod policy;
 mod rows;
+mod service;
 mod status;
 mod volvox;
 
@@ -35,9 +36,13 @@ pub use node::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress};
 pub use options::{OptionTexts, option_texts, parse_options};
 pub use policy::{Policy, SelectorEntry};
 pub use rows::{ComparedRow, EndpointRows, RowsLogEntry};
+pub use service::{
+    Backend, BackendAddress, FrontendAddress, RefusedObject, Service, ServiceFlags, ServiceProblem,
+    ServiceSpec, ServiceStatus, ServicesSummary, backend_state, frontend_kind,
+};
 pub use status::{
     BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
     IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
 };
-pub use volvox::{Actor, Collecting, IpamLease, Recorder, WaitEntry, WaitList, Why};
+pub use volvox::{Actor, Collecting, IpamLease, PruningWait, Recorder, WaitEntry, WaitList, Why};
 pub use volvox_actors::model::Timestamp;

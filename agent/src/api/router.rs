@@ -17,7 +17,7 @@ use super::{
     error::{Framed, json_response},
     handlers::{
         config, debug_info, endpoint, endpoint_config, endpoint_labels, endpoint_list, health,
-        identity, ip, ipam, map, node, policy, rows, volvox,
+        identity, ip, ipam, map, node, policy, rows, service, volvox,
     },
     metrics,
 };
@@ -123,6 +123,8 @@ fn cilium() -> Router<Api> {
         .route("/policy", only(&[Method::GET], get(policy::get)))
         .route("/policy/selectors", only(&[Method::GET], get(policy::selectors)))
         .route("/policy/subject-selectors", only(&[Method::GET], get(policy::subject_selectors)))
+        .route("/service", only(&[Method::GET], get(service::list)))
+        .route("/service/{id}", only(&[Method::GET], get(service::get)))
         .route("/map", only(&[Method::GET], get(map::list)))
         .route("/map/{name}", only(&[Method::GET], get(map::get)))
         .route("/ip", only(&[Method::GET], get(ip::list)))
@@ -139,6 +141,8 @@ fn own() -> Router<Api> {
         .route("/waits", only(&[Method::GET], get(volvox::waits)))
         .route("/policy", only(&[Method::GET], get(policy::status)))
         .route("/policy/origins", only(&[Method::GET], get(policy::origins)))
+        .route("/services", only(&[Method::GET], get(service::summary)))
+        .route("/backends", only(&[Method::GET], get(service::backends)))
         .route("/restore", only(&[Method::GET], get(volvox::restore)))
         .route("/build-queue", only(&[Method::GET], get(volvox::build_queue)))
         .route("/conntrack", only(&[Method::GET], get(volvox::conntrack)))

@@ -14,9 +14,10 @@ use volvox_actors::{
     ports::Time,
     publish::{PublisherMsg, Unpublished},
     restore::{RestoreMsg, RestoreReport},
+    services::ServicesMsg,
 };
 
-use super::{Api, mesh, sharing::Sharing};
+use super::{Api, mesh, services, sharing::Sharing};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
@@ -61,7 +62,7 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, sources, unpublished, views, report, audit, sharing, nodes, mesh) = tokio::try_join!(
+    let (host, sources, unpublished, views, report, audit, sharing, nodes, mesh, serving) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
         api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
@@ -71,6 +72,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         Sharing::gather(api, what),
         api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
         mesh::gather(api, what),
+        api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
@@ -81,6 +83,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let sharing = sharing.iter().flat_map(Sharing::troubles);
     let shared = sharing.chain(nodes.iter().flat_map(of_nodes));
     let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
+    let shared = shared.chain(services::troubles(&serving));
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
 }
 

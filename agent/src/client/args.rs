@@ -71,6 +71,12 @@ pub(super) enum Command {
     /// Addresses
     #[command(subcommand)]
     Ipam(IpamCommand),
+    /// Services: where they are reached, and who serves them
+    #[command(subcommand)]
+    Service(ServiceCommand),
+    /// Backends of services
+    #[command(subcommand)]
+    Backend(ListCommand),
     /// Policies
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -211,6 +217,47 @@ pub(super) enum BpfCommand {
     /// Connections
     #[command(subcommand)]
     Ct(ListCommand),
+    /// Services and what belongs to them
+    #[command(subcommand)]
+    Lb(LbCommand),
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(super) enum LbCommand {
+    /// Where services are reached, with their slots; or what else there is of them
+    List(LbTables),
+}
+
+/// Which maps are read; at most one of them.
+#[derive(Clone, Copy, Debug, Args)]
+#[group(multiple = false)]
+pub(super) struct LbTables {
+    /// Backends
+    #[arg(long)]
+    pub(super) backends: bool,
+    /// Where replies are translated back to, by the number of the service
+    #[arg(long)]
+    pub(super) revnat: bool,
+    /// Clients that stay with a backend, and backends that they may stay with
+    #[arg(long)]
+    pub(super) affinity: bool,
+    /// Who may use a service
+    #[arg(long)]
+    pub(super) source_ranges: bool,
+    /// Tables by which nodes choose alike
+    #[arg(long)]
+    pub(super) maglev: bool,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(super) enum ServiceCommand {
+    /// All frontends
+    List,
+    /// One frontend
+    Get {
+        /// Its number
+        id: u16,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Subcommand)]

@@ -1,10 +1,12 @@
+mod load_balancing;
+
 use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 use volvox_actors::model::{Direction, EndpointId, PolicyEntry, PolicyKey};
 
 use super::{
-    args::{BpfCommand, ListCommand, PolicyListCommand},
+    args::{BpfCommand, LbCommand, ListCommand, PolicyListCommand},
     error::ClientError,
     output::Output,
 };
@@ -24,6 +26,7 @@ pub(super) fn run(
         BpfCommand::Ipcache(ListCommand::List) => ipcache(out, &dump),
         BpfCommand::Policy(PolicyListCommand::List { id }) => policy(out, &dump, id),
         BpfCommand::Ct(ListCommand::List) => connections(out, &dump),
+        BpfCommand::Lb(LbCommand::List(tables)) => load_balancing::list(out, &dump, tables),
     }
 }
 

@@ -10,7 +10,9 @@ use super::{
     restore::summary,
 };
 use crate::{
-    api::models::{ClusterNodes, Endpoint, Recorder, RemoteCluster, StatusAnswer, WaitList},
+    api::models::{
+        ClusterNodes, Endpoint, Recorder, RemoteCluster, ServicesSummary, StatusAnswer, WaitList,
+    },
     rest_client::RestClient,
     rest_model::Status,
 };
@@ -31,6 +33,7 @@ pub(super) async fn show(
     let restore: RestoreReport = client.get("/volvox/restore").await?;
     let policy: PolicyView = client.get("/volvox/policy").await?;
     let nodes: ClusterNodes = client.get("/cluster/nodes").await?;
+    let services: ServicesSummary = client.get("/volvox/services").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
     if out.is_json() {
@@ -40,6 +43,7 @@ pub(super) async fn show(
             "restore-finished": restore.finished,
             "policy-revision": policy.revision,
             "nodes": nodes.nodes_added.len(),
+            "services": services,
             "waits": waits.waits.len(),
             "recorder": recorder,
         }));
@@ -67,6 +71,7 @@ pub(super) async fn show(
             ),
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
+        ("Services", service_lines(&services)),
         ("KVStore", kvstore_line(&details.kvstore)),
         ("Clusters", lines(clusters.iter().map(String::as_str))),
         ("Waits", wait_line(&waits)),
@@ -107,6 +112,33 @@ fn recorder_line(recorder: &Recorder) -> String {
     let troubles = recorder.troubles.iter().cloned();
     let file = recorder.file.iter().map(|file| format!("{} records in {file}", recorder.records));
     file.chain(troubles).collect::<Vec<_>>().join("\n")
+}
+
+/// How many there are, how far they are written, and what pruning waits for.
+fn service_lines(services: &ServicesSummary) -> String {
+    let ServicesSummary { frontends, backends, room, rows, awaited, found, .. } = services;
+    let written = match (services.unread, services.open) {
+        (0, 0) => "all written".to_owned(),
+        (0, open) => format!("{open} not written yet"),
+        (unread, open) => format!("{open} not written and {unread} not looked at yet"),
+    };
+    let full = match room {
+        0 => String::new(),
+        room => format!("; the fullest map has {rows} of {room} rows"),
+    };
+    let counts = [count(*frontends, "frontend"), count(*backends, "backend"), written];
+    let mut lines = vec![counts.join(", ") + &full];
+    if !awaited.is_empty() {
+        let whom: Vec<_> = awaited.iter().map(|source| source.name()).collect();
+        lines.push(format!("pruning waits for {}", whom.join(", ")));
+    }
+    if !found.is_empty() {
+        lines.push(format!(
+            "at start {} found in the maps, see the log",
+            count(found.len(), "fault")
+        ));
+    }
+    lines.join("\n")
 }
 
 /// Nothing where there is none.

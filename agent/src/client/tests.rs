@@ -136,6 +136,8 @@ fn the_agent_is_summed_up() {
          Restore:    finished: there was nothing to restore\n\
          Policy:     revision 3, 1 document, 0 refused\n\
          Addresses:  IPv4: 1/65534 allocated from 10.1.0.0/16\n\
+         Services:   2 frontends, 2 backends, 1 not written yet; the fullest map has 5 of 1000 rows\n\
+         \x20           pruning waits for other clusters\n\
          Waits:      none\n\
          Recorder:   switched off by --flight-recorder=false\n"
     );
@@ -163,6 +165,41 @@ fn addresses_identities_and_policies_are_listed() {
     assert_eq!(
         agent.text("restore report"),
         "finished: there was nothing to restore\n\nPHASE  TIME\nread   500.0 ms\n"
+    );
+}
+
+#[test]
+fn services_and_backends_are_listed() {
+    let agent = Agent::new();
+    let web = "9   10.96.0.1:80/TCP    NodePort   default/web     10.96.0.201:8080/TCP\n\
+               \x20                                                  10.96.0.202:8080/TCP (terminating)\n";
+    assert_eq!(
+        agent.text("service list"),
+        format!(
+            "ID  FRONTEND            TYPE       SERVICE         BACKENDS\n\
+             3   10.96.0.2:80/TCP/i  ClusterIP  (nobody's yet)  (not written yet)\n{web}"
+        )
+    );
+    assert_eq!(agent.json("service list")[1]["status"]["realized"]["id"], 9);
+    assert_eq!(agent.json("service get 9")["spec"]["flags"]["name"], "web");
+    assert!(agent.text("service get 9").contains("default/web  10.96.0.201:8080/TCP\n"));
+    assert_eq!(agent.run("service get 4").code, 4);
+    assert_eq!(
+        agent.text("backend list"),
+        "ID  BACKEND               STATE\n\
+         1   10.96.0.201:8080/TCP  active\n\
+         2   10.96.0.202:8080/TCP  terminating\n"
+    );
+    assert_eq!(agent.json("backend list")[0]["ip"], "10.96.0.201");
+}
+
+#[test]
+fn whom_pruning_waits_for_is_named() {
+    let agent = Agent::new();
+    assert_eq!(
+        agent.text("why"),
+        "Pruning of services and backends of an earlier life waits for other clusters: nothing of \
+         them is removed before.\nNobody waits for anybody.\n"
     );
 }
 
@@ -207,9 +244,16 @@ fn manifests_are_judged_without_an_agent() {
 
 #[test]
 fn wrong_questions_are_refused_before_anything_is_done() {
-    for command in
-        ["", "endpoint", "endpoint get", "policy validate", "identity get x", "monitor -t x"]
-    {
+    for command in [
+        "",
+        "endpoint",
+        "endpoint get",
+        "policy validate",
+        "identity get x",
+        "monitor -t x",
+        "service get x",
+        "bpf lb list --backends --revnat",
+    ] {
         let arguments = ["volvox"].into_iter().chain(command.split(' ').filter(|a| !a.is_empty()));
         assert_eq!(Arguments::try_parse_from(arguments).unwrap_err().exit_code(), 2, "{command:?}");
     }

@@ -15,7 +15,7 @@ use super::{
     trace,
 };
 use crate::{
-    api::models::{Endpoint, WaitEntry, WaitList, Why},
+    api::models::{Endpoint, PruningWait, WaitEntry, WaitList, Why},
     rest_client::{RestClient, RestError, escape},
     trace::Story,
 };
@@ -67,6 +67,9 @@ async fn number(client: &RestClient, id: &str) -> Result<u16, ClientError> {
 }
 
 fn all(out: &mut Output<'_>, list: &WaitList) -> Result<(), ClientError> {
+    list.pruning.iter().try_for_each(|PruningWait { what, whom }| {
+        out.line(format!("Pruning of {what} waits for {whom}: nothing of them is removed before."))
+    })?;
     if list.waits.is_empty() {
         return out.line("Nobody waits for anybody.");
     }

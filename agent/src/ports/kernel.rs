@@ -35,7 +35,7 @@ mod sys;
 mod table;
 mod tally;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod uninstall;
 mod writes;
 
@@ -49,7 +49,7 @@ use volvox_actors::{
 
 use super::{Workers, WorkersError};
 pub use datapath::{Datapath, DatapathConfig};
-pub use dump::{Connection, Dump, Peer};
+pub use dump::{Client, Connection, Dump, MaglevShares, Peer, ServedClient};
 pub use error::DatapathError;
 pub use events::{Event, Events};
 use flipper::Flipper;

@@ -195,7 +195,12 @@ fn run(events: Vec<Event>) {
         .map(|((_, slot), row)| if *slot == 0 { usize::from(row.count) + 1 } else { 0 })
         .sum();
     assert_eq!(maps.slots.len(), slots, "no slot is left over");
-    assert_eq!(town.status().open, 0);
+    let status = town.status();
+    assert_eq!(status.open, 0);
+    let told = ["services_v2", "backends_v3", "reverse_nat", "maglev"]
+        .map(|map| status.maps[&*format!("cilium_lb4_{map}")]);
+    let held = [maps.slots.len(), maps.backends.len(), maps.reverse_nat.len(), maps.maglev.len()];
+    assert_eq!(told, held, "how full the maps are");
 }
 
 proptest! {

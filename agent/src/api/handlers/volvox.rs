@@ -10,6 +10,7 @@ use volvox_actors::{
     ipam::IpamMsg,
     model::Labels,
     restore::RestoreMsg,
+    services::ServicesMsg,
 };
 
 use super::{
@@ -21,7 +22,9 @@ use super::{
 use crate::api::{
     Api, ApiError,
     extract::Segment,
-    models::{Actor, Collecting, Endpoint, IpamLease, Recorder, WaitEntry, WaitList, Why},
+    models::{
+        Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, WaitEntry, WaitList, Why,
+    },
 };
 
 /// Every actor.
@@ -52,10 +55,18 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
             WaitList {
                 waits: waits.iter().map(entry).collect(),
                 cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
+                pruning: Vec::new(),
             }
         })
     };
-    ok(&api.gateway.look(look).await?)
+    let waits = api.gateway.look(look).await?;
+    let what = "GET /volvox/waits";
+    let services = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show).await?;
+    let pruning = services.awaited.iter().map(|source| PruningWait {
+        what: "services and backends of an earlier life".to_owned(),
+        whom: source.name().to_owned(),
+    });
+    ok(&WaitList { pruning: pruning.collect(), ..waits })
 }
 
 /// Why an endpoint is not further than it is.

@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, path::Path};
 
+use volvox_actors::services::ServicesStatus;
 use volvox_bpf_progs::{
     DropReason,
     layouts::{MetricsDirection, MetricsKey, MetricsRow},
@@ -33,7 +34,12 @@ pub(super) fn write(sheet: &mut Sheet, writes: &Writes, bpf_root: &Path) {
 }
 
 /// What was done to each map, and how full it is. `largest` is the longest policy of an endpoint.
-pub(super) fn write_maps(sheet: &mut Sheet, writes: &Writes, largest: usize) {
+pub(super) fn write_maps(
+    sheet: &mut Sheet,
+    writes: &Writes,
+    largest: usize,
+    services: &ServicesStatus,
+) {
     let mut ops = Vec::new();
     let mut pressure = Vec::new();
     for (name, tally) in writes.maps() {
@@ -49,8 +55,14 @@ pub(super) fn write_maps(sheet: &mut Sheet, writes: &Writes, largest: usize) {
             pressure.push(row([("map_name", label)], rows as f64 / f64::from(room)));
         }
     }
+    // Their owner knows at any time what the maps of services hold.
+    for (name, rows) in services.maps.iter().filter(|_| services.room > 0) {
+        let label = name.strip_prefix("cilium_").unwrap_or(name);
+        pressure.push(row([("map_name", label)], *rows as f64 / services.room as f64));
+    }
     sheet.counter("cilium_bpf_map_ops", "Rows written to and removed from maps, and refusals", ops);
-    let help = "How full a map was when it was last read, 1 is full; of policy maps the fullest";
+    let help = "How full a map was when it was last read, 1 is full; of policy maps the fullest, of services' \
+                maps now";
     sheet.gauge("cilium_bpf_map_pressure", help, pressure);
 }
 

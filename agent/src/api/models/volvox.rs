@@ -59,6 +59,18 @@ pub struct WaitList {
     pub waits: Vec<WaitEntry>,
     /// The ring, if there is one.
     pub cycle: Vec<WaitEntry>,
+    /// Whom pruning waits for that has no deadline.
+    pub pruning: Vec<PruningWait>,
+}
+
+/// Something of an earlier life that stays until somebody has said all that it knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PruningWait {
+    /// What stays.
+    pub what: String,
+    /// Who has not said all yet.
+    pub whom: String,
 }
 
 /// Why an endpoint is not further than it is.

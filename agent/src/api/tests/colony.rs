@@ -33,7 +33,7 @@ use volvox_actors::{
 
 use fakes::{
     fake_auditor, fake_build_queue, fake_conntrack, fake_identities, fake_ipam, fake_ipcache,
-    fake_node, fake_nodes, fake_policy, fake_restore,
+    fake_node, fake_nodes, fake_policy, fake_restore, fake_services,
 };
 
 use crate::{
@@ -207,6 +207,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             conntrack: spawn(&host, "conntrack", || fake_conntrack),
             node: spawn(&host, "node", || fake_node),
             nodes: Some(spawn(&host, "nodes", || fake_nodes)),
+            services: spawn(&host, "services", || fake_services),
             auditor: spawn(&host, "auditor", || fake_auditor),
             host,
             kvstore: None,

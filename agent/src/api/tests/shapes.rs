@@ -272,6 +272,46 @@ fn identities_addresses_and_nodes() {
 }
 
 #[test]
+fn services() {
+    let api = Fixture::new();
+    let spec = |id, last, scope, backends: &[(u8, &str)], flags: Value| {
+        let backend = |(last, state): &(u8, &str)| {
+            json!({
+                "ip": format!("10.96.0.{last}"), "port": 8080, "protocol": "TCP", "state": state,
+            })
+        };
+        json!({
+            "id": id,
+            "frontend-address": {
+                "ip": format!("10.96.0.{last}"), "protocol": "tcp", "port": 80, "scope": scope,
+            },
+            "backend-addresses": backends.iter().map(backend).collect::<Vec<_>>(),
+            "flags": flags,
+        })
+    };
+    let left = json!({
+        "type": "ClusterIP", "trafficPolicy": "Cluster", "extTrafficPolicy": "Cluster",
+        "intTrafficPolicy": "Local",
+    });
+    let left = spec(3, 2, "internal", &[], left);
+    let web = json!({
+        "type": "NodePort", "name": "web", "namespace": "default", "trafficPolicy": "Local",
+        "extTrafficPolicy": "Local", "intTrafficPolicy": "Cluster",
+    });
+    let web = spec(9, 1, "external", &[(201, "active"), (202, "terminating")], web);
+    let web = json!({ "spec": web, "status": { "realized": web } });
+    let all = api.get("/v1/service");
+    assert_eq!(all.status, 200);
+    assert_eq!(all.body, json!([{ "spec": left, "status": {} }, web]), "by number");
+    assert_eq!(api.get("/v1/service/9").body, web);
+    assert_eq!(api.get("/v1/service/4").status, 404);
+    assert_eq!(api.get("/v1/service/70000").status, 404);
+    let refused = api.get("/v1/service/web");
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.body, "id: \"web\" is no service's number: 1 to 65535");
+}
+
+#[test]
 fn what_the_agent_shows_of_itself() {
     let api = with_endpoint();
     for (path, shape) in [
@@ -280,10 +320,22 @@ fn what_the_agent_shows_of_itself() {
         ("restore", json!({"phases": [], "endpoints": {}, "finished": true})),
         ("policy", json!({"revision": 0, "policies": [{"source": "text", "selects": 0}]})),
         ("policy/origins", json!({"7": [{"source": "text", "path": "text"}]})),
-        ("waits", json!({"waits": [], "cycle": []})),
+        ("waits", json!({"waits": [], "cycle": [], "pruning": [{"what": "text", "whom": "text"}]})),
         ("endpoint/442/why", json!({"id": 0, "state": "text", "since-seconds": 0.5, "chain": []})),
         ("build-queue", json!({"permits": 0, "building": [0], "waiting": []})),
         ("conntrack", json!({"interval-seconds": 0.5, "rounds": 0, "deleted-total": 0})),
+        (
+            "services",
+            json!({
+                "frontends": 0, "backends": 0, "open": 0, "unread": 0, "room": 0, "rows": 0,
+                "awaited": ["text"], "found": [], "foreign": [], "refused": [], "problems": [],
+                "failures": 0,
+            }),
+        ),
+        (
+            "backends",
+            json!([{"id": 0, "ip": "text", "port": 0, "protocol": "text", "state": "text"}]),
+        ),
         ("ipam", json!([])),
         ("flight", json!({"file": null, "records": 0, "troubles": ["text"]})),
         ("endpoint-states", json!({})),

@@ -1,3 +1,5 @@
+mod services;
+
 use std::{collections::BTreeMap, io, mem::size_of, net::IpAddr, path::Path};
 
 use ipnet::IpNet;
@@ -12,6 +14,7 @@ use volvox_bpf_progs::{
 };
 use zerocopy::FromBytes;
 
+pub use self::services::{Client, MaglevShares, ServedClient};
 use super::{
     error::{DatapathError, refused},
     pins::{Pins, bpffs},

@@ -1,5 +1,7 @@
 //! The maps that balance load.
 
+mod read;
+
 use std::{
     net::{IpAddr, SocketAddr},
     os::fd::{AsFd, AsRawFd},
@@ -8,7 +10,7 @@ use std::{
 
 use ipnet::IpNet;
 use volvox_actors::{
-    model::{BackendId, Frontend, L4Address, LookupScope, ServiceId, Transport},
+    model::{BackendId, L4Address, LookupScope, ServiceId},
     ports::{
         BackendRow, BackendState, KernelError, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
         SlotRow, UnusedNumbers,
@@ -18,10 +20,11 @@ use volvox_actors::{
 use volvox_bpf_progs::layouts as raw;
 use zerocopy::IntoBytes;
 
+pub(super) use self::read::{Taken, maglev_tables, sort, take_all};
 use super::{
     error::refused,
     sys::{Map, NewMap},
-    table::{Plain, Table, scan},
+    table::{Plain, Table},
     writes::Writes,
 };
 
@@ -219,99 +222,21 @@ impl ServiceMaps {
         if let Some(row) = self.numbers.get(&0)? {
             tables.unused = UnusedNumbers { backend: row.next_backend, service: row.next_service };
         }
-        self.slots4.for_each(|key, row| {
-            let frontend = (IpAddr::from(key.address), key.port.get());
-            tables.take_slot(frontend, (key.protocol, key.scope, key.slot), &row);
-        })?;
-        self.slots6.for_each(|key, row| {
-            let frontend = (IpAddr::from(key.address), key.port.get());
-            tables.take_slot(frontend, (key.protocol, key.scope, key.slot), &row);
-        })?;
-        self.backends4.for_each(|id, row| {
-            tables.take_backend(id, row.socket().into(), (row.protocol, row.state, row.zone));
-        })?;
-        self.backends6.for_each(|id, row| {
-            tables.take_backend(id, row.socket().into(), (row.protocol, row.state, row.zone));
-        })?;
-        let reverse = &mut tables.reverse_nat;
-        self.reverse4.for_each(|id, row| {
-            reverse.push((ServiceId(id.get()), row.frontend().into()));
-        })?;
-        self.reverse6.for_each(|id, row| {
-            reverse.push((ServiceId(id.get()), row.frontend().into()));
-        })?;
-        self.matches.for_each(|key, _| {
-            tables.affinity.push((BackendId(key.backend), ServiceId(key.rev_nat.get())));
-        })?;
-        self.ranges4.for_each(|key, _| {
-            tables.take_range(key.prefix_len, key.rev_nat, key.address.into())
-        })?;
-        self.ranges6.for_each(|key, _| {
-            tables.take_range(key.prefix_len, key.rev_nat, key.address.into())
-        })?;
+        take_all(&self.slots4, &mut tables)?;
+        take_all(&self.slots6, &mut tables)?;
+        take_all(&self.backends4, &mut tables)?;
+        take_all(&self.backends6, &mut tables)?;
+        take_all(&self.reverse4, &mut tables)?;
+        take_all(&self.reverse6, &mut tables)?;
+        take_all(&self.matches, &mut tables)?;
+        take_all(&self.ranges4, &mut tables)?;
+        take_all(&self.ranges6, &mut tables)?;
         for (is_ipv4, outer) in [false, true].into_iter().zip(&self.maglev) {
-            scan(outer, |keys, _| {
-                let ids = keys.chunks_exact(2).map(|id| u16::from_be_bytes([id[0], id[1]]));
-                tables.maglev.extend(ids.map(|id| (ServiceId(id), is_ipv4)));
-                true
-            })
-            .map_err(|e| refused("read", "map of Maglev tables", &e))?;
+            let found = maglev_tables(outer)?;
+            tables.maglev.extend(found.into_iter().map(|(id, _)| (id, is_ipv4)));
         }
-        tables.slots.sort_unstable_by_key(|(key, _)| *key);
-        tables.backends.sort_unstable_by_key(|(id, row)| (!row.at.address.is_ipv4(), *id));
-        tables.reverse_nat.sort_unstable_by_key(|(id, at)| (!at.is_ipv4(), *id));
-        tables.affinity.sort_unstable();
-        tables.ranges.sort_unstable();
-        tables.maglev.sort_unstable();
+        sort(&mut tables);
         Ok(tables)
-    }
-}
-
-/// What a reader does with rows.
-trait Taking {
-    fn take_slot(&mut self, at: (IpAddr, u16), key: (u8, u8, u16), row: &raw::LbRow);
-    fn take_backend(&mut self, id: u32, at: SocketAddr, row: (u8, u8, u8));
-    fn take_range(&mut self, prefix_len: u32, id: raw::Be16, address: IpAddr);
-}
-
-impl Taking for ServiceTables {
-    fn take_slot(
-        &mut self,
-        (address, port): (IpAddr, u16),
-        (protocol, scope, slot): (u8, u8, u16),
-        row: &raw::LbRow,
-    ) {
-        let at = L4Address { address, port, transport: Transport(protocol) };
-        let scope = match scope {
-            0 => LookupScope::External,
-            1 => LookupScope::Internal,
-            other => return self.foreign.push(format!("service {at} has the scope {other}")),
-        };
-        self.slots.push(((Frontend { at, scope }, slot), slot_from_raw(row)));
-    }
-
-    fn take_backend(&mut self, id: u32, at: SocketAddr, (protocol, state, zone): (u8, u8, u8)) {
-        let transport = Transport(protocol);
-        let at = L4Address { address: at.ip(), port: at.port(), transport };
-        match raw::BackendState::from_number(state) {
-            Some(state) => {
-                let row = BackendRow { at, state: state_from_raw(state), zone };
-                self.backends.push((BackendId(id), row));
-            }
-            None => self.foreign.push(format!("backend {id}, {at}, has the state {state}")),
-        }
-    }
-
-    fn take_range(&mut self, prefix_len: u32, id: raw::Be16, address: IpAddr) {
-        // The service's number is the fixed part, with two bytes that are unused.
-        let bits = prefix_len.checked_sub(32).and_then(|bits| u8::try_from(bits).ok());
-        let id = ServiceId(id.get());
-        match bits.and_then(|bits| IpNet::new(address, bits).ok()) {
-            Some(range) => self.ranges.push((id, range)),
-            None => {
-                self.foreign.push(format!("a source range of service {id} is {prefix_len} long"))
-            }
-        }
     }
 }
 
@@ -358,16 +283,6 @@ fn slot_to_raw(row: &SlotRow) -> raw::LbRow {
     }
 }
 
-fn slot_from_raw(row: &raw::LbRow) -> SlotRow {
-    SlotRow {
-        word: row.backend,
-        count: row.count,
-        id: ServiceId(row.rev_nat.get()),
-        flags: u16::from_le_bytes([row.flags, row.flags2]),
-        quarantined: row.qcount,
-    }
-}
-
 fn match_key((backend, id): &(BackendId, ServiceId)) -> raw::AffinityMatchKey {
     raw::AffinityMatchKey::new(backend.0, id.0)
 }
@@ -391,14 +306,5 @@ fn state_to_raw(state: BackendState) -> raw::BackendState {
         BackendState::Terminating => raw::BackendState::Terminating,
         BackendState::Quarantined => raw::BackendState::Quarantined,
         BackendState::Maintenance => raw::BackendState::Maintenance,
-    }
-}
-
-fn state_from_raw(state: raw::BackendState) -> BackendState {
-    match state {
-        raw::BackendState::Active => BackendState::Active,
-        raw::BackendState::Terminating => BackendState::Terminating,
-        raw::BackendState::Quarantined => BackendState::Quarantined,
-        raw::BackendState::Maintenance => BackendState::Maintenance,
     }
 }

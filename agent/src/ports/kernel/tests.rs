@@ -7,6 +7,7 @@ mod network;
 mod policies;
 mod port;
 mod resizing;
-mod sandbox;
+pub(crate) mod sandbox;
+pub(crate) mod services;
 mod sockets;
 mod upgrade;

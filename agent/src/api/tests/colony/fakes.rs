@@ -11,14 +11,19 @@ use volvox_actors::{
     identity::{Identity, IdentityMsg},
     ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
-    model::{Addresses, Direction, EndpointId, IdentityId, Labels},
+    model::{
+        Addresses, BackendId, Direction, EndpointId, Frontend, IdentityId, L4Address, Labels,
+        LookupScope, ServiceId, Transport,
+    },
     node::{NodeMsg, NodeStatus},
     nodes::{NodeAddress, NodeEntry, NodeKey, NodesList, NodesMsg, NodesSource, NodesView},
     policy::{
         DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
         PolicyView, WrittenPolicies, WrittenRule,
     },
+    ports::{BackendState, service_flags},
     restore::{PhaseReport, RestoreMsg, RestoreReport},
+    services::{BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus},
 };
 
 pub(super) fn fake_ipam() -> impl FnMut(IpamMsg) {
@@ -192,5 +197,56 @@ pub(super) fn fake_node(msg: NodeMsg) {
             addresses: ["192.0.2.1".parse().unwrap()].into(),
             last_error: None,
         });
+    }
+}
+
+/// A frontend for packets from everywhere, written, and another life's, which is being written.
+pub(super) fn fake_services(msg: ServicesMsg) {
+    let at = |last, port| L4Address {
+        address: [10, 96, 0, last].into(),
+        port,
+        transport: Transport::TCP,
+    };
+    let frontend = |last, scope| Frontend { at: at(last, 80), scope };
+    let (one, two) = ((BackendId(1), at(201, 8080)), (BackendId(2), at(202, 8080)));
+    match msg {
+        ServicesMsg::List(reply) => reply.send(vec![
+            ServiceView {
+                id: ServiceId(9),
+                frontend: frontend(1, LookupScope::External),
+                service: Some("default/web".into()),
+                flags: service_flags::NODE_PORT | service_flags::EXTERNAL_LOCAL,
+                affinity: 0,
+                backends: vec![
+                    (one.0, Some(one.1), BackendState::Active),
+                    (two.0, Some(two.1), BackendState::Terminating),
+                ],
+                realised: true,
+            },
+            ServiceView {
+                id: ServiceId(3),
+                frontend: frontend(2, LookupScope::Internal),
+                service: None,
+                flags: service_flags::INTERNAL_LOCAL,
+                affinity: 0,
+                backends: vec![(BackendId(7), None, BackendState::Active)],
+                realised: false,
+            },
+        ]),
+        ServicesMsg::ListBackends(reply) => reply.send(vec![
+            BackendView { id: two.0, at: two.1, state: BackendState::Terminating },
+            BackendView { id: one.0, at: one.1, state: BackendState::Active },
+        ]),
+        ServicesMsg::Show(reply) => reply.send(ServicesStatus {
+            frontends: 2,
+            backends: 2,
+            room: 1000,
+            rows: 5,
+            maps: [("cilium_lb4_services_v2", 5), ("cilium_lb4_backends_v3", 2)].into(),
+            open: 1,
+            awaited: [ServiceSource::Mesh].into(),
+            ..ServicesStatus::default()
+        }),
+        _ => {}
     }
 }

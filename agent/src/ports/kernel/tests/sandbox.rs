@@ -29,11 +29,11 @@ const ROOT: &str = "/sys/fs/bpf";
 const MAGLEV: u32 = 251;
 
 /// A network namespace, mounts and a BPF file system that only one test sees and that go with it.
-pub(super) struct Sandbox;
+pub(crate) struct Sandbox;
 
 impl Sandbox {
     /// Runs a test inside. It needs root.
-    pub(super) fn run(test: impl FnOnce(&Self) + Send) {
+    pub(crate) fn run(test: impl FnOnce(&Self) + Send) {
         let netns = Netns::create().expect("tests of the kernel port need root");
         netns
             .run(|| {
@@ -45,12 +45,12 @@ impl Sandbox {
     }
 
     /// The BPF file system.
-    pub(super) fn root(&self) -> &'static Path {
+    pub(crate) fn root(&self) -> &'static Path {
         Path::new(ROOT)
     }
 
     /// Small maps, everything enabled.
-    pub(super) fn config(&self) -> DatapathConfig {
+    pub(crate) fn config(&self) -> DatapathConfig {
         DatapathConfig {
             bpf_root: self.root().to_owned(),
             features: Features { maglev: MAGLEV, ..Features::default() },
@@ -60,13 +60,13 @@ impl Sandbox {
     }
 
     /// Opens the datapath.
-    pub(super) fn open(&self) -> Arc<Datapath> {
+    pub(crate) fn open(&self) -> Arc<Datapath> {
         Arc::new(Datapath::open(&self.config()).unwrap())
     }
 
     /// Makes a veth pair `lxcN` and `ethN`, both in this namespace and up; answers the number of
     /// the first.
-    pub(super) fn veth(&self, number: u8) -> u32 {
+    pub(crate) fn veth(&self, number: u8) -> u32 {
         let (name, peer) = (format!("lxc{number}"), format!("eth{number}"));
         let mut socket = Socket::open().unwrap();
         let (mac, peer_mac) = (Mac([2, 0, 0, 0, 1, number]), Mac([2, 0, 0, 0, 2, number]));
@@ -81,7 +81,7 @@ impl Sandbox {
 }
 
 /// The addresses of the endpoint of that number.
-pub(super) fn addresses(number: u8) -> Addresses {
+pub(crate) fn addresses(number: u8) -> Addresses {
     Addresses {
         ipv4: Some(Ipv4Addr::new(10, 9, 0, number)),
         ipv6: Some(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into())),
@@ -89,7 +89,7 @@ pub(super) fn addresses(number: u8) -> Addresses {
 }
 
 /// The configuration row of the endpoint of that number.
-pub(super) fn config_row(number: u8, ifindex: u32) -> ConfigRow {
+pub(crate) fn config_row(number: u8, ifindex: u32) -> ConfigRow {
     let endpoint = EndpointId(number.into());
     ConfigRow {
         generation: 7,
@@ -105,7 +105,7 @@ pub(super) fn config_row(number: u8, ifindex: u32) -> ConfigRow {
 }
 
 /// One rule for each of these ports.
-pub(super) fn policy(ports: impl IntoIterator<Item = u16>) -> PolicyRows {
+pub(crate) fn policy(ports: impl IntoIterator<Item = u16>) -> PolicyRows {
     let row = |port| {
         let key = PolicyKey {
             direction: Direction::Ingress,

@@ -1,0 +1,51 @@
+use axum::extract::State;
+use volvox_actors::services::{ServiceView, ServicesMsg};
+
+use super::{Answer, ok};
+use crate::{
+    api::{
+        Api, ApiError,
+        extract::Segment,
+        models::{Backend, Service, ServicesSummary},
+    },
+    gateway::GatewayError,
+};
+
+/// Every frontend, by number.
+pub(crate) async fn list(State(api): State<Api>) -> Answer {
+    ok(&views(&api, "GET /service").await?.iter().map(Service::from).collect::<Vec<_>>())
+}
+
+/// One frontend.
+pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer {
+    let number: i64 = id.parse().map_err(|_| {
+        ApiError::bad_request(format!("id: {id:?} is no service's number: 1 to 65535"))
+    })?;
+    let views = views(&api, "GET /service/id").await?;
+    match views.iter().find(|view| i64::from(view.id.0) == number) {
+        Some(view) => ok(&Service::from(view)),
+        None => Err(ApiError::not_found(format!("service {number} is not known"))),
+    }
+}
+
+async fn views(api: &Api, what: &'static str) -> Result<Vec<ServiceView>, GatewayError> {
+    let mut views = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::List).await?;
+    views.sort_by_key(|view| view.id);
+    Ok(views)
+}
+
+/// Every backend, by number.
+pub(crate) async fn backends(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/backends";
+    let views = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::ListBackends).await?;
+    let mut backends: Vec<_> = views.iter().map(Backend::from).collect();
+    backends.sort_by_key(|backend| backend.id);
+    ok(&backends)
+}
+
+/// How services stand.
+pub(crate) async fn summary(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/services";
+    let status = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show).await?;
+    ok(&ServicesSummary::from(status))
+}
