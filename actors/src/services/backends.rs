@@ -22,6 +22,9 @@ struct Backend {
     due: bool,
 }
 
+/// Rows to be written, and places of rows to be removed, with whether they are IPv4.
+pub(super) type Due = (Vec<(BackendId, BackendRow)>, Vec<(BackendId, bool)>);
+
 /// What the kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InKernel {
@@ -176,10 +179,7 @@ impl Backends {
     }
 
     /// What is to be written, and what removed if nothing leads there any more.
-    pub(super) fn begin(
-        &mut self,
-        removes: bool,
-    ) -> (Vec<(BackendId, BackendRow)>, Vec<(BackendId, bool)>) {
+    pub(super) fn begin(&mut self, removes: bool) -> Due {
         let (mut puts, mut deletes, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for at in std::mem::take(&mut self.due) {
             let Some(backend) = self.by_place.get_mut(&at) else { continue };

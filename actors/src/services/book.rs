@@ -45,7 +45,7 @@ impl Kind {
 }
 
 /// An object: of which source it is, its kind, and its name as `namespace/name`.
-type Speaker = (Rc<str>, Kind, Box<str>);
+type Speaker = (Rc<str>, Kind, Rc<str>);
 
 /// What is said of a service.
 #[derive(Debug, Default)]
@@ -218,7 +218,7 @@ impl Book {
 
     /// An object says this in place of what it said.
     fn say(&mut self, speaker: &Speaker, speech: Speech, changed: &mut BTreeSet<Name>) {
-        let own: Name = (&*speaker.2).into();
+        let own: Name = Rc::clone(&speaker.2);
         let before = match speaker.1 {
             Kind::Service => own.clone(),
             _ => self.speakers.get(speaker).cloned().unwrap_or_else(|| own.clone()),
@@ -279,7 +279,7 @@ impl Book {
     }
 }
 
-fn full(key: &ObjectKey) -> Box<str> {
+fn full(key: &ObjectKey) -> Rc<str> {
     format!("{}/{}", key.namespace, key.name).into()
 }
 
@@ -315,7 +315,7 @@ fn read(source: &Rc<str>, document: &Value, node: &str) -> Option<Read> {
             let problem = format!("{} of version {} is not known", kind.name(), version.value);
             return Err(version.fault(problem, format!("write {}", versions[0])));
         }
-        speech(kind, &root, &namespace, &speaker.2, node)
+        speech(kind, &root, namespace, &speaker.2, node)
     });
     Some(match speech {
         Ok(speech) => Ok((speaker, speech)),

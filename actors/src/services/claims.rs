@@ -18,16 +18,23 @@ use crate::model::{Frontend, L4Address};
 #[derive(Debug, Default)]
 pub(super) struct Claim {
     frontends: Box<[Frontend]>,
-    /// Frontends that another service has.
-    denied: Box<[Frontend]>,
     backends: Box<[(L4Address, bool)]>,
-    problems: Box<[String]>,
+}
+
+/// What a service was not given.
+#[derive(Debug, Default)]
+struct Denial {
+    /// Frontends that another service has.
+    frontends: Vec<Frontend>,
+    /// Why, in words.
+    problems: Vec<String>,
 }
 
 /// What all were given.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     by_service: BTreeMap<Name, Claim>,
+    denials: BTreeMap<Name, Denial>,
     /// Those that want more than there is room for.
     starving: BTreeSet<Name>,
 }
@@ -45,8 +52,8 @@ pub(super) struct Stores<'a> {
 impl Claims {
     /// What services cannot have, and why.
     pub(super) fn problems(&self) -> impl Iterator<Item = (&Name, &String)> {
-        let all = self.by_service.iter();
-        all.flat_map(|(name, claim)| claim.problems.iter().map(move |problem| (name, problem)))
+        let all = self.denials.iter();
+        all.flat_map(|(name, denial)| denial.problems.iter().map(move |problem| (name, problem)))
     }
 
     /// Gives a service what it wishes; it keeps what it has if there is no room for that. Those who
@@ -58,27 +65,29 @@ impl Claims {
         stores: &mut Stores<'_>,
         changed: &mut BTreeSet<Name>,
     ) {
-        let mut before = self.by_service.remove(name).unwrap_or_default();
+        let before = self.by_service.remove(name).unwrap_or_default();
+        let Denial { frontends: denied, problems: known } =
+            self.denials.remove(name).unwrap_or_default();
         self.starving.remove(name);
-        let (had, had_problems) = (before.frontends.len(), std::mem::take(&mut before.problems));
-        let claim = match shortage(&wish, stores) {
+        let had = before.frontends.len();
+        let (claim, denial) = match shortage(&wish, stores) {
             Some(shortage) => {
                 self.starving.insert(Rc::clone(name));
-                Claim { problems: Box::new([shortage]), ..adopt(name, &wish, before, stores) }
+                let denial = Denial { frontends: denied, problems: vec![shortage] };
+                (adopt(name, &wish, before, stores), denial)
             }
-            None => exchange(name, wish, before, stores, changed),
+            None => exchange(name, wish, (before, denied), stores, changed),
         };
-        for problem in claim.problems.iter().filter(|it| !had_problems.contains(it)) {
+        for problem in denial.problems.iter().filter(|it| !known.contains(it)) {
             tracing::error!(service = %name, "{problem}");
+        }
+        if !denial.problems.is_empty() {
+            self.denials.insert(Rc::clone(name), denial);
         }
         if claim.frontends.len() < had {
             changed.append(&mut self.starving);
         }
-        let is_nothing = claim.frontends.is_empty()
-            && claim.backends.is_empty()
-            && claim.denied.is_empty()
-            && claim.problems.is_empty();
-        if !is_nothing {
+        if !claim.frontends.is_empty() || !claim.backends.is_empty() {
             self.by_service.insert(Rc::clone(name), claim);
         }
     }
@@ -125,7 +134,7 @@ fn shortage(wish: &Wish, stores: &Stores<'_>) -> Option<String> {
     for (at, wanted) in &wish.frontends {
         needed.add_growth(wanted.weight(at), table.weight_of(at));
     }
-    let Weight { slots, ranges, matches } = table.weight();
+    let Weight { slots, ranges, matches, .. } = table.weight();
     more("cilium_lb4_services_v2", slots[1], needed.slots[1])
         .or_else(|| more("cilium_lb6_services_v2", slots[0], needed.slots[0]))
         .or_else(|| more("cilium_lb4_source_range", ranges[1], needed.ranges[1]))
@@ -136,14 +145,14 @@ fn shortage(wish: &Wish, stores: &Stores<'_>) -> Option<String> {
 impl FrontendWish {
     fn weight(&self, at: &Frontend) -> Weight {
         let backends = self.backends.len();
-        Weight::of(at, backends, self.ranges.len(), if self.has_affinity() { backends } else { 0 })
+        let matches = if self.has_affinity() { backends } else { 0 };
+        Weight::of(at, backends, self.ranges.len(), matches)
     }
 }
 
 /// Has a service keep what it had in an earlier life of that which it wishes.
 fn adopt(name: &Name, wish: &Wish, before: Claim, stores: &mut Stores<'_>) -> Claim {
-    let Claim { frontends, denied, backends, problems } = before;
-    let (mut frontends, mut backends) = (frontends.into_vec(), backends.into_vec());
+    let (mut frontends, mut backends) = (before.frontends.into_vec(), before.backends.into_vec());
     let mut used = BTreeSet::new();
     for (frontend, _) in &wish.frontends {
         if let Some(shape) = stores.table.adopt(*frontend, name) {
@@ -157,17 +166,17 @@ fn adopt(name: &Name, wish: &Wish, before: Claim, stores: &mut Stores<'_>) -> Cl
         places.iter().for_each(|(at, active)| stores.backends.list(*at, *active));
         backends.extend(places);
     }
-    Claim { frontends: frontends.into(), denied, backends: backends.into(), problems }
+    Claim { frontends: frontends.into(), backends: backends.into() }
 }
 
 /// Gives a service what it wishes in place of what it has.
 fn exchange(
     name: &Name,
     wish: Wish,
-    before: Claim,
+    (before, denied_before): (Claim, Vec<Frontend>),
     stores: &mut Stores<'_>,
     changed: &mut BTreeSet<Name>,
-) -> Claim {
+) -> (Claim, Denial) {
     let Wish { frontends, backends, mut problems } = wish;
     // First all that is new, so that what stays never goes in between.
     for (at, active) in &backends {
@@ -195,18 +204,14 @@ fn exchange(
     for frontend in before.frontends.iter().filter(|it| !given.contains(it)) {
         changed.append(&mut stores.table.release(*frontend, name));
     }
-    for frontend in before.denied.iter().filter(|it| !denied.contains(it)) {
+    for frontend in denied_before.iter().filter(|it| !denied.contains(it)) {
         stores.table.resign(frontend, name);
     }
     for (at, active) in &before.backends {
         stores.backends.unlist(*at, *active);
     }
-    Claim {
-        frontends: given.into_iter().collect(),
-        denied: denied.into(),
-        backends: backends.into_iter().collect(),
-        problems: problems.into(),
-    }
+    let (frontends, backends) = (given.into_iter().collect(), backends.into_iter().collect());
+    (Claim { frontends, backends }, Denial { frontends: denied, problems })
 }
 
 /// The rows of a frontend, with slots kept.

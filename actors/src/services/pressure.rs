@@ -28,20 +28,15 @@ pub(super) fn rows(table: &Table, backends: &Backends) -> MapRows {
 
 /// Those, and rows of the maps that never have more than a frontend's map.
 pub(super) fn all_rows(table: &Table, backends: &Backends) -> MapRows {
+    let weight = table.weight();
+    let ([frontends6, frontends4], [tables6, tables4]) = (weight.frontends, weight.tables);
     let mut all = rows(table, backends);
-    let names = [
-        ("cilium_lb6_reverse_nat", "cilium_lb6_maglev"),
-        ("cilium_lb4_reverse_nat", "cilium_lb4_maglev"),
-    ];
-    for (reverse, maglev) in names {
-        all.extend([(reverse, 0), (maglev, 0)]);
-    }
-    for (frontend, line) in table.iter() {
-        let (reverse, maglev) = names[usize::from(frontend.at.address.is_ipv4())];
-        *all.entry(reverse).or_default() += 1;
-        let has_table = line.wanted().is_some_and(|shape| shape.has_table());
-        *all.entry(maglev).or_default() += usize::from(has_table);
-    }
+    all.extend([
+        ("cilium_lb4_reverse_nat", frontends4),
+        ("cilium_lb6_reverse_nat", frontends6),
+        ("cilium_lb4_maglev", tables4),
+        ("cilium_lb6_maglev", tables6),
+    ]);
     all
 }
 

@@ -20,8 +20,6 @@ pub(super) struct Line {
     pub(super) id: ServiceId,
     /// The service that it is of; nobody's is one of an earlier life.
     pub(super) owner: Option<Name>,
-    /// Services that want it too.
-    pub(super) rivals: Option<Box<BTreeSet<Name>>>,
     /// What it is to be; nothing if it is to go.
     wanted: Option<Shape>,
     kernel: InKernel,
@@ -66,6 +64,8 @@ pub(super) struct Exhausted;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     lines: BTreeMap<Frontend, Line>,
+    /// Services that want frontends which others have.
+    rivals: BTreeMap<Frontend, BTreeSet<Name>>,
     due: Vec<Frontend>,
     flying: Vec<Frontend>,
     /// The lowest number that none ever had.
@@ -85,6 +85,10 @@ pub(super) struct Weight {
     pub(super) slots: [usize; 2],
     pub(super) ranges: [usize; 2],
     pub(super) matches: usize,
+    /// In the maps of reverse translation,
+    pub(super) frontends: [usize; 2],
+    /// and of Maglev.
+    pub(super) tables: [usize; 2],
 }
 
 impl Weight {
@@ -93,16 +97,25 @@ impl Weight {
         let mut weight = Self { matches, ..Self::default() };
         let family = usize::from(at.at.address.is_ipv4());
         (weight.slots[family], weight.ranges[family]) = (backends + 1, ranges);
+        weight.frontends[family] = 1;
         weight
     }
 
     /// Adds what something takes more than it took.
     pub(super) fn add_growth(&mut self, now: Self, before: Self) {
-        for family in [0, 1] {
-            self.slots[family] += now.slots[family].saturating_sub(before.slots[family]);
-            self.ranges[family] += now.ranges[family].saturating_sub(before.ranges[family]);
+        for (own, (now, before)) in self.each_mut().into_iter().zip(now.each().zip(before.each())) {
+            *own += now.saturating_sub(before);
         }
-        self.matches += now.matches.saturating_sub(before.matches);
+    }
+
+    fn each_mut(&mut self) -> [&mut usize; 9] {
+        let Self { slots, ranges, matches, frontends, tables } = self;
+        let ([a, b], [c, d], [e, f], [g, h]) = (slots, ranges, frontends, tables);
+        [a, b, c, d, e, f, g, h, matches]
+    }
+
+    fn each(mut self) -> impl Iterator<Item = usize> {
+        self.each_mut().map(|one| *one).into_iter()
     }
 
     fn most(self, other: Self) -> Self {
@@ -112,11 +125,9 @@ impl Weight {
     }
 
     fn exchange(&mut self, before: Self, now: Self) {
-        for family in [0, 1] {
-            self.slots[family] = self.slots[family] + now.slots[family] - before.slots[family];
-            self.ranges[family] = self.ranges[family] + now.ranges[family] - before.ranges[family];
+        for (own, (now, before)) in self.each_mut().into_iter().zip(now.each().zip(before.each())) {
+            *own = *own + now - before;
         }
-        self.matches = self.matches + now.matches - before.matches;
     }
 }
 
@@ -147,8 +158,7 @@ impl Table {
         kernel: InKernel,
     ) {
         self.reserve_below(u32::from(id.0) + 1);
-        let line =
-            Line { id, owner: None, rivals: None, wanted, kernel, flying: Flying::No, due: false };
+        let line = Line { id, owner: None, wanted, kernel, flying: Flying::No, due: false };
         self.weight.exchange(Weight::default(), weight(&frontend, &line));
         self.lines.insert(frontend, line);
         self.touch(frontend);
@@ -188,7 +198,7 @@ impl Table {
         match &line.owner {
             Some(owner) if owner != name => {
                 let owner = Rc::clone(owner);
-                line.rivals.get_or_insert_default().insert(Rc::clone(name));
+                self.rivals.entry(frontend).or_default().insert(Rc::clone(name));
                 Err(owner)
             }
             _ => Ok(()),
@@ -197,12 +207,10 @@ impl Table {
 
     /// A service does not want a frontend of another any more.
     pub(super) fn resign(&mut self, frontend: &Frontend, name: &Name) {
-        let Some(line) = self.lines.get_mut(frontend) else { return };
-        if let Some(rivals) = &mut line.rivals {
-            rivals.remove(name);
-            if rivals.is_empty() {
-                line.rivals = None;
-            }
+        let Some(rivals) = self.rivals.get_mut(frontend) else { return };
+        rivals.remove(name);
+        if rivals.is_empty() {
+            self.rivals.remove(frontend);
         }
     }
 
@@ -218,7 +226,6 @@ impl Table {
             let line = Line {
                 id,
                 owner: None,
-                rivals: None,
                 wanted: None,
                 kernel: InKernel::Nothing,
                 flying: Flying::No,
@@ -248,7 +255,7 @@ impl Table {
             return BTreeSet::new();
         }
         line.owner = None;
-        let rivals = line.rivals.take().map(|rivals| *rivals).unwrap_or_default();
+        let rivals = self.rivals.remove(&frontend).unwrap_or_default();
         self.want(frontend, None);
         rivals
     }
@@ -379,14 +386,21 @@ fn unsure(kernel: InKernel, flown: Option<&Shape>) -> Traces {
 
 /// What a frontend takes in the kernel's maps while it changes, at most.
 fn weight(at: &Frontend, line: &Line) -> Weight {
-    let of =
-        |shape: &Shape| Weight::of(at, shape.backends.len(), shape.ranges.len(), shape.stays());
+    let family = usize::from(at.at.address.is_ipv4());
+    let of = |shape: &Shape| {
+        let (backends, ranges) = (shape.backends.len(), shape.ranges.len());
+        let mut weight = Weight::of(at, backends, ranges, shape.stays());
+        weight.tables[family] = shape.has_table().into();
+        weight
+    };
     let wanted = line.wanted.as_ref().map(of).unwrap_or_default();
     match &line.kernel {
         InKernel::Shape(shape) => wanted.most(of(shape)),
         InKernel::Unsure(traces) => {
-            let Traces { slots, matches, ranges, .. } = &**traces;
-            wanted.most(Weight::of(at, usize::from(*slots), ranges.len(), matches.len()))
+            let Traces { slots, matches, ranges, has_table } = &**traces;
+            let mut there = Weight::of(at, usize::from(*slots), ranges.len(), matches.len());
+            there.tables[family] = (*has_table).into();
+            wanted.most(there)
         }
         InKernel::Same | InKernel::Nothing => wanted,
     }
