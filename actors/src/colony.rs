@@ -8,6 +8,7 @@
 //!   manifests
 //! ```
 
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -15,13 +16,14 @@ use std::{cell::OnceCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use ipnet::IpNet;
 
+use self::settings::{mesh_settings, nodes_settings, services_settings};
 use crate::{
     addresses::{AddressesPeers, Inherited},
     allocator,
     auditor::{Auditor, AuditorMsg, AuditorPeers},
     build_queue::{BuildQueue, BuildQueueMsg},
     cluster::{ClusterMsg, ClusterPeers, ClusterSettings, ClusterSupervisor, Feed, Hearer},
-    clustermesh::{Mesh, MeshMsg, MeshPeers, MeshSettings},
+    clustermesh::{Mesh, MeshMsg, MeshPeers},
     conntrack::{Conntrack, ConntrackMsg},
     crd::CrdActors,
     endpoint::{Peers, Settings},
@@ -33,12 +35,12 @@ use crate::{
     kvstore::{KvActors, KvSettings, SessionMsg},
     model::{IdentityId, Scope},
     node::{Node, NodeMsg, NodeSettings},
-    nodes::{self, NodeKey, Nodes, NodesMsg, NodesPeers, NodesSettings},
+    nodes::{self, Nodes, NodesMsg, NodesPeers},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
     ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters},
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
-    services::{Algorithm, ServiceSource, Services, ServicesMsg, ServicesSettings},
+    services::{Algorithm, Services, ServicesMsg},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
 };
@@ -426,46 +428,6 @@ impl Colony {
             mesh,
         }
     }
-}
-
-/// What this node is to the others of its cluster.
-fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
-    let KvSettings { cluster, cluster_id, meshed, node, address, other_address, boot_id, .. } =
-        &settings.kvstore;
-    NodesSettings {
-        key: NodeKey { cluster: cluster.clone(), name: node.clone() },
-        cluster_id: *cluster_id,
-        meshed: *meshed,
-        by_labels: settings.policy.node_selectors,
-        addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
-        router: settings.node.router,
-        pools: settings.pools,
-        boot_id: boot_id.clone(),
-        has_node,
-    }
-}
-
-/// How services are served, and who says something of them.
-fn services_settings(settings: &ColonySettings, ports: &Ports) -> ServicesSettings {
-    let said = [
-        (ServiceSource::Cluster, ports.cluster.is_some()),
-        // A cluster says all there is itself.
-        (ServiceSource::Manifests, ports.cluster.is_none()),
-        (ServiceSource::Node, true),
-        (ServiceSource::Mesh, ports.clusters.is_some()),
-    ];
-    ServicesSettings {
-        node: settings.kvstore.node.clone(),
-        families: settings.policy.families,
-        algorithm: settings.service_algorithm,
-        sources: said.into_iter().filter(|(_, is)| *is).map(|(source, _)| source).collect(),
-    }
-}
-
-/// What it is to other clusters.
-fn mesh_settings(settings: &ColonySettings) -> MeshSettings {
-    let KvSettings { cluster, cluster_id, seed, .. } = &settings.kvstore;
-    MeshSettings { cluster: cluster.clone(), id: *cluster_id, seed: *seed }
 }
 
 /// The prefixes that rules of an earlier life mapped, with their numbers.
