@@ -3,7 +3,7 @@ use std::{net::IpAddr, process::Command};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, ApiClient, ApiServer, Netns},
+    lab::{self, ApiClient, ApiServer, Netns, Node},
     traffic::{Kind, Plan, Stream},
 };
 
@@ -16,7 +16,9 @@ use super::{
 const OUTSIDE: [&str; 2] = ["192.0.2.201", "192.0.2.202"];
 /// Where the service is that they are behind,
 const SERVICE: &str = "/api/v1/namespaces/shop/services";
-/// and where its slice is, in some version.
+/// the address of one that has pods,
+const ADDRESS: &str = "10.96.0.77";
+/// and where slices are, in some version.
 const DISCOVERY: &str = "/apis/discovery.k8s.io";
 
 fn ip(arguments: &str) -> Result<()> {
@@ -54,19 +56,87 @@ fn serve(client: &ApiClient, address: &str) -> Result<String> {
         "spec": { "ports": [{ "port": 80 }] },
     });
     client.create(SERVICE, &service)?;
-    let versions = ["v1", "v1beta1"].into_iter();
-    let mut served =
-        versions.filter(|version| client.get(&format!("{DISCOVERY}/{version}")).is_ok());
-    let version = served.next().context("the server has no EndpointSlices")?;
+    let (version, slices) = discovery(client)?;
     let slice = json!({
-        "apiVersion": format!("discovery.k8s.io/{version}"), "kind": "EndpointSlice",
+        "apiVersion": version, "kind": "EndpointSlice",
         "metadata": { "name": "lan-1", "namespace": NAMESPACE,
                       "labels": { "kubernetes.io/service-name": "lan" } },
         "addressType": "IPv4", "endpoints": endpoints(&[address]),
     });
-    let slices = format!("{DISCOVERY}/{version}/namespaces/{NAMESPACE}/endpointslices");
     client.create(&slices, &slice)?;
     Ok(format!("{slices}/lan-1"))
+}
+
+/// In which version the server has EndpointSlices, and where.
+fn discovery(client: &ApiClient) -> Result<(String, String)> {
+    let versions = ["v1", "v1beta1"].into_iter();
+    let mut served =
+        versions.filter(|version| client.get(&format!("{DISCOVERY}/{version}")).is_ok());
+    let version = served.next().context("the server has no EndpointSlices")?;
+    let slices = format!("{DISCOVERY}/{version}/namespaces/{NAMESPACE}/endpointslices");
+    Ok((format!("discovery.k8s.io/{version}"), slices))
+}
+
+/// What the cluster says of a service, whole: friend's packets to its address reach web, also while
+/// server and agent are killed.
+#[test]
+fn packets_to_a_service_of_the_cluster_reach_its_pods() {
+    lab::test("services::packets_to_a_service_of_the_cluster_reach_its_pods", || {
+        let Some(program) = ApiServer::find() else { return Ok(()) };
+        let cluster = Cluster::start(program)?;
+        let Cluster { mut node, server, friend, web, .. } = cluster;
+        let client = server.client();
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": "web", "namespace": NAMESPACE },
+            "spec": { "clusterIP": ADDRESS, "ports": [
+                { "name": "main", "port": PORT, "protocol": "UDP" },
+            ] },
+        });
+        client.create(SERVICE, &service)?;
+        let (version, slices) = discovery(client)?;
+        let slice = json!({
+            "apiVersion": version, "kind": "EndpointSlice",
+            "metadata": { "name": "web-1", "namespace": NAMESPACE,
+                          "labels": { "kubernetes.io/service-name": "web" } },
+            "addressType": "IPv4",
+            "ports": [{ "name": "main", "port": PORT, "protocol": "UDP" }],
+            "endpoints": endpoints(&[&web.address(false)?.to_string()]),
+        });
+        client.create(&slices, &slice)?;
+        let all = |node: &Node| -> Result<Vec<Value>> { node.rest().get("/service") };
+        // Beside that of the API server itself, which has no slice here.
+        let is_served = |node: &mut Node| {
+            Ok(all(node)?.iter().any(|it| {
+                it["spec"]["frontend-address"]["ip"] == ADDRESS
+                    && it["spec"]["backend-addresses"].as_array().is_some_and(|all| all.len() == 1)
+            }))
+        };
+        node.wait("the service is not served", is_served)?;
+        let numbers = |node: &Node| -> Result<Vec<Value>> {
+            let spec = |it: &Value| json!([it["spec"]["id"], it["spec"]["frontend-address"]]);
+            Ok(all(node)?.iter().map(spec).collect())
+        };
+        let before = numbers(&node)?;
+        let from = friend.netns.clone();
+        let stream = Stream::start(Plan {
+            kind: Kind::Udp,
+            from,
+            to: web.netns.clone(),
+            target: (ADDRESS.parse::<IpAddr>()?, PORT).into(),
+            rate: 200,
+        })?;
+        stream.wait_for_answers(20)?;
+        for _ in 0..3 {
+            node.kill_agent()?;
+            node.start_agent()?;
+            node.wait("the service is not served again", is_served)?;
+        }
+        ensure!(numbers(&node)? == before, "numbers moved");
+        let report = stream.stop()?;
+        ensure!(report.is_clean(), "{report:?}");
+        Ok(())
+    });
 }
 
 /// `friend` reaches nothing but the service.

@@ -117,40 +117,65 @@ fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
 }
 
 #[test]
-fn of_services_only_whose_addresses_are_which_is_kept() {
+fn of_services_only_what_is_served_is_kept() {
     let all: Vec<Resource> = volvox_actors::cluster::resources("node-1")
         .into_iter()
         .flat_map(|(_, forms)| forms)
         .collect();
     let metadata = json!({
         "name": "db", "namespace": "shop", "labels": { "tier": "data" },
-        "annotations": { "a": "b" }, "resourceVersion": "9",
+        "resourceVersion": "9",
     });
     let service = json!({
-        "spec": { "selector": { "app": "db" }, "clusterIP": "10.96.0.1", "ports": [{}] },
-        "status": { "loadBalancer": {} },
+        "spec": {
+            "selector": { "app": "db" }, "clusterIP": "10.96.0.1", "ipFamilies": ["IPv4"],
+            "ports": [{ "port": 80, "targetPort": 8080 }],
+        },
+        "status": { "loadBalancer": {}, "conditions": [] },
     });
     let slice = json!({
-        "addressType": "IPv4", "ports": [{}],
+        "addressType": "IPv4", "ports": [{ "port": 80, "appProtocol": "x" }],
         "endpoints": [{
             "addresses": ["10.0.0.1"], "conditions": { "ready": true }, "nodeName": "node-1",
             "targetRef": {},
         }],
     });
     let endpoints = json!({ "subsets": [{
-        "addresses": [{ "ip": "10.0.0.1", "nodeName": "node-1" }], "ports": [{}],
+        "addresses": [{ "ip": "10.0.0.1", "nodeName": "node-1", "targetRef": {} }],
+        "ports": [{ "port": 80 }],
         "notReadyAddresses": [{ "ip": "10.0.0.2" }],
     }] });
     for (kind, mut whole, kept) in [
-        ("Service", service, json!({ "spec": { "selector": { "app": "db" } } })),
+        (
+            "Service",
+            service,
+            json!({
+                "spec": {
+                    "selector": { "app": "db" }, "clusterIP": "10.96.0.1",
+                    "ports": [{ "port": 80 }],
+                },
+                "status": { "loadBalancer": {} },
+            }),
+        ),
         (
             "EndpointSlice",
             slice,
-            json!({ "addressType": "IPv4", "endpoints": [
-                { "addresses": ["10.0.0.1"], "conditions": { "ready": true } },
-            ] }),
+            json!({
+                "addressType": "IPv4", "ports": [{ "port": 80 }],
+                "endpoints": [{
+                    "addresses": ["10.0.0.1"], "conditions": { "ready": true },
+                    "nodeName": "node-1",
+                }],
+            }),
         ),
-        ("Endpoints", endpoints, json!({ "subsets": [{ "addresses": [{ "ip": "10.0.0.1" }] }] })),
+        (
+            "Endpoints",
+            endpoints,
+            json!({ "subsets": [{
+                "addresses": [{ "ip": "10.0.0.1", "nodeName": "node-1" }],
+                "ports": [{ "port": 80 }],
+            }] }),
+        ),
     ] {
         let form = all.iter().find(|form| form.kind == kind).unwrap();
         whole["metadata"] = metadata.clone();

@@ -2,10 +2,11 @@ use serde_json::{Map, Value};
 use volvox_actors::ports::{Object, ObjectKey, Resource};
 
 /// What somebody reads of an object,
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "addressType",
     "endpoints",
     "metadata",
+    "ports",
     "security-labels",
     "spec",
     "specs",
@@ -14,6 +15,8 @@ const PARTS: [&str; 8] = [
 ];
 /// of what every object has,
 const METADATA: [&str; 4] = ["labels", "name", "namespace", "uid"];
+/// of a service,
+const SERVICE_METADATA: [&str; 5] = ["annotations", "labels", "name", "namespace", "uid"];
 /// of an identity,
 const IDENTITY_METADATA: [&str; 2] = ["annotations", "name"];
 /// of one that this node keeps true,
@@ -29,10 +32,28 @@ const CONDITION: [&str; 3] = ["reason", "status", "type"];
 const POD: [&str; 3] = ["containers", "initContainers", "serviceAccountName"];
 /// of its containers,
 const CONTAINER: [&str; 3] = ["name", "ports", "restartPolicy"];
-/// of an endpoint of an EndpointSlice,
-const ENDPOINT: [&str; 2] = ["addresses", "conditions"];
+/// of a service,
+const SERVICE: [&str; 11] = [
+    "clusterIP",
+    "clusterIPs",
+    "externalIPs",
+    "externalTrafficPolicy",
+    "internalTrafficPolicy",
+    "loadBalancerSourceRanges",
+    "ports",
+    "selector",
+    "sessionAffinity",
+    "sessionAffinityConfig",
+    "type",
+];
+/// of its annotations,
+const SERVICE_ANNOTATIONS: &str = "service.cilium.io/";
+/// of its ports and those of who serves it,
+const PORT: [&str; 4] = ["name", "nodePort", "port", "protocol"];
+/// of an endpoint of an EndpointSlice, which of older ones has its node elsewhere,
+const ENDPOINT: [&str; 5] = ["addresses", "conditions", "hints", "nodeName", "topology"];
 /// and of an address of Endpoints.
-const ADDRESS: [&str; 1] = ["ip"];
+const ADDRESS: [&str; 2] = ["ip", "nodeName"];
 
 /// Which object it is; `None` if it does not say so.
 pub(super) fn key(value: &Value) -> Option<ObjectKey> {
@@ -53,11 +74,15 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
         match resource.kind {
             "Node" | "CiliumNode" | "CiliumEndpoint" => keep(metadata, &OWN_METADATA),
             "CiliumIdentity" => keep(metadata, &IDENTITY_METADATA),
+            "Service" => keep(metadata, &SERVICE_METADATA),
             _ => keep(metadata, &METADATA),
         }
         match (resource.kind, metadata.get_mut("annotations")) {
             ("Node" | "CiliumIdentity", Some(Value::Object(annotations))) => {
                 annotations.retain(|name, _| ANNOTATIONS.iter().any(|it| name.starts_with(it)));
+            }
+            ("Service", Some(Value::Object(annotations))) => {
+                annotations.retain(|name, _| name.starts_with(SERVICE_ANNOTATIONS));
             }
             _ => drop(metadata.remove("annotations")),
         }
@@ -68,19 +93,25 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
         "CiliumEndpoint" => {}
         "Namespace" => keep(object, &["metadata"]),
         "Service" => {
-            keep(object, &["metadata", "spec"]);
+            keep(object, &["metadata", "spec", "status"]);
             if let Some(Value::Object(spec)) = object.get_mut("spec") {
-                keep(spec, &["selector"]);
+                keep(spec, &SERVICE);
+                members(spec.get_mut("ports")).for_each(|it| keep(it, &PORT));
+            }
+            if let Some(Value::Object(status)) = object.get_mut("status") {
+                keep(status, &["loadBalancer"]);
             }
         }
         "EndpointSlice" => {
-            keep(object, &["addressType", "endpoints", "metadata"]);
+            keep(object, &["addressType", "endpoints", "metadata", "ports"]);
+            members(object.get_mut("ports")).for_each(|it| keep(it, &PORT));
             members(object.get_mut("endpoints")).for_each(|it| keep(it, &ENDPOINT));
         }
         "Endpoints" => {
             keep(object, &["metadata", "subsets"]);
             for subset in members(object.get_mut("subsets")) {
-                keep(subset, &["addresses"]);
+                keep(subset, &["addresses", "ports"]);
+                members(subset.get_mut("ports")).for_each(|it| keep(it, &PORT));
                 members(subset.get_mut("addresses")).for_each(|it| keep(it, &ADDRESS));
             }
         }
