@@ -108,8 +108,8 @@ impl Message for ServicesMsg {
 
     fn lane(&self) -> Lane {
         match self {
-            Self::List(_) | Self::ListBackends(_) | Self::Show(_) => Lane::Control,
-            // In order: what was said last counts.
+            Self::List(_) | Self::ListBackends(_) => Lane::Control,
+            // In order: what was said last counts, and is shown.
             _ => Lane::Request,
         }
     }

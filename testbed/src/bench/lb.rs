@@ -42,8 +42,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const CHANGES: u32 = 50;
 /// How many services are told at once where memory is measured.
 const PAGE: usize = 500;
-/// How often it is looked whether all is written.
-const LOOK_EVERY: Duration = Duration::from_micros(200);
 /// Capacity of the owner's mailbox, as in an agent.
 const MAILBOX: usize = 131_072;
 /// The lab's BPF file system.
@@ -109,7 +107,7 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
         };
         let services = Services::factory(Rc::new(InOrder::new(port, &host)), settings, found);
         let services = host.spawn("services".to_owned(), MAILBOX, services);
-        work(Owner { services, host }).await
+        work(Owner { services, host, datapath }).await
     })
 }
 
@@ -117,12 +115,19 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
 struct Owner {
     services: Ref<ServicesMsg>,
     host: Host,
+    datapath: Arc<Datapath>,
 }
 
 impl Owner {
     fn tell(&self, objects: Vec<ClusterObject>) -> Result<()> {
         let objects = ServicesMsg::Objects { feed: Feed::Services, objects };
         self.services.tell(objects).ok().context("the mailbox is full")
+    }
+
+    /// How many rows of services were written.
+    fn written(&self) -> u64 {
+        let counts = self.datapath.writes().counts();
+        counts.iter().find(|(name, _)| *name == "services").map_or(0, |(_, count)| *count)
     }
 
     /// Waits until all that was said is in the kernel.
@@ -134,7 +139,7 @@ impl Owner {
             if status.unread + status.open == 0 {
                 return Ok(status);
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -172,11 +177,15 @@ impl Owner {
 
     /// Gives one service another backend; how long it took to the last row.
     async fn change(&self, nth: u32) -> Result<Duration> {
-        let one = vec![slice(nth, 1)];
+        let (one, before) = (vec![slice(nth, 1)], self.written());
         let begun = Instant::now();
         self.tell(one)?;
         self.rest().await?;
-        Ok(begun.elapsed())
+        let took = begun.elapsed();
+        // A backend, a slot, and a backend that goes.
+        let rows = self.written() - before;
+        ensure!(rows >= 3, "a change wrote {rows} rows");
+        Ok(took)
     }
 }
 

@@ -27,19 +27,21 @@ pub(super) fn measure(
     let mut listed = Figure::new("cluster.ipcache", Unit::Seconds);
     let mut bare = Figure::new("cluster.ipcache_bare", Unit::Seconds);
     let count = neighbours.size.addresses;
+    let last = count - 1;
     progress.rounds("reading addresses", rounds.into(), |_| {
         if in_force(&neighbours.fleet.node)? > 0 {
             neighbours.withdraw()?;
-            neighbours
-                .fleet
-                .node
-                .wait("addresses stay in force", |node| Ok(in_force(node)? == 0))?;
+            let identity = neighbours.size.identity_of(last);
+            neighbours.fleet.node.wait("addresses stay in force", |node| {
+                // What the agent gave up, the kernel may still have.
+                let there = Ipcache::open(node.bpf_root())?.identity(address(last));
+                Ok(in_force(node)? == 0 && there != identity)
+            })?;
         }
         neighbours.fleet.node.kill_agent()?;
         neighbours.announce()?;
         let least = without_agent(&mut neighbours.store, count)?;
         let ipcache = Ipcache::open(neighbours.fleet.node.bpf_root())?;
-        let last = count - 1;
         let has_last = || ipcache.identity(address(last)) == neighbours.size.identity_of(last);
         ensure!(!has_last(), "the ipcache has them already");
         neighbours.fleet.node.exec_agent()?;
