@@ -1,5 +1,7 @@
 //! Fields of documents that people and clusters write, with the path that leads to each.
 
+use std::net::IpAddr;
+
 use serde_json::{Map, Value};
 
 /// What is wrong with a field. The file and the object are added further up.
@@ -71,6 +73,17 @@ impl<'a> Field<'a> {
             )),
             _ => Err(self.wants("text")),
         }
+    }
+
+    /// The address.
+    pub(crate) fn address(&self) -> Result<IpAddr, Fault> {
+        let text = self.text()?;
+        text.parse().map_err(|_| {
+            self.fault(
+                format!("{text:?} is no address"),
+                "write an address, as in 192.0.2.7 or fd00::7",
+            )
+        })
     }
 
     /// The truth value.

@@ -171,14 +171,14 @@ impl Services {
         }
         let kept = &mut *self.kept.borrow_mut();
         let orphans = if kept.pruned.0 { &kept.findings.orphans[..] } else { &[] };
-        let Some(batch) = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans)
-        else {
+        let next = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans);
+        let Some((batch, ops)) = next else {
             return;
         };
         kept.open_batch = true;
         let why = "rows of services";
         let reply = cx.expect("kernel", PATIENCE, why, ServicesMsg::Written);
-        self.kernel.submit(KernelJob::new(batch.ops.clone()), reply);
+        self.kernel.submit(KernelJob::new(ops), reply);
         self.writing = Some(batch);
     }
 

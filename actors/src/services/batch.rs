@@ -15,7 +15,8 @@ const FRONTENDS_MAX: usize = 4096;
 /// A batch that the kernel is given.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub(super) ops: Vec<KernelOp>,
+    /// How many steps it has.
+    steps: usize,
     /// How many of them have been done once backends are put.
     backends_put_at: usize,
     pub(super) unused: UnusedNumbers,
@@ -25,14 +26,14 @@ pub(super) struct Batch {
     removes_orphans: bool,
 }
 
-/// Takes the next batch; `None` if there is nothing to write. What is nobody's, `orphans`, goes with
+/// Takes the next batch and its steps; `None` if there is nothing to write. What is nobody's, `orphans`, goes with
 /// it.
 pub(super) fn next(
     table: &mut Table,
     backends: &mut Backends,
     unused_before: UnusedNumbers,
     orphans: &[ServiceKeys],
-) -> Option<Batch> {
+) -> Option<(Batch, Vec<KernelOp>)> {
     let reused = table.take_reused();
     let (rows, is_all) = table.begin(FRONTENDS_MAX);
     // A frontend that is left for the next batch may lead to a backend that goes.
@@ -63,13 +64,13 @@ pub(super) fn next(
         ops.extend(orphans.iter().cloned().map(KernelOp::DeleteServices));
     }
     let batch = Batch {
-        ops,
+        steps: ops.len(),
         backends_put_at,
         unused,
         removes: is_all,
         removes_orphans: is_all && !orphans.is_empty(),
     };
-    if batch.ops.is_empty() {
+    if ops.is_empty() {
         // What was to change is as it was again.
         batch.end(0, table, backends);
         return match is_all {
@@ -77,7 +78,7 @@ pub(super) fn next(
             false => next(table, backends, unused_before, orphans),
         };
     }
-    Some(batch)
+    Some((batch, ops))
 }
 
 /// What is looked up through a row comes before the row, and goes after it: who is used before the
@@ -113,13 +114,13 @@ fn write(rows: Rows, places: &BTreeMap<BackendId, L4Address>, ops: &mut Vec<Kern
 impl Batch {
     /// Takes in how it ended: how many of its steps were done.
     pub(super) fn end(&self, done: usize, table: &mut Table, backends: &mut Backends) {
-        let is_whole = done == self.ops.len();
+        let is_whole = done == self.steps;
         table.end(is_whole);
         backends.end(done >= self.backends_put_at, is_whole && self.removes);
     }
 
     /// Whether what is nobody's is gone, after so many steps.
     pub(super) fn removed_orphans(&self, done: usize) -> bool {
-        self.removes_orphans && done == self.ops.len()
+        self.removes_orphans && done == self.steps
     }
 }

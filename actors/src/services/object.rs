@@ -99,13 +99,15 @@ fn cluster_addresses(spec: &Mapping<'_>) -> Result<Box<[IpAddr]>, Fault> {
     let is_one =
         |field: &Field<'_>| matches!(field.text(), Ok(text) if text != "None" && !text.is_empty());
     match spec.list("clusterIPs")? {
-        Some(all) if !all.is_empty() => all.iter().filter(|it| is_one(it)).map(address).collect(),
-        _ => spec.get("clusterIP").iter().filter(|it| is_one(it)).map(address).collect(),
+        Some(all) if !all.is_empty() => {
+            all.iter().filter(|it| is_one(it)).map(Field::address).collect()
+        }
+        _ => spec.get("clusterIP").iter().filter(|it| is_one(it)).map(Field::address).collect(),
     }
 }
 
 fn addresses(spec: &Mapping<'_>, name: &str) -> Result<Box<[IpAddr]>, Fault> {
-    spec.list(name)?.unwrap_or_default().iter().map(address).collect()
+    spec.list(name)?.unwrap_or_default().iter().map(Field::address).collect()
 }
 
 /// The addresses that a load balancer was given; one may have a name instead.
@@ -120,19 +122,9 @@ fn balancers(root: &Mapping<'_>) -> Result<Box<[IpAddr]>, Fault> {
         // One that takes its packets in itself wants none of ours.
         let mode = ingress.get("ipMode").map(|field| field.text()).transpose()?;
         let ip = ingress.get("ip").filter(|_| mode != Some("Proxy"));
-        ip.map(|ip| address(&ip)).transpose()
+        ip.map(|ip| ip.address()).transpose()
     };
     all.iter().filter_map(|field| of(field).transpose()).collect()
-}
-
-pub(super) fn address(field: &Field<'_>) -> Result<IpAddr, Fault> {
-    let text = field.text()?;
-    text.parse().map_err(|_| {
-        field.fault(
-            format!("{text:?} is no address"),
-            "write an address, as in 192.0.2.7 or fd00::7",
-        )
-    })
 }
 
 fn ports(spec: &Mapping<'_>, has_node_ports: bool) -> Result<Box<[Port]>, Fault> {

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use super::object::{address, name, number, transport};
+use super::object::{name, number, transport};
 use crate::{
     field::{Fault, Field, Mapping},
     model::Transport,
@@ -80,7 +80,7 @@ pub(super) fn slice(root: &Mapping<'_>, node: &str) -> Result<Slice, Fault> {
         let local = at.map(|field| field.text()).transpose()? == Some(node);
         let zones = zones(&endpoint)?;
         for field in endpoint.list("addresses")?.unwrap_or_default() {
-            let address = address(&field)?;
+            let address = field.address()?;
             if is_ipv4.is_some_and(|is_ipv4| is_ipv4 != address.is_ipv4()) {
                 let problem = format!("{address} is of another family than the slice");
                 return Err(field.fault(problem, "put it into a slice of its own"));
@@ -136,7 +136,7 @@ pub(super) fn endpoints(root: &Mapping<'_>, node: &str) -> Result<Vec<Slice>, Fa
         let member = |field: &Field<'_>| {
             let listed = field.any_mapping()?;
             let at = listed.get("nodeName").map(|field| field.text()).transpose()?;
-            let (address, serving) = (address(&listed.need("ip")?)?, Serving::Ready);
+            let (address, serving) = (listed.need("ip")?.address()?, Serving::Ready);
             Ok(Member { address, serving, local: at == Some(node), zones: None })
         };
         let members = subset.list("addresses")?.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Service, EndpointSlice and Endpoints, as far as policies ask.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 use serde_json::Value;
@@ -157,11 +157,5 @@ fn endpoints(mapping: &Mapping<'_>) -> Result<BTreeSet<IpNet>, Fault> {
 }
 
 fn address(field: &Field<'_>) -> Result<IpNet, Fault> {
-    let text = field.text()?;
-    text.parse::<IpAddr>().map(IpNet::from).map_err(|_| {
-        field.fault(
-            format!("{text:?} is no address"),
-            "write an address, as in 192.0.2.7 or fd00::7",
-        )
-    })
+    field.address().map(IpNet::from)
 }

@@ -169,9 +169,11 @@ impl Maps {
                 ranges4: table!("cilium_lb4_source_range", services),
                 ranges6: table!("cilium_lb6_source_range", services),
                 numbers: table!("volvox_lb", services),
-                maglev: [take("cilium_lb6_maglev"), take("cilium_lb4_maglev")],
+                maglev: [
+                    table!("cilium_lb6_maglev", services),
+                    table!("cilium_lb4_maglev", services),
+                ],
                 table: maglev,
-                writes: writes.clone(),
             },
             slots: take("volvox_policy"),
             empty,

@@ -5,7 +5,6 @@ mod read;
 use std::{
     net::{IpAddr, SocketAddr},
     os::fd::{AsFd, AsRawFd},
-    sync::atomic::Ordering,
 };
 
 use ipnet::IpNet;
@@ -25,7 +24,6 @@ use super::{
     error::refused,
     sys::{Map, NewMap},
     table::{Plain, Table},
-    writes::Writes,
 };
 
 /// Tables of Maglev that are made before they are written in one batch: each is a file descriptor.
@@ -45,10 +43,9 @@ pub(super) struct ServiceMaps {
     pub(super) ranges6: Table<raw::SourceRange6Key, u8>,
     pub(super) numbers: Table<u32, raw::LbNumbersRow>,
     /// Service to table of Maglev, IPv6 first. Written with descriptors.
-    pub(super) maglev: [Map; 2],
+    pub(super) maglev: [Table<raw::Be16, u32>; 2],
     /// How such a table is made.
     pub(super) table: NewMap<'static>,
-    pub(super) writes: Writes,
 }
 
 impl ServiceMaps {
@@ -145,9 +142,7 @@ impl ServiceMaps {
                 let fds: Vec<u32> =
                     tables.iter().map(|table| table.as_fd().as_raw_fd().cast_unsigned()).collect();
                 let outer = &self.maglev[usize::from(is_ipv4)];
-                let (done, result) = outer.update_batch(keys.as_bytes(), fds.as_bytes());
-                self.writes.services.fetch_add(done as u64, Ordering::Relaxed);
-                result.map_err(|e| refused("write", "map of Maglev tables", &e))?;
+                outer.put_all(&keys, &fds)?;
             }
         }
         Ok(())
@@ -192,23 +187,9 @@ impl ServiceMaps {
                 self.ranges6.delete_all(&six)?;
             }
             ServiceKeys::Maglev(keys) => {
-                for (outer, mut keys) in
-                    self.maglev.iter().zip(split(&keys, |id: &ServiceId| raw::Be16::new(id.0)))
-                {
-                    while !keys.is_empty() {
-                        let (done, result) = outer.delete_batch(keys.as_bytes());
-                        self.writes.services.fetch_add(done as u64, Ordering::Relaxed);
-                        match result {
-                            // One that is gone already stopped the batch.
-                            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-                                keys.drain(..(done + 1).min(keys.len()));
-                            }
-                            Err(error) => {
-                                return Err(refused("delete from", "map of Maglev tables", &error));
-                            }
-                            Ok(()) => break,
-                        }
-                    }
+                let keys = split(&keys, |id: &ServiceId| raw::Be16::new(id.0));
+                for (outer, keys) in self.maglev.iter().zip(&keys) {
+                    outer.delete_all(keys)?;
                 }
             }
         }

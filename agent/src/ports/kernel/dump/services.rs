@@ -72,7 +72,7 @@ impl Dump {
             "cilium_lb6_source_range" => self.take::<raw::SourceRange6Key, u8>(name, into),
             "cilium_lb4_maglev" | "cilium_lb6_maglev" => {
                 let is_ipv4 = name == "cilium_lb4_maglev";
-                let found = maglev_tables(&self.map(name)?)?;
+                let found = maglev_tables(&self.table(name)?)?;
                 into.maglev.extend(found.into_iter().map(|(id, _)| (id, is_ipv4)));
                 Ok(())
             }
@@ -122,7 +122,7 @@ impl Dump {
     ) -> Result<BTreeMap<ServiceId, MaglevShares>, DatapathError> {
         let name = if is_ipv4 { "cilium_lb4_maglev" } else { "cilium_lb6_maglev" };
         let mut tables = BTreeMap::new();
-        for (service, map) in maglev_tables(&self.map(name)?)? {
+        for (service, map) in maglev_tables(&self.table(name)?)? {
             let failed = |e| refused("read", format!("the Maglev table of service {service}"), &e);
             let map = match Map::by_id(map) {
                 Ok(map) => map,

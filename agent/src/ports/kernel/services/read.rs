@@ -9,11 +9,7 @@ use volvox_actors::{
 };
 use volvox_bpf_progs::layouts as raw;
 
-use crate::ports::kernel::{
-    error::refused,
-    sys::Map,
-    table::{Plain, Table, scan},
-};
+use crate::ports::kernel::table::{Plain, Table};
 
 /// The key of a map that balances load, whose rows are `V`.
 pub(in crate::ports::kernel) trait Taken<V>: Plain {
@@ -31,16 +27,10 @@ pub(in crate::ports::kernel) fn take_all<K: Taken<V>, V: Plain>(
 
 /// Reads which services have a table of Maglev, with the number that the kernel has for it.
 pub(in crate::ports::kernel) fn maglev_tables(
-    outer: &Map,
+    outer: &Table<raw::Be16, u32>,
 ) -> Result<Vec<(ServiceId, u32)>, KernelError> {
     let mut found = Vec::new();
-    let scanned = scan(outer, |keys, maps| {
-        let ids = keys.chunks_exact(2).map(|id| u16::from_be_bytes([id[0], id[1]]));
-        let maps = maps.chunks_exact(4).map(|it| u32::from_ne_bytes([it[0], it[1], it[2], it[3]]));
-        found.extend(ids.map(ServiceId).zip(maps));
-        true
-    });
-    scanned.map_err(|e| refused("read", "map of Maglev tables", &e))?;
+    outer.for_each(|id, map| found.push((ServiceId(id.get()), map)))?;
     Ok(found)
 }
 
