@@ -6,7 +6,7 @@ use std::process::Command;
 use std::{env, fs, io};
 
 /// Sources in `c`, each of which makes an object.
-const SOURCES: [&str; 2] = ["endpoint", "socket"];
+const SOURCES: [&str; 4] = ["endpoint", "socket", "device", "overlay"];
 
 fn main() {
     println!("cargo::rerun-if-changed=c");

@@ -32,19 +32,31 @@ pub enum DropReason {
     NoService = 158,
     /// Not Ethernet with IP.
     UnsupportedL2 = 166,
+    /// No port is free to stand for the sender's, or the table is full.
+    NatNoMapping = 167,
+    /// A protocol without ports, or whose ports cannot be changed, behind another address.
+    NatUnsupported = 168,
+    /// The node's routes lead nowhere.
+    NoFib = 169,
+    /// From outside to an address of a service that is for the cluster only.
+    IsClusterIp = 174,
+    /// From outside, and not from where the service's clients may be.
+    NotInSourceRange = 177,
     /// A policy row asks for a proxy, and there is none.
     ProxyNotSupported = 180,
     /// A policy row denies it.
     PolicyDeny = 181,
     /// A policy row asks for authentication, and there is none.
     AuthRequired = 189,
+    /// This was the packet's last hop.
+    TtlExceeded = 196,
     /// The endpoint has no configuration or policy yet.
     EndpointNotReady = 203,
 }
 
 impl DropReason {
     /// Every reason that the programs give.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::InvalidSourceIp,
         Self::PolicyDenied,
         Self::InvalidPacket,
@@ -59,9 +71,15 @@ impl DropReason {
         Self::FragmentNotSupported,
         Self::NoService,
         Self::UnsupportedL2,
+        Self::NatNoMapping,
+        Self::NatUnsupported,
+        Self::NoFib,
+        Self::IsClusterIp,
+        Self::NotInSourceRange,
         Self::ProxyNotSupported,
         Self::PolicyDeny,
         Self::AuthRequired,
+        Self::TtlExceeded,
         Self::EndpointNotReady,
     ];
 
@@ -87,9 +105,15 @@ impl DropReason {
             Self::FragmentNotSupported => "IP fragmentation not supported",
             Self::NoService => "Service backend not found",
             Self::UnsupportedL2 => "Unsupported L2 protocol",
+            Self::NatNoMapping => "No mapping for NAT masquerade",
+            Self::NatUnsupported => "Unsupported protocol for NAT masquerade",
+            Self::NoFib => "FIB lookup failed",
+            Self::IsClusterIp => "Is a ClusterIP",
+            Self::NotInSourceRange => "Not in src range",
             Self::ProxyNotSupported => "Proxy redirection not supported for protocol",
             Self::PolicyDeny => "Policy denied by denylist",
             Self::AuthRequired => "Authentication required",
+            Self::TtlExceeded => "TTL exceeded",
             Self::EndpointNotReady => "Endpoint policy program not available",
         }
     }
@@ -109,6 +133,11 @@ pub const fn source_file(number: u8) -> Option<&'static str> {
         72 => Some("nat.h"),
         73 => Some("backend.h"),
         74 => Some("lb_reverse.h"),
+        75 => Some("device.c"),
+        76 => Some("overlay.c"),
+        77 => Some("snat.h"),
+        78 => Some("node_port.h"),
+        79 => Some("route.h"),
         _ => None,
     }
 }

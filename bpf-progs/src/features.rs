@@ -5,6 +5,8 @@ use crate::maps::MAGLEV_SIZE;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Unless configured otherwise.
+const NAT_PORTS: (u16, u16) = (32768, 65535);
+/// Unless configured otherwise.
 const LOOPBACK_IPV4: Ipv4Addr = Ipv4Addr::new(169, 254, 42, 1);
 /// Unless configured otherwise.
 const LOOPBACK_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
@@ -27,6 +29,8 @@ pub struct Features {
     pub report_flags: u8,
     /// Backends in a service's Maglev table.
     pub maglev: u32,
+    /// The first and the last of the ports that may stand for others' on the node's addresses.
+    pub nat_ports: (u16, u16),
     /// Stands in for the address of an endpoint that speaks with itself by a service of IPv4.
     pub loopback_ipv4: Ipv4Addr,
     /// The same for IPv6: an address of the link, so that the endpoint answers by its interface.
@@ -45,6 +49,7 @@ impl Default for Features {
             report_interval: 5,
             report_flags: 0b111,
             maglev: MAGLEV_SIZE,
+            nat_ports: NAT_PORTS,
             loopback_ipv4: LOOPBACK_IPV4,
             loopback_ipv6: LOOPBACK_IPV6,
         }
@@ -53,7 +58,7 @@ impl Default for Features {
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u32); 12] {
+    pub const fn globals(self) -> [(&'static str, u32); 14] {
         let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
             ("ENABLE_IPV4", self.ipv4 as u32),
@@ -63,6 +68,8 @@ impl Features {
             ("REPORT_INTERVAL", self.report_interval as u32),
             ("REPORT_FLAGS", self.report_flags as u32),
             ("MAGLEV", self.maglev),
+            ("NAT_PORT_MIN", self.nat_ports.0 as u32),
+            ("NAT_PORT_MAX", self.nat_ports.1 as u32),
             ("LOOPBACK_IPV4", u32::from_ne_bytes(self.loopback_ipv4.octets())),
             ("LOOPBACK_IPV6_A", a),
             ("LOOPBACK_IPV6_B", b),
@@ -71,8 +78,8 @@ impl Features {
         ]
     }
 
-    /// The set as a number, for [`crate::layouts::NodeRow::features`]. Loopback addresses other
-    /// than the default ones count by a hash.
+    /// The set as a number, for [`crate::layouts::NodeRow::features`]. Loopback addresses and
+    /// ports other than the default ones count by a hash.
     pub const fn bits(self) -> u64 {
         let bits = self.ipv4 as u64
             | (self.ipv6 as u64) << 1
@@ -81,8 +88,8 @@ impl Features {
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24
             | (self.maglev as u64) << 40;
-        let own = hash(self.loopback_ipv4, self.loopback_ipv6);
-        bits ^ own ^ hash(LOOPBACK_IPV4, LOOPBACK_IPV6)
+        let own = hash(self.loopback_ipv4, self.loopback_ipv6, self.nat_ports);
+        bits ^ own ^ hash(LOOPBACK_IPV4, LOOPBACK_IPV6, NAT_PORTS)
     }
 }
 
@@ -97,12 +104,18 @@ const fn words(bytes: [u8; 16]) -> [u32; 4] {
     words
 }
 
-/// FNV-1a over both addresses.
-const fn hash(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> u64 {
+/// FNV-1a over addresses and ports.
+const fn hash(ipv4: Ipv4Addr, ipv6: Ipv6Addr, ports: (u16, u16)) -> u64 {
     let (short, long) = (ipv4.octets(), ipv6.octets());
+    let (first, last) = (ports.0.to_be_bytes(), ports.1.to_be_bytes());
+    let ports = [first[0], first[1], last[0], last[1]];
     let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);
-    while at < 20 {
-        let byte = if at < 4 { short[at] } else { long[at - 4] };
+    while at < 24 {
+        let byte = match at {
+            0..4 => short[at],
+            4..20 => long[at - 4],
+            _ => ports[at - 20],
+        };
         hash = (hash ^ byte as u64).wrapping_mul(0x100_0000_01b3);
         at += 1;
     }

@@ -7,14 +7,17 @@ mod affinity;
 mod backend;
 mod config;
 mod conntrack;
+mod device;
 mod endpoint;
 mod event;
 mod fragment;
 mod ipcache;
 mod lxc;
 mod metrics;
+mod nat;
 mod node;
 mod policy;
+mod prefix;
 mod service;
 mod translation;
 
@@ -24,14 +27,17 @@ pub use affinity::{
 pub use backend::{Backend4Row, Backend6Row, BackendState};
 pub use config::{ConfigFlags, ConfigRow};
 pub use conntrack::{Ct4Key, Ct6Key, CtFlags, CtRow, TupleFlags};
+pub use device::{DeviceFlags, DeviceRow};
 pub use endpoint::EndpointRow;
 pub use event::{DropRecord, EventHeader, Record, TraceRecord, VerdictRecord};
 pub use fragment::{Fragment4Key, Fragment6Key, FragmentRow};
-pub use ipcache::{IpcacheKey, IpcacheRow};
+pub use ipcache::{IpcacheFlags, IpcacheKey, IpcacheRow};
 pub use lxc::{LxcFlags, LxcKey, LxcRow};
 pub use metrics::{MetricsDirection, MetricsKey, MetricsRow};
+pub use nat::{Nat4Key, Nat4Row, Nat6Key, Nat6Row};
 pub use node::NodeRow;
 pub use policy::{Direction, PolicyKey, PolicyRow, PolicyStatsKey, PolicyStatsRow, policy_slot};
+pub use prefix::{Prefix4Key, Prefix6Key};
 pub use service::{
     Lb4Key, Lb6Key, LbAlgorithm, LbFlags, LbFlags2, LbKey, LbNumbersRow, LbRow, LbScope,
 };

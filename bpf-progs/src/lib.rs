@@ -16,5 +16,5 @@ mod pod;
 
 pub use drop_reason::DropReason;
 pub use features::Features;
-pub use object::{OBJECT, SOCKET_OBJECT, SocketHook, build_hash};
+pub use object::{DEVICE_OBJECT, OBJECT, OVERLAY_OBJECT, SOCKET_OBJECT, SocketHook, build_hash};
 pub use trace_point::{TracePoint, TraceReason};

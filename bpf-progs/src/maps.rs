@@ -88,6 +88,9 @@ const OLD_CT6: MapSpec = spec::<Ct6Key, CtRow>("cilium_ct6_old", MapType::LruHas
 /// Rows of each map of load balancing.
 const LB_ENTRIES: u32 = 65536;
 
+/// Rows of each map of address translation, two for each flow.
+const NAT_ENTRIES: u32 = 524_288;
+
 /// Backends in a Maglev table, unless configured otherwise: a prime that is well above their number.
 pub const MAGLEV_SIZE: u32 = 16381;
 
@@ -149,6 +152,11 @@ pub const MAPS: &[MapSpec] = &[
     outer("volvox_policy", 131_072, &POLICY),
     spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),
     spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
+    spec::<u32, DeviceRow>("volvox_device", MapType::Hash, 256, NO_PREALLOC),
+    spec::<Nat4Key, Nat4Row>("cilium_snat_v4_external", MapType::LruHash, NAT_ENTRIES, 0),
+    spec::<Nat6Key, Nat6Row>("cilium_snat_v6_external", MapType::LruHash, NAT_ENTRIES, 0),
+    spec::<Prefix4Key, u8>("cilium_ipmasq_v4", MapType::LpmTrie, 16384, NO_PREALLOC),
+    spec::<Prefix6Key, u8>("cilium_ipmasq_v6", MapType::LpmTrie, 16384, NO_PREALLOC),
     spec::<Fragment4Key, FragmentRow>("cilium_ipv4_frag_datagrams", MapType::LruHash, 8192, 0),
     spec::<Fragment6Key, FragmentRow>("cilium_ipv6_frag_datagrams", MapType::LruHash, 8192, 0),
     hash::<Lb4Key, LbRow>("cilium_lb4_services_v2"),

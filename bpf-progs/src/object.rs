@@ -8,6 +8,23 @@ pub const TO_CONTAINER: &str = "cil_to_container";
 /// The ELF object with the programs of an interface, their maps and BTF, aligned for the loader.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/endpoint.o"));
 
+/// Program at the ingress of a node's device: what comes from the wire.
+pub const FROM_NETDEV: &str = "cil_from_netdev";
+/// Program at the egress of a node's device: what goes to the wire.
+pub const TO_NETDEV: &str = "cil_to_netdev";
+/// Program at the ingress of the overlay's device: what other nodes send through it.
+pub const FROM_OVERLAY: &str = "cil_from_overlay";
+
+/// The ELF object with the programs of a node's device, over the maps of [`OBJECT`] and with the same
+/// globals, aligned for the loader. They are for devices with Ethernet headers.
+pub static DEVICE_OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/device.o"));
+
+/// The ELF object with the program of the overlay's device, over the maps of [`OBJECT`] and with the
+/// same globals, aligned for the loader.
+pub static OVERLAY_OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/overlay.o"));
+
 /// The ELF object with the programs that balance load by socket, and the maps of load balancing that
 /// they share with [`OBJECT`], aligned for the loader.
 pub static SOCKET_OBJECT: &[u8] =
@@ -69,7 +86,7 @@ impl SocketHook {
     }
 }
 
-/// SHA-256 of both objects: names a build of the programs. Computed when the crate was built.
+/// SHA-256 of all objects: names a build of the programs. Computed when the crate was built.
 pub const fn build_hash() -> [u8; 32] {
     include!(concat!(env!("OUT_DIR"), "/hash.rs"))
 }

@@ -6,7 +6,9 @@ use common::btf::Btf;
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use volvox_bpf_progs::layouts::*;
-use volvox_bpf_progs::{DropReason, OBJECT, SOCKET_OBJECT, TracePoint, TraceReason, maps};
+use volvox_bpf_progs::{
+    DEVICE_OBJECT, DropReason, OBJECT, OVERLAY_OBJECT, SOCKET_OBJECT, TracePoint, TraceReason, maps,
+};
 
 /// Compares size, names and offsets of one type with the struct of that name in C.
 macro_rules! same {
@@ -45,7 +47,19 @@ fn rows_agree_with_c() {
         btf,
         NodeRow,
         "node_row",
-        [router_ipv4, router_ipv6, router_mac, pad, flags, build_hash, features, sockets, reserved]
+        [
+            router_ipv4,
+            router_ipv6,
+            router_mac,
+            pad,
+            flags,
+            build_hash,
+            features,
+            sockets,
+            tunnel_ifindex,
+            tunnel_flags,
+            reserved,
+        ]
     );
     same!(
         btf,
@@ -112,6 +126,18 @@ fn rows_agree_with_c() {
     );
     same!(btf, MetricsKey, "metrics_key", [reason, direction, line, file, reserved]);
     same!(btf, MetricsRow, "metrics_row", [packets, bytes]);
+}
+
+#[test]
+fn rows_of_devices_agree_with_c() {
+    let btf = Btf::of(OBJECT);
+    same!(btf, DeviceRow, "device_row", [ipv4, ipv6, mac, flags, ifindex, reserved]);
+    same!(btf, Nat4Key, "nat4_key", [daddr, saddr, dport, sport, protocol, flags]);
+    same!(btf, Nat6Key, "nat6_key", [daddr, saddr, dport, sport, protocol, flags]);
+    same!(btf, Nat4Row, "nat4_row", [created, needs_ct, checked, pad, address, port, pad1]);
+    same!(btf, Nat6Row, "nat6_row", [created, needs_ct, checked, pad, address, port, pad1]);
+    same!(btf, Prefix4Key, "prefix4_key", [prefix_len, address]);
+    same!(btf, Prefix6Key, "prefix6_key", [prefix_len, address]);
 }
 
 #[test]
@@ -193,17 +219,19 @@ fn records_agree_with_c() {
 
 #[test]
 fn the_table_of_maps_is_that_of_the_object() {
-    let defined = Btf::of(OBJECT).maps();
     let listed: BTreeMap<_, _> = maps::MAPS.iter().map(|map| (map.name.to_owned(), map)).collect();
-    assert_eq!(defined.keys().collect::<Vec<_>>(), listed.keys().collect::<Vec<_>>());
-    for (name, map) in listed {
-        let number = |field: &str| defined[&name].get(field).copied().unwrap_or(0);
-        assert_eq!(number("type"), map.map_type as u32, "type of {name}");
-        assert_eq!(number("max_entries"), map.max_entries, "rows of {name}");
-        assert_eq!(number("map_flags"), map.flags, "flags of {name}");
-        assert_eq!(number("key_size"), map.key_size, "key of {name}");
-        if map.inner.is_none() {
-            assert_eq!(number("value_size"), map.value_size, "value of {name}");
+    for object in [OBJECT, DEVICE_OBJECT, OVERLAY_OBJECT] {
+        let defined = Btf::of(object).maps();
+        assert_eq!(defined.keys().collect::<Vec<_>>(), listed.keys().collect::<Vec<_>>());
+        for (name, map) in &listed {
+            let number = |field: &str| defined[name].get(field).copied().unwrap_or(0);
+            assert_eq!(number("type"), map.map_type as u32, "type of {name}");
+            assert_eq!(number("max_entries"), map.max_entries, "rows of {name}");
+            assert_eq!(number("map_flags"), map.flags, "flags of {name}");
+            assert_eq!(number("key_size"), map.key_size, "key of {name}");
+            if map.inner.is_none() {
+                assert_eq!(number("value_size"), map.value_size, "value of {name}");
+            }
         }
     }
 }

@@ -17,6 +17,9 @@ const volatile __u32 REPORT_INTERVAL = 5;
 const volatile __u32 REPORT_FLAGS = 1 | 2 | 4;
 /* Backends in a service's Maglev table. */
 const volatile __u32 MAGLEV = 16381;
+/* Ports that may stand for others' on the node's addresses. */
+const volatile __u32 NAT_PORT_MIN = 32768;
+const volatile __u32 NAT_PORT_MAX = 65535;
 /* Stand in for the address of an endpoint that speaks with itself by a service. Network order. */
 const volatile __u32 LOOPBACK_IPV4 = bpf_htonl(0xa9fe2a01);
 const volatile __u32 LOOPBACK_IPV6_A = bpf_htonl(0xfe800000);

@@ -2,7 +2,7 @@
 /* Keys, values and records: the twin of src/layouts. A test compares the two, field by field. */
 #pragma once
 
-#include "common.h"
+#include "layouts_lb.h"
 
 struct config_row {
 	__u32 generation;
@@ -40,7 +40,27 @@ struct node_row {
 	__u8 build_hash[32];
 	__u64 features;
 	__u64 sockets;
-	__u32 reserved[12];
+	__u32 tunnel_ifindex; /* of the overlay's device; 0 without an overlay */
+	__u32 tunnel_flags;
+	__u32 reserved[10];
+};
+
+/* A device of the node that leads to other machines. */
+struct device_row {
+	/* Stand for others behind the device; zero if nothing does. */
+	__be32 ipv4;
+	__u8 ipv6[16];
+	__u8 mac[6];
+	__u16 flags; /* enum device_flags */
+	__u32 ifindex;
+	__u32 reserved[4];
+};
+
+enum device_flags {
+	DEVICE_MASQUERADE_IPV4 = 1,
+	DEVICE_MASQUERADE_IPV6 = 2,
+	DEVICE_TRACE_NOTIFY = 4,
+	DEVICE_DROP_NOTIFY = 8,
 };
 
 struct endpoint_row {
@@ -100,7 +120,13 @@ struct ipcache_row {
 	__u8 tunnel_endpoint[16];
 	__u8 pad[2];
 	__u8 key;
-	__u8 flags;
+	__u8 flags; /* enum ipcache_flags */
+};
+
+enum ipcache_flags {
+	IPCACHE_SKIP_TUNNEL = 1,
+	IPCACHE_HAS_TUNNEL = 2,
+	IPCACHE_IPV6_TUNNEL = 4,
 };
 
 struct policy_key {
@@ -183,6 +209,58 @@ enum ct_flags {
 	CT_TX_CLOSING = 2,
 	CT_LOOPBACK = 8,
 	CT_SEEN_NON_SYN = 16,
+	CT_NODE_PORT = 32,
+};
+
+/* A packet as address translation sees it, unlike a connection with its ends in their own places. */
+struct nat4_key {
+	__be32 daddr;
+	__be32 saddr;
+	__be16 dport;
+	__be16 sport;
+	__u8 protocol;
+	__u8 flags; /* TUPLE_OUT: the source is translated; TUPLE_IN: the destination */
+} __attribute__((packed));
+
+struct nat6_key {
+	__u8 daddr[16];
+	__u8 saddr[16];
+	__be16 dport;
+	__be16 sport;
+	__u8 protocol;
+	__u8 flags;
+} __attribute__((packed));
+
+/* What the end becomes. */
+struct nat4_row {
+	__u64 created; /* second of the monotonic clock */
+	__u64 needs_ct;
+	__u64 checked; /* second in which the row of the other direction was last seen */
+	__u64 pad;
+	__be32 address;
+	__be16 port;
+	__u16 pad1;
+};
+
+struct nat6_row {
+	__u64 created;
+	__u64 needs_ct;
+	__u64 checked;
+	__u64 pad;
+	__u8 address[16];
+	__be16 port;
+	__u8 pad1[6];
+};
+
+/* Destinations whose packets keep their source. */
+struct prefix4_key {
+	__u32 prefix_len;
+	__be32 address;
+};
+
+struct prefix6_key {
+	__u32 prefix_len;
+	__u8 address[16];
 };
 
 struct metrics_key {
@@ -256,188 +334,6 @@ struct verdict_record {
 	__u8 pad[3];
 	__u32 cookie;
 	__u32 pad1;
-};
-
-/* Slot 0 is the service, the others are its backends. Service ids are in network order. */
-struct lb4_key {
-	__be32 address;
-	__be16 port;
-	__u16 slot;
-	__u8 protocol;
-	__u8 scope;
-	__u8 pad[2];
-};
-
-struct lb6_key {
-	__u8 address[16];
-	__be16 port;
-	__u16 slot;
-	__u8 protocol;
-	__u8 scope;
-	__u8 pad[2];
-};
-
-#define LB_SCOPE_EXTERNAL 0
-#define LB_SCOPE_INTERNAL 1
-
-struct lb_row {
-	__u32 backend; /* in slot 0: algorithm, and in the lower 24 bits how long affinity lasts */
-	__u16 count;
-	__be16 rev_nat;
-	__u8 flags; /* enum lb_flags */
-	__u8 flags2; /* enum lb_flags2 */
-	__u16 qcount;
-};
-
-enum lb_flags {
-	LB_EXTERNAL_IP = 1,
-	LB_NODE_PORT = 2,
-	LB_HOST_PORT = 8,
-	LB_AFFINITY = 16,
-	LB_LOAD_BALANCER = 32,
-	LB_SOURCE_RANGE = 128,
-};
-
-enum lb_flags2 {
-	LB_L7 = 4,
-	LB_TWO_SCOPES = 32,
-	LB_DENY_RANGE = 64,
-};
-
-#define LB_MAGLEV 2
-
-struct backend4_row {
-	__be32 address;
-	__be16 port;
-	__u8 protocol;
-	__u8 state; /* enum backend_state */
-	__u16 cluster_id;
-	__u8 zone;
-	__u8 pad;
-};
-
-struct backend6_row {
-	__u8 address[16];
-	__be16 port;
-	__u8 protocol;
-	__u8 state;
-	__u16 cluster_id;
-	__u8 zone;
-	__u8 pad;
-};
-
-enum backend_state {
-	BACKEND_ACTIVE = 0,
-	BACKEND_TERMINATING = 1,
-	BACKEND_QUARANTINED = 2,
-	BACKEND_MAINTENANCE = 3,
-};
-
-struct reverse_nat4_row {
-	__be32 address;
-	__be16 port;
-} __attribute__((packed));
-
-struct reverse_nat6_row {
-	__u8 address[16];
-	__be16 port;
-} __attribute__((packed));
-
-struct affinity4_key {
-	__u8 client[8];
-	__be16 rev_nat;
-	__u8 netns_cookie; /* bit 0: the client is one */
-	__u8 pad1;
-	__u32 pad2;
-};
-
-struct affinity6_key {
-	__u8 client[16];
-	__be16 rev_nat;
-	__u8 netns_cookie;
-	__u8 pad1;
-	__u32 pad2;
-};
-
-struct affinity_row {
-	__u64 last_used; /* second of the monotonic clock */
-	__u32 backend;
-	__u32 pad;
-};
-
-struct affinity_match_key {
-	__u32 backend;
-	__be16 rev_nat;
-	__u16 pad;
-};
-
-struct source_range4_key {
-	__u32 prefix_len;
-	__be16 rev_nat;
-	__u16 pad;
-	__be32 address;
-};
-
-struct source_range6_key {
-	__u32 prefix_len;
-	__be16 rev_nat;
-	__u16 pad;
-	__u8 address[16];
-};
-
-struct reverse_sk4_key {
-	__u64 cookie;
-	__be32 address;
-	__be16 port;
-	__u16 pad;
-};
-
-struct reverse_sk6_key {
-	__u64 cookie;
-	__u8 address[16];
-	__be16 port;
-	__u8 pad[6];
-};
-
-struct reverse_sk4_row {
-	__be32 address;
-	__be16 port;
-	__be16 rev_nat;
-};
-
-struct reverse_sk6_row {
-	__u8 address[16];
-	__be16 port;
-	__be16 rev_nat;
-};
-
-/* A datagram that comes in fragments. */
-struct fragment4_key {
-	__be32 daddr;
-	__be32 saddr;
-	__be16 id;
-	__u8 protocol;
-	__u8 pad;
-};
-
-struct fragment6_key {
-	__be32 id;
-	__u8 protocol;
-	__u8 pad[3];
-	__u8 daddr[16];
-	__u8 saddr[16];
-};
-
-struct fragment_row {
-	__be16 sport;
-	__be16 dport;
-};
-
-/* For the agent. */
-struct lb_numbers_row {
-	__u32 next_backend;
-	__u32 next_service;
-	__u32 reserved[6];
 };
 
 /* Reserved identities. */

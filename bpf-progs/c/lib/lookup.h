@@ -65,6 +65,10 @@ always_inline __u32 identity_of_receiver(const struct lxc_row *lxc, const union 
 #define MARK_KIND 0x0f00
 #define MARK_KIND_IDENTITY 0x0f00
 #define MARK_KIND_HOST 0x0c00
+/* The source is what it shall be on the wire. */
+#define MARK_KIND_SNAT_DONE 0x0300
+/* A packet of the overlay, of the node's own. */
+#define MARK_KIND_OVERLAY 0x0400
 
 always_inline void identity_mark(struct __sk_buff *skb, __u32 identity)
 {

@@ -127,6 +127,8 @@ impl CtFlags {
     pub const LOOPBACK: u16 = 8;
     /// A packet without SYN was seen: the connection is more than an attempt.
     pub const SEEN_NON_SYN: u16 = 16;
+    /// The connection came by a service from outside, to whose address replies are translated back.
+    pub const NODE_PORT: u16 = 32;
 }
 
 const _: () = {

@@ -76,8 +76,23 @@ pub struct IpcacheRow {
     pub pad: [u8; 2],
     /// Index of the encryption key; zero if none.
     pub key: u8,
-    /// Bits: 1 skip tunnel, 2 has tunnel endpoint, 4 IPv6 tunnel endpoint, 8 remote cluster.
+    /// A set of [`IpcacheFlags`].
     pub flags: u8,
+}
+
+/// Bits of [`IpcacheRow::flags`].
+#[derive(Clone, Copy, Debug)]
+pub struct IpcacheFlags;
+
+impl IpcacheFlags {
+    /// Reached without the overlay, whatever else is said.
+    pub const SKIP_TUNNEL: u8 = 1;
+    /// [`IpcacheRow::tunnel_endpoint`] is the node that it is behind.
+    pub const HAS_TUNNEL_ENDPOINT: u8 = 2;
+    /// That node's address is an IPv6 one.
+    pub const IPV6_TUNNEL_ENDPOINT: u8 = 4;
+    /// It is in another cluster.
+    pub const REMOTE_CLUSTER: u8 = 8;
 }
 
 const _: () = {

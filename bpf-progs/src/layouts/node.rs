@@ -24,8 +24,12 @@ pub struct NodeRow {
     /// Stands for what balances load by socket, and where; 0 if nothing does. Only the agent reads
     /// it.
     pub sockets: u64,
+    /// Interface index of the overlay's device; 0 if there is no overlay.
+    pub tunnel_ifindex: u32,
     /// Zero.
-    pub reserved: [u32; 12],
+    pub tunnel_flags: u32,
+    /// Zero.
+    pub reserved: [u32; 10],
 }
 
 const _: () = {
@@ -36,6 +40,7 @@ const _: () = {
     assert!(offset_of!(NodeRow, build_hash) == 32);
     assert!(offset_of!(NodeRow, features) == 64);
     assert!(offset_of!(NodeRow, sockets) == 72);
+    assert!(offset_of!(NodeRow, tunnel_ifindex) == 80);
 };
 
 impl Default for NodeRow {
