@@ -26,6 +26,7 @@ use crate::{
     clustermesh::{Mesh, MeshMsg, MeshPeers},
     conntrack::{Conntrack, ConntrackMsg},
     crd::CrdActors,
+    devices::{Devices, DevicesMsg, DevicesSettings},
     endpoint::{Peers, Settings},
     endpoints::{Announcer, Endpoints, EndpointsMsg, Schedule},
     host::{Host, Ref, Reply},
@@ -34,7 +35,7 @@ use crate::{
     ipcache::{Ipcache, IpcacheMsg},
     kvstore::{KvActors, KvSettings, SessionMsg},
     model::{IdentityId, Scope},
-    node::{Node, NodeMsg, NodeSettings},
+    node::{Node, NodeHearers, NodeMsg, NodeSettings},
     nodes::{self, Nodes, NodesMsg, NodesPeers},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
     ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters},
@@ -87,6 +88,8 @@ pub struct ColonySettings {
     pub service_algorithm: Algorithm,
     /// What is this node's own.
     pub node: NodeSettings,
+    /// How its devices are used.
+    pub devices: DevicesSettings,
     /// How it takes part in what the nodes of the cluster share.
     pub kvstore: KvSettings,
     /// Who has numbers of identities handed out.
@@ -135,6 +138,8 @@ pub struct Colony {
     pub conntrack: Ref<ConntrackMsg>,
     /// The owner of frontends and backends.
     pub services: Ref<ServicesMsg>,
+    /// The owner of the node's devices.
+    pub devices: Ref<DevicesMsg>,
     /// The node itself.
     pub node: Ref<NodeMsg>,
     /// The owner of the cluster's other nodes, if there is a cluster.
@@ -210,9 +215,16 @@ impl Colony {
             Services::factory(Rc::clone(kernel), settings, found)
         };
         let services = host.spawn(name("services"), SUPERVISOR_CAPACITY, services);
+        let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone());
+        let devices = host.spawn(name("devices"), SUPERVISOR_CAPACITY, devices);
+        let hearers = NodeHearers {
+            ipcache: ipcache.clone(),
+            services: services.clone(),
+            devices: devices.clone(),
+        };
         let node = Node::factory(
             Rc::clone(kernel),
-            (ipcache.clone(), services.clone()),
+            hearers,
             settings.node.clone(),
             &inheritance.kernel.lxc,
         );
@@ -419,6 +431,7 @@ impl Colony {
             workloads,
             conntrack,
             services,
+            devices,
             node,
             nodes,
             auditor,

@@ -12,6 +12,7 @@ pub mod clustermesh;
 pub mod colony;
 pub mod conntrack;
 pub mod crd;
+pub mod devices;
 mod dice;
 pub mod endpoint;
 pub mod endpoints;

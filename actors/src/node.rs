@@ -7,7 +7,7 @@ mod pod_cidrs;
 mod tests;
 mod wanted;
 
-pub use actor::Node;
+pub use actor::{Node, NodeHearers};
 pub use messages::{NodeMsg, NodeStatus};
 pub use pod_cidrs::{IpamMode, PodCidrError, PodCidrs};
 pub use wanted::NodeSettings;

@@ -21,10 +21,11 @@ pub use cluster::{
 pub use clusters::{ClustersSink, RemoteClusters, Way};
 pub use disk::{Disk, DiskError, FsOp};
 pub use kernel::{
-    About, Attachment, BackendRow, BackendState, ConfigRow, EndpointRow, Hook, HookState, InOrder,
-    IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
-    KernelSnapshot, Link, LxcRow, Refusal, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
-    SlotRow, UnusedNumbers, config_flags, lxc_flags, service_flags,
+    About, Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
+    DeviceTables, EndpointRow, Hook, HookState, InOrder, IpcacheRow, Kernel, KernelDone,
+    KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link, LxcRow, Refusal,
+    ServiceKeys, ServiceRows, ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags,
+    device_flags, lxc_flags, service_flags,
 };
 pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{

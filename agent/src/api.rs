@@ -6,6 +6,7 @@
 //! string that names the thing and the remedy.
 
 mod bounds;
+mod devices;
 mod error;
 mod extract;
 mod facts;

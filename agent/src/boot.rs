@@ -255,6 +255,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             ct_any: sizes.any,
             policy: config.bpf_policy_map_max,
             lb: config.bpf_lb_map_max,
+            nat: sizes.nat,
             maglev: config.bpf_lb_maglev_table_size,
         },
         sockets: config.bpf_lb_sock.then(|| config.cgroup_root.clone()),

@@ -8,6 +8,7 @@ use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
     endpoints::{EndpointsMsg, Target},
     host::{ActixDriver, Host, Record},
+    node::NodeMsg,
     policy::PolicyMsg,
     restore::{RestoreInput, RestoreMsg},
     services::ServicesMsg,
@@ -19,14 +20,14 @@ use crate::config::WITHOUT_ETCD_RS;
 #[cfg(feature = "etcd-rs")]
 use crate::ports::kvstore::EtcdRs;
 use crate::{
-    boot::{Boot, Phase},
+    boot::{Boot, POD_INTERFACES, Phase},
     cni::Conflist,
     config::{Config, IdentityAllocationMode, KvStoreKind},
     delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
     faces::Faces,
     gateway::gateway,
     ports::{
-        ClusterDirectory, DiskPort, SystemClock,
+        ClusterDirectory, DiskPort, LinkWatch, SystemClock,
         cluster::{Access, ClusterPort},
         kernel::KernelPort,
         kvstore::{Embedded, Etcd},
@@ -116,6 +117,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         _ if follows => {}
         _ => hand_out(&colony, first),
     }
+    actix::spawn(follow_links(colony.clone()));
     if let Some(manifests) = manifests {
         actix::spawn(follow(colony.clone(), manifests));
     }
@@ -251,6 +253,23 @@ async fn follow(colony: Colony, manifests: Manifests) {
         Err(error) => tracing::error!(%error, "manifests are read once and not again"),
     }
     pending().await
+}
+
+/// Has the node looked at when something changes at its interfaces.
+async fn follow_links(colony: Colony) {
+    let mut watch = match LinkWatch::start(POD_INTERFACES) {
+        Ok(watch) => watch,
+        Err(error) => {
+            return tracing::error!(%error, "changes of interfaces are seen each minute only");
+        }
+    };
+    while watch.next().await.is_some() {
+        colony.host.outside("interfaces changed", || {
+            if let Err(refused) = colony.node.tell(NodeMsg::Changed) {
+                tracing::warn!(%refused, "interfaces are looked at within a minute");
+            }
+        });
+    }
 }
 
 fn in_seconds(phase: &Phase) -> (String, f64) {

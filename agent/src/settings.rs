@@ -8,11 +8,13 @@ use std::{
 };
 
 use anyhow::Context;
+use ipnet::IpNet;
 use rustix::system::uname;
 use volvox_actors::{
     allocator,
     cluster::ClusterSettings,
     colony::ColonySettings,
+    devices::DevicesSettings,
     endpoints::Schedule,
     identity::LabelFilter,
     ipam::Pools,
@@ -20,7 +22,7 @@ use volvox_actors::{
     model::{ClusterId, Families},
     node::{IpamMode, NodeSettings},
     policy::{Enforcement, PolicySettings},
-    ports::Clock,
+    ports::{Clock, device_flags},
     publish::PublishSettings,
 };
 
@@ -66,6 +68,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             router: node.router,
             pod_interfaces: POD_INTERFACES.to_owned(),
         },
+        devices: devices(config, node),
         kvstore: KvSettings {
             cluster: config.cluster_name.clone(),
             cluster_id: ClusterId(config.cluster_id),
@@ -89,6 +92,30 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         },
         publish: Some(publish(config, node)),
     })
+}
+
+/// How the node's interfaces that lead to the world are used.
+fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
+    let own = (node.ipv4_range.map(IpNet::from), node.ipv6_range.map(IpNet::from));
+    let ipv4 = config.ipv4_native_routing_cidr.map(IpNet::from).or(own.0);
+    let ipv6 = config.ipv6_native_routing_cidr.map(IpNet::from).or(own.1);
+    let records = [
+        (config.bpf_events_trace_enabled, device_flags::TRACE),
+        (config.bpf_events_drop_enabled, device_flags::DROP),
+    ];
+    let records = records.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
+    DevicesSettings {
+        patterns: config.devices.clone(),
+        pod_interfaces: POD_INTERFACES.to_owned(),
+        node_addresses: [node.address, node.other_address].into_iter().flatten().collect(),
+        families: Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 },
+        masquerade: Families {
+            ipv4: config.enable_ipv4_masquerade,
+            ipv6: config.enable_ipv6_masquerade,
+        },
+        unmasqueraded: ipv4.into_iter().chain(ipv6).map(|prefix| prefix.trunc()).collect(),
+        records,
+    }
 }
 
 /// What the node says of itself in a cluster.

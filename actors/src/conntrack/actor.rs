@@ -3,7 +3,7 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 use super::{ConntrackMsg, ConntrackStatus, interval};
 use crate::{
     host::{AskError, Behaviour, Cx},
-    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome},
+    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Swept},
 };
 
 /// How long the kernel may take for a round.
@@ -33,9 +33,10 @@ impl Conntrack {
         let status = ConntrackStatus {
             interval: fixed.unwrap_or(interval::FIRST),
             rounds: 0,
-            seen: 0,
-            deleted: 0,
+            connections: Swept::default(),
+            translations: Swept::default(),
             deleted_total: 0,
+            translations_deleted_total: 0,
             last_error: None,
         };
         let kept = Rc::new(RefCell::new(Kept { begun: false, status }));
@@ -56,12 +57,14 @@ impl Conntrack {
     fn collected(&self, done: Result<KernelDone, AskError>) {
         let status = &mut self.kept.borrow_mut().status;
         match found(done) {
-            Ok((seen, deleted)) => {
+            Ok((connections, translations)) => {
                 status.rounds += 1;
-                (status.seen, status.deleted) = (seen, deleted);
-                status.deleted_total += deleted;
+                (status.connections, status.translations) = (connections, translations);
+                status.deleted_total += connections.deleted;
+                status.translations_deleted_total += translations.deleted;
                 status.last_error = None;
                 if self.fixed.is_none() {
+                    let Swept { seen, deleted } = connections;
                     status.interval = interval::next(status.interval, seen, deleted);
                 }
             }
@@ -107,12 +110,14 @@ impl Behaviour for Conntrack {
     }
 }
 
-/// Rows seen and deleted, or why there are none, in words.
-fn found(done: Result<KernelDone, AskError>) -> Result<(u64, u64), String> {
+/// What was done to connections and to translations, or why nothing was, in words.
+fn found(done: Result<KernelDone, AskError>) -> Result<(Swept, Swept), String> {
     let done = done.map_err(|error| error.to_string())?;
     match (done.failed, done.outcomes.first()) {
         (Some((_, error)), _) => Err(error.to_string()),
-        (None, Some(&KernelOutcome::Collected { seen, deleted })) => Ok((seen, deleted)),
+        (None, Some(&KernelOutcome::Collected { connections, translations })) => {
+            Ok((connections, translations))
+        }
         (None, other) => Err(format!("the kernel port answered {other:?}")),
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     host::{AskError, Message, Reply},
-    ports::KernelDone,
+    ports::{KernelDone, Swept},
 };
 
 /// How collecting goes.
@@ -14,12 +14,14 @@ pub struct ConntrackStatus {
     pub interval: Duration,
     /// Rounds so far.
     pub rounds: u64,
-    /// Rows looked at in the last round.
-    pub seen: u64,
-    /// Rows removed in the last round.
-    pub deleted: u64,
-    /// Rows removed in all rounds.
+    /// Connections, in the last round.
+    pub connections: Swept,
+    /// Translations of addresses, in the last round.
+    pub translations: Swept,
+    /// Connections removed in all rounds.
     pub deleted_total: u64,
+    /// Translations removed in all rounds.
+    pub translations_deleted_total: u64,
     /// Why the last round failed.
     pub last_error: Option<String>,
 }

@@ -3,7 +3,7 @@ use std::{rc::Rc, time::Duration};
 use super::*;
 use crate::{
     host::{Ref, Universe},
-    ports::{KernelOp, KernelOutcome},
+    ports::{KernelOp, KernelOutcome, Swept},
     testing::{FakeKernel, crash},
 };
 
@@ -32,7 +32,9 @@ impl Bench {
     }
 
     fn found(&self, seen: u64, deleted: u64) {
-        let ops = self.kernel.answer(|_| KernelOutcome::Collected { seen, deleted });
+        let connections = Swept { seen, deleted };
+        let translations = Swept { seen: 2 * seen, deleted: 2 * deleted };
+        let ops = self.kernel.answer(|_| KernelOutcome::Collected { connections, translations });
         assert_eq!(ops, [KernelOp::CollectConntrack]);
         self.universe.settle();
     }
@@ -72,8 +74,8 @@ fn rounds_follow_what_they_find() {
     bench.found(500, 0);
     assert_eq!(bench.until_next(), FIVE_MINUTES / 2 * 3 / 2);
     let status = bench.status();
-    assert_eq!((status.rounds, status.seen, status.deleted), (2, 500, 0));
-    assert_eq!(status.deleted_total, 500);
+    assert_eq!((status.rounds, status.connections), (2, Swept { seen: 500, deleted: 0 }));
+    assert_eq!((status.deleted_total, status.translations_deleted_total), (500, 1000));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 
 use super::{NodeMsg, NodeSettings, NodeStatus, wanted::steps};
 use crate::{
+    devices::DevicesMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     ports::{
@@ -27,8 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Keeps the host's addresses in `cilium_lxc` and in the ipcache. Only differences are written.
 pub struct Node {
     kernel: Rc<dyn Kernel>,
-    ipcache: Ref<IpcacheMsg>,
-    services: Ref<ServicesMsg>,
+    hearers: NodeHearers,
     settings: Rc<NodeSettings>,
     /// Outlives a crash: what was written must be found again to be removed one day.
     kept: Rc<RefCell<Kept>>,
@@ -36,8 +36,21 @@ pub struct Node {
     next_look: Option<TimerId>,
     telling: Telling,
     busy: bool,
+    /// Something changed since the look began that is under way.
+    again: bool,
     failures: u32,
     last_error: Option<String>,
+}
+
+/// Who hears of the node's interfaces and addresses.
+#[derive(Clone)]
+pub struct NodeHearers {
+    /// The owner of the map from addresses to identities.
+    pub ipcache: Ref<IpcacheMsg>,
+    /// The owner of frontends.
+    pub services: Ref<ServicesMsg>,
+    /// The owner of the node's devices.
+    pub devices: Ref<DevicesMsg>,
 }
 
 /// What the ipcache is being told.
@@ -64,7 +77,7 @@ impl Node {
     /// holds at start; rows that are not the host's are left alone.
     pub fn factory(
         kernel: Rc<dyn Kernel>,
-        (ipcache, services): (Ref<IpcacheMsg>, Ref<ServicesMsg>),
+        hearers: NodeHearers,
         settings: NodeSettings,
         lxc: &BTreeMap<IpAddr, LxcRow>,
     ) -> impl FnMut() -> Self + 'static {
@@ -80,14 +93,14 @@ impl Node {
         let settings = Rc::new(settings);
         move || Self {
             kernel: Rc::clone(&kernel),
-            ipcache: ipcache.clone(),
-            services: services.clone(),
+            hearers: hearers.clone(),
             settings: Rc::clone(&settings),
             kept: Rc::clone(&kept),
             waiting: Vec::new(),
             next_look: None,
             telling: Telling::default(),
             busy: false,
+            again: false,
             failures: 0,
             last_error: None,
         }
@@ -105,6 +118,14 @@ impl Node {
         self.kernel.submit(KernelJob::new(vec![KernelOp::ReadLinks]), reply);
     }
 
+    /// What changes amid a look may have been missed by it: the next follows at once.
+    fn changed(&mut self, cx: &mut Cx<'_, Self>) {
+        self.again = self.busy;
+        if self.kept.borrow().begun {
+            self.look(cx);
+        }
+    }
+
     fn looked(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         let links = done.map_err(|error| error.to_string()).and_then(|done| {
             match (done.failed, done.outcomes.into_iter().next()) {
@@ -117,9 +138,13 @@ impl Node {
             Ok(links) => {
                 let addresses = self.settings.host_addresses(&links);
                 self.kept.borrow_mut().addresses.clone_from(&addresses);
-                if let Err(refused) = self.services.tell(ServicesMsg::HostAddresses(addresses)) {
-                    // They are looked at again, and told.
+                let NodeHearers { services, devices, .. } = &self.hearers;
+                // Whoever does not hear of it now will at the next look.
+                if let Err(refused) = services.tell(ServicesMsg::HostAddresses(addresses)) {
                     tracing::warn!(%refused, "services did not hear of the host's addresses");
+                }
+                if let Err(refused) = devices.tell(DevicesMsg::Links(Rc::new(links))) {
+                    tracing::warn!(%refused, "nobody heard of the node's interfaces");
                 }
                 self.proceed(cx);
             }
@@ -147,13 +172,15 @@ impl Node {
             drop(kept);
             self.telling.upserts.clone_from(&missing);
             let upsert = |reply| IpcacheMsg::Upsert { entries: missing, reply };
-            cx.ask(&self.ipcache, PATIENCE, "the host's identities", upsert, NodeMsg::Mapped);
+            let ipcache = self.hearers.ipcache.clone();
+            cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeMsg::Mapped);
         } else if !surplus.is_empty() {
             drop(kept);
             self.telling.removals.clone_from(&surplus);
             let source = Source::Node;
             let remove = |reply| IpcacheMsg::Remove { prefixes: surplus, source, reply };
-            cx.ask(&self.ipcache, PATIENCE, "addresses that are gone", remove, NodeMsg::Mapped);
+            let ipcache = self.hearers.ipcache.clone();
+            cx.ask(&ipcache, PATIENCE, "addresses that are gone", remove, NodeMsg::Mapped);
         } else {
             drop(kept);
             self.finish(Ok(()), cx);
@@ -206,7 +233,7 @@ impl Node {
                 self.failures = 0;
                 self.last_error = None;
                 self.waiting.drain(..).for_each(|reply| reply.send(()));
-                EVERY
+                if std::mem::take(&mut self.again) { Duration::ZERO } else { EVERY }
             }
             Err(error) => {
                 self.failures += 1;
@@ -246,6 +273,7 @@ impl Behaviour for Node {
                 self.look(cx);
             }
             NodeMsg::Look => self.look(cx),
+            NodeMsg::Changed => self.changed(cx),
             NodeMsg::Looked(done) => self.looked(done, cx),
             NodeMsg::Written(done) => self.written(done, cx),
             NodeMsg::Mapped(answer) => self.mapped(answer, cx),

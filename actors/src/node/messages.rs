@@ -25,6 +25,8 @@ pub enum NodeMsg {
     Sync(Reply<()>),
     /// The next look is due.
     Look,
+    /// Something changed at the interfaces: look now, if that has begun.
+    Changed,
     /// What the kernel shows.
     Looked(Result<KernelDone, AskError>),
     /// Rows were written.
@@ -40,6 +42,7 @@ impl Message for NodeMsg {
         match self {
             Self::Sync(_) => "Sync",
             Self::Look => "Look",
+            Self::Changed => "Changed",
             Self::Looked(_) => "Looked",
             Self::Written(_) => "Written",
             Self::Mapped(_) => "Mapped",

@@ -7,6 +7,7 @@ use std::{
 
 use super::*;
 use crate::{
+    devices::{Devices, DevicesSettings},
     host::{Answer, Ref, Universe},
     ipcache::{Ipcache, IpcacheMsg},
     model::{Addresses, Families, IdentityId},
@@ -54,7 +55,18 @@ impl Bench {
         };
         let services = Services::factory(FakeKernel::new(), services, ServiceTables::default());
         let services = universe.spawn("services", services);
-        let hearers = (ipcache.clone(), services);
+        let devices = DevicesSettings {
+            patterns: Vec::new(),
+            pod_interfaces: "lxc".into(),
+            node_addresses: BTreeSet::new(),
+            families,
+            masquerade: families,
+            unmasqueraded: BTreeSet::new(),
+            records: 0,
+        };
+        let devices = Devices::factory(FakeKernel::new(), devices);
+        let devices = universe.spawn("devices", devices);
+        let hearers = NodeHearers { ipcache: ipcache.clone(), services, devices };
         let make = Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc);
         let node = universe.spawn("node", make);
         Self { universe, kernel, map, ipcache, node }

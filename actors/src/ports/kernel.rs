@@ -1,10 +1,12 @@
 mod about;
+mod devices;
 mod in_order;
 mod services;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 pub use about::About;
+pub use devices::{DeviceKind, DeviceLinks, DeviceRow, DeviceTables, device_flags};
 pub use in_order::InOrder;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -190,6 +192,8 @@ pub struct Link {
     pub peer_ifindex: u32,
     /// Addresses assigned to it.
     pub addresses: Vec<IpNet>,
+    /// Whether a default route leads to it, as far as [`KernelOp::ReadLinks`] asked.
+    pub default_route: bool,
 }
 
 impl Link {
@@ -212,7 +216,7 @@ impl Link {
 pub enum KernelOp {
     /// Reads all rows, interfaces and routes that restoring compares with.
     Snapshot,
-    /// Reads the interfaces and their addresses.
+    /// Reads the interfaces and their addresses, and to which of them default routes lead.
     ReadLinks,
     /// Reads one interface, without its addresses.
     ReadLink { ifindex: u32 },
@@ -263,6 +267,21 @@ pub enum KernelOp {
     Settle { endpoint: EndpointId, ifindex: u32 },
     /// Removes programs and link pins of an endpoint.
     Detach { endpoint: EndpointId, ifindex: u32 },
+    /// Reads what the programs know of devices, and where they run.
+    ReadDevices,
+    /// Tells the programs of a device.
+    PutDevice { ifindex: u32, row: DeviceRow },
+    /// Has the programs forget a device: they let everything pass there.
+    DeleteDevice { ifindex: u32 },
+    /// Writes destinations to which pods go as themselves.
+    PutUnmasqueraded(Vec<IpNet>),
+    /// Removes such destinations; absent ones are fine.
+    DeleteUnmasqueraded(Vec<IpNet>),
+    /// Makes a device run the current program generation by pinned links, each of which takes the
+    /// kernel 8 to 16 ms unless it is there already.
+    AttachDevice { ifindex: u32, name: String, kind: DeviceKind },
+    /// Removes the links that are pinned by the device's name.
+    DetachDevice { name: String },
     /// Brings the interface up.
     LinkUp { ifindex: u32 },
     /// Takes the interface down.
@@ -275,7 +294,7 @@ pub enum KernelOp {
     ScrubConntrack { addresses: Addresses },
     /// Forgets every connection through these services, whose numbers others are to have.
     ForgetServices(Vec<ServiceId>),
-    /// Removes connections whose lifetime is over.
+    /// Removes connections whose lifetime is over, and translations that have no connection.
     CollectConntrack,
     /// Loads a fresh program generation beside the current one and makes it current.
     LoadPrograms,
@@ -295,13 +314,24 @@ pub enum KernelOutcome {
     Policy(Option<PolicyRows>),
     /// Answer to [`KernelOp::ReadAttachment`].
     Attachment(Attachment),
+    /// Answer to [`KernelOp::ReadDevices`].
+    Devices(Box<DeviceTables>),
     /// Answer to [`KernelOp::CollectConntrack`].
     Collected {
-        /// Rows looked at.
-        seen: u64,
-        /// Rows removed.
-        deleted: u64,
+        /// Connections.
+        connections: Swept,
+        /// Translations of addresses, which go with their connections.
+        translations: Swept,
     },
+}
+
+/// What a sweep through maps did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swept {
+    /// Rows looked at.
+    pub seen: u64,
+    /// Rows removed.
+    pub deleted: u64,
 }
 
 /// All that restoring compares with, read at once.

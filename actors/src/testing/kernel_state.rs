@@ -4,7 +4,8 @@ use super::kernel_services::KernelServices;
 use crate::{
     model::{EndpointId, PolicyRows},
     ports::{
-        Attachment, HookState, KernelError, KernelOp, KernelOutcome, KernelSnapshot, Link, Refusal,
+        Attachment, DeviceLinks, DeviceTables, HookState, KernelError, KernelOp, KernelOutcome,
+        KernelSnapshot, Link, Refusal, Swept,
     },
 };
 
@@ -25,6 +26,8 @@ pub struct KernelState {
     pub connections: BTreeMap<IpAddr, u64>,
     /// The maps that balance load.
     pub services: KernelServices,
+    /// What is known of devices, and what runs at them.
+    pub devices: DeviceTables,
     /// How often programs were loaded.
     pub loads: u64,
 }
@@ -60,6 +63,9 @@ impl KernelState {
     pub fn unplug(&mut self, ifindex: u32) {
         self.rows.links.remove(&ifindex);
         self.rows.routes.retain(|_, to| *to != ifindex);
+        if let Some(links) = self.devices.links.remove(&ifindex) {
+            self.devices.gone.insert(links.name);
+        }
         if let Some(id) = self.hooked.remove(&ifindex) {
             self.rows.attachments.remove(&id);
         }
@@ -81,7 +87,11 @@ impl KernelState {
                 let found = self.rows.attachments.get(endpoint).copied();
                 KernelOutcome::Attachment(found.unwrap_or_default())
             }
-            KernelOp::CollectConntrack => KernelOutcome::Collected { seen: 0, deleted: 0 },
+            KernelOp::ReadDevices => KernelOutcome::Devices(Box::new(self.devices.clone())),
+            KernelOp::CollectConntrack => KernelOutcome::Collected {
+                connections: Swept::default(),
+                translations: Swept::default(),
+            },
             op => {
                 self.change(op)?;
                 KernelOutcome::Done
@@ -120,6 +130,8 @@ impl KernelState {
             KernelOp::LoadPrograms => {
                 self.loads += 1;
                 self.rows.attachments.values_mut().for_each(outdate);
+                let links = self.devices.links.values_mut();
+                links.for_each(|links| links.state = HookState::Stale);
             }
             KernelOp::Attach { endpoint, ifindex } => {
                 self.link(op, *ifindex)?;
@@ -137,6 +149,16 @@ impl KernelState {
                 let both = HookState::Link;
                 let both = Attachment { from_container: both, to_container: both };
                 self.rows.attachments.insert(*endpoint, both);
+            }
+            KernelOp::AttachDevice { ifindex, name, kind } => {
+                self.link(op, *ifindex)?;
+                let (name, kind) = (name.clone(), *kind);
+                let links = DeviceLinks { name, kind, state: HookState::Link };
+                self.devices.links.insert(*ifindex, links);
+            }
+            KernelOp::DetachDevice { name } => {
+                self.devices.links.retain(|_, links| links.name != *name);
+                self.devices.gone.remove(name);
             }
             KernelOp::Detach { endpoint, .. } => {
                 self.hooked.retain(|_, id| id != endpoint);
@@ -206,6 +228,16 @@ impl KernelState {
                 rows.endpoints.remove(endpoint);
                 rows.torn_rows.retain(|torn| torn != endpoint);
             }
+            KernelOp::PutDevice { ifindex, row } => {
+                self.devices.rows.insert(*ifindex, *row);
+            }
+            KernelOp::DeleteDevice { ifindex } => {
+                self.devices.rows.remove(ifindex);
+            }
+            KernelOp::PutUnmasqueraded(all) => self.devices.unmasqueraded.extend(all),
+            KernelOp::DeleteUnmasqueraded(all) => {
+                self.devices.unmasqueraded.retain(|prefix| !all.contains(prefix));
+            }
             KernelOp::PutIpcache(all) => rows.ipcache.extend(all.iter().copied()),
             KernelOp::DeleteIpcache(all) => rows.ipcache.retain(|prefix, _| !all.contains(prefix)),
             other => unreachable!("{other:?} is no step of one row"),
@@ -233,6 +265,7 @@ pub(super) fn is_read(op: &KernelOp) -> bool {
         KernelOp::Snapshot
             | KernelOp::ReadLinks
             | KernelOp::ReadLink { .. }
+            | KernelOp::ReadDevices
             | KernelOp::ReadPolicy { .. }
             | KernelOp::ReadAttachment { .. }
             | KernelOp::CollectConntrack

@@ -205,6 +205,9 @@ fn half(op: &KernelOp) -> Option<KernelOp> {
     Some(match op {
         KernelOp::PutIpcache(rows) => KernelOp::PutIpcache(rows[..rows.len() / 2].to_vec()),
         KernelOp::DeleteIpcache(all) => KernelOp::DeleteIpcache(all[..all.len() / 2].to_vec()),
+        KernelOp::PutUnmasqueraded(all) => {
+            KernelOp::PutUnmasqueraded(all[..all.len() / 2].to_vec())
+        }
         other => return kernel_services::half(other),
     })
 }

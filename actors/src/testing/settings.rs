@@ -4,6 +4,7 @@ use crate::{
     allocator,
     cluster::ClusterSettings,
     colony::ColonySettings,
+    devices::DevicesSettings,
     endpoints::Schedule,
     identity::LabelFilter,
     ipam::Pools,
@@ -41,6 +42,15 @@ pub(super) fn settings() -> ColonySettings {
             families: Families::DUAL,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
             pod_interfaces: "lxc".to_owned(),
+        },
+        devices: DevicesSettings {
+            patterns: Vec::new(),
+            pod_interfaces: "lxc".to_owned(),
+            node_addresses: ["192.0.2.1".parse().unwrap()].into(),
+            families: Families::DUAL,
+            masquerade: Families::DUAL,
+            unmasqueraded: ["10.0.0.0/8".parse().unwrap()].into(),
+            records: 0,
         },
         kvstore: KvSettings {
             cluster: "default".to_owned(),

@@ -146,6 +146,7 @@ fn own() -> Router<Api> {
         .route("/restore", only(&[Method::GET], get(volvox::restore)))
         .route("/build-queue", only(&[Method::GET], get(volvox::build_queue)))
         .route("/conntrack", only(&[Method::GET], get(volvox::conntrack)))
+        .route("/devices", only(&[Method::GET], get(volvox::devices)))
         .route("/ipam", only(&[Method::GET], get(volvox::ipam)))
         .route("/flight", only(&[Method::GET], get(volvox::flight)))
         .route("/endpoint-states", only(&[Method::GET], get(volvox::endpoint_states)))

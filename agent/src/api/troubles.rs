@@ -6,6 +6,7 @@ use volvox_actors::{
     auditor::{AuditView, AuditorMsg},
     cluster::{ClusterMsg, SourceState, SourceStatus},
     colony::Colony,
+    devices::DevicesMsg,
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
     host::{CellInfo, Host, WaitCycle, Waits},
@@ -17,7 +18,7 @@ use volvox_actors::{
     services::ServicesMsg,
 };
 
-use super::{Api, mesh, services, sharing::Sharing};
+use super::{Api, devices, mesh, services, sharing::Sharing};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
@@ -62,18 +63,20 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, sources, unpublished, views, report, audit, sharing, nodes, mesh, serving) = tokio::try_join!(
-        api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
-        api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
-        api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
-        api.gateway.ask(what, |colony| &colony.endpoints, list),
-        api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
-        api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
-        Sharing::gather(api, what),
-        api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
-        mesh::gather(api, what),
-        api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show),
-    )?;
+    let (host, sources, unpublished, views, report, audit, sharing, nodes, mesh, serving, devices) =
+        tokio::try_join!(
+            api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
+            api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
+            api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
+            api.gateway.ask(what, |colony| &colony.endpoints, list),
+            api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
+            api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
+            Sharing::gather(api, what),
+            api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
+            mesh::gather(api, what),
+            api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show),
+            api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
+        )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
     let sources = sources.iter().flatten().filter_map(|status| source(status, now));
@@ -83,7 +86,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let sharing = sharing.iter().flat_map(Sharing::troubles);
     let shared = sharing.chain(nodes.iter().flat_map(of_nodes));
     let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
-    let shared = shared.chain(services::troubles(&serving));
+    let shared = shared.chain(services::troubles(&serving)).chain(devices::troubles(&devices));
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
 }
 

@@ -217,6 +217,9 @@ pub(super) enum BpfCommand {
     /// Connections
     #[command(subcommand)]
     Ct(ListCommand),
+    /// Whose address stands for whose
+    #[command(subcommand)]
+    Nat(ListCommand),
     /// Services and what belongs to them
     #[command(subcommand)]
     Lb(LbCommand),

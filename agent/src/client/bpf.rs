@@ -26,6 +26,7 @@ pub(super) fn run(
         BpfCommand::Ipcache(ListCommand::List) => ipcache(out, &dump),
         BpfCommand::Policy(PolicyListCommand::List { id }) => policy(out, &dump, id),
         BpfCommand::Ct(ListCommand::List) => connections(out, &dump),
+        BpfCommand::Nat(ListCommand::List) => translations(out, &dump),
         BpfCommand::Lb(LbCommand::List(tables)) => load_balancing::list(out, &dump, tables),
     }
 }
@@ -132,6 +133,19 @@ fn connections(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
             ]
         });
         out.table(["PROTOCOL", "DIRECTION", "FROM", "TO", "IDENTITY", "EXPIRES"], rows)
+    })
+}
+
+fn translations(out: &mut Output<'_>, dump: &Dump) -> Result<(), ClientError> {
+    out.answer(&dump.translations()?, |out, rows| {
+        let rows = rows.iter().map(|row| {
+            let (source, destination) = match row.direction {
+                "out" => (peer(&row.becomes), String::new()),
+                _ => (String::new(), peer(&row.becomes)),
+            };
+            [protocol_name(row.protocol), peer(&row.from), peer(&row.to), source, destination]
+        });
+        out.table(["PROTOCOL", "FROM", "TO", "SOURCE BECOMES", "DESTINATION BECOMES"], rows)
     })
 }
 

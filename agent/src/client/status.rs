@@ -2,7 +2,11 @@ use std::collections::BTreeMap;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use volvox_actors::{policy::PolicyView, restore::RestoreReport};
+use volvox_actors::{
+    devices::{DeviceStatus, DevicesStatus},
+    policy::PolicyView,
+    restore::RestoreReport,
+};
 
 use super::{
     error::ClientError,
@@ -33,6 +37,7 @@ pub(super) async fn show(
     let restore: RestoreReport = client.get("/volvox/restore").await?;
     let policy: PolicyView = client.get("/volvox/policy").await?;
     let nodes: ClusterNodes = client.get("/cluster/nodes").await?;
+    let devices: DevicesStatus = client.get("/volvox/devices").await?;
     let services: ServicesSummary = client.get("/volvox/services").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
@@ -43,6 +48,7 @@ pub(super) async fn show(
             "restore-finished": restore.finished,
             "policy-revision": policy.revision,
             "nodes": nodes.nodes_added.len(),
+            "devices": devices,
             "services": services,
             "waits": waits.waits.len(),
             "recorder": recorder,
@@ -71,6 +77,7 @@ pub(super) async fn show(
             ),
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),
+        ("Devices", device_lines(&devices)),
         ("Services", service_lines(&services)),
         ("KVStore", kvstore_line(&details.kvstore)),
         ("Clusters", lines(clusters.iter().map(String::as_str))),
@@ -112,6 +119,21 @@ fn recorder_line(recorder: &Recorder) -> String {
     let troubles = recorder.troubles.iter().cloned();
     let file = recorder.file.iter().map(|file| format!("{} records in {file}", recorder.records));
     file.chain(troubles).collect::<Vec<_>>().join("\n")
+}
+
+/// Each, with the addresses that stand for others behind it.
+fn device_lines(devices: &DevicesStatus) -> String {
+    let line = |device: &DeviceStatus| {
+        let addresses: Vec<_> = device.addresses.iter().map(|it| it.to_string()).collect();
+        let addresses =
+            if addresses.is_empty() { "no address".to_owned() } else { addresses.join(", ") };
+        let state = if device.attached { "" } else { ", no programs yet" };
+        format!("{} ({addresses}{state})", device.name)
+    };
+    match devices.devices.as_slice() {
+        [] => "none leads out".to_owned(),
+        all => all.iter().map(line).collect::<Vec<_>>().join("\n"),
+    }
 }
 
 /// How many there are, how far they are written, and what pruning waits for.

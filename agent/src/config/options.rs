@@ -3,6 +3,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{ArgAction, Args};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
+use volvox_actors::devices::DevicePattern;
 
 use super::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm,
@@ -315,6 +316,38 @@ pub struct Config {
     #[arg(long, value_name = "NUMBER", default_value_t = 16_381, value_parser = parse_table_size)]
     #[serde(rename = "MaglevTableSize")]
     pub bpf_lb_maglev_table_size: u32,
+
+    /// Rows of each map of address translation, two for each flow [default: by memory, at most
+    /// 16777216]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1 << 10..=1 << 24))]
+    #[serde(rename = "NATMapEntriesGlobal")]
+    pub bpf_nat_global_max: Option<u32>,
+
+    /// The node's interfaces that lead to the world: names, or with a + how names begin; if not
+    /// given, those that default routes lead to or that have the node's address
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub devices: Vec<DevicePattern>,
+
+    /// Whether what pods send to the world by IPv4 leaves with the node's address
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "EnableIPv4Masquerade")]
+    pub enable_ipv4_masquerade: bool,
+
+    /// The same by IPv6
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]
+    #[serde(rename = "EnableIPv6Masquerade")]
+    pub enable_ipv6_masquerade: bool,
+
+    /// Where pods go by IPv4 with their own addresses, besides the cluster [default: the pods'
+    /// prefix of this node]
+    #[arg(long, value_name = "CIDR")]
+    #[serde(rename = "IPv4NativeRoutingCIDR")]
+    pub ipv4_native_routing_cidr: Option<Ipv4Net>,
+
+    /// The same by IPv6
+    #[arg(long, value_name = "CIDR")]
+    #[serde(rename = "IPv6NativeRoutingCIDR")]
+    pub ipv6_native_routing_cidr: Option<Ipv6Net>,
 
     /// Share of the memory that maps without a given size get; 0 gives them fixed sizes
     #[arg(long, value_name = "RATIO", default_value_t = 0.0025, value_parser = parse_ratio)]

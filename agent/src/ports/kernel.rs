@@ -11,6 +11,7 @@ mod conntrack;
 mod cpus;
 mod crash;
 mod datapath;
+mod devices;
 mod dump;
 mod error;
 mod events;
@@ -20,6 +21,7 @@ mod hooks;
 mod loader;
 mod maglev;
 mod maps;
+mod nat;
 mod pace;
 mod pins;
 mod policies;
@@ -49,7 +51,7 @@ use volvox_actors::{
 
 use super::{Workers, WorkersError};
 pub use datapath::{Datapath, DatapathConfig};
-pub use dump::{Client, Connection, Dump, MaglevShares, Peer, ServedClient};
+pub use dump::{Client, Connection, Dump, MaglevShares, Peer, ServedClient, Translation};
 pub use error::DatapathError;
 pub use events::{Event, Events};
 use flipper::Flipper;
@@ -122,10 +124,9 @@ impl KernelPort {
                 UNDER_WAY,
                 move |wanted: Vec<()>| {
                     let sweep = || {
-                        conntrack::collect(&collect.maps).map(|swept| KernelOutcome::Collected {
-                            seen: swept.seen,
-                            deleted: swept.deleted,
-                        })
+                        let connections = conntrack::collect(&collect.maps)?;
+                        let translations = nat::collect(&collect.maps)?;
+                        Ok(KernelOutcome::Collected { connections, translations })
                     };
                     timed(|| vec![sweep(); wanted.len()])
                 },

@@ -6,6 +6,7 @@
 
 mod address;
 mod carrier;
+mod changes;
 mod error;
 mod filter;
 mod link;
@@ -14,6 +15,7 @@ mod route;
 mod socket;
 mod veth;
 
+pub use changes::Changes;
 pub use error::NetlinkError;
 pub use filter::{Direction, Filter};
 pub use route::ROUTE_PROTOCOL;

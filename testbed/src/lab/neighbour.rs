@@ -20,16 +20,33 @@ impl Neighbour {
     /// Its address, by which the node sees it.
     pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
+    /// Its address, and the node's on the same link.
+    pub fn addresses(ipv6: bool) -> [IpAddr; 2] {
+        match ipv6 {
+            true => ["2001:db8:1::7", "2001:db8:1::1"],
+            false => ["198.51.100.7", "198.51.100.1"],
+        }
+        .map(|text| text.parse().expect("it is an address"))
+    }
+
+    /// Where it is.
+    pub fn netns(&self) -> &Netns {
+        &self.netns
+    }
+
     /// Connects one to the lab's node, which is its way to everywhere.
     pub fn connect() -> Result<Self> {
         let netns = Netns::create("neighbour")?;
         for words in [
             "link add uplink type veth peer name eth0 netns neighbour",
             "addr add 198.51.100.1/24 dev uplink",
+            "addr add 2001:db8:1::1/64 dev uplink nodad",
             "link set uplink up",
             "-n neighbour addr add 198.51.100.7/24 dev eth0",
+            "-n neighbour addr add 2001:db8:1::7/64 dev eth0 nodad",
             "-n neighbour link set eth0 up",
             "-n neighbour route add default via 198.51.100.1",
+            "-n neighbour route add default via 2001:db8:1::1",
         ] {
             let status = Command::new("ip").args(words.split(' ')).status()?;
             ensure!(status.success(), "ip {words}: {status}");

@@ -66,6 +66,13 @@ impl KernelOp {
             Self::Attach { .. } => "Attach",
             Self::Settle { .. } => "Settle",
             Self::Detach { .. } => "Detach",
+            Self::ReadDevices => "ReadDevices",
+            Self::PutDevice { .. } => "PutDevice",
+            Self::DeleteDevice { .. } => "DeleteDevice",
+            Self::PutUnmasqueraded(_) => "PutUnmasqueraded",
+            Self::DeleteUnmasqueraded(_) => "DeleteUnmasqueraded",
+            Self::AttachDevice { .. } => "AttachDevice",
+            Self::DetachDevice { .. } => "DetachDevice",
             Self::LinkUp { .. } => "LinkUp",
             Self::LinkDown { .. } => "LinkDown",
             Self::PutRoute { .. } => "PutRoute",
@@ -80,9 +87,12 @@ impl KernelOp {
     /// What it is about, for traces.
     pub fn about(&self) -> About {
         match self {
-            Self::Snapshot | Self::ReadLinks | Self::CollectConntrack | Self::LoadPrograms => {
-                About::All
-            }
+            Self::Snapshot
+            | Self::ReadLinks
+            | Self::ReadDevices
+            | Self::DetachDevice { .. }
+            | Self::CollectConntrack
+            | Self::LoadPrograms => About::All,
             Self::ReadPolicy { slot }
             | Self::BuildPolicy { slot, .. }
             | Self::FlipPolicy { slot }
@@ -108,9 +118,13 @@ impl KernelOp {
             Self::PutServices(rows) => About::Rows(rows.len()),
             Self::DeleteServices(keys) => About::Rows(keys.len()),
             Self::ForgetServices(all) => About::Rows(all.len()),
-            Self::ReadLink { ifindex } | Self::LinkUp { ifindex } | Self::LinkDown { ifindex } => {
-                About::Interface(*ifindex)
-            }
+            Self::PutUnmasqueraded(all) | Self::DeleteUnmasqueraded(all) => About::Rows(all.len()),
+            Self::ReadLink { ifindex }
+            | Self::PutDevice { ifindex, .. }
+            | Self::DeleteDevice { ifindex }
+            | Self::AttachDevice { ifindex, .. }
+            | Self::LinkUp { ifindex }
+            | Self::LinkDown { ifindex } => About::Interface(*ifindex),
             Self::ScrubConntrack { addresses } => {
                 addresses.iter().next().map_or(About::All, About::Address)
             }
@@ -124,6 +138,7 @@ impl KernelOp {
             Self::Snapshot
                 | Self::ReadLinks
                 | Self::ReadLink { .. }
+                | Self::ReadDevices
                 | Self::ReadPolicy { .. }
                 | Self::ReadAttachment { .. }
         )

@@ -5,6 +5,7 @@ use volvox_actors::{
     build_queue::BuildQueueMsg,
     colony::Colony,
     conntrack::ConntrackMsg,
+    devices::DevicesMsg,
     endpoints::{EndpointsMsg, Level, Target},
     host::{CellId, Wait, Waits, Whom},
     ipam::IpamMsg,
@@ -138,6 +139,12 @@ pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/conntrack";
     let status = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
     ok(&Collecting::from(status))
+}
+
+/// The node's devices.
+pub(crate) async fn devices(State(api): State<Api>) -> Answer {
+    let what = "GET /volvox/devices";
+    ok(&api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show).await?)
 }
 
 /// Where what the actors do is recorded.

@@ -8,6 +8,7 @@ use volvox_actors::{
     ipam::Lease,
     model::Scope,
     policy::PolicyView,
+    ports::Swept,
 };
 
 use super::sheet::{Sheet, bare, row};
@@ -71,13 +72,20 @@ pub(super) fn write_conntrack(sheet: &mut Sheet, status: &ConntrackStatus) {
     let help = "Rounds of collecting dead connections";
     sheet.counter("cilium_datapath_conntrack_gc_runs", help, bare(status.rounds as f64));
     let help = "Connections that the last round of collecting saw";
-    let rows = [
-        row([("status", "alive")], status.seen.saturating_sub(status.deleted) as f64),
-        row([("status", "deleted")], status.deleted as f64),
-    ];
-    sheet.gauge("cilium_datapath_conntrack_gc_entries", help, rows);
+    let by_status = |swept: Swept| {
+        [
+            row([("status", "alive")], swept.seen.saturating_sub(swept.deleted) as f64),
+            row([("status", "deleted")], swept.deleted as f64),
+        ]
+    };
+    sheet.gauge("cilium_datapath_conntrack_gc_entries", help, by_status(status.connections));
     let help = "Dead connections that were removed";
     sheet.counter("volvox_conntrack_deleted", help, bare(status.deleted_total as f64));
+    let help = "Translations of addresses that the last round of collecting saw";
+    sheet.gauge("cilium_datapath_nat_gc_entries", help, by_status(status.translations));
+    let help = "Translations of addresses without a connection that were removed";
+    let removed = bare(status.translations_deleted_total as f64);
+    sheet.counter("volvox_nat_deleted", help, removed);
     let help = "Time between two rounds of collecting dead connections";
     let interval = bare(status.interval.as_secs_f64());
     sheet.gauge("cilium_datapath_conntrack_gc_interval_seconds", help, interval);

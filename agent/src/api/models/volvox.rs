@@ -103,21 +103,35 @@ pub struct Collecting {
     pub interval_seconds: f64,
     /// Rounds so far.
     pub rounds: u64,
-    /// Rows looked at in the last round.
+    /// Connections looked at in the last round.
     pub seen: u64,
-    /// Rows removed in the last round.
+    /// Connections removed in the last round.
     pub deleted: u64,
-    /// Rows removed in all rounds.
+    /// Connections removed in all rounds.
     pub deleted_total: u64,
+    /// Translations of addresses looked at in the last round.
+    pub translations_seen: u64,
+    /// Translations removed in the last round: they had no connection.
+    pub translations_deleted: u64,
+    /// Translations removed in all rounds.
+    pub translations_deleted_total: u64,
     /// Why the last round failed.
     pub last_error: Option<String>,
 }
 
 impl From<ConntrackStatus> for Collecting {
     fn from(status: ConntrackStatus) -> Self {
-        let ConntrackStatus { interval, rounds, seen, deleted, deleted_total, last_error } = status;
-        let interval_seconds = interval.as_secs_f64();
-        Self { interval_seconds, rounds, seen, deleted, deleted_total, last_error }
+        Self {
+            interval_seconds: status.interval.as_secs_f64(),
+            rounds: status.rounds,
+            seen: status.connections.seen,
+            deleted: status.connections.deleted,
+            deleted_total: status.deleted_total,
+            translations_seen: status.translations.seen,
+            translations_deleted: status.translations.deleted,
+            translations_deleted_total: status.translations_deleted_total,
+            last_error: status.last_error,
+        }
     }
 }
 

@@ -32,8 +32,8 @@ use volvox_actors::{
 };
 
 use fakes::{
-    fake_auditor, fake_build_queue, fake_conntrack, fake_identities, fake_ipam, fake_ipcache,
-    fake_node, fake_nodes, fake_policy, fake_restore, fake_services,
+    fake_auditor, fake_build_queue, fake_conntrack, fake_devices, fake_identities, fake_ipam,
+    fake_ipcache, fake_node, fake_nodes, fake_policy, fake_restore, fake_services,
 };
 
 use crate::{
@@ -205,6 +205,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             publisher: None,
             workloads: spawn(&host, "workloads", || |msg: WorkloadsMsg| drop(msg)),
             conntrack: spawn(&host, "conntrack", || fake_conntrack),
+            devices: spawn(&host, "devices", || fake_devices),
             node: spawn(&host, "node", || fake_node),
             nodes: Some(spawn(&host, "nodes", || fake_nodes)),
             services: spawn(&host, "services", || fake_services),

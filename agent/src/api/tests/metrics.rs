@@ -21,6 +21,8 @@ fn metrics_have_the_names_that_dashboards_know() {
         "cilium_policy_max_revision 3.0",
         "cilium_datapath_conntrack_gc_runs_total 2.0",
         "cilium_datapath_conntrack_gc_entries{status=\"alive\"} 9.0",
+        "cilium_datapath_nat_gc_entries{status=\"alive\"} 4.0",
+        "volvox_nat_deleted_total 4.0",
         "cilium_agent_bootstrap_seconds{scope=\"read\",outcome=\"success\"} 0.5",
         "cilium_endpoint_restoration_endpoints{phase=\"restoration\",outcome=\"total\"} 0.0",
         "volvox_restore_finished 1.0",

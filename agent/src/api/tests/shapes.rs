@@ -325,6 +325,15 @@ fn what_the_agent_shows_of_itself() {
         ("build-queue", json!({"permits": 0, "building": [0], "waiting": []})),
         ("conntrack", json!({"interval-seconds": 0.5, "rounds": 0, "deleted-total": 0})),
         (
+            "devices",
+            json!({
+                "devices": [{
+                    "name": "text", "ifindex": 0, "addresses": {"ipv4": "text"}, "attached": true,
+                }],
+                "missing": [], "passed-over": {}, "unmasqueraded": [],
+            }),
+        ),
+        (
             "services",
             json!({
                 "frontends": 0, "backends": 0, "open": 0, "unread": 0, "room": 0, "rows": 0,

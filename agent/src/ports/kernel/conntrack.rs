@@ -1,22 +1,16 @@
 use std::net::IpAddr;
 
 use rustix::time::{ClockId, clock_gettime};
-use volvox_actors::{model::ServiceId, ports::KernelError};
+use volvox_actors::{
+    model::ServiceId,
+    ports::{KernelError, Swept},
+};
 use volvox_bpf_progs::layouts::{Ct4Key, Ct6Key, CtRow};
 
 use super::{
     maps::Maps,
     table::{Plain, Table},
 };
-
-/// What a sweep through connection tracking did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Swept {
-    /// Rows looked at.
-    pub(super) seen: u64,
-    /// Rows removed.
-    pub(super) deleted: u64,
-}
 
 /// Removes connections whose lifetime is over, by the clock that programs read.
 pub(super) fn collect(maps: &Maps) -> Result<Swept, KernelError> {

@@ -1,7 +1,7 @@
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, RwLock},
     thread,
 };
 
@@ -13,6 +13,7 @@ use volvox_actors::{
 use volvox_bpf_progs::{Features, layouts::NodeRow, maps::POLICY};
 
 use super::{
+    devices::Devices,
     error::{DatapathError, refused},
     generation::{Build, Generation, Generations, maps_in_use},
     maps::{MapSizes, Maps, policy_spec},
@@ -52,6 +53,7 @@ pub struct Datapath {
     build: Build,
     generation: RwLock<Arc<Generation>>,
     built: Built,
+    at_devices: Mutex<()>,
 }
 
 impl Datapath {
@@ -77,7 +79,16 @@ impl Datapath {
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
         writes.tallies.of(POLICY.name).has_room(sizes.policy);
-        Ok(Self { pins, maps, writes, sizes, build, generation, built: Built::default() })
+        Ok(Self {
+            pins,
+            maps,
+            writes,
+            sizes,
+            build,
+            generation,
+            built: Built::default(),
+            at_devices: Mutex::default(),
+        })
     }
 
     /// How much was written to the kernel so far.
@@ -131,6 +142,7 @@ impl Datapath {
             *self.generation.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
                 Arc::clone(generation);
             all = switch(&self.pins, &self.maps, &self.writes, generation)?;
+            all &= self.devices(|devices| devices.switch())?;
             Ok(())
         });
         loaded.map_err(|error| match error {
@@ -138,6 +150,13 @@ impl Datapath {
             other => refused("load", "programs", &io::Error::other(other)),
         })?;
         if all { self.maps.finish_resizing() } else { Ok(()) }
+    }
+
+    /// Works at devices, nobody else meanwhile.
+    pub(super) fn devices<T>(&self, work: impl FnOnce(Devices<'_>) -> T) -> T {
+        let _one = self.at_devices.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Self { pins, maps, writes, build, .. } = self;
+        work(Devices { pins, maps, build: *build, writes })
     }
 
     /// The programs that hooks are to run.
@@ -171,6 +190,7 @@ fn take_up(
         all = switch(pins, &maps, writes, generation)?;
         Ok(())
     })?;
+    all &= Devices { pins, maps: &maps, build, writes }.switch()?;
     // Else it is done before connections are swept, when endpoints have seen to their hooks.
     if all && let Err(error) = maps.finish_resizing() {
         tracing::warn!(%error, "connections stay in the map before, where programs find them");

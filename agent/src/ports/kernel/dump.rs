@@ -1,4 +1,5 @@
 mod services;
+mod translations;
 
 use std::{collections::BTreeMap, io, mem::size_of, net::IpAddr, path::Path};
 
@@ -14,7 +15,10 @@ use volvox_bpf_progs::{
 };
 use zerocopy::FromBytes;
 
-pub use self::services::{Client, MaglevShares, ServedClient};
+pub use self::{
+    services::{Client, MaglevShares, ServedClient},
+    translations::Translation,
+};
 use super::{
     error::{DatapathError, refused},
     pins::{Pins, bpffs},

@@ -1,12 +1,12 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use volvox_actors::ports::Hook;
-use volvox_bpf_progs::{Features, build_hash, layouts::NodeRow, object};
+use volvox_bpf_progs::{Features, OBJECT, build_hash, layouts::NodeRow, object};
 
 use super::{
     error::DatapathError,
@@ -38,6 +38,20 @@ impl Program {
         let sys::Program { id, map_ids } = sys::program_info(&fd)?;
         Ok(Self { fd, id, map_ids })
     }
+
+    /// The maps that it uses.
+    fn used(&self) -> impl Iterator<Item = Map> {
+        self.map_ids.iter().filter_map(|id| Map::by_id(*id).ok())
+    }
+
+    /// Whether it uses the maps that are open, not ones that those replaced.
+    pub(super) fn uses(&self, maps: &Maps) -> bool {
+        let others = self.used().filter(|map| {
+            let id = map.info().id;
+            maps.ids.iter().all(|(_, known)| *known != id)
+        });
+        !others.into_iter().any(|map| maps.has_named_like(&map))
+    }
 }
 
 /// The programs of all endpoints, one for each hook, loaded and pinned together.
@@ -58,20 +72,15 @@ impl Generation {
 
     /// The maps that its programs use.
     pub(super) fn maps(&self) -> Vec<Map> {
-        let [from, to] = HOOKS.map(|hook| &self.program(hook).map_ids);
-        let mut ids: Vec<u32> = from.iter().chain(to).copied().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids.into_iter().filter_map(|id| Map::by_id(id).ok()).collect()
+        let mut maps: Vec<_> = HOOKS.iter().flat_map(|hook| self.program(*hook).used()).collect();
+        maps.sort_unstable_by_key(|map| map.info().id);
+        maps.dedup_by_key(|map| map.info().id);
+        maps
     }
 
     /// Whether its programs use the maps that are open, not ones that those replaced.
     fn uses(&self, maps: &Maps) -> bool {
-        let others = self.maps().into_iter().filter(|map| {
-            let id = map.info().id;
-            maps.ids.iter().all(|(_, known)| *known != id)
-        });
-        !others.into_iter().any(|map| maps.has_named_like(&map))
+        HOOKS.iter().all(|hook| self.program(*hook).uses(maps))
     }
 
     /// Opens a generation by its pins; `None` unless both programs are there.
@@ -101,7 +110,17 @@ impl Build {
         Self { hash: build_hash(), features }
     }
 
-    /// Name of the directory that holds its pins.
+    /// What its programs are loaded with.
+    pub(super) fn features(&self) -> Features {
+        self.features
+    }
+
+    /// The directory that holds its pins.
+    pub(super) fn directory(&self, pins: &Pins) -> PathBuf {
+        pins.programs().join(self.name())
+    }
+
+    /// Name of that directory.
     fn name(&self) -> String {
         format!("{}_{:04x}", object::build_name(), self.features.bits())
     }
@@ -152,8 +171,10 @@ impl Generations<'_> {
         let (incoming, place) = (self.incoming(), self.directory());
         remove(&incoming)?;
         make_dir(&incoming).map_err(|e| bpffs("make", incoming.clone(), e))?;
+        let names = HOOKS.map(program_name);
+        let loaded = loader::load(self.pins, self.build.features, OBJECT, &names, &incoming)?;
         let [from_container, to_container] =
-            loader::load(self.pins, self.build.features, &incoming)?;
+            <[Program; 2]>::try_from(loaded).expect("as many as were named");
         let generation = Arc::new(Generation { from_container, to_container });
         put_dir(&incoming, &place).map_err(|e| bpffs("rename to", place, e))?;
         self.finish(generation, switch)
@@ -172,11 +193,11 @@ impl Generations<'_> {
         Ok(generation)
     }
 
-    fn directory(&self) -> std::path::PathBuf {
-        self.pins.programs().join(self.build.name())
+    fn directory(&self) -> PathBuf {
+        self.build.directory(self.pins)
     }
 
-    fn incoming(&self) -> std::path::PathBuf {
+    fn incoming(&self) -> PathBuf {
         self.pins.programs().join(format!("{}{INCOMING}", self.build.name()))
     }
 
@@ -220,5 +241,5 @@ pub(super) fn is_ours(program: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(used
         .into_iter()
         .filter_map(|id| Map::by_id(id).ok())
-        .any(|map| map.info().name.starts_with(b"volvox_config\0")))
+        .any(|map| map.info().name.starts_with(b"volvox_")))
 }

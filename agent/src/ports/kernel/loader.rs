@@ -3,27 +3,28 @@
 use std::{io, os::fd::AsFd, path::Path};
 
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel, programs::SchedClassifier};
-use volvox_actors::ports::Hook;
-use volvox_bpf_progs::{Features, OBJECT, maps::MAPS};
+use volvox_bpf_progs::{Features, maps::MAPS};
 
 use super::{
     error::DatapathError,
     generation::Program,
-    pins::{HOOKS, Pins, bpffs, program_name},
+    pins::{Pins, bpffs},
     sys,
 };
 
 /// How often loading is tried while signals interrupt it.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// Loads both programs over the pinned maps and pins them in a directory.
+/// Loads programs of an object over the pinned maps and pins them in a directory, in that order.
 ///
 /// The verifier's log is costly, so it is off, and only asked for when the verifier refused.
 pub(super) fn load(
     pins: &Pins,
     features: Features,
+    object: &[u8],
+    names: &[&'static str],
     directory: &Path,
-) -> Result<[Program; 2], DatapathError> {
+) -> Result<Vec<Program>, DatapathError> {
     let attempt = |level| -> Result<Ebpf, Box<dyn std::error::Error>> {
         let globals = features.globals();
         let mut loader = EbpfLoader::new();
@@ -32,19 +33,19 @@ pub(super) fn load(
             loader.map_pin_path(spec.name, pins.map(spec.name));
         }
         for (name, value) in &globals {
-            loader.override_global(name, value, true);
+            // Not every object asks for all.
+            loader.override_global(name, value, false);
         }
-        let mut object = loader.load(OBJECT)?;
-        for hook in HOOKS {
-            classifier(&mut object, hook)?.load()?;
+        let mut loaded = loader.load(object)?;
+        for name in names {
+            classifier(&mut loaded, name)?.load()?;
         }
-        Ok(object)
+        Ok(loaded)
     };
-    let mut object = persist(|| attempt(VerifierLogLevel::DISABLE))
+    let mut loaded = persist(|| attempt(VerifierLogLevel::DISABLE))
         .or_else(|_| persist(|| attempt(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)))
         .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })?;
-    let [from, to] = HOOKS.map(|hook| pin(&mut object, hook, directory));
-    Ok([from?, to?])
+    names.iter().map(|name| pin(&mut loaded, name, directory)).collect()
 }
 
 /// Tries again what a signal interrupted: the kernel gives up verifying when one is pending.
@@ -68,20 +69,19 @@ fn is_interrupted(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-fn classifier(
-    object: &mut Ebpf,
-    hook: Hook,
-) -> Result<&mut SchedClassifier, Box<dyn std::error::Error>> {
-    let name = program_name(hook);
+fn classifier<'a>(
+    object: &'a mut Ebpf,
+    name: &str,
+) -> Result<&'a mut SchedClassifier, Box<dyn std::error::Error>> {
     let program = object.program_mut(name).ok_or_else(|| format!("the object has no {name}"))?;
     Ok(program.try_into()?)
 }
 
-fn pin(object: &mut Ebpf, hook: Hook, directory: &Path) -> Result<Program, DatapathError> {
+fn pin(object: &mut Ebpf, name: &str, directory: &Path) -> Result<Program, DatapathError> {
     let load = |cause: Box<dyn std::error::Error>| DatapathError::Load { cause: chain(&*cause) };
-    let program = classifier(object, hook).map_err(load)?;
+    let program = classifier(object, name).map_err(load)?;
     let fd = program.fd().map_err(|error| load(error.into()))?;
-    let path = directory.join(program_name(hook));
+    let path = directory.join(name);
     sys::pin(fd, &path).map_err(|e| bpffs("pin a program at", path, e))?;
     let fd = fd.as_fd().try_clone_to_owned().and_then(Program::of);
     fd.map_err(|error| load(error.into()))

@@ -3,8 +3,8 @@ use std::{os::fd::AsFd, sync::Arc};
 use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{
     layouts::{
-        ConfigRow, Ct4Key, Ct6Key, CtRow, EndpointRow, IpcacheKey, IpcacheRow, LxcKey, LxcRow,
-        NodeRow,
+        ConfigRow, Ct4Key, Ct6Key, CtRow, DeviceRow, EndpointRow, IpcacheKey, IpcacheRow, LxcKey,
+        LxcRow, Nat4Key, Nat4Row, Nat6Key, Nat6Row, NodeRow, Prefix4Key, Prefix6Key,
     },
     maps::{self, MAPS, MapSpec, MapType, OLD_CONNECTIONS},
 };
@@ -32,6 +32,8 @@ pub struct MapSizes {
     pub policy: u32,
     /// Rows of each map of load balancing: `--bpf-lb-map-max`.
     pub lb: u32,
+    /// Rows of each map of translations, two for each flow: `--bpf-nat-global-max`.
+    pub nat: u32,
     /// Backends in a service's Maglev table, a prime: `--bpf-lb-maglev-table-size`. The programs
     /// are loaded with it.
     pub maglev: u32,
@@ -44,6 +46,7 @@ impl Default for MapSizes {
             ct_any: 262_144,
             policy: 16_384,
             lb: 65_536,
+            nat: 524_288,
             maglev: maps::MAGLEV_SIZE,
         }
     }
@@ -55,6 +58,7 @@ impl MapSizes {
             "cilium_ct4_global" | "cilium_ct6_global" => self.ct_tcp,
             "cilium_ct_any4_global" | "cilium_ct_any6_global" => self.ct_any,
             name if name.starts_with("cilium_lb") => self.lb,
+            "cilium_snat_v4_external" | "cilium_snat_v6_external" => self.nat,
             _ if spec.map_type == MapType::PerfEventArray => {
                 let cpus = cpus::possible().map_err(|e| refused("count", "possible CPUs", &e))?;
                 u32::try_from(cpus).expect("the kernel numbers CPUs in u32")
@@ -75,6 +79,11 @@ pub(super) struct Maps {
     pub(super) endpoint: Table<u32, EndpointRow>,
     pub(super) node: Table<u32, NodeRow>,
     pub(super) services: ServiceMaps,
+    pub(super) device: Table<u32, DeviceRow>,
+    pub(super) nat4: Table<Nat4Key, Nat4Row>,
+    pub(super) nat6: Table<Nat6Key, Nat6Row>,
+    pub(super) unmasqueraded4: Table<Prefix4Key, u8>,
+    pub(super) unmasqueraded6: Table<Prefix6Key, u8>,
     /// `volvox_policy`: slot to policy map. Written with descriptors, read with numbers.
     pub(super) slots: Map,
     /// Stands in an empty slot: replacing goes by batches, deleting one by one.
@@ -175,6 +184,11 @@ impl Maps {
                 ],
                 table: maglev,
             },
+            device: table!("volvox_device", devices),
+            nat4: table!("cilium_snat_v4_external", translations),
+            nat6: table!("cilium_snat_v6_external", translations),
+            unmasqueraded4: table!("cilium_ipmasq_v4", devices),
+            unmasqueraded6: table!("cilium_ipmasq_v6", devices),
             slots: take("volvox_policy"),
             empty,
             resizing,

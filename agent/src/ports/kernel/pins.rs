@@ -99,6 +99,16 @@ impl Pins {
         self.links(endpoint).join(program_name(hook))
     }
 
+    /// Directory of the links at devices.
+    pub(super) fn devices(&self) -> PathBuf {
+        self.root.join("cilium/devices")
+    }
+
+    /// Directory of one device.
+    pub(super) fn device(&self, name: &str) -> PathBuf {
+        self.devices().join(name)
+    }
+
     /// Directory of the links that balance load by socket.
     pub(super) fn socket_links(&self) -> PathBuf {
         self.root.join("cilium/socketlb/links/cgroup")

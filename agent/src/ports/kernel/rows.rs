@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use volvox_actors::{
     model::{Addresses, Direction, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey},
-    ports::{ConfigRow, EndpointRow, IpcacheRow, LxcRow},
+    ports::{ConfigRow, DeviceRow, EndpointRow, IpcacheRow, LxcRow},
 };
 use volvox_bpf_progs::layouts as raw;
 use zerocopy::IntoBytes;
@@ -16,6 +16,43 @@ const TUNNEL_IPV6: u8 = 4;
 /// A row of `volvox_config`, by interface.
 pub(super) fn config_row(ifindex: u32, row: raw::ConfigRow) -> Option<(u32, ConfigRow)> {
     Some((ifindex, config_from_raw(&row)))
+}
+
+/// A row of `volvox_device`, by interface.
+pub(super) fn device_row(ifindex: u32, row: raw::DeviceRow) -> Option<(u32, DeviceRow)> {
+    let addresses = addresses(row.ipv4, row.ipv6);
+    Some((ifindex, DeviceRow { addresses, mac: Mac(row.mac), flags: row.flags }))
+}
+
+/// The same as the kernel keeps it.
+pub(super) fn device_to_raw(ifindex: u32, row: &DeviceRow) -> raw::DeviceRow {
+    let (ipv4, ipv6) = octets(row.addresses);
+    let (mac, flags) = (row.mac.0, row.flags);
+    raw::DeviceRow { ipv4, ipv6, mac, flags, ifindex, ..raw::DeviceRow::default() }
+}
+
+/// A destination to which pods go as themselves, unless the key is no prefix.
+pub(super) fn unmasqueraded4(key: &raw::Prefix4Key) -> Option<IpNet> {
+    let bits = u8::try_from(key.prefix_len).ok()?;
+    IpNet::new(Ipv4Addr::from(key.address).into(), bits).ok()
+}
+
+/// The same over IPv6.
+pub(super) fn unmasqueraded6(key: &raw::Prefix6Key) -> Option<IpNet> {
+    let bits = u8::try_from(key.prefix_len).ok()?;
+    IpNet::new(Ipv6Addr::from(key.address).into(), bits).ok()
+}
+
+/// Keys of destinations, by family.
+pub(super) fn unmasqueraded_keys(all: &[IpNet]) -> (Vec<raw::Prefix4Key>, Vec<raw::Prefix6Key>) {
+    let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+    for prefix in all {
+        match prefix {
+            IpNet::V4(it) => ipv4.push(raw::Prefix4Key::new(it.network(), it.prefix_len())),
+            IpNet::V6(it) => ipv6.push(raw::Prefix6Key::new(it.network(), it.prefix_len())),
+        }
+    }
+    (ipv4, ipv6)
 }
 
 /// A row of `cilium_lxc`, unless its key is no address.

@@ -10,8 +10,8 @@ use super::{
     pace::Pace,
     pins::HOOKS,
     rows::{
-        config_from_raw, config_to_raw, endpoint_to_raw, ipcache_key, ipcache_to_raw, lxc_from_raw,
-        lxc_to_raw,
+        config_from_raw, config_to_raw, device_to_raw, endpoint_to_raw, ipcache_key,
+        ipcache_to_raw, lxc_from_raw, lxc_to_raw, unmasqueraded_keys,
     },
     writes::count,
 };
@@ -41,7 +41,10 @@ impl Stepper {
         match op {
             KernelOp::Snapshot => Ok(KernelOutcome::Snapshot(Box::new(self.datapath.snapshot()?))),
             KernelOp::ReadLinks => {
-                Ok(KernelOutcome::Links(self.netlink()?.links().map_err(netlink)?))
+                let netlink = self.netlink()?;
+                Ok(KernelOutcome::Links(
+                    netlink.links_and_ways_out().map_err(super::error::netlink)?,
+                ))
             }
             KernelOp::ReadLink { ifindex } => {
                 let link = self.netlink()?.link_by_index(ifindex).map_err(netlink)?;
@@ -53,6 +56,10 @@ impl Stepper {
             KernelOp::ReadAttachment { endpoint, ifindex } => {
                 let attachment = self.hooks(|hooks| hooks.read(Place { endpoint, ifindex }))?;
                 Ok(KernelOutcome::Attachment(attachment))
+            }
+            KernelOp::ReadDevices => {
+                let tables = self.datapath.devices(|devices| devices.read())?;
+                Ok(KernelOutcome::Devices(Box::new(tables)))
             }
             op => self.change(op).map(|()| KernelOutcome::Done),
         }
@@ -77,6 +84,12 @@ impl Stepper {
                     true => self.hooks(|hooks| hooks.unlink(place)),
                     false => self.hooks(|hooks| hooks.detach(place)),
                 }
+            }
+            KernelOp::AttachDevice { ifindex, name, kind } => {
+                self.datapath.devices(|devices| devices.attach(ifindex, &name, kind))
+            }
+            KernelOp::DetachDevice { name } => {
+                self.datapath.devices(|devices| devices.detach(&name))
             }
             KernelOp::LinkUp { .. }
             | KernelOp::LinkDown { .. }
@@ -134,6 +147,20 @@ impl Stepper {
             KernelOp::DeleteIpcache(prefixes) => {
                 let keys: Vec<_> = prefixes.iter().map(ipcache_key).collect();
                 maps.ipcache.delete_all(&keys).map(drop)
+            }
+            KernelOp::PutDevice { ifindex, row } => {
+                maps.device.put(&ifindex, &device_to_raw(ifindex, &row))
+            }
+            KernelOp::DeleteDevice { ifindex } => maps.device.delete(&ifindex).map(drop),
+            KernelOp::PutUnmasqueraded(all) => {
+                let (ipv4, ipv6) = unmasqueraded_keys(&all);
+                maps.unmasqueraded4.put_all(&ipv4, &vec![0; ipv4.len()])?;
+                maps.unmasqueraded6.put_all(&ipv6, &vec![0; ipv6.len()])
+            }
+            KernelOp::DeleteUnmasqueraded(all) => {
+                let (ipv4, ipv6) = unmasqueraded_keys(&all);
+                maps.unmasqueraded4.delete_all(&ipv4)?;
+                maps.unmasqueraded6.delete_all(&ipv6).map(drop)
             }
             KernelOp::PutServices(rows) => maps.services.put(rows),
             KernelOp::DeleteServices(keys) => maps.services.delete(keys),

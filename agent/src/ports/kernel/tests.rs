@@ -1,8 +1,10 @@
 //! Tests over real maps, programs and interfaces, each in namespaces of its own.
 
 mod crashes;
+mod devices;
 mod hooks;
 mod maps;
+mod nat;
 mod network;
 mod policies;
 mod port;

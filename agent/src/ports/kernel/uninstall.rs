@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 use volvox_bpf_progs::maps::{POLICY, RETIRED, by_name};
 
 use super::{
-    crash,
+    crash, devices,
     error::DatapathError,
     generation::{is_ours, remove},
     maglev::TABLE,
@@ -44,6 +44,7 @@ pub fn uninstall(bpf_root: &Path) -> Result<Vec<String>, DatapathError> {
         removed.push(format!("programs {name}"));
     }
     if pins.map("volvox_config").exists() {
+        devices::remove(&pins, &mut removed)?;
         sockets::remove(&pins, &mut removed)?;
     }
     remove_maps(&pins, &mut removed)?;

@@ -21,6 +21,10 @@ pub struct Writes {
     pub(super) conntrack: Arc<AtomicU64>,
     /// Rows of the maps that balance load.
     pub(super) services: Arc<AtomicU64>,
+    /// Rows of `volvox_device` and of the maps of destinations to which pods go as themselves.
+    pub(super) devices: Arc<AtomicU64>,
+    /// Translations of addresses removed.
+    pub(super) translations: Arc<AtomicU64>,
     /// Interfaces brought up or down, routes made or removed.
     pub(super) network: Arc<AtomicU64>,
     /// The same by map.
@@ -34,7 +38,7 @@ impl Writes {
     }
 
     /// Each object's name and count.
-    pub fn counts(&self) -> [(&'static str, u64); 7] {
+    pub fn counts(&self) -> [(&'static str, u64); 9] {
         [
             ("endpoint maps", &self.endpoint_maps),
             ("links", &self.links),
@@ -42,6 +46,8 @@ impl Writes {
             ("node", &self.node),
             ("conntrack", &self.conntrack),
             ("services", &self.services),
+            ("devices", &self.devices),
+            ("translations", &self.translations),
             ("network", &self.network),
         ]
         .map(|(name, count)| (name, count.load(Ordering::Relaxed)))

@@ -43,7 +43,7 @@ impl Socket {
     }
 
     /// Waits until something is told, and takes it; false when the time is over before.
-    fn hear(&mut self, call: &Call, longest: Duration) -> Result<bool, NetlinkError> {
+    pub(super) fn hear(&mut self, call: &Call, longest: Duration) -> Result<bool, NetlinkError> {
         let failed = |error: Errno| call.socket_error(error.into());
         let longest = Timespec::try_from(longest).map_err(|_| failed(Errno::INVAL))?;
         match poll(&mut [PollFd::new(self.raw(), PollFlags::IN)], Some(&longest)) {

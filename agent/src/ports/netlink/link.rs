@@ -33,6 +33,17 @@ impl Socket {
         Ok(links)
     }
 
+    /// The same, and to which of them default routes lead.
+    pub fn links_and_ways_out(&mut self) -> Result<BTreeMap<u32, Link>, NetlinkError> {
+        let mut links = self.links()?;
+        for ifindex in self.ways_out()? {
+            if let Some(link) = links.get_mut(&ifindex) {
+                link.default_route = true;
+            }
+        }
+        Ok(links)
+    }
+
     /// The interface of that name, without its addresses.
     pub fn link_by_name(&mut self, name: &str) -> Result<Option<Link>, NetlinkError> {
         let mut request = LinkMessage::default();

@@ -1,4 +1,7 @@
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::{
@@ -64,6 +67,24 @@ impl Socket {
         Ok(routes)
     }
 
+    /// Interfaces that a default route leads to.
+    pub(super) fn ways_out(&mut self) -> Result<BTreeSet<u32>, NetlinkError> {
+        let mut ways = BTreeSet::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut request = RouteMessage::default();
+            request.header.address_family = family;
+            request.header.table = RouteHeader::RT_TABLE_MAIN;
+            let call = Call::new("list", "default routes");
+            match self.dump(&call, &RouteNetlinkMessage::GetRoute(request), default_route) {
+                Ok(found) => ways.extend(found.into_iter().flatten()),
+                // The kernel makes a table with its first route.
+                Err(error) if error.is_absent() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ways)
+    }
+
     fn put(
         &mut self,
         op: &'static str,
@@ -98,6 +119,21 @@ fn host_route(address: IpAddr, ifindex: u32) -> RouteMessage {
 
 fn full_length(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// Where a default route leads to, by one way or several.
+fn default_route(kind: u16, bytes: &[u8]) -> Option<Vec<u32>> {
+    let RouteNetlinkMessage::NewRoute(message) = decode(kind, bytes)? else { return None };
+    let header = &message.header;
+    let is_way_out = header.destination_prefix_length == 0
+        && header.table == RouteHeader::RT_TABLE_MAIN
+        && header.kind == RouteType::Unicast;
+    let ways = |attribute: RouteAttribute| match attribute {
+        RouteAttribute::Oif(ifindex) => vec![ifindex],
+        RouteAttribute::MultiPath(ways) => ways.iter().map(|way| way.interface_index).collect(),
+        _ => Vec::new(),
+    };
+    is_way_out.then(|| message.attributes.into_iter().flat_map(ways).collect())
 }
 
 fn parse(kind: u16, bytes: &[u8]) -> Option<(IpAddr, u32)> {

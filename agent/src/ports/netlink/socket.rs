@@ -165,6 +165,11 @@ impl Socket {
         &self.raw
     }
 
+    /// What was received last.
+    pub(super) fn received(&self) -> &[u8] {
+        &self.buffer
+    }
+
     pub(super) fn receive(&mut self) -> std::io::Result<()> {
         loop {
             self.buffer.clear();

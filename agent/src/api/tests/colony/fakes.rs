@@ -8,6 +8,7 @@ use volvox_actors::{
     auditor::{AuditView, AuditorMsg},
     build_queue::{BuildQueueMsg, Queued},
     conntrack::{ConntrackMsg, ConntrackStatus},
+    devices::{DeviceStatus, DevicesMsg, DevicesStatus},
     identity::{Identity, IdentityMsg},
     ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
@@ -21,7 +22,7 @@ use volvox_actors::{
         DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
         PolicyView, WrittenPolicies, WrittenRule,
     },
-    ports::{BackendState, service_flags},
+    ports::{BackendState, Swept, service_flags},
     restore::{PhaseReport, RestoreMsg, RestoreReport},
     services::{BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus},
 };
@@ -154,9 +155,10 @@ pub(super) fn fake_conntrack(msg: ConntrackMsg) {
         reply.send(ConntrackStatus {
             interval: Duration::from_secs(300),
             rounds: 2,
-            seen: 10,
-            deleted: 1,
+            connections: Swept { seen: 10, deleted: 1 },
+            translations: Swept { seen: 6, deleted: 2 },
             deleted_total: 3,
+            translations_deleted_total: 4,
             last_error: None,
         });
     }
@@ -187,6 +189,18 @@ pub(super) fn fake_nodes(msg: NodesMsg) {
         }
         NodesMsg::Show(reply) => reply.send(NodesView::default()),
         _ => {}
+    }
+}
+
+pub(super) fn fake_devices(msg: DevicesMsg) {
+    if let DevicesMsg::Show(reply) = msg {
+        let device = DeviceStatus {
+            name: "eth0".to_owned(),
+            ifindex: 2,
+            addresses: Addresses { ipv4: Some([192, 0, 2, 1].into()), ipv6: None },
+            attached: true,
+        };
+        reply.send(DevicesStatus { devices: vec![device], ..DevicesStatus::default() });
     }
 }
 

@@ -6,7 +6,7 @@ use volvox_actors::{
     model::{EndpointId, IdentityId},
     ports::{
         Attachment, HookState, IpcacheRow, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
-        LxcRow, Refusal,
+        LxcRow, Refusal, Swept,
     },
 };
 
@@ -194,6 +194,12 @@ fn a_row_of_another_endpoint_is_not_deleted() {
         assert_eq!(done.failed, None);
         let KernelOutcome::Snapshot(snapshot) = &done.outcomes[2] else { panic!("{done:?}") };
         assert_eq!(snapshot.lxc[&address], row);
-        assert_eq!(done.outcomes[3], KernelOutcome::Collected { seen: 0, deleted: 0 });
+        assert_eq!(
+            done.outcomes[3],
+            KernelOutcome::Collected {
+                connections: Swept::default(),
+                translations: Swept::default()
+            }
+        );
     });
 }

@@ -54,7 +54,14 @@ impl Sandbox {
         DatapathConfig {
             bpf_root: self.root().to_owned(),
             features: Features { maglev: MAGLEV, ..Features::default() },
-            sizes: MapSizes { ct_tcp: 4096, ct_any: 4096, policy: 64, lb: 1024, maglev: MAGLEV },
+            sizes: MapSizes {
+                ct_tcp: 4096,
+                ct_any: 4096,
+                policy: 64,
+                lb: 1024,
+                nat: 4096,
+                maglev: MAGLEV,
+            },
             sockets: None,
         }
     }

@@ -1,0 +1,204 @@
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+
+use super::{
+    DeviceStatus, DevicesMsg, DevicesSettings, DevicesStatus,
+    choice::Wanted,
+    steps::{done, steps},
+};
+use crate::{
+    host::{AskError, Behaviour, Cx},
+    ports::{
+        DeviceTables, HookState, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Link,
+    },
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After the nth failure in a row the next try comes n times as late, up to the latest.
+const RETRY_STEP: Duration = Duration::from_secs(1);
+const RETRY_LATEST: Duration = Duration::from_secs(60);
+
+/// The owner of the node's devices. Only differences are written; what it is not told of the
+/// interfaces it leaves as it is, also what an earlier life attached.
+pub struct Devices {
+    kernel: Rc<dyn Kernel>,
+    settings: Rc<DevicesSettings>,
+    /// Outlives a crash.
+    kept: Rc<RefCell<Kept>>,
+    /// What the kernel holds; `None` until it is read.
+    present: Option<DeviceTables>,
+    /// Steps that the kernel is doing.
+    under_way: Vec<KernelOp>,
+    busy: bool,
+    /// What failed is tried again later, not at once.
+    resting: bool,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The interfaces as they were seen last.
+    links: Option<Rc<BTreeMap<u32, Link>>>,
+    /// What was said of those that are no devices.
+    said: BTreeMap<String, String>,
+}
+
+impl Devices {
+    /// Makes each life of the owner.
+    pub fn factory(
+        kernel: Rc<dyn Kernel>,
+        settings: DevicesSettings,
+    ) -> impl FnMut() -> Self + 'static {
+        let (settings, kept) = (Rc::new(settings), Rc::<RefCell<Kept>>::default());
+        move || Self {
+            kernel: Rc::clone(&kernel),
+            settings: Rc::clone(&settings),
+            kept: Rc::clone(&kept),
+            present: None,
+            under_way: Vec::new(),
+            busy: false,
+            resting: false,
+            failures: 0,
+            last_error: None,
+        }
+    }
+
+    /// Takes the next step towards what is wanted.
+    fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.busy || self.resting {
+            return;
+        }
+        let Some(wanted) = self.wanted() else { return };
+        self.tell_passed_over(&wanted);
+        let Some(present) = &self.present else {
+            self.busy = true;
+            let reply = cx.expect("kernel", PATIENCE, "the node's devices", DevicesMsg::Read);
+            return self.kernel.submit(KernelJob::new(vec![KernelOp::ReadDevices]), reply);
+        };
+        let ops = steps(present, &wanted, &self.settings.unmasqueraded);
+        if ops.is_empty() {
+            self.failures = 0;
+            self.last_error = None;
+            return;
+        }
+        self.busy = true;
+        self.under_way.clone_from(&ops);
+        let why = format!("{} steps at the node's devices", ops.len());
+        let reply = cx.expect("kernel", PATIENCE, why, DevicesMsg::Done);
+        self.kernel.submit(KernelJob::new(ops), reply);
+    }
+
+    fn wanted(&self) -> Option<Wanted> {
+        let links = self.kept.borrow().links.clone()?;
+        Some(self.settings.choose(&links))
+    }
+
+    fn tell_passed_over(&self, wanted: &Wanted) {
+        let said = &mut self.kept.borrow_mut().said;
+        if *said == wanted.passed_over {
+            return;
+        }
+        for (device, why) in wanted.passed_over.iter().filter(|(name, _)| !said.contains_key(*name))
+        {
+            tracing::warn!(device, why, "the interface leads out, and no programs run there");
+        }
+        said.clone_from(&wanted.passed_over);
+    }
+
+    fn read(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        self.busy = false;
+        let tables = done.map_err(|error| error.to_string()).and_then(|done| {
+            match (done.failed, done.outcomes.into_iter().next()) {
+                (Some((_, error)), _) => Err(error.to_string()),
+                (None, Some(KernelOutcome::Devices(tables))) => Ok(*tables),
+                (None, other) => Err(format!("the kernel port answered {other:?}")),
+            }
+        });
+        match tables {
+            Ok(tables) => {
+                self.present = Some(tables);
+                self.proceed(cx);
+            }
+            Err(error) => self.failed(error, cx),
+        }
+    }
+
+    fn done(&mut self, answer: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        self.busy = false;
+        let ops = std::mem::take(&mut self.under_way);
+        let error = match answer {
+            Ok(answer) => {
+                if let Some(present) = &mut self.present {
+                    ops.into_iter().take(answer.outcomes.len()).for_each(|op| done(present, op));
+                }
+                answer.failed.map(|(_, error)| error.to_string())
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        match error {
+            None => self.proceed(cx),
+            Some(error) => self.failed(error, cx),
+        }
+    }
+
+    /// What failed may be half done: the kernel is read again before anything is tried again.
+    fn failed(&mut self, error: String, cx: &mut Cx<'_, Self>) {
+        self.failures += 1;
+        let wait = RETRY_LATEST.min(RETRY_STEP * self.failures);
+        tracing::warn!(error, retry_in = ?wait, "the node's devices are not as they are to be");
+        self.last_error = Some(error);
+        self.present = None;
+        self.resting = true;
+        cx.after(wait, DevicesMsg::Again);
+    }
+
+    fn status(&self) -> DevicesStatus {
+        let wanted = self.wanted().unwrap_or_default();
+        let runs = |ifindex| {
+            let links = self.present.as_ref().and_then(|present| present.links.get(ifindex));
+            links.is_some_and(|links| links.state == HookState::Link)
+        };
+        let devices = wanted.links.iter().map(|(ifindex, links)| DeviceStatus {
+            name: links.name.clone(),
+            ifindex: *ifindex,
+            addresses: wanted.rows.get(ifindex).map(|row| row.addresses).unwrap_or_default(),
+            attached: runs(ifindex),
+        });
+        DevicesStatus {
+            devices: devices.collect(),
+            missing: wanted.missing,
+            passed_over: wanted.passed_over,
+            unmasqueraded: self.settings.unmasqueraded.clone(),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+impl Behaviour for Devices {
+    type Msg = DevicesMsg;
+    type Observed = DevicesStatus;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.proceed(cx);
+    }
+
+    fn handle(&mut self, msg: DevicesMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            DevicesMsg::Links(links) => {
+                self.kept.borrow_mut().links = Some(links);
+                self.proceed(cx);
+            }
+            DevicesMsg::Read(done) => self.read(done, cx),
+            DevicesMsg::Done(done) => self.done(done, cx),
+            DevicesMsg::Again => {
+                self.resting = false;
+                self.proceed(cx);
+            }
+            DevicesMsg::Show(reply) => reply.send(self.status()),
+        }
+    }
+
+    fn observe(&self) -> DevicesStatus {
+        self.status()
+    }
+}

@@ -1,0 +1,69 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    host::{AskError, Message, Reply},
+    model::Addresses,
+    ports::{KernelDone, Link},
+};
+
+/// A device of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DeviceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub ifindex: u32,
+    /// What stands for others behind it.
+    pub addresses: Addresses,
+    /// Whether its programs run.
+    pub attached: bool,
+}
+
+/// What is known of the node's devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct DevicesStatus {
+    /// Those that run programs, or are to.
+    pub devices: Vec<DeviceStatus>,
+    /// Names that the settings have and no interface.
+    pub missing: Vec<String>,
+    /// Those that are left alone although they lead somewhere, and why.
+    pub passed_over: BTreeMap<String, String>,
+    /// Where pods go to as themselves, besides the cluster.
+    pub unmasqueraded: BTreeSet<IpNet>,
+    /// Why the last change failed.
+    pub last_error: Option<String>,
+}
+
+/// What the owner of devices can be told.
+pub enum DevicesMsg {
+    /// These are the interfaces now.
+    Links(Rc<BTreeMap<u32, Link>>),
+    /// What the kernel holds.
+    Read(Result<KernelDone, AskError>),
+    /// Steps were done.
+    Done(Result<KernelDone, AskError>),
+    /// Time to try again.
+    Again,
+    /// Show it.
+    Show(Reply<DevicesStatus>),
+}
+
+impl Message for DevicesMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Links(_) => "Links",
+            Self::Read(_) => "Read",
+            Self::Done(_) => "Done",
+            Self::Again => "Again",
+            Self::Show(_) => "Show",
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
+
+use super::choice::Wanted;
+use crate::ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, KernelOp};
+
+/// Steps from what there is to what is wanted: what a program reads comes before the program, and
+/// goes after it.
+pub(super) fn steps(
+    present: &DeviceTables,
+    wanted: &Wanted,
+    unmasqueraded: &BTreeSet<IpNet>,
+) -> Vec<KernelOp> {
+    let mut ops = Vec::new();
+    let missing: Vec<_> = unmasqueraded.difference(&present.unmasqueraded).copied().collect();
+    if !missing.is_empty() {
+        ops.push(KernelOp::PutUnmasqueraded(missing));
+    }
+    let is_row = |ifindex, row| present.rows.get(ifindex) == Some(row);
+    let rows = wanted.rows.iter().filter(|(ifindex, row)| !is_row(ifindex, row));
+    ops.extend(rows.map(|(&ifindex, &row)| KernelOp::PutDevice { ifindex, row }));
+    let runs = |ifindex, links: &DeviceLinks| present.links.get(ifindex) == Some(links);
+    let links = wanted.links.iter().filter(|(ifindex, links)| !runs(ifindex, links));
+    ops.extend(links.map(|(&ifindex, links)| KernelOp::AttachDevice {
+        ifindex,
+        name: links.name.clone(),
+        kind: links.kind,
+    }));
+    let others = present.links.iter().filter(|(_, links)| links.kind == DeviceKind::Native);
+    let surplus = others.filter(|(ifindex, _)| !wanted.links.contains_key(ifindex));
+    let surplus = surplus.map(|(_, links)| links.name.clone()).chain(present.gone.iter().cloned());
+    ops.extend(surplus.map(|name| KernelOp::DetachDevice { name }));
+    let surplus = present.rows.keys().filter(|ifindex| !wanted.rows.contains_key(ifindex));
+    ops.extend(surplus.map(|&ifindex| KernelOp::DeleteDevice { ifindex }));
+    let surplus: Vec<_> = present.unmasqueraded.difference(unmasqueraded).copied().collect();
+    if !surplus.is_empty() {
+        ops.push(KernelOp::DeleteUnmasqueraded(surplus));
+    }
+    ops
+}
+
+/// Notes a step that was done.
+pub(super) fn done(present: &mut DeviceTables, op: KernelOp) {
+    match op {
+        KernelOp::PutUnmasqueraded(all) => present.unmasqueraded.extend(all),
+        KernelOp::DeleteUnmasqueraded(all) => {
+            present.unmasqueraded.retain(|prefix| !all.contains(prefix));
+        }
+        KernelOp::PutDevice { ifindex, row } => drop(present.rows.insert(ifindex, row)),
+        KernelOp::DeleteDevice { ifindex } => drop(present.rows.remove(&ifindex)),
+        KernelOp::AttachDevice { ifindex, name, kind } => {
+            // The pins of an interface that had the name before make room.
+            present.links.retain(|_, links| links.name != name);
+            present.gone.remove(&name);
+            let links = DeviceLinks { name, kind, state: HookState::Link };
+            present.links.insert(ifindex, links);
+        }
+        KernelOp::DetachDevice { name } => {
+            present.links.retain(|_, links| links.name != name);
+            present.gone.remove(&name);
+        }
+        _ => {}
+    }
+}

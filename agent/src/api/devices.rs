@@ -1,0 +1,28 @@
+//! What is not as it should be with the node's devices.
+
+use volvox_actors::devices::DevicesStatus;
+
+use super::troubles::Trouble;
+
+/// What is wrong: names that no interface has, interfaces that cannot run programs, what fails.
+pub(super) fn troubles(status: &DevicesStatus) -> Vec<Trouble> {
+    let missing = status.missing.iter().map(|name| {
+        let text = format!(
+            "--devices names {name}, and there is no such interface: what comes by it is not seen \
+             until there is one"
+        );
+        Trouble::new(format!("device-{name}"), 0, text)
+    });
+    let passed_over = status.passed_over.iter().map(|(name, why)| {
+        let text = format!(
+            "interface {name} leads out and runs no programs, {why}: what goes by it is not \
+             masqueraded, and services are not reached through it; name others by --devices"
+        );
+        Trouble::new(format!("device-{name}"), 0, text)
+    });
+    let failed = status.last_error.iter().map(|error| {
+        let text = format!("the node's devices are not as they are to be: {error}; tried again");
+        Trouble::new("devices", 1, text)
+    });
+    missing.chain(passed_over).chain(failed).collect()
+}
