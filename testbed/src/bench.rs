@@ -11,6 +11,7 @@ mod losses;
 mod packet;
 mod regenerate;
 mod restart;
+mod throughput;
 mod trace;
 mod upgrade;
 
@@ -36,7 +37,7 @@ pub enum Verb {
     Create,
     /// A policy change that touches every endpoint.
     Regenerate,
-    /// A packet through the from-container program.
+    /// A packet through the from-container program, and as many as go from pod to pod.
     Packet,
     /// The flight recorder: a record, and its share of the agent's work.
     Trace,

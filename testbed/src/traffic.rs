@@ -5,6 +5,7 @@
 //! Loss is counted per direction, by sequence numbers where the protocol has no retransmission and
 //! by the kernel's counters of the two namespaces where it has.
 
+mod bulk;
 mod connect;
 mod counters;
 mod exchange;
@@ -19,6 +20,7 @@ mod tally;
 mod tcp;
 mod udp;
 
+pub use bulk::bulk;
 pub use report::Report;
 pub use stream::{Kind, Plan, Stream, stop_all, stop_clean};
 pub use sweep::{Answered, Sweep};

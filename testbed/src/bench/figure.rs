@@ -43,6 +43,8 @@ impl fmt::Display for Unit {
 enum Target {
     /// The median must be below.
     Below(f64),
+    /// The median must be above.
+    Above(f64),
     /// Every value must be 0.
     Zero,
 }
@@ -65,6 +67,12 @@ impl Figure {
     /// The median should be below `limit`.
     pub fn below(mut self, limit: f64) -> Self {
         self.target = Some(Target::Below(limit));
+        self
+    }
+
+    /// The median should be above `limit`.
+    pub fn above(mut self, limit: f64) -> Self {
+        self.target = Some(Target::Above(limit));
         self
     }
 
@@ -115,6 +123,7 @@ impl Figure {
         let [min, median, max] = self.spread();
         self.target.map(|target| match target {
             Target::Below(limit) => median < limit,
+            Target::Above(limit) => median > limit,
             Target::Zero => min == 0.0 && max == 0.0,
         })
     }
@@ -132,6 +141,7 @@ impl Figure {
         let [min, median, max] = self.spread();
         let target = match self.target {
             Some(Target::Below(limit)) => format!("< {}", significant(limit)),
+            Some(Target::Above(limit)) => format!("> {}", significant(limit)),
             Some(Target::Zero) => "0".into(),
             None => String::new(),
         };
@@ -183,6 +193,9 @@ mod tests {
         let mut lost = Figure::new("b", Unit::Count).zero();
         [0, 0, 1].into_iter().for_each(|value| lost.push_count(value));
         assert_eq!(lost.is_met(), Some(false));
+        let mut share = Figure::new("c", Unit::Ratio).above(0.9);
+        [0.1, 0.95, 1.0].into_iter().for_each(|value| share.push(value));
+        assert_eq!(share.is_met(), Some(true));
     }
 
     #[test]

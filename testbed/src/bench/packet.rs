@@ -21,7 +21,7 @@ use volvox_bpf_progs::{
     object::{FROM_CONTAINER, build_name},
 };
 
-use super::{Figure, Options, Unit};
+use super::{Figure, Options, Unit, throughput};
 use crate::{
     fleet::PORT,
     lab::{Node, Pod},
@@ -87,6 +87,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let mut figures = vec![established, all_records];
     aggregate(&fleet.node, from, &usual)?;
     aggregate(&fleet.node, to, &usual)?;
+    figures.extend(throughput::local(&fleet)?);
     serve(fleet.node.bpf_root(), SocketAddrV4::new(target, PORT))?;
     let served = udp_frame(
         (inside.mac.0, host.mac.0),
