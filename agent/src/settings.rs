@@ -28,7 +28,9 @@ use volvox_actors::{
 
 use crate::{
     boot::{NodeNumbers, POD_INTERFACES},
-    config::{AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, Range},
+    config::{
+        AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, MonitorAggregation, Range,
+    },
     life::processors,
     ports::{SystemClock, flight::boot_id},
 };
@@ -99,8 +101,10 @@ fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
     let own = (node.ipv4_range.map(IpNet::from), node.ipv6_range.map(IpNet::from));
     let ipv4 = config.ipv4_native_routing_cidr.map(IpNet::from).or(own.0);
     let ipv6 = config.ipv6_native_routing_cidr.map(IpNet::from).or(own.1);
+    // What comes and goes there is recorded once more at its endpoint.
+    let each_packet = config.monitor_aggregation == MonitorAggregation::None;
     let records = [
-        (config.bpf_events_trace_enabled, device_flags::TRACE),
+        (config.bpf_events_trace_enabled && each_packet, device_flags::TRACE),
         (config.bpf_events_drop_enabled, device_flags::DROP),
     ];
     let records = records.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);

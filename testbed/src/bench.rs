@@ -8,6 +8,7 @@ mod dashboard;
 mod figure;
 mod lb;
 mod losses;
+mod nat;
 mod packet;
 mod regenerate;
 mod restart;
@@ -43,7 +44,8 @@ pub enum Verb {
     Trace,
     /// A page that looks on while the actors handle thousands of messages a second.
     Dashboard,
-    /// Many services, from objects to maps, and a restart with them.
+    /// Many services, from objects to maps, and a restart with them; translations of addresses that
+    /// are collected under traffic.
     Lb,
     /// A cluster of many nodes: what others announce in etcd.
     Cluster,

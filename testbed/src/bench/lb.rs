@@ -28,7 +28,7 @@ use volvox_agent::ports::{
 };
 use volvox_bpf_progs::Features;
 
-use super::{Figure, Options, Unit};
+use super::{Figure, Options, Unit, nat};
 use crate::{
     lab::{Binaries, Metrics, Node},
     progress::Progress,
@@ -61,6 +61,7 @@ const NOBODY: &str = r#"{
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
     let count = options.services;
+    let translations = nat::run(options)?;
     let mut memory = Figure::new("lb.memory", Unit::Bytes).below(1024.0);
     memory.push(lived(async |owner| owner.fill_by_pages(count).await)?);
     let mut sync = Figure::new("lb.sync", Unit::Seconds);
@@ -78,7 +79,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         })
     })?;
     let restore = restart(options, &progress)?;
-    Ok([vec![sync, change, memory], restore].concat())
+    Ok([vec![sync, change, memory], restore, translations].concat())
 }
 
 /// Makes the maps anew, and has an owner of services live for that work. The maps stay.
