@@ -1,17 +1,131 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The two programs at a device of the node that leads to other machines. What differs between devices
- * is a row of volvox_device. */
+ * is a row of volvox_device. What concerns none of the node's endpoints and services goes on as it is. */
 
-#include "lib/lookup.h"
+#include "lib/deliver.h"
+#include "lib/masquerade.h"
+
+#define DEVICE_DROP(reason) DROP_FROM(FILE_DEVICE_C, reason)
+
+/* Gives what came from the wire to an endpoint of this node. What it says of its sender is its source
+ * address, which cannot be one of this node. */
+always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			      const struct lxc_row *lxc)
+{
+	struct config_row receiver;
+
+	/* The stack answers a packet whose last hop this was. */
+	if (packet->hop_limit <= 1)
+		return TC_ACT_OK;
+	if (lxc_find(&packet->saddr, flow->family))
+		return DEVICE_DROP(DROP_INVALID_SOURCE_IP);
+	flow->src_identity = identity_of(&packet->saddr, flow->family);
+	flow->dst_identity = lxc->sec_id;
+	return to_local(skb, flow, packet, lxc, &receiver);
+}
+
+/* What was sent to an address of the node: answers to whom the address stands for. */
+always_inline int to_node(struct __sk_buff *skb, struct flow *flow, struct packet *packet)
+{
+	int code = snat_back(skb, packet, flow->family);
+	struct lxc_row *lxc;
+
+	if (code <= SNAT_NONE)
+		return code < 0 ? code : TC_ACT_OK;
+	if (unlikely(code & SNAT_DUE))
+		host_track(flow, packet);
+	lxc = lxc_find(&packet->daddr, flow->family);
+	if (lxc && !(lxc->flags & LXC_HOST))
+		return to_endpoint(skb, flow, packet, lxc);
+	return TC_ACT_OK;
+}
+
+always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
+{
+	struct packet packet = {};
+	struct device device;
+	struct lxc_row *lxc;
+
+	flow->family = family_of(skb);
+	if (!flow->family || skb->pkt_type != PACKET_HOST || !device_read(skb->ifindex, &device, flow->family) ||
+	    !device_parse(skb, &packet, flow->family))
+		return TC_ACT_OK;
+	flow->notify = device_notify(&device);
+	/* The wire has no marks. */
+	skb->mark = 0;
+	trace_arrival(skb, flow, TRACE_FROM_NETWORK);
+	lxc = lxc_find(&packet.daddr, flow->family);
+	if (lxc && !(lxc->flags & LXC_HOST))
+		return to_endpoint(skb, flow, &packet, lxc);
+	if (lxc || address_equal(&packet.daddr, &device.own, flow->family))
+		return to_node(skb, flow, &packet);
+	return TC_ACT_OK;
+}
 
 /* What comes from the wire. */
 SEC("classifier/cil_from_netdev")
 int cil_from_netdev(struct __sk_buff *skb)
 {
-	__u32 ifindex = skb->ifindex;
+	struct flow flow = {.direction = INGRESS};
+	int code = from_netdev(skb, &flow);
 
-	if (!bpf_map_lookup_elem(&volvox_device, &ifindex))
+	return code < 0 ? drop(skb, &flow, code) : code;
+}
+
+/* What an endpoint sends by way of the stack. */
+always_inline int from_endpoint(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+				const struct device *device)
+{
+	__u16 flag = flow->family == FAMILY_IPV4 ? DEVICE_MASQUERADE_IPV4 : DEVICE_MASQUERADE_IPV6;
+
+	if (!(device->flags & flag) || address_is_zero(&device->own))
 		return TC_ACT_OK;
+	if (flow->family == FAMILY_IPV4)
+		return masquerade_ipv4(skb, packet, &device->own);
+	return masquerade_ipv6(skb, packet, &device->own);
+}
+
+/* What the node sends itself. */
+always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+			    const struct device *device)
+{
+	if (packet->headless || !snat_can(packet, flow->family) || !snat_in_range(packet->sport) ||
+	    !address_equal(&packet->saddr, &device->own, flow->family))
+		return TC_ACT_OK;
+	if (flow->family == FAMILY_IPV4)
+		return host_out_ipv4(skb, flow, packet, &device->own);
+	return host_out_ipv6(skb, flow, packet, &device->own);
+}
+
+always_inline int to_netdev(struct __sk_buff *skb, struct flow *flow)
+{
+	__u32 mark = skb->mark & MARK_KIND;
+	struct packet packet = {};
+	struct device device;
+	struct lxc_row *lxc;
+	int code;
+
+	flow->family = family_of(skb);
+	if (!flow->family || !device_read(skb->ifindex, &device, flow->family))
+		return TC_ACT_OK;
+	flow->notify = device_notify(&device);
+	if (mark == MARK_KIND_SNAT_DONE || mark == MARK_KIND_OVERLAY ||
+	    !device_parse(skb, &packet, flow->family)) {
+		trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, skb->ifindex);
+		return TC_ACT_OK;
+	}
+	flow->src_identity = mark == MARK_KIND_IDENTITY ? identity_of_sender(skb, &packet.saddr, flow->family)
+							: IDENTITY_HOST;
+	lxc = lxc_find(&packet.saddr, flow->family);
+	if (unlikely(packet.icmp_error))
+		code = snat_error(skb, &packet, flow->family, false);
+	else if (lxc && !(lxc->flags & LXC_HOST))
+		code = from_endpoint(skb, flow, &packet, &device);
+	else
+		code = from_host(skb, flow, &packet, &device);
+	if (code < 0)
+		return code;
+	trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, skb->ifindex);
 	return TC_ACT_OK;
 }
 
@@ -19,11 +133,10 @@ int cil_from_netdev(struct __sk_buff *skb)
 SEC("classifier/cil_to_netdev")
 int cil_to_netdev(struct __sk_buff *skb)
 {
-	__u32 ifindex = skb->ifindex;
+	struct flow flow = {.direction = EGRESS};
+	int code = to_netdev(skb, &flow);
 
-	if (!bpf_map_lookup_elem(&volvox_device, &ifindex))
-		return TC_ACT_OK;
-	return TC_ACT_OK;
+	return code < 0 ? drop(skb, &flow, code) : code;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

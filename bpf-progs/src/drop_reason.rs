@@ -138,6 +138,7 @@ pub const fn source_file(number: u8) -> Option<&'static str> {
         77 => Some("snat.h"),
         78 => Some("node_port.h"),
         79 => Some("route.h"),
+        80 => Some("masquerade.h"),
         _ => None,
     }
 }

@@ -49,6 +49,20 @@ always_inline struct ct_ends ct_ends_of(const struct packet *packet)
 	};
 }
 
+/* The ends of a connection, but for the address that it is to, mixed. Nodes agree on it, as they do on
+ * the tables of services. */
+always_inline __u32 connection_hash(const struct packet *packet)
+{
+	__u64 hash = (__u64)packet->protocol << 32 | (__u32)packet->sport << 16 | packet->dport;
+
+	for (int i = 0; i < 4; i++) {
+		hash = (hash ^ packet->saddr.words[i]) * 0x9e3779b97f4a7c15ULL;
+		hash ^= hash >> 32;
+	}
+	hash *= 0xd6e8feb86659fd93ULL;
+	return hash >> 32;
+}
+
 /* The key of the connection that a packet of these ends belongs to: in the direction of the
  * opener, or as its reply. Stored addresses are reversed, ports are not. */
 always_inline void ct_key_make(union ct_key *key, const struct ct_ends *ends, int family, __u8 tuple,

@@ -52,6 +52,7 @@ enum source_file {
 	FILE_SNAT_H = 77,
 	FILE_NODE_PORT_H = 78,
 	FILE_ROUTE_H = 79,
+	FILE_MASQUERADE_H = 80,
 };
 
 #define DROP_FROM(file, reason) (-((int)(reason) | __LINE__ << 8 | (file) << 24))

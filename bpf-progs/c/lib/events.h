@@ -13,7 +13,11 @@
 enum trace_point {
 	TRACE_TO_LXC = 0,
 	TRACE_TO_STACK = 3,
+	TRACE_TO_OVERLAY = 4,
 	TRACE_FROM_LXC = 5,
+	TRACE_FROM_OVERLAY = 9,
+	TRACE_FROM_NETWORK = 10,
+	TRACE_TO_NETWORK = 11,
 };
 
 enum trace_reason {

@@ -48,7 +48,7 @@ subprogram int inner_read(struct __sk_buff *skb, const struct packet *packet, st
 	return 0;
 }
 
-/* Changes an end of the packet inside an error. An IPv4 header sums to the same before and after, so
+/* Changes an end of the packet inside an error, whose protocol has ports or is that of an echo. An IPv4 header sums to the same before and after, so
  * that only ports change the checksum of the error; nobody looks at the inner packet's own. */
 always_inline int nat_inner_family(struct __sk_buff *skb, const struct packet *packet, const struct nat *nat,
 				   int family)
@@ -83,9 +83,12 @@ always_inline int nat_inner_family(struct __sk_buff *skb, const struct packet *p
 		protocol = ip.nexthdr;
 		offset += sizeof(ip);
 	}
-	offset += nat->source ? 0 : sizeof(port);
-	if (failed || !has_ports(protocol))
-		return failed ? NAT_DROP(DROP_WRITE_ERROR) : 0;
+	if (failed)
+		return NAT_DROP(DROP_WRITE_ERROR);
+	if (has_ports(protocol))
+		offset += nat->source ? 0 : sizeof(port);
+	else
+		offset += ICMP_IDENTIFIER_OFFSET;
 	if (bpf_skb_load_bytes(skb, offset, &port, sizeof(port)))
 		return NAT_DROP(DROP_INVALID_PACKET);
 	if (port != nat->port && (bpf_l4_csum_replace(skb, checksum, port, nat->port, sizeof(port)) ||

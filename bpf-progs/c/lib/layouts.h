@@ -339,5 +339,11 @@ struct verdict_record {
 /* Reserved identities. */
 #define IDENTITY_HOST 1
 #define IDENTITY_WORLD 2
+#define IDENTITY_HEALTH 4
+#define IDENTITY_REMOTE_NODE 6
+#define IDENTITY_KUBE_APISERVER 7
 #define IDENTITY_WORLD_IPV4 9
 #define IDENTITY_WORLD_IPV6 10
+/* Where those begin that the whole cluster knows, and those that mean something on this node only. */
+#define IDENTITY_GLOBAL 256
+#define IDENTITY_LOCAL (1 << 24)

@@ -57,19 +57,6 @@ subprogram int lb_record(const struct packet *packet, __u8 tuple, __be16 rev_nat
 	return lb_record_family(packet, tuple, rev_nat, backend, FAMILY_IPV6);
 }
 
-/* The ends of a connection to a service, mixed. Nodes agree on it, as they do on the tables. */
-always_inline __u32 connection_hash(const struct packet *packet)
-{
-	__u64 hash = (__u64)packet->protocol << 32 | (__u32)packet->sport << 16 | packet->dport;
-
-	for (int i = 0; i < 4; i++) {
-		hash = (hash ^ packet->saddr.words[i]) * 0x9e3779b97f4a7c15ULL;
-		hash ^= hash >> 32;
-	}
-	hash *= 0xd6e8feb86659fd93ULL;
-	return hash >> 32;
-}
-
 /* Chooses a backend for a connection, its first or another one. */
 subprogram int lb_choose_ipv4(const struct packet *packet, const union lb_key *service, struct backend *backend)
 {

@@ -9,6 +9,7 @@
 #define TCP_CHECKSUM_OFFSET 16
 #define UDP_CHECKSUM_OFFSET 6
 #define ICMP_CHECKSUM_OFFSET 2
+#define ICMP_IDENTIFIER_OFFSET 4
 
 /* What an end of a packet becomes. */
 struct nat {
@@ -130,6 +131,21 @@ subprogram int nat_ipv6(struct __sk_buff *skb, struct packet *packet, const stru
 	if (!packet || !nat)
 		return NAT_DROP(DROP_INVALID_PACKET);
 	return nat_family(skb, packet, nat, FAMILY_IPV6);
+}
+
+/* Changes the identifier of an ICMP echo, which stands for the port of the side that asks. */
+always_inline int nat_identifier(struct __sk_buff *skb, struct packet *packet, __be16 to, bool source)
+{
+	__be16 *identifier = source ? &packet->sport : &packet->dport;
+	__u32 offset = packet->l4_offset;
+
+	if (*identifier == to)
+		return 0;
+	if (bpf_l4_csum_replace(skb, offset + ICMP_CHECKSUM_OFFSET, *identifier, to, sizeof(to)) ||
+	    bpf_skb_store_bytes(skb, offset + ICMP_IDENTIFIER_OFFSET, &to, sizeof(to), 0))
+		return NAT_DROP(DROP_WRITE_ERROR);
+	*identifier = to;
+	return 0;
 }
 
 always_inline int nat(struct __sk_buff *skb, struct packet *packet, const struct nat *nat, int family)

@@ -8,6 +8,7 @@ use aya::{Ebpf, EbpfLoader};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::process::Command;
 use volvox_bpf_progs::layouts::*;
 use volvox_bpf_progs::object::{FROM_CONTAINER, TO_CONTAINER};
@@ -97,6 +98,8 @@ pub struct Outcome {
 
 pub struct Node {
     pub ebpf: Ebpf,
+    /// Further objects over the same maps.
+    pub(super) others: Vec<Ebpf>,
     policies: BTreeMap<u32, PolicyMap>,
 }
 
@@ -117,28 +120,12 @@ impl Node {
     }
 
     fn load(features: Features) -> Self {
-        let globals = features.globals();
-        let mut loader = EbpfLoader::new();
-        for (name, value) in &globals {
-            loader.override_global(name, value, true);
-        }
-        for map in
-            maps::MAPS.iter().filter(|map| map.max_entries > MAX_ENTRIES && map.inner.is_none())
-        {
-            loader.map_max_entries(map.name, MAX_ENTRIES);
-        }
-        let mut ebpf =
-            loader.load(OBJECT).expect("the object's maps can be created: are you root?");
-        for name in [FROM_CONTAINER, TO_CONTAINER] {
-            let program: &mut SchedClassifier = ebpf.program_mut(name).unwrap().try_into().unwrap();
-            load(program, name);
-        }
-        Self { ebpf, policies: BTreeMap::new() }
+        Self::of(load_object(OBJECT, &[FROM_CONTAINER, TO_CONTAINER], features, None))
     }
 
     /// Programs that are loaded already.
     pub fn of(ebpf: Ebpf) -> Self {
-        Self { ebpf, policies: BTreeMap::new() }
+        Self { ebpf, others: Vec::new(), policies: BTreeMap::new() }
     }
 
     /// An interface and all rows of an endpoint with an empty policy. Its numbers follow the id.
@@ -238,7 +225,9 @@ impl Node {
         context[8..12].copy_from_slice(&mark.to_ne_bytes());
         context[40..44].copy_from_slice(&ifindex.to_ne_bytes());
         let (mut context_out, mut out) = ([0; 192], vec![0; frame.len() + 256]);
-        let program: &SchedClassifier = self.ebpf.program(program).unwrap().try_into().unwrap();
+        let mut objects = self.others.iter().chain([&self.ebpf]);
+        let program = objects.find_map(|object| object.program(program)).unwrap();
+        let program: &SchedClassifier = program.try_into().unwrap();
         let result = program
             .test_run(TestRunOptions {
                 data_in: Some(frame),
@@ -308,6 +297,34 @@ impl Node {
     }
 }
 
+/// Loads the programs of an object; its maps are shared with others by pins, if there is a directory.
+pub(super) fn load_object(
+    object: &[u8],
+    programs: &[&str],
+    features: Features,
+    pins: Option<&str>,
+) -> Ebpf {
+    let globals = features.globals();
+    let mut loader = EbpfLoader::new();
+    for (name, value) in &globals {
+        loader.override_global(name, value, true);
+    }
+    for map in maps::MAPS {
+        if map.max_entries > MAX_ENTRIES && map.inner.is_none() {
+            loader.map_max_entries(map.name, MAX_ENTRIES);
+        }
+        if let Some(pins) = pins {
+            loader.map_pin_path(map.name, Path::new(pins).join(map.name));
+        }
+    }
+    let mut ebpf = loader.load(object).expect("the object's maps can be created: are you root?");
+    for name in programs {
+        let program: &mut SchedClassifier = ebpf.program_mut(name).unwrap().try_into().unwrap();
+        load(program, name);
+    }
+    ebpf
+}
+
 /// Loads a program. The verifier gives up, to be asked again, when a signal is pending.
 fn load(program: &mut SchedClassifier, name: &str) {
     for _ in 0..5 {
@@ -338,7 +355,7 @@ pub(super) fn run_ip(arguments: &[&str]) {
     assert!(status.success(), "ip {} failed", arguments.join(" "));
 }
 
-fn ifindex(name: &str) -> u32 {
+pub(super) fn ifindex(name: &str) -> u32 {
     let path = std::ffi::CString::new(name).unwrap();
     // SAFETY: the name is NUL-terminated and outlives the call.
     unsafe { libc::if_nametoindex(path.as_ptr()) }

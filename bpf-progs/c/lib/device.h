@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A device of the node, and what all its packets have in common. */
+#pragma once
+
+#include "events.h"
+#include "lookup.h"
+#include "parse.h"
+
+/* From linux/if_packet.h, which older headers lack for BPF. */
+#define PACKET_HOST 0
+
+struct device {
+	/* Stands for others behind the device, in the family of the packet; zero if nothing does. */
+	union address own;
+	__u16 flags; /* enum device_flags */
+};
+
+/* Copies what counts of a device's row. As with config_read() another device may get the row
+ * meanwhile. */
+always_inline bool device_read(__u32 ifindex, struct device *device, int family)
+{
+	for (int attempt = 0; attempt < 2; attempt++) {
+		struct device_row *live = bpf_map_lookup_elem(&volvox_device, &ifindex);
+
+		if (!live)
+			return false;
+		device->own = (union address){};
+		if (family == FAMILY_IPV4)
+			device->own.v4 = live->ipv4;
+		else
+			__builtin_memcpy(&device->own, live->ipv6, 16);
+		device->flags = live->flags;
+		keep_apart();
+		if (likely(*(volatile __u32 *)&live->ifindex == ifindex))
+			return true;
+	}
+	return false;
+}
+
+/* Which records of a device's packets are wanted, as enum config_flags. */
+always_inline __u16 device_notify(const struct device *device)
+{
+	return (device->flags & DEVICE_TRACE_NOTIFY ? CONFIG_TRACE_NOTIFY : 0) |
+	       (device->flags & DEVICE_DROP_NOTIFY ? CONFIG_DROP_NOTIFY : 0);
+}
+
+/* The family of a packet that concerns us; 0 if its protocol does not, or is switched off. */
+always_inline __u8 family_of(const struct __sk_buff *skb)
+{
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return ENABLE_IPV4 ? FAMILY_IPV4 : 0;
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return ENABLE_IPV6 ? FAMILY_IPV6 : 0;
+	return 0;
+}
+
+/* Whether an address is for many, or for neighbours only. */
+always_inline bool address_is_special(const union address *address, int family)
+{
+	if (family == FAMILY_IPV4)
+		return address->bytes[0] >= 224;
+	return address->bytes[0] == 0xff ||
+	       (address->bytes[0] == 0xfe && (address->bytes[1] & 0xc0) == 0x80);
+}
+
+/* Reads the headers. Returns whether they are of a packet from one machine to another whose protocol
+ * is known: all others are the stack's. */
+always_inline bool device_parse(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	int code = family == FAMILY_IPV4 ? parse_ipv4(skb, packet) : parse_ipv6(skb, packet);
+
+	return code >= 0 && !address_is_special(&packet->daddr, family);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What leaves by a device: whose source becomes the device's address, and the node's own. */
+#pragma once
+
+#include "device.h"
+#include "snat_error.h"
+
+#define MASQUERADE_DROP(reason) DROP_FROM(FILE_MASQUERADE_H, reason)
+
+/* Whether an identity is of the cluster, where endpoints are known by their own addresses. */
+always_inline bool identity_is_inside(__u32 identity)
+{
+	return identity == IDENTITY_HOST || identity == IDENTITY_HEALTH || identity == IDENTITY_REMOTE_NODE ||
+	       identity == IDENTITY_KUBE_APISERVER || (identity >= IDENTITY_GLOBAL && identity < IDENTITY_LOCAL);
+}
+
+/* Whether what goes there keeps its source. */
+always_inline bool is_excluded(const union address *to, int family)
+{
+	void *excluded;
+
+	if (family == FAMILY_IPV4) {
+		struct prefix4_key key = {.prefix_len = 32, .address = to->v4};
+
+		excluded = bpf_map_lookup_elem(&cilium_ipmasq_v4, &key);
+	} else {
+		struct prefix6_key key = {.prefix_len = 128};
+
+		__builtin_memcpy(key.address, to, 16);
+		excluded = bpf_map_lookup_elem(&cilium_ipmasq_v6, &key);
+	}
+	return excluded || identity_is_inside(identity_of(to, family));
+}
+
+/* Gives what an endpoint sends the device's address. A flow that has it keeps it, whatever is excluded
+ * meanwhile. */
+always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet, const union address *own,
+				    int family)
+{
+	bool is_fresh = false, is_known;
+	struct nat to = {};
+	int port;
+
+	is_known = snat_find(packet, &to, &is_fresh, family);
+	if (unlikely(!is_known || packet->tcp_flags & TCP_SYN)) {
+		if (is_excluded(&packet->daddr, family))
+			return 0;
+		if (packet->headless)
+			return MASQUERADE_DROP(DROP_FRAGMENT_NOT_SUPPORTED);
+		if (!snat_can(packet, family))
+			return MASQUERADE_DROP(DROP_NAT_UNSUPPORTED);
+	}
+	if (unlikely(!is_fresh || !snat_is_steady(packet))) {
+		port = family == FAMILY_IPV4 ? snat_claim_ipv4(packet, own, 0) : snat_claim_ipv6(packet, own, 0);
+		if (port < 0)
+			return port;
+		to.address = *own;
+		to.port = port;
+	}
+	return snat_apply(skb, packet, &to, family);
+}
+
+subprogram int masquerade_ipv4(struct __sk_buff *skb, struct packet *packet, const union address *own)
+{
+	if (!packet || !own)
+		return MASQUERADE_DROP(DROP_INVALID_PACKET);
+	return masquerade_family(skb, packet, own, FAMILY_IPV4);
+}
+
+subprogram int masquerade_ipv6(struct __sk_buff *skb, struct packet *packet, const union address *own)
+{
+	if (!packet || !own)
+		return MASQUERADE_DROP(DROP_INVALID_PACKET);
+	return masquerade_family(skb, packet, own, FAMILY_IPV6);
+}
+
+/* Keeps the entry of a flow of the node's own alive, and makes it if there is none. */
+subprogram int host_track(const struct flow *flow, const struct packet *packet)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends;
+	struct ct_row *row;
+	bool tcp;
+
+	if (!flow || !packet)
+		return MASQUERADE_DROP(DROP_INVALID_PACKET);
+	tcp = packet->protocol == IPPROTO_TCP;
+	ends = ct_ends_of(packet);
+	if (flow->family == FAMILY_IPV4) {
+		ct_key_make(&key, &ends, FAMILY_IPV4, TUPLE_OUT, flow->direction == INGRESS);
+		row = ct_unless_former(ct_lookup_both(&key, FAMILY_IPV4, tcp), packet);
+	} else {
+		ct_key_make(&key, &ends, FAMILY_IPV6, TUPLE_OUT, flow->direction == INGRESS);
+		row = ct_unless_former(ct_lookup_both(&key, FAMILY_IPV6, tcp), packet);
+	}
+	if (row)
+		return ct_touch(row, packet, flow->direction == EGRESS, tcp);
+	return flow->direction == EGRESS ? ct_create(flow, packet) : 0;
+}
+
+/* Notes which ports the node uses itself, so that none is given to others, and changes the one that
+ * another has. */
+always_inline int host_out_family(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+				  const union address *own, int family)
+{
+	bool is_fresh = false;
+	struct nat to = {};
+	int code;
+
+	if (!snat_find(packet, &to, &is_fresh, family) || !is_fresh || !snat_is_steady(packet)) {
+		code = host_track(flow, packet);
+		if (code < 0)
+			return code;
+		code = family == FAMILY_IPV4 ? snat_claim_ipv4(packet, own, 1) : snat_claim_ipv6(packet, own, 1);
+		if (code < 0)
+			return code;
+		to.address = *own;
+		to.port = code;
+	}
+	return snat_apply(skb, packet, &to, family);
+}
+
+subprogram int host_out_ipv4(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+			     const union address *own)
+{
+	if (!flow || !packet || !own)
+		return MASQUERADE_DROP(DROP_INVALID_PACKET);
+	return host_out_family(skb, flow, packet, own, FAMILY_IPV4);
+}
+
+subprogram int host_out_ipv6(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+			     const union address *own)
+{
+	if (!flow || !packet || !own)
+		return MASQUERADE_DROP(DROP_INVALID_PACKET);
+	return host_out_family(skb, flow, packet, own, FAMILY_IPV6);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* An address of the node that stands for others. A flow has two rows: by its packets, what their source
+ * becomes, and by the answers, what their destination becomes. Whoever inserts the second has the port.
+ * The kernel may evict either; with one packet of each second in a direction it is looked whether the
+ * other row is still there, and the flow's port is the same when it is claimed again. */
+#pragma once
+
+#include "conntrack.h"
+#include "snat_maps.h"
+
+#define SNAT_DROP(reason) DROP_FROM(FILE_SNAT_H, reason)
+
+/* How many ports are tried beside the sender's own. */
+#define SNAT_ATTEMPTS 32
+
+/* What snat_back() found. */
+enum snat_result {
+	SNAT_NONE = 0,
+	SNAT_DONE = 1,
+	/* The flow is the node's own, and its entry is due to be kept alive. */
+	SNAT_DUE = 2,
+};
+
+always_inline bool snat_in_range(__be16 port)
+{
+	return bpf_ntohs(port) >= NAT_PORT_MIN && bpf_ntohs(port) <= NAT_PORT_MAX;
+}
+
+always_inline struct snat_end source_of(const struct packet *packet)
+{
+	return (struct snat_end){.address = &packet->saddr, .port = packet->sport};
+}
+
+always_inline struct snat_end destination_of(const struct packet *packet)
+{
+	return (struct snat_end){.address = &packet->daddr, .port = packet->dport};
+}
+
+/* Whether a packet has what stands in for a port: an echo its identifier. */
+always_inline bool snat_can(const struct packet *packet, int family)
+{
+	return has_ports(packet->protocol) ||
+	       packet->policy_port == bpf_htons(family == FAMILY_IPV4 ? ICMP_ECHO : ICMPV6_ECHO_REQUEST);
+}
+
+/* Packets that change what is known of a TCP connection do not take the short way. */
+always_inline bool snat_is_steady(const struct packet *packet)
+{
+	return !(packet->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
+}
+
+/* Takes a port for the packet's flow, unless another flow to the same end has it. `had` says that the
+ * flow had it before, so that its row is likely there. */
+always_inline bool snat_take(const struct packet *packet, const union address *address, __be16 port, __u64 needs_ct,
+			     bool had, int family)
+{
+	union snat_key key __attribute__((aligned(8)));
+	struct snat_end own = {.address = address, .port = port};
+	union snat_row row, *known;
+
+	snat_key(&key, destination_of(packet), own, packet->protocol, TUPLE_IN, family);
+	snat_row(&row, source_of(packet), clock_seconds(), needs_ct, family);
+	if (!had && !snat_insert(&key, &row, BPF_NOEXIST, family))
+		return true;
+	known = snat_lookup(&key, family);
+	if (!known)
+		return had && !snat_insert(&key, &row, BPF_NOEXIST, family);
+	return snat_is(known, source_of(packet), family);
+}
+
+/* The port that the flow of a packet has on an address, or else gets: its own if that is within the
+ * range and free, else one that follows from its ends. Returns the port, or a drop. */
+always_inline int snat_claim_family(const struct packet *packet, const union address *address, __u64 needs_ct,
+				    int family)
+{
+	__u32 mixed = connection_hash(packet), now = clock_seconds();
+	union snat_key key __attribute__((aligned(8)));
+	__be16 port = packet->sport;
+	union snat_row *known, row;
+	bool taken = false;
+	struct nat to;
+
+	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_OUT, family);
+	known = snat_lookup(&key, family);
+	if (known) {
+		snat_read(known, &to, family);
+		if (address_equal(&to.address, address, family) &&
+		    snat_take(packet, address, to.port, needs_ct, true, family)) {
+			known->v4.checked = snat_is_steady(packet) ? now : 0;
+			return to.port;
+		}
+	}
+	if (snat_in_range(port))
+		taken = snat_take(packet, address, port, needs_ct, false, family);
+	if (!taken && packet->protocol == IPPROTO_SCTP)
+		return SNAT_DROP(DROP_NAT_UNSUPPORTED);
+	for (int attempt = 0; attempt < SNAT_ATTEMPTS && !taken; attempt++) {
+		port = bpf_htons(NAT_PORT_MIN + mixed % (NAT_PORT_MAX - NAT_PORT_MIN + 1));
+		taken = snat_take(packet, address, port, needs_ct, false, family);
+		mixed = mixed * 1664525 + 1013904223;
+	}
+	if (!taken)
+		return SNAT_DROP(DROP_NAT_NO_MAPPING);
+	snat_row(&row, (struct snat_end){.address = address, .port = port}, now, needs_ct, family);
+	row.v4.checked = snat_is_steady(packet) ? now : 0;
+	return snat_insert(&key, &row, BPF_ANY, family) ? SNAT_DROP(DROP_NAT_NO_MAPPING) : port;
+}
+
+subprogram int snat_claim_ipv4(const struct packet *packet, const union address *address, __u64 needs_ct)
+{
+	if (!packet || !address)
+		return SNAT_DROP(DROP_INVALID_PACKET);
+	return snat_claim_family(packet, address, needs_ct, FAMILY_IPV4);
+}
+
+subprogram int snat_claim_ipv6(const struct packet *packet, const union address *address, __u64 needs_ct)
+{
+	if (!packet || !address)
+		return SNAT_DROP(DROP_INVALID_PACKET);
+	return snat_claim_family(packet, address, needs_ct, FAMILY_IPV6);
+}
+
+/* What the source of a packet becomes. Returns whether its flow has a row, which `is_fresh` says to be
+ * from this second. */
+always_inline bool snat_find(const struct packet *packet, struct nat *to, bool *is_fresh, int family)
+{
+	union snat_key key __attribute__((aligned(8)));
+	union snat_row *row;
+
+	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_OUT, family);
+	row = snat_lookup(&key, family);
+	if (!row)
+		return false;
+	snat_read(row, to, family);
+	*is_fresh = row->v4.checked == clock_seconds();
+	return true;
+}
+
+/* Gives a packet another source. */
+always_inline int snat_apply(struct __sk_buff *skb, struct packet *packet, struct nat *to, int family)
+{
+	int code;
+
+	to->source = true;
+	if (to->port == packet->sport && address_equal(&to->address, &packet->saddr, family))
+		return 0;
+	code = nat(skb, packet, to, family);
+	if (code >= 0 && !has_ports(packet->protocol))
+		code = nat_identifier(skb, packet, to->port, true);
+	return code;
+}
+
+/* Makes the row of a flow's packets again, from one of its answers. */
+always_inline void snat_recall(const struct packet *answer, const struct nat *to, __u64 needs_ct, int family)
+{
+	struct snat_end origin = {.address = &to->address, .port = to->port};
+	union snat_key key __attribute__((aligned(8)));
+	union snat_row row;
+
+	snat_key(&key, origin, source_of(answer), answer->protocol, TUPLE_OUT, family);
+	if (snat_lookup(&key, family))
+		return;
+	snat_row(&row, destination_of(answer), clock_seconds(), needs_ct, family);
+	snat_insert(&key, &row, BPF_NOEXIST, family);
+}
+
+/* Sends an answer to whom the address stood for. */
+always_inline int snat_back_family(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	union snat_key key __attribute__((aligned(8)));
+	__u32 now = clock_seconds();
+	union snat_row *row;
+	struct nat to = {};
+	int code, due = 0;
+
+	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_IN, family);
+	row = snat_lookup(&key, family);
+	if (!row)
+		return SNAT_NONE;
+	snat_read(row, &to, family);
+	if (row->v4.checked != now || !snat_is_steady(packet)) {
+		due = row->v4.needs_ct ? SNAT_DUE : 0;
+		snat_recall(packet, &to, row->v4.needs_ct, family);
+		row->v4.checked = snat_is_steady(packet) ? now : 0;
+	}
+	if (to.port == packet->dport && address_equal(&to.address, &packet->daddr, family))
+		return SNAT_DONE | due;
+	code = nat(skb, packet, &to, family);
+	if (code >= 0 && !has_ports(packet->protocol))
+		code = nat_identifier(skb, packet, to.port, false);
+	return code < 0 ? code : SNAT_DONE | due;
+}
+
+subprogram int snat_back_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return SNAT_DROP(DROP_INVALID_PACKET);
+	return snat_back_family(skb, packet, FAMILY_IPV4);
+}
+
+subprogram int snat_back_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	if (!packet)
+		return SNAT_DROP(DROP_INVALID_PACKET);
+	return snat_back_family(skb, packet, FAMILY_IPV6);
+}

@@ -1,0 +1,185 @@
+//! Which port stands for an endpoint's, and that no two flows have one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod common;
+
+use common::outside::World;
+use common::*;
+use std::net::IpAddr;
+use volvox_bpf_progs::Features;
+use volvox_bpf_progs::layouts::*;
+
+/// The port that stands for the endpoint's on the wire.
+fn port_of(world: &mut World, frame: Vec<u8>) -> u16 {
+    ends_of(&world.sent(&sealed(frame))).from.1
+}
+
+/// A second endpoint that may talk to everybody.
+fn another(world: &mut World) -> Endpoint {
+    let b = world.node.endpoint(2);
+    let key = PolicyKey::any(Direction::Egress, 0);
+    world.node.rules(&b, &[(key, PolicyRow::allow(&key, 1))]);
+    b
+}
+
+/// The other end's answer to a datagram from a port of the node's address.
+fn answer(world: &World, far: IpAddr, port: u16) -> Vec<u8> {
+    sealed(udp(far, world.up.ip(far), 53, port))
+}
+
+#[test]
+fn a_port_below_the_range_becomes_one_of_it() {
+    let mut world = World::new();
+    for (near, _, far) in world.families() {
+        for below in [1, 1000, 32_767] {
+            let port = port_of(&mut world, udp(near, far, below, 53));
+            assert!(port >= 32_768);
+            assert_eq!(port_of(&mut world, udp(near, far, below, 53)), port, "it stays");
+            let expected = delivered(sealed(udp(far, near, 53, below)), &world.a);
+            assert_eq!(world.got(&answer(&world, far, port)), expected);
+        }
+        let identifier = ends_of(&world.sent(&sealed(echo(near, far, 7, false)))).identifier;
+        assert!(identifier >= 32_768);
+    }
+}
+
+#[test]
+fn two_endpoints_never_share_a_port_to_the_same_end() {
+    let mut world = World::new();
+    let b = another(&mut world);
+    for (near, _, far) in world.families() {
+        let first = port_of(&mut world, udp(near, far, 40_000, 53));
+        let a = std::mem::replace(&mut world.a, b);
+        let second = port_of(&mut world, udp(b.ip(far), far, 40_000, 53));
+        assert_eq!(first, 40_000);
+        assert_ne!(second, first);
+        let expected = delivered(sealed(udp(far, b.ip(far), 53, 40_000)), &b);
+        assert_eq!(world.got(&answer(&world, far, second)), expected);
+        let elsewhere = port_of(&mut world, udp(b.ip(far), far, 40_000, 54));
+        assert_eq!(elsewhere, 40_000, "to another end it is free");
+        world.a = a;
+        let expected = delivered(sealed(udp(far, near, 53, 40_000)), &a);
+        assert_eq!(world.got(&answer(&world, far, first)), expected);
+    }
+}
+
+#[test]
+fn a_port_of_the_nodes_own_is_not_given_away() {
+    let mut world = World::new();
+    for (near, own, far) in world.families() {
+        let sent = sealed(udp(own, far, 40_000, 53));
+        let got = world.node.emit(&world.up, 0, &sent);
+        assert_eq!((got.action, got.frame), (OK, sent), "it keeps its port");
+        let port = port_of(&mut world, udp(near, far, 40_000, 53));
+        assert_ne!(port, 40_000);
+        let back = answer(&world, far, 40_000);
+        let got = world.node.receive(&world.up, &back);
+        assert_eq!((got.action, got.frame), (OK, back), "the node's own answer is its own");
+        let connection = Connection { opener: (own, 40_000), other: (far, 53), protocol: UDP };
+        let row = world.node.tracked(connection, TupleFlags::OUT).unwrap();
+        assert!(row.lifetime > now(), "the flow lives in connection tracking");
+    }
+}
+
+#[test]
+fn the_node_gives_way_to_an_endpoint_that_came_first() {
+    let mut world = World::new();
+    for (near, own, far) in world.families() {
+        assert_eq!(port_of(&mut world, udp(near, far, 40_000, 53)), 40_000);
+        let got = world.node.emit(&world.up, 0, &sealed(udp(own, far, 40_000, 53)));
+        assert_eq!(got.action, OK);
+        let port = ends_of(&got.frame).from.1;
+        assert_ne!(port, 40_000);
+        let got = world.node.receive(&world.up, &answer(&world, far, port));
+        assert_eq!((got.action, got.frame), (OK, answer(&world, far, 40_000)));
+    }
+}
+
+#[test]
+fn a_connection_of_the_node_lives_as_long_as_its_packets_say() {
+    let mut world = World::new();
+    for (_, own, far) in world.families() {
+        let connection = Connection { opener: (own, 40_000), other: (far, 443), protocol: TCP };
+        let row = |world: &mut World| world.node.tracked(connection, TupleFlags::OUT).unwrap();
+        let (up, mut emitted) = (world.up, Vec::new());
+        for (flags, lifetime) in [(SYN, 60), (ACK, 8000), (FIN | ACK, 8000)] {
+            assert_lifetime(lifetime, || {
+                emitted = tcp(own, far, 40_000, 443, flags);
+                assert_eq!(world.node.emit(&up, 0, &sealed(emitted.clone())).action, OK);
+                row(&mut world).lifetime
+            });
+        }
+        let answer = sealed(tcp(far, own, 443, 40_000, FIN | ACK));
+        assert_lifetime(10, || {
+            assert_eq!(world.node.receive(&up, &answer).action, OK);
+            // Both have closed, and both had begun.
+            row(&mut world).lifetime
+        });
+    }
+}
+
+#[test]
+fn without_a_free_port_a_packet_drops() {
+    let features = Features { nat_ports: (40_000, 40_001), ..Features::default() };
+    let mut world = World::with(features);
+    for (near, _, far) in world.families() {
+        let mut ports: Vec<u16> =
+            [1, 2].map(|sport| port_of(&mut world, udp(near, far, sport, 53))).to_vec();
+        ports.sort_unstable();
+        assert_eq!(ports, [40_000, 40_001]);
+        let third = sealed(udp(near, far, 3, 53));
+        let before = world.node.drops();
+        assert_eq!(world.out(&third).action, SHOT);
+        let after = world.node.drops();
+        assert_eq!(after.get(&167), Some(&(before.get(&167).unwrap_or(&0) + 1)));
+    }
+}
+
+#[test]
+fn either_row_of_a_flow_may_be_evicted() {
+    let mut world = World::new();
+    for (near, own, far) in world.families() {
+        let of = |flags| Translation {
+            flags,
+            protocol: UDP,
+            from: if flags == TupleFlags::OUT { (near, 1000) } else { (far, 53) },
+            to: (far, 53),
+            becomes: (own, 0),
+        };
+        let port = port_of(&mut world, udp(near, far, 1000, 53));
+        world.node.translate(of(TupleFlags::OUT), false);
+        assert_eq!(port_of(&mut world, udp(near, far, 1000, 53)), port, "it is found again");
+        world.node.translate(of(TupleFlags::OUT), false);
+        world.next_second();
+        world.got(&answer(&world, far, port));
+        let rows = world.node.translations();
+        assert!(rows.contains(&Translation { becomes: (own, port), ..of(TupleFlags::OUT) }));
+        let back = Translation { to: (own, port), ..of(TupleFlags::IN) };
+        world.node.translate(back, false);
+        world.next_second();
+        assert_eq!(port_of(&mut world, udp(near, far, 1000, 53)), port);
+        let rows = world.node.translations();
+        assert!(rows.contains(&Translation { becomes: (near, 1000), ..back }));
+    }
+}
+
+#[test]
+fn a_port_that_went_to_another_meanwhile_is_left_to_him() {
+    let mut world = World::new();
+    for (near, own, far) in world.families() {
+        let port = port_of(&mut world, udp(near, far, 1000, 53));
+        let other = if near.is_ipv4() { "10.1.0.9" } else { "f00d::9" };
+        let back = Translation {
+            flags: TupleFlags::IN,
+            protocol: UDP,
+            from: (far, 53),
+            to: (own, port),
+            becomes: (other.parse().unwrap(), 1000),
+        };
+        world.node.translate(back, true);
+        world.next_second();
+        assert_ne!(port_of(&mut world, udp(near, far, 1000, 53)), port);
+        assert!(world.node.translations().contains(&back));
+    }
+}
