@@ -65,21 +65,21 @@ fn pods_go_out_as_their_node_whenever_the_agent_is_killed() {
             vec![(Kind::Udp, false), (Kind::Ping, false), (Kind::Ping, true), (Kind::Tcp, false)],
             vec![(Kind::Udp, true), (Kind::Connect, true)],
         ];
-        let mut pods = 0;
+        let mut pods = Vec::new();
         for round in rounds {
             let mut plans = Vec::new();
             for (kind, ipv6) in round {
-                let name = format!("shop/client-{pods}");
+                let name = format!("shop/client-{}", pods.len());
                 let pod = Pod::create(&node, &name, &[("app", "client")], Through::Rest)?;
                 let [theirs, ours] = Neighbour::addresses(ipv6);
-                let target = SocketAddr::new(theirs, 6000 + u16::try_from(pods)?);
+                let target = SocketAddr::new(theirs, 6000 + u16::try_from(pods.len())?);
                 let seen = seen_as(&pod.netns, neighbour.netns(), target)?;
                 ensure!(seen == ours, "{} is seen as {seen}, not {ours}", pod.name);
                 let (from, to) = (pod.netns.clone(), neighbour.netns().clone());
                 plans.push(Plan { kind, from, to, target, rate: 200 });
-                pods += 1;
+                pods.push(pod);
             }
-            kill_under(&mut node, pods, plans)?;
+            kill_under(&mut node, pods.len(), plans)?;
         }
         Ok(())
     });
