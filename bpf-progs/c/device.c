@@ -2,8 +2,9 @@
 /* The two programs at a device of the node that leads to other machines. What differs between devices
  * is a row of volvox_device. What concerns none of the node's endpoints and services goes on as it is. */
 
-#include "lib/deliver.h"
 #include "lib/masquerade.h"
+#include "lib/node_port.h"
+#include "lib/route.h"
 
 #define DEVICE_DROP(reason) DROP_FROM(FILE_DEVICE_C, reason)
 
@@ -24,20 +25,75 @@ always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct p
 	return to_local(skb, flow, packet, lxc, &receiver);
 }
 
-/* What was sent to an address of the node: answers to whom the address stands for. */
-always_inline int to_node(struct __sk_buff *skb, struct flow *flow, struct packet *packet)
+/* Sends what a client outside sends to a service on to a backend elsewhere, which shall answer this
+ * node. */
+always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			    struct device *device)
 {
-	int code = snat_back(skb, packet, flow->family);
+	struct route route = {};
+	struct device out;
+	int code;
+
+	flow->direction = EGRESS;
+	flow->dst_identity = identity_of(&packet->daddr, flow->family);
+	code = route_find(skb, packet, &route, flow->family);
+	if (code < 0)
+		return code;
+	if (!device_read(route.ifindex, &out, flow->family) || address_is_zero(&out.own))
+		out.own = device->own;
+	if (address_is_zero(&out.own))
+		return DEVICE_DROP(DROP_NAT_NO_MAPPING);
+	if (unlikely(packet->icmp_error)) {
+		code = snat_error(skb, packet, flow->family, false);
+	} else {
+		code = node_port_enter(flow, packet);
+		if (code >= 0)
+			code = flow->family == FAMILY_IPV4 ? snat_out_ipv4(skb, packet, &out.own)
+							   : snat_out_ipv6(skb, packet, &out.own);
+	}
+	if (code < 0)
+		return code;
+	trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, route.ifindex);
+	return route_out(skb, packet, &route, flow->family);
+}
+
+/* What clients outside send to services. */
+always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct packet *packet, struct device *device)
+{
+	int code = node_port(skb, packet, flow->family);
 	struct lxc_row *lxc;
 
-	if (code <= SNAT_NONE)
+	if (code != LB_TRANSLATED)
 		return code < 0 ? code : TC_ACT_OK;
-	if (unlikely(code & SNAT_DUE))
-		host_track(flow, packet);
 	lxc = lxc_find(&packet->daddr, flow->family);
 	if (lxc && !(lxc->flags & LXC_HOST))
 		return to_endpoint(skb, flow, packet, lxc);
-	return TC_ACT_OK;
+	flow->src_identity = identity_of(&packet->saddr, flow->family);
+	if (!lxc)
+		return to_remote(skb, flow, packet, device);
+	/* The node itself; its answers are translated back when they leave. */
+	flow->dst_identity = IDENTITY_HOST;
+	code = packet->icmp_error ? 0 : node_port_enter(flow, packet);
+	return code < 0 ? code : TC_ACT_OK;
+}
+
+/* What answers one for whom an address of the node stands: an endpoint, the node itself, or a client
+ * outside of a service whose backend is elsewhere. */
+always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet)
+{
+	struct lxc_row *lxc = lxc_find(&packet->daddr, flow->family);
+
+	if (lxc)
+		return lxc->flags & LXC_HOST ? TC_ACT_OK : to_endpoint(skb, flow, packet, lxc);
+	if (packet->icmp_error)
+		is_related(skb, packet, flow->family, false);
+	else
+		node_port_answered(flow, packet);
+	if (!packet->node_port)
+		return TC_ACT_OK;
+	flow->src_identity = identity_of(&packet->saddr, flow->family);
+	flow->dst_identity = identity_of(&packet->daddr, flow->family);
+	return route_answer(skb, flow, packet, ADMIT_REPORT | CT_REPLY);
 }
 
 always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
@@ -45,6 +101,7 @@ always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 	struct packet packet = {};
 	struct device device;
 	struct lxc_row *lxc;
+	int code;
 
 	flow->family = family_of(skb);
 	if (!flow->family || skb->pkt_type != PACKET_HOST || !device_read(skb->ifindex, &device, flow->family) ||
@@ -57,9 +114,16 @@ always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 	lxc = lxc_find(&packet.daddr, flow->family);
 	if (lxc && !(lxc->flags & LXC_HOST))
 		return to_endpoint(skb, flow, &packet, lxc);
-	if (lxc || address_equal(&packet.daddr, &device.own, flow->family))
-		return to_node(skb, flow, &packet);
-	return TC_ACT_OK;
+	if (lxc || address_equal(&packet.daddr, &device.own, flow->family)) {
+		code = snat_back(skb, &packet, flow->family);
+		if (code < 0)
+			return code;
+		if (unlikely(code & SNAT_DUE))
+			host_track(flow, &packet);
+		if (code)
+			return to_asker(skb, flow, &packet);
+	}
+	return to_service(skb, flow, &packet, &device);
 }
 
 /* What comes from the wire. */
@@ -85,10 +149,12 @@ always_inline int from_endpoint(struct __sk_buff *skb, const struct flow *flow, 
 	return masquerade_ipv6(skb, packet, &device->own);
 }
 
-/* What the node sends itself. */
+/* What the node sends itself: answers to clients of services, and flows of its own. */
 always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
-			    const struct device *device)
+			    const struct device *device, bool is_own)
 {
+	if (is_own && has_ports(packet->protocol) && node_port_answered(flow, packet))
+		return lb_reverse(skb, packet, flow->family);
 	if (packet->headless || !snat_can(packet, flow->family) || !snat_in_range(packet->sport) ||
 	    !address_equal(&packet->saddr, &device->own, flow->family))
 		return TC_ACT_OK;
@@ -117,12 +183,16 @@ always_inline int to_netdev(struct __sk_buff *skb, struct flow *flow)
 	flow->src_identity = mark == MARK_KIND_IDENTITY ? identity_of_sender(skb, &packet.saddr, flow->family)
 							: IDENTITY_HOST;
 	lxc = lxc_find(&packet.saddr, flow->family);
-	if (unlikely(packet.icmp_error))
-		code = snat_error(skb, &packet, flow->family, false);
-	else if (lxc && !(lxc->flags & LXC_HOST))
+	if (unlikely(packet.icmp_error)) {
+		if (lxc && lxc->flags & LXC_HOST)
+			is_related(skb, &packet, flow->family, true);
+		code = packet.node_port ? lb_reverse(skb, &packet, flow->family)
+					: snat_error(skb, &packet, flow->family, false);
+	} else if (lxc && !(lxc->flags & LXC_HOST)) {
 		code = from_endpoint(skb, flow, &packet, &device);
-	else
-		code = from_host(skb, flow, &packet, &device);
+	} else {
+		code = from_host(skb, flow, &packet, &device, lxc != NULL);
+	}
 	if (code < 0)
 		return code;
 	trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, skb->ifindex);

@@ -3,8 +3,8 @@
  * between endpoints is a row of volvox_config. */
 
 #include "lib/admit.h"
-#include "lib/deliver.h"
 #include "lib/neighbour.h"
+#include "lib/route.h"
 
 #define ENDPOINT_DROP(reason) DROP_FROM(FILE_ENDPOINT_C, reason)
 
@@ -87,6 +87,14 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 		return code;
 	if (unlikely(balanced && !packet.again) && (code & ~ADMIT_REPORT) == CT_ESTABLISHED)
 		lb_note(&packet, packet.rev_nat, clock_seconds(), flow->family);
+	if (unlikely(packet.node_port)) {
+		if (!lxc)
+			return route_answer(skb, flow, &packet, code);
+		balanced = lb_reverse(skb, &packet, flow->family);
+		if (balanced < 0)
+			return balanced;
+		packet.node_port = false;
+	}
 	/* The stack answers a packet whose last hop this was. */
 	if (!lxc || lxc->flags & LXC_HOST || packet.hop_limit <= 1)
 		return to_stack(skb, flow, code);

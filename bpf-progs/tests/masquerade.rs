@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::outside::World;
+use common::outside::{World, comparable};
 use common::*;
 
 #[test]
@@ -98,17 +98,4 @@ fn answer_to(frame: &[u8], has_ports: bool) -> Vec<u8> {
         true => udp(ends.to.0, ends.from.0, ends.to.1, ends.from.1),
         false => echo(ends.to.0, ends.from.0, ends.identifier, true),
     })
-}
-
-/// A frame without the checksum of what is inside an error, which nobody corrects, and what follows
-/// from it.
-fn comparable(frame: &[u8]) -> Vec<u8> {
-    let v4 = frame[12..14] == [8, 0];
-    let mut bytes = frame[14..].to_vec();
-    let (icmp, inner) = if v4 { (22, 48) } else { (42, 88) };
-    bytes[icmp..icmp + 2].fill(0);
-    let protocol = bytes[if v4 { 37 } else { 54 }];
-    let place = if protocol == UDP { 6 } else { 2 };
-    bytes[inner + place..inner + place + 2].fill(0);
-    bytes
 }

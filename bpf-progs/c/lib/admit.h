@@ -31,8 +31,10 @@ subprogram int is_related(struct __sk_buff *skb, struct packet *packet, int fami
 		ct_key_make(&key, &ends, family, egress ? TUPLE_OUT : TUPLE_IN, true);
 		row = ct_lookup_both(&key, family, tcp);
 	}
-	if (row)
+	if (row) {
 		packet->rev_nat = row->rev_nat_index;
+		packet->node_port = (row->flags & CT_NODE_PORT) != 0;
+	}
 	return row != NULL;
 }
 
@@ -58,9 +60,9 @@ always_inline struct ct_row *find_answered_old(const struct packet *packet, cons
 /* The same ends are connected by another service than before, or by none now. */
 always_inline void admit_otherwise(struct ct_row *row, const struct packet *packet, int family)
 {
-	if (row->rev_nat_index)
+	if (row->rev_nat_index && !(row->flags & CT_NODE_PORT))
 		lb_note(packet, row->rev_nat_index, 0, family);
-	row->rev_nat_index = packet->rev_nat;
+	ct_serve(row, packet);
 }
 
 /* The opener's direction is looked up first: an established packet that policy allows then costs
@@ -111,10 +113,12 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 			return created < 0 ? created : created | ADMIT_REPORT;
 		}
 	}
-	if (answered)
+	if (answered) {
 		packet->rev_nat = answered->rev_nat_index;
-	else if (egress && unlikely(opened->rev_nat_index != packet->rev_nat))
+		packet->node_port = (answered->flags & CT_NODE_PORT) != 0;
+	} else if (unlikely(opened->rev_nat_index != packet->rev_nat)) {
 		admit_otherwise(opened, packet, family);
+	}
 	due = ct_touch(answered ? answered : opened, packet, egress, tcp);
 	return (answered ? CT_REPLY : CT_ESTABLISHED) | (due ? ADMIT_REPORT : 0);
 }

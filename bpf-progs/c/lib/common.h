@@ -26,6 +26,10 @@ typedef __u8 bool;
  * only the packet decides: the kernel calls a map that it knows directly, others through a pointer. */
 #define keep_apart() asm volatile("" ::: "memory")
 
+/* From sys/socket.h, which draws in the C library. */
+#define AF_INET 2
+#define AF_INET6 10
+
 #define FAMILY_IPV4 1
 #define FAMILY_IPV6 2
 

@@ -199,6 +199,16 @@ always_inline void ct_flags_set(struct ct_row *row, __u32 flags)
 	__sync_fetch_and_or((__u32 *)&row->flags, flags);
 }
 
+/* The connection is by the packet's service from now on, or by none. */
+always_inline void ct_serve(struct ct_row *row, const struct packet *packet)
+{
+	row->rev_nat_index = packet->rev_nat;
+	if (packet->node_port)
+		ct_flags_set(row, CT_NODE_PORT);
+	else
+		__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)CT_NODE_PORT);
+}
+
 always_inline bool ct_alive(const struct ct_row *row)
 {
 	return (row->flags & (CT_RX_CLOSING | CT_TX_CLOSING)) != (CT_RX_CLOSING | CT_TX_CLOSING);
@@ -295,7 +305,8 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 	ends = ct_ends_of(packet);
 	row.lifetime = now + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER);
 	row.src_sec_id = flow->src_identity;
-	row.rev_nat_index = egress ? packet->rev_nat : 0;
+	row.rev_nat_index = packet->rev_nat;
+	row.flags = packet->node_port ? CT_NODE_PORT : 0;
 	/* What opens counts as an attempt, even if its SYN was not seen. */
 	ct_report(&row, egress, packet->tcp_flags | (tcp ? TCP_SYN : 0), now);
 	if (flow->family == FAMILY_IPV4)

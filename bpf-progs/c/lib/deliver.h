@@ -8,6 +8,22 @@
 
 #define DELIVER_DROP(reason) DROP_FROM(FILE_DELIVER_H, reason)
 
+/* Counts a hop in an IP header. */
+always_inline void one_hop(void *header, int family)
+{
+	if (family == FAMILY_IPV4) {
+		struct iphdr *ip = header;
+		__u32 sum = ip->check + bpf_htons(0x0100);
+
+		ip->check = sum + (sum >= 0xffff);
+		ip->ttl--;
+	} else {
+		struct ipv6hdr *ip = header;
+
+		ip->hop_limit--;
+	}
+}
+
 /* One hop, and the MAC addresses of the receiver's link. */
 always_inline int rewrite(struct __sk_buff *skb, const struct config_row *dst, __u8 family)
 {
@@ -16,17 +32,7 @@ always_inline int rewrite(struct __sk_buff *skb, const struct config_row *dst, _
 
 	if (!eth)
 		return DELIVER_DROP(DROP_INVALID_PACKET);
-	if (family == FAMILY_IPV4) {
-		struct iphdr *ip = (void *)(eth + 1);
-		__u32 sum = ip->check + bpf_htons(0x0100);
-
-		ip->check = sum + (sum >= 0xffff);
-		ip->ttl--;
-	} else {
-		struct ipv6hdr *ip = (void *)(eth + 1);
-
-		ip->hop_limit--;
-	}
+	one_hop(eth + 1, family);
 	mac_copy(eth->h_dest, dst->mac);
 	mac_copy(eth->h_source, dst->node_mac);
 	return 0;
@@ -72,8 +78,9 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 	if (!config_read(lxc->ifindex, dst) || dst->ep_id != flow->dst_ep)
 		return DELIVER_DROP(DROP_ENDPOINT_NOT_READY);
 	flow->notify = dst->flags;
-	/* Its service is the opener's business. */
-	packet->rev_nat = 0;
+	/* Its service is the opener's business, unless the opener is outside. */
+	if (!packet->node_port)
+		packet->rev_nat = 0;
 	packet->again = false;
 	admitted = admit(skb, flow, packet, dst->policy_slot);
 	if (admitted < 0)

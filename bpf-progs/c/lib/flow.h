@@ -26,6 +26,8 @@ struct packet {
 	bool unserved;
 	/* Another packet of its connection has done what this one need not. */
 	bool again;
+	/* Its connection came from outside by that service: */
+	bool node_port;
 	/* The service that the packet belongs to, as the opener of a connection or as the reply. */
 	__be16 rev_nat;
 };

@@ -79,12 +79,18 @@ subprogram int lb_reverse_ipv6(struct __sk_buff *skb, struct packet *packet)
 	return lb_reverse_family(skb, packet, FAMILY_IPV6);
 }
 
-/* Translates what comes to an endpoint back, after admit(). */
+always_inline int lb_reverse(struct __sk_buff *skb, struct packet *packet, int family)
+{
+	return family == FAMILY_IPV4 ? lb_reverse_ipv4(skb, packet) : lb_reverse_ipv6(skb, packet);
+}
+
+/* Translates what comes to an endpoint back, after admit(). What comes by a service from outside is on
+ * its way there. */
 always_inline int lb_to_endpoint(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	if (likely(!packet->rev_nat))
+	if (likely(!packet->rev_nat || packet->node_port))
 		return 0;
-	return family == FAMILY_IPV4 ? lb_reverse_ipv4(skb, packet) : lb_reverse_ipv6(skb, packet);
+	return lb_reverse(skb, packet, family);
 }
 
 /* An endpoint complains about a reply of a service: its backend is told. */

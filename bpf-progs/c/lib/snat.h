@@ -68,42 +68,63 @@ always_inline bool snat_take(const struct packet *packet, const union address *a
 	return snat_is(known, source_of(packet), family);
 }
 
+/* The port that the flow of a packet has on an address already, and that is still its own; else 0. */
+always_inline __be16 snat_keep(const struct packet *packet, const union address *address, __u64 needs_ct, int family)
+{
+	union snat_key key __attribute__((aligned(8)));
+	union snat_row *known;
+	struct nat to;
+
+	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_OUT, family);
+	known = snat_lookup(&key, family);
+	if (!known)
+		return 0;
+	snat_read(known, &to, family);
+	if (!address_equal(&to.address, address, family) ||
+	    !snat_take(packet, address, to.port, needs_ct, true, family))
+		return 0;
+	known->v4.checked = snat_is_steady(packet) ? clock_seconds() : 0;
+	return to.port;
+}
+
+/* Notes which port a flow has. Returns the port, or a drop. */
+always_inline int snat_note(const struct packet *packet, const union address *address, __be16 port, __u64 needs_ct,
+			    int family)
+{
+	struct snat_end own = {.address = address, .port = port};
+	union snat_key key __attribute__((aligned(8)));
+	union snat_row row;
+
+	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_OUT, family);
+	snat_row(&row, own, clock_seconds(), needs_ct, family);
+	row.v4.checked = snat_is_steady(packet) ? clock_seconds() : 0;
+	return snat_insert(&key, &row, BPF_ANY, family) ? SNAT_DROP(DROP_NAT_NO_MAPPING) : port;
+}
+
 /* The port that the flow of a packet has on an address, or else gets: its own if that is within the
  * range and free, else one that follows from its ends. Returns the port, or a drop. */
 always_inline int snat_claim_family(const struct packet *packet, const union address *address, __u64 needs_ct,
 				    int family)
 {
-	__u32 mixed = connection_hash(packet), now = clock_seconds();
-	union snat_key key __attribute__((aligned(8)));
-	__be16 port = packet->sport;
-	union snat_row *known, row;
+	__be16 port = snat_keep(packet, address, needs_ct, family);
+	__u32 mixed, ports = NAT_PORT_MAX - NAT_PORT_MIN + 1;
 	bool taken = false;
-	struct nat to;
 
-	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_OUT, family);
-	known = snat_lookup(&key, family);
-	if (known) {
-		snat_read(known, &to, family);
-		if (address_equal(&to.address, address, family) &&
-		    snat_take(packet, address, to.port, needs_ct, true, family)) {
-			known->v4.checked = snat_is_steady(packet) ? now : 0;
-			return to.port;
-		}
-	}
-	if (snat_in_range(port))
-		taken = snat_take(packet, address, port, needs_ct, false, family);
-	if (!taken && packet->protocol == IPPROTO_SCTP)
-		return SNAT_DROP(DROP_NAT_UNSUPPORTED);
-	for (int attempt = 0; attempt < SNAT_ATTEMPTS && !taken; attempt++) {
-		port = bpf_htons(NAT_PORT_MIN + mixed % (NAT_PORT_MAX - NAT_PORT_MIN + 1));
-		taken = snat_take(packet, address, port, needs_ct, false, family);
+	if (port)
+		return port;
+	port = packet->sport;
+	mixed = connection_hash(packet);
+	for (int attempt = 0; attempt <= SNAT_ATTEMPTS; attempt++) {
+		if (attempt || snat_in_range(port))
+			taken = snat_take(packet, address, port, needs_ct, false, family);
+		if (taken)
+			return snat_note(packet, address, port, needs_ct, family);
+		if (packet->protocol == IPPROTO_SCTP)
+			return SNAT_DROP(DROP_NAT_UNSUPPORTED);
+		port = bpf_htons(NAT_PORT_MIN + mixed % ports);
 		mixed = mixed * 1664525 + 1013904223;
 	}
-	if (!taken)
-		return SNAT_DROP(DROP_NAT_NO_MAPPING);
-	snat_row(&row, (struct snat_end){.address = address, .port = port}, now, needs_ct, family);
-	row.v4.checked = snat_is_steady(packet) ? now : 0;
-	return snat_insert(&key, &row, BPF_ANY, family) ? SNAT_DROP(DROP_NAT_NO_MAPPING) : port;
+	return SNAT_DROP(DROP_NAT_NO_MAPPING);
 }
 
 subprogram int snat_claim_ipv4(const struct packet *packet, const union address *address, __u64 needs_ct)
@@ -148,6 +169,37 @@ always_inline int snat_apply(struct __sk_buff *skb, struct packet *packet, struc
 	if (code >= 0 && !has_ports(packet->protocol))
 		code = nat_identifier(skb, packet, to->port, true);
 	return code;
+}
+
+/* Gives a packet the source that its flow has, or now gets, at an address. */
+always_inline int snat_out_family(struct __sk_buff *skb, struct packet *packet, const union address *own, int family)
+{
+	bool is_fresh = false;
+	struct nat to = {};
+	int port;
+
+	if (!snat_find(packet, &to, &is_fresh, family) || !is_fresh || !snat_is_steady(packet)) {
+		port = family == FAMILY_IPV4 ? snat_claim_ipv4(packet, own, 0) : snat_claim_ipv6(packet, own, 0);
+		if (port < 0)
+			return port;
+		to.address = *own;
+		to.port = port;
+	}
+	return snat_apply(skb, packet, &to, family);
+}
+
+subprogram int snat_out_ipv4(struct __sk_buff *skb, struct packet *packet, const union address *own)
+{
+	if (!packet || !own)
+		return SNAT_DROP(DROP_INVALID_PACKET);
+	return snat_out_family(skb, packet, own, FAMILY_IPV4);
+}
+
+subprogram int snat_out_ipv6(struct __sk_buff *skb, struct packet *packet, const union address *own)
+{
+	if (!packet || !own)
+		return SNAT_DROP(DROP_INVALID_PACKET);
+	return snat_out_family(skb, packet, own, FAMILY_IPV6);
 }
 
 /* Makes the row of a flow's packets again, from one of its answers. */

@@ -11,9 +11,7 @@ struct end {
 	__u8 family;
 };
 
-/* From sys/socket.h and errno.h, which draw in the C library. */
-#define AF_INET 2
-#define AF_INET6 10
+/* From errno.h, which draws in the C library. */
 #define EADDRINUSE 98
 #define EHOSTUNREACH 113
 

@@ -11,6 +11,7 @@ pub mod pods;
 pub mod seal;
 pub mod services;
 pub mod sockets;
+pub mod talk;
 pub mod tracked;
 pub mod uplink;
 

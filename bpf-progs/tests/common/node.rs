@@ -99,7 +99,7 @@ pub struct Outcome {
 pub struct Node {
     pub ebpf: Ebpf,
     /// Further objects over the same maps.
-    pub(super) others: Vec<Ebpf>,
+    pub others: Vec<Ebpf>,
     policies: BTreeMap<u32, PolicyMap>,
 }
 
@@ -349,7 +349,7 @@ pub(super) fn enter_namespace() {
     );
 }
 
-pub(super) fn run_ip(arguments: &[&str]) {
+pub fn run_ip(arguments: &[&str]) {
     let status =
         Command::new("ip").args(arguments).status().expect("ip is installed: package iproute2");
     assert!(status.success(), "ip {} failed", arguments.join(" "));

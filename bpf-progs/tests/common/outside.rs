@@ -1,9 +1,11 @@
 //! An endpoint behind the node's device, and the world outside.
 
 use super::*;
+use aya::maps::lpm_trie::{Key, LpmTrie};
 use std::net::IpAddr;
 use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::*;
+use zerocopy::IntoBytes;
 
 /// An endpoint that may talk to everybody and hears nobody who was not asked.
 pub struct World {
@@ -58,6 +60,97 @@ impl World {
         assert_eq!(got.action, REDIRECT, "{:?}", self.node.drops());
         got.frame
     }
+}
+
+impl Node {
+    /// Lets clients of a prefix use a service that only some may.
+    pub fn source_range(&mut self, id: u16, address: IpAddr, bits: u8) {
+        let rev_nat = Be16::new(id);
+        let prefix_len = 32 + u32::from(bits);
+        match address {
+            IpAddr::V4(v4) => {
+                let key = SourceRange4Key { rev_nat, address: v4.octets(), prefix_len, pad: 0 };
+                let data: [u8; 8] = key.as_bytes()[4..].try_into().unwrap();
+                self.map::<LpmTrie<_, [u8; 8], u8>>("cilium_lb4_source_range", |mut map| {
+                    map.insert(&Key::new(prefix_len, data), 0, 0).unwrap()
+                });
+            }
+            IpAddr::V6(v6) => {
+                let key = SourceRange6Key { rev_nat, address: v6.octets(), prefix_len, pad: 0 };
+                let data: [u8; 20] = key.as_bytes()[4..].try_into().unwrap();
+                self.map::<LpmTrie<_, [u8; 20], u8>>("cilium_lb6_source_range", |mut map| {
+                    map.insert(&Key::new(prefix_len, data), 0, 0).unwrap()
+                });
+            }
+        }
+    }
+}
+
+/// Gives the device its addresses and the node routes, so that it may forward.
+pub fn route_outside() {
+    for device in ["up0", "wire0"] {
+        switch_on(device);
+    }
+    route_by_device();
+}
+
+fn switch_on(device: &str) {
+    std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/accept_dad"), "0").unwrap();
+    run_ip(&["link", "set", device, "up"]);
+}
+
+/// Where clients are, and what the node cannot see of its own: a namespace at the device's other end
+/// with these addresses.
+pub fn outside(addresses: &[IpAddr]) -> Namespace {
+    let (namespace, addresses) = (Namespace::new(), addresses.to_vec());
+    run_ip(&["link", "set", "wire0", "netns", &namespace.path]);
+    switch_on("up0");
+    route_by_device();
+    namespace.run(move || {
+        run_ip(&["link", "set", "lo", "up"]);
+        switch_on("wire0");
+        run_ip(&["address", "add", "192.0.2.254/24", "dev", "wire0"]);
+        run_ip(&["address", "add", "2001:db8::fe/64", "dev", "wire0", "nodad"]);
+        for address in addresses {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            run_ip(&["address", "add", &format!("{address}/{bits}"), "dev", "lo"]);
+        }
+        run_ip(&["route", "add", "default", "via", &UPLINK.0.to_string()]);
+        run_ip(&["route", "add", "default", "via", &UPLINK.1.to_string()]);
+    });
+    namespace
+}
+
+fn route_by_device() {
+    for path in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{path}"), "1").unwrap();
+    }
+    run_ip(&["address", "add", &format!("{}/24", UPLINK.0), "dev", "up0"]);
+    run_ip(&["address", "add", &format!("{}/64", UPLINK.1), "dev", "up0", "nodad"]);
+    run_ip(&["route", "add", "default", "via", "192.0.2.254"]);
+    run_ip(&["route", "add", "default", "via", "2001:db8::fe"]);
+}
+
+/// A service that is reached from outside, without its counts.
+pub fn open_service(id: u16) -> LbRow {
+    LbRow { flags: LbFlags::NODE_PORT | LbFlags::ROUTABLE, ..random_service(id) }
+}
+
+/// An error without the checksum of what is inside it, which nobody corrects, and its own, which
+/// follows from that.
+pub fn comparable(frame: &[u8]) -> Vec<u8> {
+    let v4 = frame[12..14] == [8, 0];
+    let mut bytes = frame[14..].to_vec();
+    let (icmp, inner) = if v4 { (22, 48) } else { (42, 88) };
+    bytes[icmp..icmp + 2].fill(0);
+    let protocol = bytes[if v4 { 37 } else { 54 }];
+    let place = match protocol {
+        UDP => 6,
+        TCP => 16,
+        _ => 2,
+    };
+    bytes[inner + place..inner + place + 2].fill(0);
+    bytes
 }
 
 /// The ends of a frame, as its headers have them.

@@ -26,10 +26,19 @@ pub struct Namespace {
 
 impl Namespace {
     pub fn new() -> Self {
+        Self::of(enter_namespace)
+    }
+
+    /// The namespace of the thread that asks.
+    pub fn here() -> Self {
+        Self::of(|| ())
+    }
+
+    fn of(enter: fn()) -> Self {
         let (jobs, work) = channel::<Job>();
         let (tell, path) = channel();
         let thread = std::thread::spawn(move || {
-            enter_namespace();
+            enter();
             // SAFETY: takes nothing and cannot fail.
             let thread = unsafe { libc::gettid() };
             tell.send(format!("/proc/{}/task/{thread}/ns/net", std::process::id())).unwrap();

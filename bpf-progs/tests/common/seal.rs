@@ -49,6 +49,11 @@ pub fn is_sealed(frame: &[u8]) -> bool {
 pub fn delivered(mut frame: Vec<u8>, to: &Endpoint) -> Vec<u8> {
     frame[..6].copy_from_slice(&to.mac);
     frame[6..12].copy_from_slice(&to.node_mac);
+    forwarded(frame)
+}
+
+/// The frame after one hop.
+pub fn forwarded(mut frame: Vec<u8>) -> Vec<u8> {
     if frame[12..14] == [8, 0] {
         frame[22] -= 1;
         frame[24..26].fill(0);
