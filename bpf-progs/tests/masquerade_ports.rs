@@ -137,6 +137,28 @@ fn without_a_free_port_a_packet_drops() {
 }
 
 #[test]
+fn the_port_of_a_flow_that_is_over_is_had_again_before_it_is_collected() {
+    let features = Features { nat_ports: (40_000, 40_001), ..Features::default() };
+    let mut world = World::with(features);
+    for (near, _, far) in world.families() {
+        let of = |sport| Connection { opener: (near, sport), other: (far, 53), protocol: UDP };
+        let ports = [1, 2].map(|sport| port_of(&mut world, udp(near, far, sport, 53)));
+        // The first has expired; of the second nothing is known any more.
+        world.node.change(of(1), TupleFlags::OUT, |row| row.lifetime = now() - 1);
+        assert_eq!(port_of(&mut world, udp(near, far, 3, 53)), ports[0]);
+        world.node.untrack(of(2), TupleFlags::OUT);
+        assert_eq!(port_of(&mut world, udp(near, far, 4, 53)), ports[1]);
+        for (port, sport) in [(ports[0], 3), (ports[1], 4)] {
+            let expected = delivered(sealed(udp(far, near, 53, sport)), &world.a);
+            assert_eq!(world.got(&answer(&world, far, port)), expected);
+        }
+        // The first goes on: it gets none of those that live.
+        world.next_second();
+        assert_eq!(world.out(&sealed(udp(near, far, 1, 53))).action, SHOT);
+    }
+}
+
+#[test]
 fn either_row_of_a_flow_may_be_evicted() {
     let mut world = World::new();
     for (near, own, far) in world.families() {
@@ -178,6 +200,9 @@ fn a_port_that_went_to_another_meanwhile_is_left_to_him() {
             becomes: (other.parse().unwrap(), 1000),
         };
         world.node.translate(back, true);
+        let connection = Connection { opener: back.becomes, other: (far, 53), protocol: UDP };
+        let row = CtRow { lifetime: now() + 60, ..CtRow::default() };
+        world.node.track(connection, TupleFlags::OUT, row);
         world.next_second();
         assert_ne!(port_of(&mut world, udp(near, far, 1000, 53)), port);
         assert!(world.node.translations().contains(&back));

@@ -149,6 +149,15 @@ always_inline __u32 ct_slot_of(bool tcp)
 	return tcp ? CT_SLOT_TCP : CT_SLOT_ANY;
 }
 
+/* Whether the map is being replaced, so that connections may be in the one before only. */
+always_inline bool ct_is_replaced(bool tcp, int family)
+{
+	__u32 slot = ct_slot_of(tcp);
+
+	return family == FAMILY_IPV4 ? bpf_map_lookup_elem(&volvox_ct4_old, &slot) != NULL
+				     : bpf_map_lookup_elem(&volvox_ct6_old, &slot) != NULL;
+}
+
 /* The entry of a connection that the current map does not have. */
 always_inline struct ct_row *ct_lookup_old(const union ct_key *key, int family, bool tcp)
 {

@@ -49,6 +49,47 @@ always_inline bool snat_is_steady(const struct packet *packet)
 	return !(packet->tcp_flags & (TCP_SYN | TCP_FIN | TCP_RST));
 }
 
+/* Whether nothing is known any more of the connection for which a port stands, to the end that a packet
+ * is for: the port may go to another flow before its rows are collected. */
+always_inline bool snat_is_over(const struct packet *packet, const struct nat *origin, int family)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends = {
+		.saddr = &origin->address,
+		.daddr = &packet->daddr,
+		.sport = origin->port,
+		.dport = packet->dport,
+		.protocol = packet->protocol,
+	};
+	struct ct_row *connection;
+
+	ct_key_make(&key, &ends, family, TUPLE_OUT, false);
+	if (ct_is_replaced(packet->protocol == IPPROTO_TCP, family))
+		return false;
+	connection = ct_lookup(&key, family, packet->protocol == IPPROTO_TCP);
+	return !connection || connection->lifetime < clock_seconds();
+}
+
+/* Has answers find the sender of a packet, unless there is such a row. */
+always_inline bool snat_put(const struct packet *packet, const union snat_key *key, __u64 needs_ct, int family)
+{
+	union snat_row row;
+
+	snat_row(&row, source_of(packet), clock_seconds(), needs_ct, family);
+	return !snat_insert(key, &row, BPF_NOEXIST, family);
+}
+
+/* Has a port for the packet's flow that another flow has which is over. Of several that want it, whoever
+ * removes the other's row has it next. */
+always_inline bool snat_inherit(const struct packet *packet, const union snat_key *key, const union snat_row *known,
+				int family)
+{
+	struct nat other = {};
+
+	snat_read(known, &other, family);
+	return snat_is_over(packet, &other, family) && !snat_remove(key, family);
+}
+
 /* Takes a port for the packet's flow, unless another flow to the same end has it. `had` says that the
  * flow had it before, so that its row is likely there. */
 always_inline bool snat_take(const struct packet *packet, const union address *address, __be16 port, __u64 needs_ct,
@@ -56,16 +97,17 @@ always_inline bool snat_take(const struct packet *packet, const union address *a
 {
 	union snat_key key __attribute__((aligned(8)));
 	struct snat_end own = {.address = address, .port = port};
-	union snat_row row, *known;
+	union snat_row *known;
 
 	snat_key(&key, destination_of(packet), own, packet->protocol, TUPLE_IN, family);
-	snat_row(&row, source_of(packet), clock_seconds(), needs_ct, family);
-	if (!had && !snat_insert(&key, &row, BPF_NOEXIST, family))
+	if (!had && snat_put(packet, &key, needs_ct, family))
 		return true;
 	known = snat_lookup(&key, family);
 	if (!known)
-		return had && !snat_insert(&key, &row, BPF_NOEXIST, family);
-	return snat_is(known, source_of(packet), family);
+		return had && snat_put(packet, &key, needs_ct, family);
+	if (snat_is(known, source_of(packet), family))
+		return true;
+	return !had && snat_inherit(packet, &key, known, family) && snat_put(packet, &key, needs_ct, family);
 }
 
 /* The port that the flow of a packet has on an address already, and that is still its own; else 0. */

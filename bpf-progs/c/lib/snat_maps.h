@@ -58,6 +58,13 @@ always_inline long snat_insert(const union snat_key *key, const union snat_row *
 	return bpf_map_update_elem(&cilium_snat_v6_external, key, row, flags);
 }
 
+always_inline long snat_remove(const union snat_key *key, int family)
+{
+	if (family == FAMILY_IPV4)
+		return bpf_map_delete_elem(&cilium_snat_v4_external, key);
+	return bpf_map_delete_elem(&cilium_snat_v6_external, key);
+}
+
 /* Fills a row: what an end becomes. */
 always_inline void snat_row(union snat_row *row, struct snat_end to, __u32 now, __u64 needs_ct, int family)
 {
