@@ -293,8 +293,8 @@ impl Colony {
         }
         // As Cilium does: where there is a store, nodes meet there.
         let feed = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
-        let of_services = [(Feed::Services, Hearer::Services), (Feed::Node, Hearer::Services)];
-        settings.follow.further.extend(of_services);
+        let of_services = [Feed::Services, Feed::Node, Feed::Ingresses];
+        settings.follow.further.extend(of_services.map(|feed| (feed, Hearer::Services)));
         settings.follow.further.push((feed, Hearer::Nodes));
         let cluster = ports.cluster.clone().map(|cluster| {
             let (policy, workloads) = (policy.clone(), workloads.clone());

@@ -90,4 +90,6 @@ pub enum Mutant {
     BackendGoesFirst,
     /// Services of an earlier life go before all sources have spoken.
     ServicesPrunedEarly,
+    /// What may be an Ingress's goes before Ingresses were heard of.
+    IngressesPrunedEarly,
 }

@@ -14,6 +14,7 @@ mod batch;
 mod book;
 mod claims;
 mod expand;
+mod ingress;
 mod inherited;
 pub mod maglev;
 mod messages;

@@ -10,6 +10,7 @@ mod calls;
 mod cluster;
 mod command;
 mod datapath;
+pub mod draw;
 mod far;
 mod flight;
 mod harm;

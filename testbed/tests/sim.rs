@@ -6,12 +6,7 @@ use volvox_actors_simulated::mutants::Mutant;
 use volvox_agent::dashboard::Opened;
 use volvox_testbed::{
     lab::Binaries,
-    sim::{
-        action::{Action, draw},
-        node::Node,
-        scenarios, seeds_until_caught,
-        trace::Trace,
-    },
+    sim::{action::Action, draw::draw, node::Node, scenarios, seeds_until_caught, trace::Trace},
 };
 
 /// How many random histories are lived through here; `cargo testbed sim --seeds N` takes more.

@@ -24,6 +24,8 @@ pub enum Feed {
     CiliumEndpoints,
     /// The owner of the cluster's identities, if no store tells it.
     CiliumIdentities,
+    /// The owner of services, of Ingresses, which are frontends of services.
+    Ingresses,
 }
 
 impl Feed {
@@ -62,6 +64,7 @@ impl Feed {
                 "other nodes are where they were, and what this node says of itself waits for them"
             }
             Self::Node | Self::CiliumEndpoints => "what this node says of itself waits for them",
+            Self::Ingresses => "what they led to in the life before stays, and new ones wait",
         }
     }
 }

@@ -76,7 +76,8 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
 }
 
 /// What is watched as well if somebody wants to hear of it: what this node says of itself, as it is
-/// there, so that it can be kept true, and what the nodes tell each other.
+/// there, so that it can be kept true, what the nodes tell each other, and what is served beside
+/// services.
 pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
     let own = Some(format!("metadata.name={node}"));
     let nodes = Resource { fields: own.clone(), ..plain("nodes", "/api/v1/nodes", "v1", "Node") };
@@ -101,10 +102,17 @@ pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         "CiliumIdentity",
         "ciliumidentities.cilium.io",
     );
+    let ingresses = |path, api_version| plain("ingresses", path, api_version, "Ingress");
+    let ingresses = vec![
+        ingresses("/apis/networking.k8s.io/v1/ingresses", "networking.k8s.io/v1"),
+        ingresses("/apis/networking.k8s.io/v1beta1/ingresses", "networking.k8s.io/v1beta1"),
+        ingresses("/apis/extensions/v1beta1/ingresses", "extensions/v1beta1"),
+    ];
     vec![
         (Feed::Node, vec![nodes]),
         (Feed::CiliumNode, vec![Resource { fields: own, ..cilium_nodes }]),
         (Feed::CiliumEndpoints, vec![cilium_endpoints]),
         (Feed::CiliumIdentities, vec![cilium_identities]),
+        (Feed::Ingresses, ingresses),
     ]
 }

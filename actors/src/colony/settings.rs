@@ -29,6 +29,7 @@ pub(super) fn nodes_settings(settings: &ColonySettings, has_node: bool) -> Nodes
 pub(super) fn services_settings(settings: &ColonySettings, ports: &Ports) -> ServicesSettings {
     let said = [
         (ServiceSource::Cluster, ports.cluster.is_some()),
+        (ServiceSource::Ingresses, ports.cluster.is_some()),
         // A cluster says all there is itself.
         (ServiceSource::Manifests, ports.cluster.is_none()),
         (ServiceSource::Node, true),

@@ -54,6 +54,7 @@ impl Mutant {
         Self::CountBeforeSlots,
         Self::BackendGoesFirst,
         Self::ServicesPrunedEarly,
+        Self::IngressesPrunedEarly,
     ];
 
     /// Its name.
@@ -94,6 +95,7 @@ impl Mutant {
             Self::CountBeforeSlots => "count-before-slots",
             Self::BackendGoesFirst => "backend-goes-first",
             Self::ServicesPrunedEarly => "services-pruned-early",
+            Self::IngressesPrunedEarly => "ingresses-pruned-early",
         }
     }
 }

@@ -21,7 +21,8 @@ use super::{Policy, PolicyError, PolicyKind, PolicyName, PolicySettings};
 use crate::field::{Fault, Field, Mapping};
 
 /// Kinds that a source may hold beside policies, and that are not looked at here.
-const NOT_POLICIES: &[&str] = &["EndpointSlice", "Endpoints", "Namespace", "Pod", "Service"];
+const NOT_POLICIES: &[&str] =
+    &["EndpointSlice", "Endpoints", "Ingress", "Namespace", "Pod", "Service"];
 
 /// A document that was refused, and whose it is as far as that could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

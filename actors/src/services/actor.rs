@@ -19,14 +19,17 @@ use super::{
     messages::ClusterObject,
     pressure::{self, Pressure},
     remote::Remote,
+    shape::Shape,
     table::Table,
 };
 use crate::{
     cluster::Feed,
     host::{AskError, Behaviour, Cx},
-    model::Families,
+    model::{Families, Frontend, Transport},
     mutants::{Mutant, mutated},
-    ports::{BackendState, Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
+    ports::{
+        BackendState, Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers, service_flags,
+    },
     workloads::Manifest,
 };
 
@@ -78,6 +81,16 @@ enum News {
     Synced(ServiceSource),
 }
 
+/// How far what nobody named is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Pruned {
+    #[default]
+    Nothing,
+    /// All that no Ingress can have named.
+    ButIngresses,
+    All,
+}
+
 struct Kept {
     book: Book,
     table: Table,
@@ -90,8 +103,8 @@ struct Kept {
     /// Services that may come to something else than they were given.
     changed: BTreeSet<Name>,
     awaited: BTreeSet<ServiceSource>,
-    /// Of an earlier life, frontends that nobody named are gone, and backends.
-    pruned: (bool, bool),
+    /// How far what an earlier life left and nobody named is gone: frontends, and backends.
+    pruned: (Pruned, Pruned),
     findings: Findings,
     /// Which numbers the kernel says are unused.
     unused: UnusedNumbers,
@@ -132,7 +145,7 @@ impl Services {
             news: VecDeque::new(),
             changed: BTreeSet::new(),
             awaited: settings.sources.clone(),
-            pruned: (false, false),
+            pruned: Default::default(),
             findings,
             unused,
             room,
@@ -170,7 +183,8 @@ impl Services {
             return;
         }
         let kept = &mut *self.kept.borrow_mut();
-        let orphans = if kept.pruned.0 { &kept.findings.orphans[..] } else { &[] };
+        let is_pruned = kept.pruned.0 > Pruned::Nothing;
+        let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
         let next = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans);
         let Some((batch, ops)) = next else {
             return;
@@ -269,10 +283,14 @@ impl Kept {
                 book.apply_object(&self.cluster, &key, &object, node, changed);
             }
             News::Object((resource, key, None)) => {
-                book.forget_object(&self.cluster, resource == "services", &key, changed);
+                book.forget_object(&self.cluster, resource, &key, changed);
             }
             News::Manifest(manifest) => book.apply(manifest, node, changed),
-            News::Synced(source) => drop(self.awaited.remove(&source)),
+            News::Synced(source) => {
+                self.awaited.remove(&source);
+                // Of those that are missing now one can say so.
+                changed.extend(book.missing().cloned());
+            }
         }
     }
 
@@ -286,7 +304,8 @@ impl Kept {
         let remote = self.remote.of(name);
         let wish = match said.and_then(|said| Some((said, said.spec()?))) {
             Some((said, spec)) => self.surroundings.expand(spec, said, remote),
-            None => Wish::default(),
+            None if self.awaited.contains(&ServiceSource::Cluster) => Wish::default(),
+            None => Wish::of_nobody(said),
         };
         let mut stores = Stores {
             table: &mut self.table,
@@ -300,20 +319,42 @@ impl Kept {
     /// What an earlier life left and nobody named goes, once everyone has said what it knows: first
     /// frontends, which only this cluster names, then backends, which others may.
     fn prune(&mut self) {
-        let locally = self.awaited.iter().all(|source| *source == ServiceSource::Mesh)
-            || mutated(Mutant::ServicesPrunedEarly);
-        if locally && !std::mem::replace(&mut self.pruned.0, true) {
-            let pruned = self.table.prune();
+        let frontends = match mutated(Mutant::ServicesPrunedEarly) {
+            true => Pruned::All,
+            false => self.heard_but(ServiceSource::Mesh),
+        };
+        if frontends > self.pruned.0 {
+            self.pruned.0 = frontends;
+            let addresses = &self.surroundings.addresses;
+            let pruned = self.table.prune(|at, shape| {
+                frontends == Pruned::All || !may_be_of_ingress(at, shape, addresses)
+            });
             tracing::info!(pruned, "services of the life before that are no more");
             self.claims.retry(&mut self.changed);
         }
-        if self.awaited.is_empty() && !std::mem::replace(&mut self.pruned.1, true) {
-            let pruned = self.backends.prune();
+        let backends = self.heard_but(ServiceSource::Ingresses);
+        if backends > self.pruned.1 {
+            self.pruned.1 = backends;
+            let used = self.table.unowned().flat_map(|(_, shape)| &shape.backends);
+            let used = used.copied().collect();
+            let pruned = self.backends.prune(&used);
             tracing::info!(pruned, "backends of the life before that are no more");
             // Those of other clusters are known now.
             let global = self.book.services().filter(|(_, spec)| spec.is_global);
             self.changed.extend(global.map(|(name, _)| Rc::clone(name)));
             self.claims.retry(&mut self.changed);
+        }
+    }
+
+    /// What may go by now if `other` is not waited for.
+    fn heard_but(&self, other: ServiceSource) -> Pruned {
+        let awaits = |it: &ServiceSource| !matches!(it, ServiceSource::Ingresses) && *it != other;
+        let ingresses = self.awaited.contains(&ServiceSource::Ingresses)
+            && !mutated(Mutant::IngressesPrunedEarly);
+        match self.awaited.iter().any(awaits) {
+            true => Pruned::Nothing,
+            false if ingresses => Pruned::ButIngresses,
+            false => Pruned::All,
         }
     }
 
@@ -367,6 +408,14 @@ impl Kept {
     }
 }
 
+/// Whether a frontend of an earlier life may be an Ingress's: they are at the node's own addresses,
+/// by TCP.
+fn may_be_of_ingress(at: &Frontend, shape: &Shape, addresses: &BTreeSet<IpAddr>) -> bool {
+    shape.flags & service_flags::EXTERNAL_IP != 0
+        && at.at.transport == Transport::TCP
+        && addresses.contains(&at.at.address)
+}
+
 impl Behaviour for Services {
     type Msg = ServicesMsg;
     type Observed = ServicesStatus;
@@ -388,8 +437,10 @@ impl Behaviour for Services {
             ServicesMsg::Objects { feed, objects } => {
                 let news = &mut self.kept.borrow_mut().news;
                 news.extend(objects.into_iter().map(News::Object));
-                if feed == Feed::Services {
-                    news.push_back(News::Synced(ServiceSource::Cluster));
+                match feed {
+                    Feed::Services => news.push_back(News::Synced(ServiceSource::Cluster)),
+                    Feed::Ingresses => news.push_back(News::Synced(ServiceSource::Ingresses)),
+                    _ => {}
                 }
             }
             ServicesMsg::Manifests(manifests) => {

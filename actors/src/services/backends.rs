@@ -91,11 +91,12 @@ impl Backends {
         self.strays.insert((id, is_ipv4));
     }
 
-    /// Those that no source lists any more, and that are there only because they were.
-    pub(super) fn prune(&mut self) -> usize {
+    /// Those go that no source lists any more, and that are there only because they were; but for
+    /// those that are `used` still. How many go.
+    pub(super) fn prune(&mut self, used: &BTreeSet<BackendId>) -> usize {
         let mut pruned = 0;
         let mut all = std::mem::take(&mut self.by_place);
-        for (at, backend) in &mut all {
+        for (at, backend) in all.iter_mut().filter(|(_, backend)| !used.contains(&backend.id)) {
             let gone = backend.inherited.take().is_some() && backend.listed == 0;
             pruned += usize::from(gone);
             Self::touch(&mut self.due, *at, backend);

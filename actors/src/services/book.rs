@@ -8,6 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    ingress::{self, Entry},
     object::{self, Spec},
     slice::{self, Slice},
 };
@@ -26,10 +27,11 @@ enum Kind {
     Service,
     EndpointSlice,
     Endpoints,
+    Ingress,
 }
 
 impl Kind {
-    const ALL: [(Self, &str, &[&str]); 3] = [
+    const ALL: [(Self, &str, &[&str]); 4] = [
         (Self::Service, "Service", &["v1"]),
         (
             Self::EndpointSlice,
@@ -37,6 +39,11 @@ impl Kind {
             &["discovery.k8s.io/v1", "discovery.k8s.io/v1beta1"],
         ),
         (Self::Endpoints, "Endpoints", &["v1"]),
+        (
+            Self::Ingress,
+            "Ingress",
+            &["networking.k8s.io/v1", "networking.k8s.io/v1beta1", "extensions/v1beta1"],
+        ),
     ];
 
     fn name(self) -> &'static str {
@@ -54,6 +61,8 @@ pub(super) struct Said {
     specs: Vec<(Rc<str>, Box<Spec>)>,
     /// Who serves it, by the object that lists them.
     slices: Vec<(Speaker, Slice)>,
+    /// Which of its ports Ingresses lead to, by the Ingress.
+    entries: Vec<(Speaker, Entry)>,
 }
 
 impl Said {
@@ -67,8 +76,13 @@ impl Said {
         self.slices.iter().map(|(_, slice)| slice)
     }
 
+    /// Which of its ports Ingresses lead to, with their names.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Rc<str>, &Entry)> {
+        self.entries.iter().map(|((_, _, name), entry)| (name, entry))
+    }
+
     fn is_nothing(&self) -> bool {
-        self.specs.is_empty() && self.slices.is_empty()
+        self.specs.is_empty() && self.slices.is_empty() && self.entries.is_empty()
     }
 }
 
@@ -100,8 +114,9 @@ pub(super) struct Book {
 
 /// What an object says.
 enum Speech {
-    Service(Option<Box<Spec>>),
+    Service(Box<Spec>),
     Slices(Name, Vec<Slice>),
+    Entry(Name, Entry),
     /// Nothing of any service.
     Nothing,
 }
@@ -115,6 +130,13 @@ impl Book {
     /// Each service that is said to be.
     pub(super) fn services(&self) -> impl Iterator<Item = (&Name, &Spec)> {
         self.services.iter().filter_map(|(name, said)| Some((name, said.spec()?)))
+    }
+
+    /// Services that are not there, and to which Ingresses lead.
+    pub(super) fn missing(&self) -> impl Iterator<Item = &Name> {
+        let all = self.services.iter();
+        let missing = all.filter(|(_, it)| it.spec().is_none() && !it.entries.is_empty());
+        missing.map(|(name, _)| name)
     }
 
     /// Objects that are refused, with their sources.
@@ -153,18 +175,19 @@ impl Book {
         }
     }
 
-    /// An object of the cluster is gone, one of a Service or of who serves one.
+    /// An object of the cluster is gone, one of that resource.
     pub(super) fn forget_object(
         &mut self,
         cluster: &Rc<str>,
-        is_service: bool,
+        resource: &str,
         key: &ObjectKey,
         changed: &mut BTreeSet<Name>,
     ) {
-        let kinds: &[Kind] = match is_service {
-            true => &[Kind::Service],
+        let kinds: &[Kind] = match resource {
+            "services" => &[Kind::Service],
+            "ingresses" => &[Kind::Ingress],
             // The server may have been asked in an older way when it told them.
-            false => &[Kind::EndpointSlice, Kind::Endpoints],
+            _ => &[Kind::EndpointSlice, Kind::Endpoints],
         };
         for &kind in kinds {
             let speaker = (Rc::clone(cluster), kind, full(key));
@@ -223,34 +246,37 @@ impl Book {
             Kind::Service => own.clone(),
             _ => self.speakers.get(speaker).cloned().unwrap_or_else(|| own.clone()),
         };
-        let (name, spec, slices) = match speech {
-            Speech::Service(spec) => (own.clone(), spec, Vec::new()),
-            Speech::Slices(name, slices) => (name, None, slices),
-            Speech::Nothing => (before.clone(), None, Vec::new()),
+        let name = match &speech {
+            Speech::Service(_) => own.clone(),
+            Speech::Slices(name, _) | Speech::Entry(name, _) => Rc::clone(name),
+            Speech::Nothing => before.clone(),
         };
-        if before != name && self.replace(&before, speaker, None, Vec::new()) {
+        if before != name && self.replace(&before, speaker, Speech::Nothing) {
             changed.insert(before);
         }
-        if speaker.1 != Kind::Service {
-            match slices.is_empty() || name == own {
-                true => drop(self.speakers.remove(speaker)),
-                false => drop(self.speakers.insert(speaker.clone(), Rc::clone(&name))),
-            }
+        let says_nothing = match &speech {
+            Speech::Slices(_, slices) => slices.is_empty(),
+            Speech::Nothing => true,
+            Speech::Service(_) | Speech::Entry(..) => false,
+        };
+        match says_nothing || name == own {
+            true => drop(self.speakers.remove(speaker)),
+            false => drop(self.speakers.insert(speaker.clone(), Rc::clone(&name))),
         }
-        if self.replace(&name, speaker, spec, slices) {
+        if self.replace(&name, speaker, speech) {
             changed.insert(name);
         }
     }
 
     /// Whether that is anything new.
-    fn replace(
-        &mut self,
-        name: &Name,
-        speaker: &Speaker,
-        spec: Option<Box<Spec>>,
-        slices: Vec<Slice>,
-    ) -> bool {
+    fn replace(&mut self, name: &Name, speaker: &Speaker, speech: Speech) -> bool {
         let said = self.services.entry(Rc::clone(name)).or_default();
+        let (spec, slices, entry) = match speech {
+            Speech::Service(spec) => (Some(spec), Vec::new(), None),
+            Speech::Slices(_, slices) => (None, slices, None),
+            Speech::Entry(_, entry) => (None, Vec::new(), Some(entry)),
+            Speech::Nothing => (None, Vec::new(), None),
+        };
         let changed = match speaker.1 {
             Kind::Service => {
                 let at = said.specs.iter().position(|(source, _)| *source == speaker.0);
@@ -263,7 +289,15 @@ impl Book {
                 }
                 changed
             }
-            _ => {
+            Kind::Ingress => {
+                let at = said.entries.iter().position(|(it, _)| it == speaker);
+                let before = at.map(|at| said.entries.remove(at).1);
+                let changed = before != entry;
+                said.entries.extend(entry.map(|entry| (speaker.clone(), entry)));
+                said.entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+                changed
+            }
+            Kind::EndpointSlice | Kind::Endpoints => {
                 let old: Vec<_> = said.slices.extract_if(.., |(it, _)| it == speaker).collect();
                 let changed = !old.iter().map(|(_, slice)| slice).eq(&slices);
                 said.slices.reserve_exact(slices.len());
@@ -331,7 +365,10 @@ fn speech(
     node: &str,
 ) -> Result<Speech, Fault> {
     Ok(match kind {
-        Kind::Service => Speech::Service(object::service(root)?.map(Box::new)),
+        Kind::Service => match object::service(root)? {
+            None => Speech::Nothing,
+            Some(spec) => Speech::Service(Box::new(spec)),
+        },
         Kind::EndpointSlice => match slice::owner(root)? {
             None => Speech::Nothing,
             Some(service) => {
@@ -340,6 +377,10 @@ fn speech(
             }
         },
         Kind::Endpoints => Speech::Slices(own.into(), slice::endpoints(root, node)?),
+        Kind::Ingress => match ingress::ingress(root)? {
+            None => Speech::Nothing,
+            Some((service, entry)) => Speech::Entry(format!("{namespace}/{service}").into(), entry),
+        },
     })
 }
 

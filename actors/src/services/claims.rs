@@ -177,7 +177,7 @@ fn exchange(
     stores: &mut Stores<'_>,
     changed: &mut BTreeSet<Name>,
 ) -> (Claim, Denial) {
-    let Wish { frontends, backends, mut problems } = wish;
+    let Wish { frontends, backends, ingresses, mut problems } = wish;
     // First all that is new, so that what stays never goes in between.
     for (at, active) in &backends {
         stores.backends.list(*at, *active);
@@ -189,8 +189,10 @@ fn exchange(
             continue;
         }
         if let Err(owner) = stores.table.claim(frontend, name) {
+            let why = ingresses.get(&frontend).map(|it| format!(", which Ingress {it} wants,"));
             problems.push(format!(
-                "{frontend} is {owner}'s: give one of the two another address or port"
+                "{frontend}{} is {owner}'s: give one of the two another address or port",
+                why.unwrap_or_default()
             ));
             denied.push(frontend);
             continue;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    rc::Rc,
     sync::Arc,
 };
 
@@ -51,8 +52,24 @@ pub(super) struct Wish {
     pub(super) frontends: Vec<(Frontend, FrontendWish)>,
     /// Everyone who is listed, also who is not used, and whether for new connections.
     pub(super) backends: BTreeMap<L4Address, bool>,
+    /// Which Ingress wants a frontend, if one does.
+    pub(super) ingresses: BTreeMap<Frontend, Rc<str>>,
     /// What of it cannot be had, and why.
     pub(super) problems: Vec<String>,
+}
+
+impl Wish {
+    /// A service that is not there, or that this node does not serve: Ingresses may lead there.
+    pub(super) fn of_nobody(said: Option<&Said>) -> Self {
+        let problem = |ingress: &str| {
+            format!(
+                "Ingress {ingress} leads to it, and there is no such service to be served: make \
+                 it, or change the Ingress"
+            )
+        };
+        let ingresses = said.into_iter().flat_map(Said::entries);
+        Self { problems: ingresses.map(|(name, _)| problem(name)).collect(), ..Self::default() }
+    }
 }
 
 /// What a frontend is to be.
@@ -83,6 +100,7 @@ enum Kind {
     NodePort,
     External,
     Balancer,
+    Ingress,
 }
 
 impl Kind {
@@ -90,7 +108,7 @@ impl Kind {
         match self {
             Self::Cluster => 0,
             Self::NodePort => flags::NODE_PORT | flags::ROUTABLE,
-            Self::External => flags::EXTERNAL_IP | flags::ROUTABLE,
+            Self::External | Self::Ingress => flags::EXTERNAL_IP | flags::ROUTABLE,
             Self::Balancer => flags::LOAD_BALANCER | flags::ROUTABLE,
         }
     }
@@ -123,7 +141,16 @@ impl Surroundings {
             for (at, listed) in &members {
                 *wish.backends.entry(*at).or_default() |= listed.serving == Serving::Ready;
             }
-            self.frontends(spec, port, &members, &mut wish);
+            self.frontends(spec, port, said, &members, &mut wish);
+        }
+        for (ingress, entry) in said.entries() {
+            if !spec.ports.iter().any(|port| entry.means(port)) {
+                wish.problems.push(format!(
+                    "Ingress {ingress} leads to its port {}, and it has no such port of TCP: \
+                     correct one of the two",
+                    entry.port()
+                ));
+            }
         }
         wish
     }
@@ -165,6 +192,7 @@ impl Surroundings {
         &self,
         spec: &Spec,
         port: &Port,
+        said: &Said,
         members: &[(L4Address, Listed<'_>)],
         wish: &mut Wish,
     ) {
@@ -179,17 +207,28 @@ impl Surroundings {
         }
         all.extend(spec.external.iter().map(|it| (Kind::External, *it, port.port)));
         all.extend(spec.balancers.iter().map(|it| (Kind::Balancer, *it, port.port)));
+        let of_family = |it: &&IpAddr| spec.cluster.iter().any(|own| own.is_ipv4() == it.is_ipv4());
         if port.node_port > 0 {
-            let of_family =
-                |it: &&IpAddr| spec.cluster.iter().any(|own| own.is_ipv4() == it.is_ipv4());
             let own = self.addresses.iter().filter(of_family);
             all.extend(own.map(|it| (Kind::NodePort, *it, port.node_port)));
         }
+        let ingress = said.entries().find(|(_, entry)| entry.means(port)).map(|(name, _)| name);
+        if ingress.is_some() {
+            // One without a head is of both families.
+            let own = self.addresses.iter().filter(|it| spec.cluster.is_empty() || of_family(it));
+            let own = own.filter(|it| !all.iter().any(|(_, at, to)| (at, *to) == (*it, port.port)));
+            let own: Vec<_> = own.map(|it| (Kind::Ingress, *it, port.port)).collect();
+            all.extend(own);
+        }
         for (kind, address, number) in all.into_iter().filter(|(_, it, _)| self.has(it)) {
-            for at in
-                each(L4Address { address, port: number, transport: port.transport }, port.transport)
-            {
+            let transport = if kind == Kind::Ingress { Transport::TCP } else { port.transport };
+            for at in each(L4Address { address, port: number, transport }, transport) {
+                let before = wish.frontends.len();
                 self.scopes(spec, kind, at, members, wish);
+                if let Some(name) = ingress.filter(|_| kind == Kind::Ingress) {
+                    let new = wish.frontends[before..].iter();
+                    wish.ingresses.extend(new.map(|(at, _)| (*at, Rc::clone(name))));
+                }
             }
         }
     }

@@ -24,6 +24,8 @@ use crate::{
 pub enum ServiceSource {
     /// The cluster's API server.
     Cluster,
+    /// The same, of its Ingresses: an account that may not list them costs no more than these.
+    Ingresses,
     /// The directory of manifests.
     Manifests,
     /// The node, of its own addresses.
@@ -37,6 +39,7 @@ impl ServiceSource {
     pub fn name(self) -> &'static str {
         match self {
             Self::Cluster => "the cluster",
+            Self::Ingresses => "the cluster's Ingresses",
             Self::Manifests => "the manifests",
             Self::Node => "the node's addresses",
             Self::Mesh => "other clusters",
@@ -54,7 +57,7 @@ pub type RemoteChange = ((String, String), Option<RemoteService>);
 pub enum ServicesMsg {
     /// Objects of the cluster: at first all there are of that feed.
     Objects {
-        /// Services and who serves them, or this node.
+        /// Services and who serves them, Ingresses, or this node.
         feed: Feed,
         /// Those that are others than before.
         objects: Vec<ClusterObject>,

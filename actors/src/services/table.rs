@@ -260,10 +260,15 @@ impl Table {
         rivals
     }
 
-    /// Frontends of an earlier life that nobody wants go; how many those are.
-    pub(super) fn prune(&mut self) -> usize {
+    /// Frontends of an earlier life that nobody wants, with what they are.
+    pub(super) fn unowned(&self) -> impl Iterator<Item = (&Frontend, &Shape)> {
         let unowned = self.lines.iter().filter(|(_, line)| line.owner.is_none());
-        let unowned = unowned.filter(|(_, line)| line.wanted.is_some());
+        unowned.filter_map(|(frontend, line)| Some((frontend, line.wanted.as_ref()?)))
+    }
+
+    /// Those of them go that may; how many those are.
+    pub(super) fn prune(&mut self, may_go: impl Fn(&Frontend, &Shape) -> bool) -> usize {
+        let unowned = self.unowned().filter(|(frontend, shape)| may_go(frontend, shape));
         let all: Vec<_> = unowned.map(|(frontend, _)| *frontend).collect();
         all.iter().for_each(|frontend| self.want(*frontend, None));
         all.len()

@@ -1,4 +1,5 @@
 mod histories;
+mod ingresses;
 mod inherit;
 mod objects;
 mod town;

@@ -54,12 +54,12 @@ impl Node {
     pub(super) fn tell(&self, names: &[String]) {
         let Some(cluster) = &self.world.cluster else { return self.world.tell_manifests(names) };
         for name in names {
-            if let Some(number) = served::number_of(name) {
+            if let Some(all) = served::all_of(name) {
                 match self.world.manifests.get(name).map(Vec::as_slice) {
                     Some(objects @ [_, ..]) => {
                         objects.iter().for_each(|object| cluster.apply(object.clone()));
                     }
-                    _ => served::documents(number, 0).iter().for_each(|it| cluster.delete(it)),
+                    _ => all.iter().for_each(|object| cluster.delete(object)),
                 }
                 continue;
             }

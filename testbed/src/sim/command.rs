@@ -17,7 +17,8 @@ use serde_json::json;
 use volvox_actors_simulated::mutants::{Mutant, switch};
 
 use super::{
-    action::{self, Action},
+    action::Action,
+    draw::draw,
     node::{Failure, Node, Tally},
     scenarios,
     shrink::{pick, shrink},
@@ -63,7 +64,7 @@ pub struct Options {
 impl Options {
     /// The history of a seed.
     fn actions(&self, seed: u64) -> Result<Vec<Action>> {
-        let Some(name) = &self.scenario else { return Ok(action::draw(seed)) };
+        let Some(name) = &self.scenario else { return Ok(draw(seed)) };
         let found = scenarios::find(name);
         let found = found.with_context(|| format!("no scenario {name}: try --scenario list"))?;
         Ok(found.actions(seed))
@@ -229,7 +230,7 @@ fn all(
 pub fn seeds_until_caught(mutant: Mutant, most: u64) -> Option<(u64, Failure)> {
     switch(Some(mutant));
     let caught = (1..=most).find_map(|seed| {
-        let random = Node::new(Trace::default()).run(&action::draw(seed)).err();
+        let random = Node::new(Trace::default()).run(&draw(seed)).err();
         random.map(|failure| (seed, failure))
     });
     switch(None);

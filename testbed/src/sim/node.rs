@@ -24,6 +24,7 @@ use super::{
     oracle::Oracle,
     pod::Pod,
     rest::Realised,
+    served,
     trace::Trace,
 };
 
@@ -100,6 +101,7 @@ impl Node {
         world.kernel.forget_steps();
         world.disk.forget_steps();
         world.kernel.tamper(|state| state.rows.links.clear());
+        served::plug_host(&world.kernel);
         // Few addresses, so that they are used again soon.
         world.settings.pools.ipv4 = "10.0.0.0/26".parse().ok();
         let recorder = trace.clone();
@@ -219,6 +221,7 @@ impl Node {
             Action::Far(what) => self.far(*what),
             Action::Configure(configured) => self.configure(*configured),
             Action::Service { number, members, told } => self.service(*number, *members, *told),
+            Action::Ingress { number, there, told } => self.ingress(*number, *there, *told),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),

@@ -2,8 +2,9 @@
 //! seed varies the order of steps and the moment of deaths.
 
 use super::{
-    action::{Action, Fault, Version, power_cut},
+    action::{Action, Fault, Version},
     around::Store,
+    draw::power_cut,
     model::{App, Policy, Way},
 };
 use crate::random::Random;

@@ -11,6 +11,7 @@ use volvox_actors_simulated::{
 use super::{
     action::{PODS, Version},
     node::Node,
+    served,
 };
 use crate::random::Random;
 
@@ -91,6 +92,7 @@ impl Node {
             self.wrong(complaint);
         }
         self.host_connected = false;
+        served::plug_host(&self.world.kernel);
         self.oracle.borrow_mut().served.forget();
         if tmpfs {
             self.torn = 0;

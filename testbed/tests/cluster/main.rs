@@ -1,6 +1,7 @@
 //! A node in a cluster of a real etcd and a real kube-apiserver.
 
 mod identities;
+mod ingresses;
 mod nodes;
 mod prefixes;
 mod published;

@@ -21,7 +21,7 @@ const ADDRESS: &str = "10.96.0.77";
 /// and where slices are, in some version.
 const DISCOVERY: &str = "/apis/discovery.k8s.io";
 
-fn ip(arguments: &str) -> Result<()> {
+pub(super) fn ip(arguments: &str) -> Result<()> {
     let status = Command::new("ip").args(arguments.split(' ')).status()?;
     ensure!(status.success(), "ip {arguments}: {status}");
     Ok(())
@@ -68,7 +68,7 @@ fn serve(client: &ApiClient, address: &str) -> Result<String> {
 }
 
 /// In which version the server has EndpointSlices, and where.
-fn discovery(client: &ApiClient) -> Result<(String, String)> {
+pub(super) fn discovery(client: &ApiClient) -> Result<(String, String)> {
     let versions = ["v1", "v1beta1"].into_iter();
     let mut served =
         versions.filter(|version| client.get(&format!("{DISCOVERY}/{version}")).is_ok());

@@ -1,7 +1,7 @@
 //! Services of a cluster, which policies name.
 
 use super::*;
-use crate::model::IdentityId;
+use crate::{model::IdentityId, ports::Link};
 
 fn service() -> Value {
     json!({
@@ -185,4 +185,98 @@ fn older_then_newer(still_has_endpoints: bool) {
     cluster.set_down(false);
     world.advance(10 * MINUTE);
     assert_eq!(reached(&world), allowed("192.0.2.8"));
+}
+
+/// A Service at 10.96.0.1, and an Ingress that leads there.
+fn shop() -> [Value; 2] {
+    let mut shop = service();
+    shop["metadata"]["name"] = json!("shop");
+    shop["spec"] = json!({ "clusterIP": "10.96.0.1", "ports": [{ "port": 80 }] });
+    let ingress = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": { "name": "front", "namespace": "ns" },
+        "spec": { "defaultBackend": { "service": { "name": "shop", "port": { "number": 80 } } } },
+    });
+    [shop, ingress]
+}
+
+/// The node has an address, 192.0.2.9.
+fn plug_node(world: &World) {
+    let link = Link {
+        ifindex: 2,
+        name: "eth0".to_owned(),
+        addresses: vec!["192.0.2.9/24".parse().unwrap()],
+        ..Link::default()
+    };
+    world.kernel.tamper(|state| state.plug(link));
+}
+
+/// Frontends that the kernel has, with their numbers.
+fn served(world: &World) -> Vec<(String, u16)> {
+    let state = world.kernel.state();
+    let firsts = state.services.slots.iter().filter(|((_, slot), _)| *slot == 0);
+    firsts.map(|((at, _), row)| (at.to_string(), row.id.0)).collect()
+}
+
+/// An agent that was upgraded without its ClusterRole.
+#[test]
+fn nobody_else_waits_for_ingresses() {
+    let (mut world, cluster) = super::world();
+    let forbidden = || Some(ClusterError::Refused("ingresses is forbidden".to_owned()));
+    let [shop, ingress] = shop();
+    plug_node(&world);
+    cluster.fail("Ingress", forbidden());
+    cluster.apply(shop.clone());
+    cluster.apply(ingress.clone());
+    world.crash();
+    world.boot();
+    world.advance(10 * MINUTE);
+    assert!(world.all_ready() && web(&world) > 0 && world.report().finished);
+    assert_eq!(why(&world, "endpoint 1"), "");
+    let of_ingresses = |world: &World| states(world).into_iter().find(|it| it.0 == "ingresses");
+    let (_, synced, state) = of_ingresses(&world).unwrap();
+    assert!(!synced && matches!(&state, SourceState::Broken { .. }), "{state:?}");
+    assert_eq!(served(&world).len(), 1, "{:?}", served(&world));
+    cluster.apply(from("nobody"));
+    world.settle();
+    let closed = policy_of_web(&world);
+    cluster.apply(from("db"));
+    world.settle();
+    assert_ne!(policy_of_web(&world), closed);
+    // The right to list them is given; then it is taken while the agent starts anew.
+    cluster.fail("Ingress", None);
+    world.advance(MINUTE);
+    assert!(of_ingresses(&world).unwrap().1);
+    let all = served(&world);
+    assert_eq!(
+        all.iter().map(|(at, _)| at.as_str()).collect::<Vec<_>>(),
+        ["10.96.0.1:80/TCP", "192.0.2.9:80/TCP"]
+    );
+    world.crash();
+    cluster.fail("Ingress", forbidden());
+    cluster.delete(&ingress);
+    world.boot();
+    world.advance(10 * MINUTE);
+    assert_eq!(served(&world), all, "nobody said that it is gone");
+    cluster.fail("Ingress", None);
+    world.advance(MINUTE);
+    assert_eq!(served(&world), all[..1]);
+    world.audit();
+}
+
+#[test]
+fn a_server_with_older_ingresses_only_is_asked_for_those() {
+    let (mut world, cluster) = super::world();
+    let [shop, mut ingress] = shop();
+    for version in ["v1", "v1beta1"] {
+        cluster.unserve(&format!("/apis/networking.k8s.io/{version}/ingresses"));
+    }
+    plug_node(&world);
+    ingress["apiVersion"] = json!("extensions/v1beta1");
+    ingress["spec"] = json!({ "backend": { "serviceName": "shop", "servicePort": 80 } });
+    cluster.apply(shop);
+    cluster.apply(ingress);
+    world.restart();
+    world.advance(Duration::from_secs(1));
+    assert_eq!(served(&world).len(), 2, "{:?}", served(&world));
 }

@@ -74,20 +74,31 @@ impl Town {
         self.settle();
     }
 
+    /// The same of Ingresses.
+    pub(super) fn tell_ingresses(&self, objects: &[Value]) {
+        self.announce_of(Feed::Ingresses, objects);
+        self.settle();
+    }
+
     pub(super) fn announce(&self, objects: &[Value]) {
+        self.announce_of(Feed::Services, objects);
+    }
+
+    fn announce_of(&self, feed: Feed, objects: &[Value]) {
         let objects = objects.iter().map(|object| {
             let text = |name: &str| object["metadata"][name].as_str().unwrap().to_owned();
             let key = ObjectKey { namespace: text("namespace"), name: text("name") };
             let resource = match object["kind"].as_str().unwrap() {
                 "Service" => "services",
                 "Node" => "nodes",
+                "Ingress" => "ingresses",
                 _ => "endpointslices",
             };
             let is_there = object.as_object().unwrap().len() > 2;
             (resource, key, is_there.then(|| object.clone()))
         });
         let objects = objects.collect();
-        self.services.tell(ServicesMsg::Objects { feed: Feed::Services, objects }).unwrap();
+        self.services.tell(ServicesMsg::Objects { feed, objects }).unwrap();
     }
 
     pub(super) fn host_addresses(&self, addresses: &[&str]) {

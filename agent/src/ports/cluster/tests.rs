@@ -120,6 +120,7 @@ fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
 fn of_services_only_what_is_served_is_kept() {
     let all: Vec<Resource> = volvox_actors::cluster::resources("node-1")
         .into_iter()
+        .chain(volvox_actors::cluster::further("node-1"))
         .flat_map(|(_, forms)| forms)
         .collect();
     let metadata = json!({
@@ -145,7 +146,20 @@ fn of_services_only_what_is_served_is_kept() {
         "ports": [{ "port": 80 }],
         "notReadyAddresses": [{ "ip": "10.0.0.2" }],
     }] });
+    let backend = json!({ "service": { "name": "db", "port": { "number": 80 } } });
+    let ingress = json!({
+        "spec": {
+            "defaultBackend": backend, "tls": [],
+            "rules": [{ "host": "a", "http": { "paths": [{ "path": "/" }] } }, { "host": "b" }],
+        },
+        "status": { "loadBalancer": {} },
+    });
     for (kind, mut whole, kept) in [
+        (
+            "Ingress",
+            ingress,
+            json!({ "spec": { "defaultBackend": backend, "tls": [], "rules": [{}] } }),
+        ),
         (
             "Service",
             service,

@@ -52,8 +52,12 @@ const SERVICE_ANNOTATIONS: &str = "service.cilium.io/";
 const PORT: [&str; 4] = ["name", "nodePort", "port", "protocol"];
 /// of an endpoint of an EndpointSlice, which of older ones has its node elsewhere,
 const ENDPOINT: [&str; 5] = ["addresses", "conditions", "hints", "nodeName", "topology"];
-/// and of an address of Endpoints.
+/// of an address of Endpoints,
 const ADDRESS: [&str; 2] = ["ip", "nodeName"];
+/// of an Ingress,
+const INGRESS: [&str; 5] = ["backend", "defaultBackend", "ingressClassName", "rules", "tls"];
+/// and of its annotations.
+const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 /// Which object it is; `None` if it does not say so.
 pub(super) fn key(value: &Value) -> Option<ObjectKey> {
@@ -74,7 +78,7 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
         match resource.kind {
             "Node" | "CiliumNode" | "CiliumEndpoint" => keep(metadata, &OWN_METADATA),
             "CiliumIdentity" => keep(metadata, &IDENTITY_METADATA),
-            "Service" => keep(metadata, &SERVICE_METADATA),
+            "Service" | "Ingress" => keep(metadata, &SERVICE_METADATA),
             _ => keep(metadata, &METADATA),
         }
         match (resource.kind, metadata.get_mut("annotations")) {
@@ -83,6 +87,9 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
             }
             ("Service", Some(Value::Object(annotations))) => {
                 annotations.retain(|name, _| name.starts_with(SERVICE_ANNOTATIONS));
+            }
+            ("Ingress", Some(Value::Object(annotations))) => {
+                keep(annotations, &[INGRESS_ANNOTATION]);
             }
             _ => drop(metadata.remove("annotations")),
         }
@@ -106,6 +113,13 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
             keep(object, &["addressType", "endpoints", "metadata", "ports"]);
             members(object.get_mut("ports")).for_each(|it| keep(it, &PORT));
             members(object.get_mut("endpoints")).for_each(|it| keep(it, &ENDPOINT));
+        }
+        "Ingress" => {
+            keep(object, &["metadata", "spec"]);
+            if let Some(Value::Object(spec)) = object.get_mut("spec") {
+                keep(spec, &INGRESS);
+                ["rules", "tls"].iter().for_each(|name| only_that_there_are(spec.get_mut(*name)));
+            }
         }
         "Endpoints" => {
             keep(object, &["metadata", "subsets"]);
@@ -144,6 +158,14 @@ fn node(object: &mut Map<String, Value>) {
         conditions.retain(|condition| condition["type"] == "NetworkUnavailable");
         let all = conditions.iter_mut().filter_map(Value::as_object_mut);
         all.for_each(|condition| keep(condition, &CONDITION));
+    }
+}
+
+/// Of a list nobody reads more than whether there is anything on it.
+fn only_that_there_are(list: Option<&mut Value>) {
+    if let Some(Value::Array(list)) = list {
+        list.truncate(1);
+        list.iter_mut().for_each(|one| *one = Value::Object(Map::new()));
     }
 }
 
