@@ -156,7 +156,9 @@ fn found(
 fn failed(error: &ClusterError) -> ClaimError {
     let pause = match error {
         ClusterError::Busy { after, .. } => AGAIN_AFTER.max(*after),
-        ClusterError::Refused(_) | ClusterError::Invalid(_) => AGAIN_AFTER_REFUSAL,
+        ClusterError::Unknown(_) | ClusterError::Refused(_) | ClusterError::Invalid(_) => {
+            AGAIN_AFTER_REFUSAL
+        }
         _ => AGAIN_AFTER,
     };
     ClaimError { cause: error.to_string(), pause }

@@ -85,7 +85,13 @@ pub enum ClusterError {
         /// Its words.
         said: String,
     },
-    /// It does not know who asks, or does not let that one.
+    /// It does not know who asks.
+    #[error(
+        "the API server does not know who asks: {0}; give the agent a token or certificate that is \
+         valid, in its kubeconfig or by its service account"
+    )]
+    Unknown(String),
+    /// It knows who asks, and does not let that one.
     #[error(
         "the API server refuses: {0}; give the agent's account the right to do that, in its ClusterRole"
     )]

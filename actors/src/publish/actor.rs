@@ -221,7 +221,9 @@ impl Publisher {
         }
         let why = format!("{name}: {error}; tried {tries} times, and again after this");
         let at_least = match &error {
-            ClusterError::Unreachable(_) | ClusterError::Refused(_) => Duration::ZERO,
+            ClusterError::Unreachable(_) | ClusterError::Unknown(_) | ClusterError::Refused(_) => {
+                Duration::ZERO
+            }
             ClusterError::Busy { after, .. } => *after,
             _ => {
                 let pause = failure.backoff.failed(Duration::ZERO);

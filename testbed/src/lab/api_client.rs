@@ -36,6 +36,11 @@ impl ApiClient {
         self.send(Method::POST, path, Some(object)).map(drop)
     }
 
+    /// Asks for something that is answered with more than it was asked with, such as a token.
+    pub fn ask(&self, path: &str, object: &Value) -> Result<Value> {
+        self.send(Method::POST, path, Some(object))
+    }
+
     /// Changes an object.
     pub fn patch(&self, path: &str, change: &Value) -> Result<()> {
         self.send(Method::PATCH, path, Some(change)).map(drop)

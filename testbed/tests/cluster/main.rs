@@ -5,11 +5,12 @@ mod ingresses;
 mod nodes;
 mod prefixes;
 mod published;
+mod rights;
 mod services;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -46,9 +47,18 @@ impl Cluster {
         program: PathBuf,
         prepare: impl FnOnce(&ApiServer, &mut Node) -> Result<()>,
     ) -> Result<Self> {
+        Self::start_by(ApiServer::start, program, prepare)
+    }
+
+    /// The same with a server that is started that way.
+    fn start_by(
+        start: fn(PathBuf, &Path, &Etcd) -> Result<ApiServer>,
+        program: PathBuf,
+        prepare: impl FnOnce(&ApiServer, &mut Node) -> Result<()>,
+    ) -> Result<Self> {
         let mut node = Node::new(Binaries::find()?)?;
         let etcd = Etcd::start(&node.path("etcd"))?;
-        let server = ApiServer::start(program, &node.path("api"), &etcd)?;
+        let server = start(program, &node.path("api"), &etcd)?;
         prepare(&server, &mut node)?;
         objects::namespace(server.client())?;
         objects::policy(server.client(), &["friend"])?;

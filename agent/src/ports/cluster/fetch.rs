@@ -178,7 +178,8 @@ impl Connection {
     ) -> Result<Response<Body>, ClusterError> {
         let answer = self.try_ask(method, path, content).await;
         // Certificates and tokens may have been renewed.
-        if matches!(answer, Err(ClusterError::Unreachable(_) | ClusterError::Refused(_))) {
+        use ClusterError::{Refused, Unknown, Unreachable};
+        if matches!(answer, Err(Unreachable(_) | Unknown(_) | Refused(_))) {
             self.client.lock().await.take();
         }
         answer
@@ -237,7 +238,8 @@ async fn failure(answer: Response<Body>) -> ClusterError {
     let message = said.as_ref().and_then(|said| said.get("message")).and_then(Value::as_str);
     let said = message.map_or_else(|| status.to_string(), |text| format!("{status}: {text}"));
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ClusterError::Refused(said),
+        StatusCode::UNAUTHORIZED => ClusterError::Unknown(said),
+        StatusCode::FORBIDDEN => ClusterError::Refused(said),
         StatusCode::NOT_FOUND => ClusterError::NotFound(said),
         StatusCode::GONE => ClusterError::Expired(said),
         StatusCode::CONFLICT => ClusterError::Conflict(said),
