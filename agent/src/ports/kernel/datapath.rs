@@ -13,7 +13,7 @@ use volvox_actors::{
 use volvox_bpf_progs::{Features, layouts::NodeRow, maps::POLICY};
 
 use super::{
-    devices::Devices,
+    devices::{Devices, Switch},
     error::{DatapathError, refused},
     generation::{Build, Generation, Generations, maps_in_use},
     maps::{MapSizes, Maps, policy_spec},
@@ -142,7 +142,7 @@ impl Datapath {
             *self.generation.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
                 Arc::clone(generation);
             all = switch(&self.pins, &self.maps, &self.writes, generation)?;
-            all &= self.devices(|devices| devices.switch())?;
+            all &= self.devices(|devices| devices.switch(Switch::All))?;
             Ok(())
         });
         loaded.map_err(|error| match error {
@@ -190,7 +190,7 @@ fn take_up(
         all = switch(pins, &maps, writes, generation)?;
         Ok(())
     })?;
-    all &= Devices { pins, maps: &maps, build, writes }.switch()?;
+    all &= Devices { pins, maps: &maps, build, writes }.switch(Switch::Needed)?;
     // Else it is done before connections are swept, when endpoints have seen to their hooks.
     if all && let Err(error) = maps.finish_resizing() {
         tracing::warn!(%error, "connections stay in the map before, where programs find them");

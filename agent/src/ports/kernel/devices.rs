@@ -40,6 +40,15 @@ fn hooks(kind: DeviceKind) -> &'static [DeviceHook] {
     }
 }
 
+/// Which devices are to run other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    /// All that do not run the current ones.
+    All,
+    /// Those whose programs use maps that were replaced.
+    Needed,
+}
+
 /// A link that is pinned.
 struct Pinned {
     fd: OwnedFd,
@@ -208,12 +217,13 @@ impl Devices<'_> {
         Ok(())
     }
 
-    /// Has every device that runs older programs run the current ones; false if one does not.
-    pub(super) fn switch(&self) -> Result<bool, DatapathError> {
+    /// Has every device that runs older programs run the current ones; false if one does not. Those
+    /// programs take long to load: where it is not needed they go on until the devices' owner asks.
+    pub(super) fn switch(&self, wanted: Switch) -> Result<bool, DatapathError> {
         let mut all = true;
         for name in self.names()? {
             for kind in [DeviceKind::Native, DeviceKind::Overlay] {
-                if let Err(error) = self.switch_one(&name, kind) {
+                if let Err(error) = self.switch_one(&name, kind, wanted) {
                     all = false;
                     tracing::warn!(device = name, %error, "an older program goes on serving");
                 }
@@ -222,11 +232,11 @@ impl Devices<'_> {
         Ok(all)
     }
 
-    fn switch_one(&self, name: &str, kind: DeviceKind) -> Result<(), KernelError> {
+    fn switch_one(&self, name: &str, kind: DeviceKind, wanted: Switch) -> Result<(), KernelError> {
         let mut programs = None;
         for (nth, hook) in hooks(kind).iter().enumerate() {
             let Some(link) = self.link(name, hook.program)? else { continue };
-            if link.ifindex == 0 {
+            if link.ifindex == 0 || (wanted == Switch::Needed && self.serves(&link)) {
                 continue;
             }
             let programs = match &mut programs {
@@ -236,6 +246,12 @@ impl Devices<'_> {
             self.renew(&link, hook, &programs[nth])?;
         }
         Ok(())
+    }
+
+    /// Whether a link's program uses the maps that are open.
+    fn serves(&self, link: &Pinned) -> bool {
+        let program = sys::program_by_id(link.program).and_then(Program::of);
+        program.is_ok_and(|program| program.uses(self.maps))
     }
 
     /// The current programs of a kind of device, loaded if need be.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ports::{
     kernel::{
-        Datapath,
+        Datapath, MapSizes,
         step::Stepper,
         sys::{TCX_EGRESS, TCX_INGRESS, tcx_programs},
         uninstall,
@@ -69,12 +69,15 @@ fn a_device_runs_its_programs_until_it_is_detached() {
 }
 
 #[test]
-fn an_upgrade_switches_devices_before_anybody_asks() {
+fn an_upgrade_switches_devices_when_they_are_asked_for() {
     Sandbox::run(|sandbox| {
         let (datapath, ifindex) = (sandbox.open(), sandbox.veth(1));
         attach(&datapath, ifindex, "lxc1");
         let before = running(ifindex);
         let upgraded = Datapath::open(&other(&sandbox.config())).unwrap();
+        assert_eq!(running(ifindex), before, "what serves may serve on");
+        assert_eq!(tables(&upgraded).links, [(ifindex, links("lxc1", HookState::Stale))].into());
+        attach(&upgraded, ifindex, "lxc1");
         let after = running(ifindex);
         assert!(after.iter().zip(&before).all(|(now, then)| now.len() == 1 && now != then));
         assert_eq!(tables(&upgraded).links, [(ifindex, links("lxc1", HookState::Link))].into());
@@ -83,6 +86,25 @@ fn an_upgrade_switches_devices_before_anybody_asks() {
         upgraded.load().unwrap();
         assert_ne!(running(ifindex), after);
         assert_eq!(tables(&upgraded).links, [(ifindex, links("lxc1", HookState::Link))].into());
+    });
+}
+
+#[test]
+fn maps_of_another_size_are_used_at_devices_at_once() {
+    Sandbox::run(|sandbox| {
+        let (datapath, ifindex) = (sandbox.open(), sandbox.veth(1));
+        attach(&datapath, ifindex, "lxc1");
+        let before = running(ifindex);
+        for change in
+            [|sizes: &mut MapSizes| sizes.ct_tcp = 8192, |sizes: &mut MapSizes| sizes.nat = 8192]
+        {
+            let mut config = sandbox.config();
+            change(&mut config.sizes);
+            let resized = Datapath::open(&config).unwrap();
+            assert_ne!(running(ifindex), before);
+            let links = [(ifindex, links("lxc1", HookState::Link))].into();
+            assert_eq!(tables(&resized).links, links);
+        }
     });
 }
 
