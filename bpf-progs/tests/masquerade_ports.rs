@@ -144,7 +144,7 @@ fn the_port_of_a_flow_that_is_over_is_had_again_before_it_is_collected() {
         let of = |sport| Connection { opener: (near, sport), other: (far, 53), protocol: UDP };
         let ports = [1, 2].map(|sport| port_of(&mut world, udp(near, far, sport, 53)));
         // The first has expired; of the second nothing is known any more.
-        world.node.change(of(1), TupleFlags::OUT, |row| row.lifetime = now() - 1);
+        world.node.change(of(1), TupleFlags::OUT, |row| row.lifetime = now() - 2);
         assert_eq!(port_of(&mut world, udp(near, far, 3, 53)), ports[0]);
         world.node.untrack(of(2), TupleFlags::OUT);
         assert_eq!(port_of(&mut world, udp(near, far, 4, 53)), ports[1]);
