@@ -37,11 +37,11 @@ always_inline bool device_read(__u32 ifindex, struct device *device, int family)
 	return false;
 }
 
-/* Which records of a device's packets are wanted, as enum config_flags. */
-always_inline __u16 device_notify(const struct device *device)
+/* Which records of a device's packets are wanted, as enum config_flags. `flags` is enum device_flags. */
+always_inline __u16 device_notify(__u32 flags)
 {
-	return (device->flags & DEVICE_TRACE_NOTIFY ? CONFIG_TRACE_NOTIFY : 0) |
-	       (device->flags & DEVICE_DROP_NOTIFY ? CONFIG_DROP_NOTIFY : 0);
+	return (flags & DEVICE_TRACE_NOTIFY ? CONFIG_TRACE_NOTIFY : 0) |
+	       (flags & DEVICE_DROP_NOTIFY ? CONFIG_DROP_NOTIFY : 0);
 }
 
 /* The family of a packet that concerns us; 0 if its protocol does not, or is switched off. */
