@@ -44,9 +44,12 @@ always_inline __u16 device_notify(__u32 flags)
 	       (flags & DEVICE_DROP_NOTIFY ? CONFIG_DROP_NOTIFY : 0);
 }
 
-/* The family of a packet that concerns us; 0 if its protocol does not, or is switched off. */
+/* The family of a packet that concerns us; 0 if its protocol does not, or is switched off. What has a
+ * VLAN's tag is its device's, which has a row of its own. */
 always_inline __u8 family_of(const struct __sk_buff *skb)
 {
+	if (skb->vlan_present)
+		return 0;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		return ENABLE_IPV4 ? FAMILY_IPV4 : 0;
 	if (skb->protocol == bpf_htons(ETH_P_IPV6))
