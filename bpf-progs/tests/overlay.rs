@@ -38,6 +38,10 @@ fn peer(identity: u32, like: IpAddr) -> IpAddr {
     }
 }
 
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
 struct World {
     node: Node,
     pod: (Endpoint, Namespace),
@@ -105,50 +109,35 @@ impl World {
             ]);
             std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/accept_dad"), "0").unwrap();
             run_ip(&["link", "set", &name, "up"]);
-            for (address, bits) in [(peer(identity, pod.v4()), 32), (peer(identity, pod.v6()), 128)]
-            {
-                run_ip(&["address", "add", &format!("{address}/{bits}"), "dev", &name]);
+            for address in [peer(identity, pod.v4()), peer(identity, pod.v6())] {
+                let address_full = format!("{address}/{}", bits(address));
+                run_ip(&["address", "add", &address_full, "dev", &name]);
+            }
+        });
+        self.reach(identity, &[pod.v4(), pod.v6()]);
+    }
+
+    /// What the other node says to these for an identity goes by the overlay.
+    fn reach(&self, identity: u32, these: &[IpAddr]) {
+        let these = these.to_vec();
+        self.other.run(move || {
+            let (name, table) = (format!("vx{identity}"), (1000 + identity).to_string());
+            for to in these {
+                let (from, family) = (peer(identity, to), if to.is_ipv4() { "-4" } else { "-6" });
+                let (from, full, to) =
+                    (from.to_string(), format!("{to}/{}", bits(to)), to.to_string());
                 // One table for each: who speaks chooses the device.
-                let (table, far) = ((1000 + identity).to_string(), pod.ip(address));
-                let family = if address.is_ipv4() { "-4" } else { "-6" };
-                run_ip(&[
-                    family,
-                    "rule",
-                    "add",
-                    "from",
-                    &address.to_string(),
-                    "to",
-                    &far.to_string(),
-                    "table",
-                    &table,
-                ]);
-                run_ip(&[
-                    family,
-                    "route",
-                    "add",
-                    &format!("{far}/{bits}"),
-                    "dev",
-                    &name,
-                    "table",
-                    &table,
-                ]);
+                run_ip(&[family, "rule", "add", "from", &from, "to", &to, "table", &table]);
+                run_ip(&[family, "route", "add", &full, "dev", &name, "table", &table]);
                 // Whatever MAC address: the node does not look.
-                run_ip(&[
-                    "neighbour",
-                    "add",
-                    &far.to_string(),
-                    "lladdr",
-                    "02:00:00:00:00:77",
-                    "dev",
-                    &name,
-                ]);
+                run_ip(&["neighbour", "add", &to, "lladdr", "02:00:00:00:00:77", "dev", &name]);
             }
         });
     }
 
     /// A row of the ipcache: behind the other node.
     fn behind_overlay(&mut self, address: IpAddr, identity: u32) {
-        let key = IpcacheKey::new(address, if address.is_ipv4() { 32 } else { 128 });
+        let key = IpcacheKey::new(address, bits(address));
         let mut row = IpcacheRow {
             identity,
             flags: IpcacheFlags::HAS_TUNNEL_ENDPOINT,
@@ -271,6 +260,24 @@ fn a_client_outside_is_served_by_an_endpoint_behind_the_overlay() {
         let asking = world.other.run(move || udp_socket((client, 0).into()));
         let answering = world.other.run(move || udp_socket((backend, 8080).into()));
         assert_eq!(ask(&asking, (own, 30_080).into(), &answering, 500), own);
+        // Its answers may come by the overlay as well.
+        world.reach(WORLD[number], &[own]);
+        assert_eq!(ask(&asking, (own, 30_080).into(), &answering, 500), own);
+    }
+    assert_eq!(world.node.drops(), [].into());
+}
+
+#[test]
+fn the_node_itself_hears_the_overlay() {
+    let mut world = World::new();
+    let gateway = [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)];
+    world.reach(PEERS[0], &gateway);
+    for own in gateway {
+        let hearing = udp_socket((own, 0).into());
+        let (from, to) = (peer(PEERS[0], own), hearing.local_addr().unwrap());
+        world.other.run(move || udp_socket((from, 0).into()).send_to(b"hello", to).unwrap());
+        let (_, heard) = receive(&hearing, &mut [0; 16], "what the other node says");
+        assert_eq!(heard.ip(), from);
     }
     assert_eq!(world.node.drops(), [].into());
 }
