@@ -2,63 +2,57 @@
 /* The two programs at a device of the node that leads to other machines. What differs between devices
  * is a row of volvox_device. What concerns none of the node's endpoints and services goes on as it is. */
 
+#include "lib/arrive.h"
 #include "lib/masquerade.h"
-#include "lib/node_port.h"
-#include "lib/route.h"
 
 #define DEVICE_DROP(reason) DROP_FROM(FILE_DEVICE_C, reason)
 
-/* Gives what came from the wire to an endpoint of this node. What it says of its sender is its source
- * address, which cannot be one of this node. */
-always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
-			      const struct lxc_row *lxc)
-{
-	struct config_row receiver;
-
-	/* The stack answers a packet whose last hop this was. */
-	if (packet->hop_limit <= 1)
-		return TC_ACT_OK;
-	if (lxc_find(&packet->saddr, flow->family))
-		return DEVICE_DROP(DROP_INVALID_SOURCE_IP);
-	flow->src_identity = identity_of(&packet->saddr, flow->family);
-	flow->dst_identity = lxc->sec_id;
-	return to_local(skb, flow, packet, lxc, &receiver);
-}
-
-/* Sends what a client outside sends to a service on to a backend elsewhere, which shall answer this
- * node. */
-always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
-			    struct device *device)
+/* The address by which a backend elsewhere shall answer: that of the device that leads there. */
+subprogram int answering_address(struct __sk_buff *skb, const struct packet *packet, union address *own, int family)
 {
 	struct route route = {};
 	struct device out;
 	int code;
 
-	flow->direction = EGRESS;
-	flow->dst_identity = identity_of(&packet->daddr, flow->family);
-	code = route_find(skb, packet, &route, flow->family);
+	if (!packet || !own)
+		return DEVICE_DROP(DROP_INVALID_PACKET);
+	code = route_find(skb, packet, &route, family);
 	if (code < 0)
 		return code;
-	if (!device_read(route.ifindex, &out, flow->family) || address_is_zero(&out.own))
-		out.own = device->own;
-	if (address_is_zero(&out.own))
+	if (device_read(route.ifindex, &out, family) && !address_is_zero(&out.own))
+		*own = out.own;
+	return 0;
+}
+
+/* Sends what a client outside sends to a service on to a backend elsewhere, which shall answer this
+ * node. */
+always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own)
+{
+	int code = 0;
+
+	if (packet->hop_limit <= 1)
+		return DEVICE_DROP(DROP_TTL_EXCEEDED);
+	flow->direction = EGRESS;
+	flow->dst_identity = identity_reached(packet, flow->family);
+	if (!overlay_to(packet))
+		code = answering_address(skb, packet, own, flow->family);
+	if (code < 0)
+		return code;
+	if (address_is_zero(own))
 		return DEVICE_DROP(DROP_NAT_NO_MAPPING);
 	if (unlikely(packet->icmp_error)) {
 		code = snat_error(skb, packet, flow->family, false);
 	} else {
 		code = node_port_enter(flow, packet);
 		if (code >= 0)
-			code = flow->family == FAMILY_IPV4 ? snat_out_ipv4(skb, packet, &out.own)
-							   : snat_out_ipv6(skb, packet, &out.own);
+			code = flow->family == FAMILY_IPV4 ? snat_out_ipv4(skb, packet, own)
+							   : snat_out_ipv6(skb, packet, own);
 	}
-	if (code < 0)
-		return code;
-	trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, route.ifindex);
-	return route_out(skb, packet, &route, flow->family);
+	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
 }
 
 /* What clients outside send to services. */
-always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct packet *packet, struct device *device)
+always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own)
 {
 	int code = node_port(skb, packet, flow->family);
 	struct lxc_row *lxc;
@@ -70,30 +64,11 @@ always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct pa
 		return to_endpoint(skb, flow, packet, lxc);
 	flow->src_identity = identity_of(&packet->saddr, flow->family);
 	if (!lxc)
-		return to_remote(skb, flow, packet, device);
+		return to_remote(skb, flow, packet, own);
 	/* The node itself; its answers are translated back when they leave. */
 	flow->dst_identity = IDENTITY_HOST;
 	code = packet->icmp_error ? 0 : node_port_enter(flow, packet);
 	return code < 0 ? code : TC_ACT_OK;
-}
-
-/* What answers one for whom an address of the node stands: an endpoint, the node itself, or a client
- * outside of a service whose backend is elsewhere. */
-always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet)
-{
-	struct lxc_row *lxc = lxc_find(&packet->daddr, flow->family);
-
-	if (lxc)
-		return lxc->flags & LXC_HOST ? TC_ACT_OK : to_endpoint(skb, flow, packet, lxc);
-	if (packet->icmp_error)
-		is_related(skb, packet, flow->family, false);
-	else
-		node_port_answered(flow, packet);
-	if (!packet->node_port)
-		return TC_ACT_OK;
-	flow->src_identity = identity_of(&packet->saddr, flow->family);
-	flow->dst_identity = identity_of(&packet->daddr, flow->family);
-	return route_answer(skb, flow, packet, ADMIT_REPORT | CT_REPLY);
 }
 
 always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
@@ -107,7 +82,7 @@ always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 	if (!flow->family || skb->pkt_type != PACKET_HOST || !device_read(skb->ifindex, &device, flow->family) ||
 	    !device_parse(skb, &packet, flow->family))
 		return TC_ACT_OK;
-	flow->notify = device_notify(&device);
+	flow->notify = device_notify(device.flags);
 	/* The wire has no marks. */
 	skb->mark = 0;
 	trace_arrival(skb, flow, TRACE_FROM_NETWORK);
@@ -123,7 +98,7 @@ always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 		if (code)
 			return to_asker(skb, flow, &packet);
 	}
-	return to_service(skb, flow, &packet, &device);
+	return to_service(skb, flow, &packet, &device.own);
 }
 
 /* What comes from the wire. */
@@ -174,7 +149,7 @@ always_inline int to_netdev(struct __sk_buff *skb, struct flow *flow)
 	flow->family = family_of(skb);
 	if (!flow->family || !device_read(skb->ifindex, &device, flow->family))
 		return TC_ACT_OK;
-	flow->notify = device_notify(&device);
+	flow->notify = device_notify(device.flags);
 	if (mark == MARK_KIND_SNAT_DONE || mark == MARK_KIND_OVERLAY ||
 	    !device_parse(skb, &packet, flow->family)) {
 		trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, skb->ifindex);

@@ -4,6 +4,7 @@
 
 #include "lib/admit.h"
 #include "lib/neighbour.h"
+#include "lib/overlay.h"
 #include "lib/route.h"
 
 #define ENDPOINT_DROP(reason) DROP_FROM(FILE_ENDPOINT_C, reason)
@@ -42,7 +43,22 @@ always_inline int lb(struct __sk_buff *skb, const struct flow *flow, struct pack
 	return lb_from_endpoint(skb, packet, FAMILY_IPV6);
 }
 
-/* Source check, services and egress policy, then to the endpoint here, or to the stack for everywhere else. */
+/* To the node itself, or to somewhere else: through the overlay, or by what the stack knows. */
+always_inline int leave(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct lxc_row *lxc,
+			int admitted)
+{
+	__u32 overlay = lxc ? 0 : overlay_to(packet);
+
+	/* A client outside hears the service. */
+	if (unlikely(packet->node_port) && !lxc && !overlay)
+		return route(skb, flow, packet, admitted);
+	/* The stack answers a packet whose last hop this was. */
+	if (!overlay || packet->hop_limit <= 1)
+		return to_stack(skb, flow, admitted);
+	return overlay_out(skb, flow, packet, overlay, admitted);
+}
+
+/* Source check, services and egress policy, then to the endpoint here, or to everywhere else. */
 always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
@@ -81,23 +97,20 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 		if (balanced == LB_TRANSLATED)
 			lxc = lxc_find(&packet.daddr, flow->family);
 	}
-	flow->dst_identity = identity_of_receiver(lxc, &packet.daddr, flow->family);
+	flow->dst_identity = identity_of_receiver(lxc, &packet, flow->family);
 	code = admit(skb, flow, &packet, self.policy_slot);
 	if (code < 0)
 		return code;
 	if (unlikely(balanced && !packet.again) && (code & ~ADMIT_REPORT) == CT_ESTABLISHED)
 		lb_note(&packet, packet.rev_nat, clock_seconds(), flow->family);
 	if (unlikely(packet.node_port)) {
-		if (!lxc)
-			return route_answer(skb, flow, &packet, code);
 		balanced = lb_reverse(skb, &packet, flow->family);
 		if (balanced < 0)
 			return balanced;
-		packet.node_port = false;
 	}
-	/* The stack answers a packet whose last hop this was. */
 	if (!lxc || lxc->flags & LXC_HOST || packet.hop_limit <= 1)
-		return to_stack(skb, flow, code);
+		return leave(skb, flow, &packet, lxc, code);
+	packet.node_port = false;
 	return to_local(skb, flow, &packet, lxc, &self);
 }
 

@@ -1,18 +1,64 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The program at the overlay's device. */
 
-#include "lib/lookup.h"
+#include "lib/arrive.h"
+#include "lib/device.h"
+#include "lib/masquerade.h"
+
+/* Who is told by the tunnel to have sent a packet. */
+always_inline bool carried_identity(struct __sk_buff *skb, __u32 *identity)
+{
+	struct bpf_tunnel_key key = {};
+
+	if (bpf_skb_get_tunnel_key(skb, &key, sizeof(key), 0) &&
+	    bpf_skb_get_tunnel_key(skb, &key, sizeof(key), BPF_F_TUNINFO_IPV6))
+		return false;
+	*identity = key.tunnel_id;
+	return true;
+}
+
+always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)
+{
+	struct packet packet = {};
+	__u32 carried, zero = 0;
+	struct node_row *node;
+	struct lxc_row *lxc;
+	int code;
+
+	node = bpf_map_lookup_elem(&volvox_node, &zero);
+	flow->family = family_of(skb);
+	if (!flow->family || !node || !carried_identity(skb, &carried))
+		return TC_ACT_OK;
+	flow->notify = device_notify(node->tunnel_flags);
+	/* The sender did not know this device's MAC address. */
+	bpf_skb_change_type(skb, PACKET_HOST);
+	if (!device_parse(skb, &packet, flow->family))
+		return TC_ACT_OK;
+	flow->src_identity = overlay_sender(carried, &packet.saddr, flow->family);
+	skb->mark = 0;
+	trace_arrival(skb, flow, TRACE_FROM_OVERLAY);
+	lxc = lxc_find(&packet.daddr, flow->family);
+	if (lxc && !(lxc->flags & LXC_HOST))
+		return to_endpoint(skb, flow, &packet, lxc);
+	code = lxc ? snat_back(skb, &packet, flow->family) : SNAT_NONE;
+	if (code < 0)
+		return code;
+	if (unlikely(code & SNAT_DUE))
+		host_track(flow, &packet);
+	if (code)
+		return to_asker(skb, flow, &packet);
+	identity_mark(skb, flow->src_identity);
+	return TC_ACT_OK;
+}
 
 /* What other nodes send through the overlay. */
 SEC("classifier/cil_from_overlay")
 int cil_from_overlay(struct __sk_buff *skb)
 {
-	__u32 zero = 0;
-	struct node_row *node = bpf_map_lookup_elem(&volvox_node, &zero);
+	struct flow flow = {.direction = INGRESS};
+	int code = from_overlay(skb, &flow);
 
-	if (!node || node->tunnel_ifindex != skb->ifindex)
-		return TC_ACT_OK;
-	return TC_ACT_OK;
+	return code < 0 ? drop(skb, &flow, code) : code;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

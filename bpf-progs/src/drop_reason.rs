@@ -30,6 +30,8 @@ pub enum DropReason {
     FragmentNotSupported = 157,
     /// A service without a backend, or without that port.
     NoService = 158,
+    /// The receiver's node is not known any more.
+    NoTunnel = 160,
     /// Not Ethernet with IP.
     UnsupportedL2 = 166,
     /// No port is free to stand for the sender's, or the table is full.
@@ -56,7 +58,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason that the programs give.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::InvalidSourceIp,
         Self::PolicyDenied,
         Self::InvalidPacket,
@@ -70,6 +72,7 @@ impl DropReason {
         Self::InvalidExtensionHeader,
         Self::FragmentNotSupported,
         Self::NoService,
+        Self::NoTunnel,
         Self::UnsupportedL2,
         Self::NatNoMapping,
         Self::NatUnsupported,
@@ -104,6 +107,7 @@ impl DropReason {
             Self::InvalidExtensionHeader => "Invalid IPv6 extension header",
             Self::FragmentNotSupported => "IP fragmentation not supported",
             Self::NoService => "Service backend not found",
+            Self::NoTunnel => "No tunnel/encapsulation endpoint (datapath BUG!)",
             Self::UnsupportedL2 => "Unsupported L2 protocol",
             Self::NatNoMapping => "No mapping for NAT masquerade",
             Self::NatUnsupported => "Unsupported protocol for NAT masquerade",
@@ -139,6 +143,8 @@ pub const fn source_file(number: u8) -> Option<&'static str> {
         78 => Some("node_port.h"),
         79 => Some("route.h"),
         80 => Some("masquerade.h"),
+        81 => Some("arrive.h"),
+        82 => Some("overlay.h"),
         _ => None,
     }
 }

@@ -119,24 +119,24 @@ fn clients_are_served_by_a_pod_by_another_machine_and_by_the_node() {
                 _ if backend == other => &world.client,
                 _ => &world.here,
             };
-            let asking = world.client.run(move || udp_socket((client, 0).into()));
-            let answering = place.run(move || udp_socket((backend, 8080).into()));
-            for bytes in [1, 1400] {
-                assert_eq!(ask(&asking, (own, port).into(), &answering, bytes), seen, "{port}");
-            }
-            drop(answering);
+            // First while nobody listens: a closed socket lives on in a process that is just started.
             let refused = world.client.run(move || {
                 let socket = udp_socket((client, 0).into());
                 socket.connect((own, port)).unwrap();
                 socket.send(b"hello").unwrap();
                 socket.recv(&mut [0; 8]).expect_err("nobody answers").kind()
             });
-            assert_eq!(refused, ErrorKind::ConnectionRefused, "{port}");
+            assert_eq!(refused, ErrorKind::ConnectionRefused, "{own}, {port}");
             let refused = world.client.run(move || {
                 let refused = TcpStream::connect_timeout(&(own, port).into(), PATIENCE);
                 refused.expect_err("nobody listens").kind()
             });
-            assert_eq!(refused, ErrorKind::ConnectionRefused, "{port}");
+            assert_eq!(refused, ErrorKind::ConnectionRefused, "{own}, {port}");
+            let asking = world.client.run(move || udp_socket((client, 0).into()));
+            let answering = place.run(move || udp_socket((backend, 8080).into()));
+            for bytes in [1, 1400] {
+                assert_eq!(ask(&asking, (own, port).into(), &answering, bytes), seen, "{port}");
+            }
             let listener = place.run(move || TcpListener::bind((backend, 8080)).unwrap());
             stream(&world.client, (own, port).into(), listener);
         }

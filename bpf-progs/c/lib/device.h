@@ -37,16 +37,19 @@ always_inline bool device_read(__u32 ifindex, struct device *device, int family)
 	return false;
 }
 
-/* Which records of a device's packets are wanted, as enum config_flags. */
-always_inline __u16 device_notify(const struct device *device)
+/* Which records of a device's packets are wanted, as enum config_flags. `flags` is enum device_flags. */
+always_inline __u16 device_notify(__u32 flags)
 {
-	return (device->flags & DEVICE_TRACE_NOTIFY ? CONFIG_TRACE_NOTIFY : 0) |
-	       (device->flags & DEVICE_DROP_NOTIFY ? CONFIG_DROP_NOTIFY : 0);
+	return (flags & DEVICE_TRACE_NOTIFY ? CONFIG_TRACE_NOTIFY : 0) |
+	       (flags & DEVICE_DROP_NOTIFY ? CONFIG_DROP_NOTIFY : 0);
 }
 
-/* The family of a packet that concerns us; 0 if its protocol does not, or is switched off. */
+/* The family of a packet that concerns us; 0 if its protocol does not, or is switched off. What has a
+ * VLAN's tag is its device's, which has a row of its own. */
 always_inline __u8 family_of(const struct __sk_buff *skb)
 {
+	if (skb->vlan_present)
+		return 0;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		return ENABLE_IPV4 ? FAMILY_IPV4 : 0;
 	if (skb->protocol == bpf_htons(ETH_P_IPV6))

@@ -21,6 +21,7 @@ enum drop_reason {
 	DROP_INVALID_EXTENSION_HEADER = 156,
 	DROP_FRAGMENT_NOT_SUPPORTED = 157,
 	DROP_NO_SERVICE = 158,
+	DROP_NO_TUNNEL = 160,
 	DROP_UNSUPPORTED_L2 = 166,
 	DROP_NAT_NO_MAPPING = 167,
 	DROP_NAT_UNSUPPORTED = 168,
@@ -53,6 +54,8 @@ enum source_file {
 	FILE_NODE_PORT_H = 78,
 	FILE_ROUTE_H = 79,
 	FILE_MASQUERADE_H = 80,
+	FILE_ARRIVE_H = 81,
+	FILE_OVERLAY_H = 82,
 };
 
 #define DROP_FROM(file, reason) (-((int)(reason) | __LINE__ << 8 | (file) << 24))

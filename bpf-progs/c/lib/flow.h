@@ -26,6 +26,8 @@ struct packet {
 	bool unserved;
 	/* Another packet of its connection has done what this one need not. */
 	bool again;
+	/* How its receiver is reached: enum ipcache_flags. */
+	__u8 reach;
 	/* Its connection came from outside by that service: */
 	bool node_port;
 	/* The service that the packet belongs to, as the opener of a connection or as the reply. */

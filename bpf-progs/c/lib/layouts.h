@@ -41,7 +41,7 @@ struct node_row {
 	__u64 features;
 	__u64 sockets;
 	__u32 tunnel_ifindex; /* of the overlay's device; 0 without an overlay */
-	__u32 tunnel_flags;
+	__u32 tunnel_flags; /* of enum device_flags, those of records */
 	__u32 reserved[10];
 };
 

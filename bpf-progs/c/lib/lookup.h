@@ -39,25 +39,44 @@ always_inline __u32 identity_world(int family)
 	return IDENTITY_WORLD;
 }
 
-always_inline __u32 identity_of(const union address *address, int family)
+/* What the cluster knows of an address. */
+always_inline struct ipcache_row *ipcache_find(const union address *address, int family)
 {
 	struct ipcache_key key = {
 		.prefix_len = 32 + (family == FAMILY_IPV4 ? 32 : 128),
 		.family = family,
 	};
-	struct ipcache_row *row;
 
 	__builtin_memcpy(key.address, address, sizeof(key.address));
-	row = bpf_map_lookup_elem(&cilium_ipcache_v2, &key);
+	return bpf_map_lookup_elem(&cilium_ipcache_v2, &key);
+}
+
+always_inline __u32 identity_in(const struct ipcache_row *row, int family)
+{
 	return row && row->identity ? row->identity : identity_world(family);
 }
 
-/* The receiver: the row of its address, if it is on this node, saves the longer lookup. */
-always_inline __u32 identity_of_receiver(const struct lxc_row *lxc, const union address *address, int family)
+always_inline __u32 identity_of(const union address *address, int family)
+{
+	return identity_in(ipcache_find(address, family), family);
+}
+
+/* The receiver of a packet, as the cluster knows it: its identity, and in the packet how it is reached. */
+always_inline __u32 identity_reached(struct packet *packet, int family)
+{
+	struct ipcache_row *row = ipcache_find(&packet->daddr, family);
+
+	if (row)
+		packet->reach = row->flags;
+	return identity_in(row, family);
+}
+
+/* The same of a receiver that may be on this node: the row of its address saves the longer lookup. */
+always_inline __u32 identity_of_receiver(const struct lxc_row *lxc, struct packet *packet, int family)
 {
 	if (lxc && lxc->flags & LXC_HOST)
 		return IDENTITY_HOST;
-	return lxc && lxc->sec_id ? lxc->sec_id : identity_of(address, family);
+	return lxc && lxc->sec_id ? lxc->sec_id : identity_reached(packet, family);
 }
 
 /* Packet marks: the kind in bits 8 to 11, the identity around them. Only this node sets them; they

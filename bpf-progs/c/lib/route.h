@@ -88,11 +88,3 @@ subprogram int route(struct __sk_buff *skb, const struct flow *flow, const struc
 	trace(skb, flow, TRACE_TO_NETWORK, admitted, route.ifindex);
 	return route_out(skb, packet, &route, flow->family);
 }
-
-/* Sends what answers a client of a service from outside: it hears the service. */
-always_inline int route_answer(struct __sk_buff *skb, const struct flow *flow, struct packet *packet, int admitted)
-{
-	int code = lb_reverse(skb, packet, flow->family);
-
-	return code < 0 ? code : route(skb, flow, packet, admitted);
-}

@@ -26,7 +26,8 @@ pub struct NodeRow {
     pub sockets: u64,
     /// Interface index of the overlay's device; 0 if there is no overlay.
     pub tunnel_ifindex: u32,
-    /// Zero.
+    /// Those of [`DeviceFlags`](super::DeviceFlags) that say which records are written of what comes
+    /// from the overlay.
     pub tunnel_flags: u32,
     /// Zero.
     pub reserved: [u32; 10],

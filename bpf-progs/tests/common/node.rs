@@ -355,7 +355,7 @@ pub fn run_ip(arguments: &[&str]) {
     assert!(status.success(), "ip {} failed", arguments.join(" "));
 }
 
-pub(super) fn ifindex(name: &str) -> u32 {
+pub fn ifindex(name: &str) -> u32 {
     let path = std::ffi::CString::new(name).unwrap();
     // SAFETY: the name is NUL-terminated and outlives the call.
     unsafe { libc::if_nametoindex(path.as_ptr()) }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What came from other machines, by the wire or by the overlay, for somebody of this node. */
+#pragma once
+
+#include "node_port.h"
+#include "overlay.h"
+#include "route.h"
+#include "snat_error.h"
+
+#define ARRIVE_DROP(reason) DROP_FROM(FILE_ARRIVE_H, reason)
+
+/* Gives it to an endpoint. Its source cannot be an address of this node. Who it is from is told by its
+ * source, unless the overlay has told. */
+always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			      const struct lxc_row *lxc)
+{
+	struct config_row receiver;
+
+	/* The stack answers a packet whose last hop this was. */
+	if (packet->hop_limit <= 1)
+		return TC_ACT_OK;
+	if (lxc_find(&packet->saddr, flow->family))
+		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
+	if (!flow->src_identity)
+		flow->src_identity = identity_of(&packet->saddr, flow->family);
+	flow->dst_identity = lxc->sec_id;
+	return to_local(skb, flow, packet, lxc, &receiver);
+}
+
+/* Sends what has its source on to another machine: by the overlay, or by the node's routes. */
+always_inline int to_machine(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+			     int admitted)
+{
+	__u32 overlay = overlay_to(packet);
+
+	return overlay ? overlay_out(skb, flow, packet, overlay, admitted) : route(skb, flow, packet, admitted);
+}
+
+/* What answers one for whom an address of the node stands: an endpoint, the node itself, or a client
+ * outside of a service whose backend is elsewhere. */
+always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet)
+{
+	struct lxc_row *lxc = lxc_find(&packet->daddr, flow->family);
+	int code;
+
+	if (lxc)
+		return lxc->flags & LXC_HOST ? TC_ACT_OK : to_endpoint(skb, flow, packet, lxc);
+	if (packet->icmp_error)
+		is_related(skb, packet, flow->family, false);
+	else
+		node_port_answered(flow, packet);
+	if (!packet->node_port)
+		return TC_ACT_OK;
+	flow->dst_identity = identity_reached(packet, flow->family);
+	if (!flow->src_identity)
+		flow->src_identity = identity_of(&packet->saddr, flow->family);
+	code = lb_reverse(skb, packet, flow->family);
+	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | CT_REPLY);
+}
