@@ -13,6 +13,7 @@ mod backends;
 mod batch;
 mod book;
 mod claims;
+mod dense;
 mod expand;
 mod ingress;
 mod inherited;

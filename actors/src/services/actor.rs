@@ -115,6 +115,16 @@ struct Kept {
     cluster: Rc<str>,
 }
 
+impl Kept {
+    /// Takes no more memory than is needed.
+    fn pack(&mut self) {
+        self.book.pack();
+        self.table.pack();
+        self.backends.pack();
+        self.claims.pack();
+    }
+}
+
 impl Services {
     /// Makes each life of the actor. `found` is what the kernel's maps hold at start.
     pub fn factory(
@@ -214,7 +224,10 @@ impl Services {
         };
         self.last_error.clone_from(&error);
         match error {
-            None => self.failures = 0,
+            None => {
+                self.failures = 0;
+                kept.pack();
+            }
             Some(error) => {
                 self.failures += 1;
                 let wait = RETRY_MAX.min(RETRY_STEP * self.failures);

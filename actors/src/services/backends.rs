@@ -1,7 +1,8 @@
 //! Backends: their numbers, and who uses them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use super::dense::Dense;
 use crate::{
     model::{BackendId, L4Address},
     ports::{BackendRow, BackendState},
@@ -47,7 +48,7 @@ impl Backend {
 /// All backends of the node.
 #[derive(Debug, Default)]
 pub(super) struct Backends {
-    by_place: BTreeMap<L4Address, Backend>,
+    by_place: Dense<L4Address, Backend>,
     due: Vec<L4Address>,
     flying: Vec<L4Address>,
     /// The lowest number that none ever had.
@@ -177,6 +178,11 @@ impl Backends {
             backend.due = true;
             due.push(at);
         }
+    }
+
+    /// Takes no more memory than is needed.
+    pub(super) fn pack(&mut self) {
+        self.by_place.pack();
     }
 
     /// What is to be written, and what removed if nothing leads there any more.

@@ -8,6 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    dense::Dense,
     ingress::{self, Entry},
     object::{self, Spec},
     slice::{self, Slice},
@@ -102,7 +103,7 @@ pub struct Refused {
 /// All that is said.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    services: BTreeMap<Name, Said>,
+    services: Dense<Name, Said>,
     /// Of which service an object speaks, if not of that of its own name.
     speakers: BTreeMap<Speaker, Name>,
     /// What each file says.
@@ -122,6 +123,11 @@ enum Speech {
 }
 
 impl Book {
+    /// Takes no more memory than is needed.
+    pub(super) fn pack(&mut self) {
+        self.services.pack();
+    }
+
     /// What is said of a service.
     pub(super) fn said(&self, name: &str) -> Option<&Said> {
         self.services.get(name)

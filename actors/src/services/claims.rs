@@ -8,6 +8,7 @@ use std::{
 use super::{
     backends::Backends,
     book::Name,
+    dense::Dense,
     expand::{FrontendWish, Wish},
     shape::{Shape, arrange},
     table::{Table, Weight},
@@ -33,7 +34,7 @@ struct Denial {
 /// What all were given.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    by_service: BTreeMap<Name, Claim>,
+    by_service: Dense<Name, Claim>,
     denials: BTreeMap<Name, Denial>,
     /// Those that want more than there is room for.
     starving: BTreeSet<Name>,
@@ -50,6 +51,11 @@ pub(super) struct Stores<'a> {
 }
 
 impl Claims {
+    /// Takes no more memory than is needed.
+    pub(super) fn pack(&mut self) {
+        self.by_service.pack();
+    }
+
     /// What services cannot have, and why.
     pub(super) fn problems(&self) -> impl Iterator<Item = (&Name, &String)> {
         let all = self.denials.iter();

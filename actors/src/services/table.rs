@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     book::Name,
+    dense::Dense,
     shape::{InKernel, Rows, Shape, Traces},
 };
 use crate::model::{Frontend, ServiceId};
@@ -63,7 +64,7 @@ pub(super) struct Exhausted;
 /// All frontends of the node.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    lines: BTreeMap<Frontend, Line>,
+    lines: Dense<Frontend, Line>,
     /// Services that want frontends which others have.
     rivals: BTreeMap<Frontend, BTreeSet<Name>>,
     due: Vec<Frontend>,
@@ -320,6 +321,11 @@ impl Table {
         if !is_right && !std::mem::replace(&mut line.due, true) {
             self.due.push(frontend);
         }
+    }
+
+    /// Takes no more memory than is needed.
+    pub(super) fn pack(&mut self) {
+        self.lines.pack();
     }
 
     /// Numbers that are had again since this was asked last.
