@@ -39,7 +39,8 @@ fn outside() -> Result<Netns> {
         ip(&format!("-n outside address add {address}/32 dev eth0"))?;
         ip(&format!("route add {address}/32 via 198.51.100.2"))?;
     }
-    // What it answers to the first one comes from there.
+    // What it answers to the first one comes from there, also to the node, as which pods go out.
+    ip(&format!("-n outside route replace 198.51.100.0/24 dev eth0 src {}", OUTSIDE[0]))?;
     ip(&format!("-n outside route add default via 198.51.100.1 src {}", OUTSIDE[0]))?;
     Ok(outside)
 }
