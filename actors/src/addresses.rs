@@ -4,6 +4,7 @@
 
 mod actor;
 mod adopt;
+mod ends;
 mod inherited;
 mod kept;
 mod messages;

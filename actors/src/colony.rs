@@ -16,7 +16,7 @@ use std::{cell::OnceCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use ipnet::IpNet;
 
-use self::settings::{mesh_settings, nodes_settings, services_settings};
+use self::settings::{mesh_settings, nodes_settings, routes_settings, services_settings};
 use crate::{
     addresses::{AddressesPeers, Inherited},
     allocator,
@@ -41,6 +41,7 @@ use crate::{
     ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters},
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
+    routes::{Routes, RoutesMsg, RoutingMode},
     services::{Algorithm, Services, ServicesMsg},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
@@ -90,6 +91,10 @@ pub struct ColonySettings {
     pub node: NodeSettings,
     /// How its devices are used.
     pub devices: DevicesSettings,
+    /// How packets of pods reach other nodes.
+    pub routing: RoutingMode,
+    /// The largest packet that the node's own devices take, bytes.
+    pub mtu: u32,
     /// How it takes part in what the nodes of the cluster share.
     pub kvstore: KvSettings,
     /// Who has numbers of identities handed out.
@@ -142,6 +147,8 @@ pub struct Colony {
     pub devices: Ref<DevicesMsg>,
     /// The node itself.
     pub node: Ref<NodeMsg>,
+    /// The owner of the ways to other nodes.
+    pub routes: Ref<RoutesMsg>,
     /// The owner of the cluster's other nodes, if there is a cluster.
     pub nodes: Option<Ref<NodesMsg>>,
     /// Who says what should never be.
@@ -217,10 +224,14 @@ impl Colony {
         let services = host.spawn(name("services"), SUPERVISOR_CAPACITY, services);
         let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone());
         let devices = host.spawn(name("devices"), SUPERVISOR_CAPACITY, devices);
+        let in_cluster = follows || ports.kvstore.is_some();
+        let routes = Routes::factory(Rc::clone(kernel), routes_settings(&settings, in_cluster));
+        let routes = host.spawn(name("routes"), SUPERVISOR_CAPACITY, routes);
         let hearers = NodeHearers {
             ipcache: ipcache.clone(),
             services: services.clone(),
             devices: devices.clone(),
+            routes: routes.clone(),
         };
         let node = Node::factory(
             Rc::clone(kernel),
@@ -234,15 +245,16 @@ impl Colony {
         let late_session = Late::<Option<Ref<SessionMsg>>>::default();
         let late_policy = Late::<Ref<PolicyMsg>>::default();
         let of_nodes = nodes::inherited_identities(&inheritance.kernel, &inheritance.identities);
-        let in_cluster = follows || ports.kvstore.is_some();
         let nodes = in_cluster.then(|| {
             let (late, late_policy) = (late_session.clone(), late_policy.clone());
             let (ipcache, identities) = (ipcache.clone(), identities.clone());
+            let routes = routes.clone();
             let peers = move || NodesPeers {
                 ipcache: ipcache.clone(),
                 identities: identities.clone(),
                 policy: late_policy.get(),
                 session: late.get(),
+                routes: routes.clone(),
             };
             let mapped = nodes::inherited(&inheritance.kernel);
             let settings = nodes_settings(&settings, follows);
@@ -433,6 +445,7 @@ impl Colony {
             services,
             devices,
             node,
+            routes,
             nodes,
             auditor,
             restore,

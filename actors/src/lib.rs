@@ -32,6 +32,7 @@ pub mod ports;
 pub mod publish;
 mod ranges;
 pub mod restore;
+pub mod routes;
 pub mod services;
 pub mod state;
 #[cfg(any(test, feature = "simulation"))]

@@ -9,6 +9,7 @@ mod named_ports;
 mod policy_rows;
 mod service;
 mod timestamp;
+mod tunnel;
 
 pub use address::{Addresses, Mac, MacError};
 pub use endpoint_id::{EndpointId, POOL_MAX};
@@ -20,3 +21,4 @@ pub(crate) use named_ports::SharedPorts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};
 pub use service::{BackendId, Frontend, L4Address, LookupScope, ServiceId, Transport};
 pub use timestamp::Timestamp;
+pub use tunnel::Tunnel;

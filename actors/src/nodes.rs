@@ -1,8 +1,9 @@
 //! The nodes of the cluster: where each of them is, so that policies tell them from the world.
 //!
 //! ```text
-//!   store ─► watcher (nodes/v1) ─┬─► nodes ─► ipcache
-//!   sources of CiliumNodes ──────┘     └────► session, where this node announces itself
+//!   store ─► watcher (nodes/v1) ─┬─► nodes ─┬─► ipcache
+//!   sources of CiliumNodes ──────┘          ├─► routes, which lead to them
+//!                                           └─► session, where this node announces itself
 //! ```
 //!
 //! Identities of nodes are reserved, policies know them always: an address is mapped in one step.
@@ -17,6 +18,7 @@ mod entry;
 mod inherited;
 mod introduce;
 mod messages;
+mod neighbours;
 mod numbers;
 #[cfg(test)]
 mod tests;
@@ -24,7 +26,7 @@ mod tests;
 pub use actor::{Nodes, NodesPeers, NodesSettings};
 pub use entry::{NodeAddress, NodeEntry, NodeError, NodeKey};
 pub(crate) use inherited::{inherited, inherited_entries, inherited_identities};
-pub use messages::{NodesList, NodesMsg, NodesSource, NodesView};
+pub use messages::{NodesList, NodesMsg, NodesSource, NodesView, Seat};
 
 /// Below it: a cluster, a node of it, and as value what the node says of itself.
 pub const NODES: &str = "cilium/state/nodes/v1/";

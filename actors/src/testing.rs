@@ -10,6 +10,7 @@ mod disk;
 mod fate;
 #[cfg(test)]
 mod kernel;
+mod kernel_routing;
 mod kernel_services;
 mod kernel_state;
 mod memory_cluster;
@@ -29,6 +30,7 @@ pub(crate) use disk::FakeDisk;
 pub use fate::{Fate, Turn};
 #[cfg(test)]
 pub(crate) use kernel::FakeKernel;
+pub use kernel_routing::KernelRouting;
 pub use kernel_services::{KernelServices, Landing};
 pub use kernel_state::KernelState;
 pub use memory_cluster::MemoryCluster;

@@ -14,7 +14,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
     ipam::Pools,
     model::{Addresses, EndpointId},
-    ports::{Clock, KernelSnapshot, Time},
+    ports::{Clock, HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY, Time},
     state::{EndpointRecord, Found, IdentityTable, NodeState, Stored, scan},
     workloads::Manifest,
 };
@@ -35,6 +35,9 @@ use crate::{
     },
     settings,
 };
+
+/// Maximum transmission unit of a node of whose devices none says it, bytes.
+const MTU: u32 = 1500;
 
 /// Interfaces whose names begin so are pods'.
 pub const POD_INTERFACES: &str = "lxc";
@@ -96,6 +99,8 @@ pub struct NodeNumbers {
     pub address: Option<IpAddr>,
     /// The same in the other family.
     pub other_address: Option<IpAddr>,
+    /// The largest packet that its own devices take, bytes.
+    pub mtu: u32,
 }
 
 struct Disk {
@@ -272,10 +277,29 @@ fn memory() -> u64 {
         * 1024
 }
 
+/// Interfaces that are neither pods' nor made by an agent.
+fn own_links(kernel: &KernelSnapshot) -> impl Iterator<Item = &Link> {
+    let made = [OVERLAY, HOST_DEVICE, HOST_PEER];
+    let links = kernel.links.values();
+    links.filter(move |link| {
+        !link.name.starts_with(POD_INTERFACES) && !made.contains(&link.name.as_str())
+    })
+}
+
 /// Addresses of the node itself.
 fn own_addresses(kernel: &KernelSnapshot) -> Vec<IpAddr> {
-    let own = kernel.links.values().filter(|link| !link.name.starts_with(POD_INTERFACES));
-    own.flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr)).collect()
+    own_links(kernel).flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr)).collect()
+}
+
+/// The largest packet that all of the node's devices take by which it can be reached, bytes.
+fn own_mtu(kernel: &KernelSnapshot) -> u32 {
+    let reached = own_links(kernel).filter(|link| {
+        let mut addresses = link.addresses.iter().map(ipnet::IpNet::addr);
+        link.up
+            && link.name != "lo"
+            && addresses.any(|it| !it.is_loopback() && (it.is_ipv4() || is_reachable_ipv6(it)))
+    });
+    reached.map(|link| link.mtu).filter(|mtu| *mtu > 0).min().unwrap_or(MTU)
 }
 
 /// The one by which other nodes reach it, and that of the other family, if it has both.
@@ -316,16 +340,21 @@ fn number(
     taken.extend(records.clone().filter_map(|record| record.ipv4.map(IpAddr::V4)));
     taken.extend(records.filter_map(|record| record.ipv6.map(IpAddr::V6)));
     taken.extend(kernel.lxc.keys().copied());
+    // What state was lost says the device that has it.
+    let host = kernel.links.values().find(|link| link.name == HOST_DEVICE);
+    let held = host.into_iter().flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr));
+    let held: Addresses = held.filter(|it| it.is_ipv4() || is_reachable_ipv6(*it)).collect();
     let ipv4 = ipv4_range.and_then(|range| {
-        let kept = before.router.ipv4.filter(|address| range.contains(address));
+        let kept = before.router.ipv4.or(held.ipv4).filter(|address| range.contains(address));
         kept.or_else(|| range.hosts().find(|address| !taken.contains(&IpAddr::V4(*address))))
     });
     let ipv6 = ipv6_range.and_then(|range| {
-        let kept = before.router.ipv6.filter(|address| range.contains(address));
+        let kept = before.router.ipv6.or(held.ipv6).filter(|address| range.contains(address));
         kept.or_else(|| first_ipv6(range, &taken))
     });
     let router = Addresses { ipv4, ipv6 };
-    NodeNumbers { ipv4_range, ipv6_range, router, address, other_address }
+    let mtu = if config.mtu == 0 { own_mtu(kernel) } else { config.mtu };
+    NodeNumbers { ipv4_range, ipv6_range, router, address, other_address, mtu }
 }
 
 fn is_reachable_ipv6(address: IpAddr) -> bool {

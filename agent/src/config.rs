@@ -34,7 +34,7 @@ pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use values::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm,
-    LogFormat, LogLevel, OptionalAddress, RoutingMode, WITHOUT_ETCD_RS,
+    LogFormat, LogLevel, OptionalAddress, RoutingMode, TunnelProtocol, WITHOUT_ETCD_RS,
 };
 
 use crate::ports::kvstore::EtcdOptions;

@@ -25,9 +25,6 @@ use crate::{
     settings,
 };
 
-/// Maximum transmission unit of pods where nothing says otherwise, bytes.
-const MTU: u32 = 1500;
-
 /// Everything that is being served. Ends when it is dropped.
 pub struct Faces {
     /// The API's thread, and the dashboard's.
@@ -107,12 +104,15 @@ impl Drop for Faces {
 
 fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
     let settings = serde_json::to_value(config).context("settings as JSON")?;
+    let routing = settings::routing(config);
     Ok(Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         node_name: settings::node_name(),
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
-        mtu: if config.mtu == 0 { MTU } else { config.mtu },
+        mtu: node.mtu,
+        route_mtu: routing.route_mtu(node.mtu, node.address),
+        routing,
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
         policy_enforcement: match config.enable_policy {
             EnablePolicy::Default => "default",

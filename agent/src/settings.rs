@@ -24,12 +24,14 @@ use volvox_actors::{
     policy::{Enforcement, PolicySettings},
     ports::{Clock, device_flags},
     publish::PublishSettings,
+    routes::RoutingMode as Routing,
 };
 
 use crate::{
     boot::{NodeNumbers, POD_INTERFACES},
     config::{
         AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, MonitorAggregation, Range,
+        RoutingMode,
     },
     life::processors,
     ports::{SystemClock, flight::boot_id},
@@ -71,6 +73,8 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             pod_interfaces: POD_INTERFACES.to_owned(),
         },
         devices: devices(config, node),
+        routing: routing(config),
+        mtu: node.mtu,
         kvstore: KvSettings {
             cluster: config.cluster_name.clone(),
             cluster_id: ClusterId(config.cluster_id),
@@ -119,6 +123,17 @@ fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
         },
         unmasqueraded: ipv4.into_iter().chain(ipv6).map(|prefix| prefix.trunc()).collect(),
         records,
+    }
+}
+
+/// How packets of pods reach other nodes.
+pub fn routing(config: &Config) -> Routing {
+    match config.routing_mode {
+        RoutingMode::Tunnel => Routing::Tunnel { port: config.tunnel_port },
+        RoutingMode::Native => Routing::Native {
+            direct: config.auto_direct_node_routes,
+            skip_unreachable: config.direct_routing_skip_unreachable,
+        },
     }
 }
 

@@ -29,6 +29,7 @@ mod rest;
 mod store;
 mod strace;
 mod sys;
+mod town;
 mod wait;
 
 pub use api_client::ApiClient;
@@ -51,4 +52,5 @@ pub use rest::{Answer, Rest};
 pub use store::{Pair, Store};
 pub use strace::{Calls, Injection};
 pub(crate) use sys::{PrefixMap, cpu_time};
+pub use town::{Member, Town};
 pub use wait::{PATIENCE, wait_for};

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{
     AddressesMsg, AddressesView, Inherited,
     kept::Kept,
+    messages::Mapping,
     remote::{Remote, Work},
 };
 use crate::{
@@ -212,11 +213,15 @@ impl Addresses {
         }
     }
 
-    fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<(IpNet, IdentityId)>) {
+    fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<Mapping>) {
         self.busy = true;
-        self.kept.borrow_mut().remote.mapping(&rows);
-        let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
-        let entries = rows.iter().map(|&(prefix, id)| (prefix, entry(id))).collect();
+        let remote = &mut self.kept.borrow_mut().remote;
+        remote.mapping(&rows);
+        let entry = |identity, via| IpcacheEntry {
+            tunnel: remote.tunnel(via),
+            ..IpcacheEntry::of(identity, Source::Cluster)
+        };
+        let entries = rows.iter().map(|&(prefix, id, via)| (prefix, entry(id, via))).collect();
         let ipcache = self.peers.ipcache.clone();
         cx.ask(
             &ipcache,
@@ -400,7 +405,7 @@ impl Behaviour for Addresses {
             AddressesMsg::Mapped(rows, answer) => {
                 self.written(cx, answer, |remote, done| match done {
                     true => remote.mapped(rows),
-                    false => remote.unconfirmed(rows.into_iter().map(|(prefix, _)| prefix)),
+                    false => remote.unconfirmed(rows.into_iter().map(|(prefix, ..)| prefix)),
                 });
             }
             AddressesMsg::Unmapped(prefixes, answer) => {

@@ -15,7 +15,7 @@ use crate::{
     identity::IdentityMsg,
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     kvstore::KvSettings,
-    model::{IdentityId, Labels, NamedPorts, Scope},
+    model::{IdentityId, Labels, NamedPorts, Scope, Tunnel},
 };
 
 /// Identities that no pod has: nodes and the world.
@@ -33,7 +33,7 @@ const NO_POD: [IdentityId; 8] = [
 /// What an earlier life mapped for other nodes: in force until the cluster has said what there is.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    pub(super) rows: BTreeMap<IpNet, IdentityId>,
+    pub(super) rows: BTreeMap<IpNet, (IdentityId, Tunnel)>,
     /// Identities among it, with their labels.
     pub identities: BTreeMap<IdentityId, Labels>,
     /// Names of their ports.
@@ -48,9 +48,10 @@ impl Inherited {
             let own = kernel.lxc.contains_key(&prefix.addr());
             !own && id.scope() == Scope::Global && !NO_POD.contains(&id)
         };
-        let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
-        let rows: BTreeMap<_, _> = rows.filter(|(prefix, id)| is_remote(prefix, *id)).collect();
-        let used: BTreeSet<IdentityId> = rows.values().copied().collect();
+        let rows = kernel.ipcache.iter().filter(|(prefix, row)| is_remote(prefix, row.identity));
+        let rows = rows.map(|(&prefix, row)| (prefix, (row.identity, row.tunnel.into())));
+        let rows: BTreeMap<IpNet, (IdentityId, Tunnel)> = rows.collect();
+        let used: BTreeSet<IdentityId> = rows.values().map(|(id, _)| *id).collect();
         let known = inheritance.identities.cluster.iter();
         let identities = known
             .filter(|numbered| used.contains(&numbered.id))
@@ -73,8 +74,11 @@ impl Inherited {
         allocator: &Ref<AllocatorMsg>,
     ) -> Ref<AddressesMsg> {
         let held = self.identities.keys().copied().collect();
-        let entry = |identity| IpcacheEntry { identity, source: Source::Cluster };
-        let entries = self.rows.iter().map(|(&prefix, &id)| (prefix, entry(id))).collect();
+        let entry = |&(identity, tunnel)| IpcacheEntry {
+            tunnel,
+            ..IpcacheEntry::of(identity, Source::Cluster)
+        };
+        let entries = self.rows.iter().map(|(&prefix, row)| (prefix, entry(row))).collect();
         let addresses = Addresses::factory(peers.clone(), Rc::clone(settings), self);
         let addresses = host.spawn(name.to_owned(), capacity, addresses);
         // Mailboxes of new cells are empty.

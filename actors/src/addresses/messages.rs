@@ -8,13 +8,15 @@ use ipnet::IpNet;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::ends::Via;
+
 use crate::{
     clustermesh::Origin,
     endpoint::EndpointView,
     host::{AskError, Lane, Message, Reply},
     identity::IdentityError,
     kvstore::Update,
-    model::{EndpointId, IdentityId, Labels, NamedPorts},
+    model::{EndpointId, IdentityId, Labels, NamedPorts, Tunnel},
     ports::{KernelError, ObjectKey},
 };
 
@@ -24,7 +26,12 @@ pub(crate) struct Owner {
     pub(crate) identity: IdentityId,
     /// Names of the ports behind the address, if any have one.
     pub(crate) named_ports: Option<Arc<NamedPorts>>,
+    /// The node that it is on.
+    pub(crate) tunnel: Tunnel,
 }
+
+/// A prefix, the identity that it gets, and the number of the node that it is behind.
+pub(super) type Mapping = (IpNet, IdentityId, Via);
 
 /// What policies are to know before addresses are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +86,7 @@ pub enum AddressesMsg {
     /// Policies are known: identities can become known to them.
     PoliciesReady(Result<(), AskError>),
     /// These addresses are in the ipcache.
-    Mapped(Vec<(IpNet, IdentityId)>, Result<Result<(), KernelError>, AskError>),
+    Mapped(Vec<Mapping>, Result<Result<(), KernelError>, AskError>),
     /// These are out of it.
     Unmapped(Vec<IpNet>, Result<Result<(), KernelError>, AskError>),
     /// Time to look again at what could not go on.

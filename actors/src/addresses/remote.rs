@@ -7,9 +7,11 @@ use ipnet::IpNet;
 
 use super::{
     Inherited, Introduction, Owner,
+    ends::{Ends, Via},
+    messages::Mapping,
     names::{Names, Said},
 };
-use crate::model::{IdentityId, Labels};
+use crate::model::{IdentityId, Labels, Tunnel};
 
 /// Addresses of other nodes' endpoints: what the cluster says, what is in force, and what lies
 /// between.
@@ -27,6 +29,7 @@ pub(super) struct Remote {
     idle: BTreeSet<IdentityId>,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
     names: Names,
+    ends: Ends,
     /// Prefixes to be looked at; their rows say so, too.
     due: Vec<IpNet>,
     /// Prefixes whose identity nobody knows yet, or that stands for something else here.
@@ -42,10 +45,13 @@ pub(super) struct Remote {
 #[derive(Debug, Default)]
 struct Row {
     wanted: Option<IdentityId>,
+    /// The node that it is behind then.
+    wanted_via: Via,
     /// What the ipcache was told, now or by an earlier life.
     mapped: Option<IdentityId>,
+    mapped_via: Via,
     /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
-    attempted: Vec<IdentityId>,
+    attempted: Box<[IdentityId]>,
     /// Names of ports behind it.
     said: Option<Said>,
     due: bool,
@@ -55,7 +61,16 @@ struct Row {
 
 impl Row {
     fn is_mapped(&self, id: IdentityId) -> bool {
-        self.mapped == Some(id) && self.attempted.is_empty()
+        let is_there = self.mapped == Some(id) && self.mapped_via == self.wanted_via;
+        is_there && self.attempted.is_empty()
+    }
+
+    /// Mostly there is none, and there are many rows.
+    fn attempt(&mut self, id: IdentityId) {
+        let mut all = std::mem::take(&mut self.attempted).into_vec();
+        all.reserve_exact(1);
+        all.push(id);
+        self.attempted = all.into_boxed_slice();
     }
 
     fn may_be_mapped(&self) -> bool {
@@ -68,7 +83,7 @@ impl Row {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Adopt(Introduction),
-    Map(Vec<(IpNet, IdentityId)>),
+    Map(Vec<Mapping>),
     Unmap(Vec<IpNet>),
     Release(Vec<IdentityId>),
 }
@@ -80,17 +95,19 @@ impl Remote {
         let Inherited { rows: mapped, identities, named_ports } = inherited;
         let held: BTreeSet<_> = identities.into_keys().collect();
         let mut users = BTreeMap::new();
-        mapped.values().for_each(|&id| *users.entry(id).or_default() += 1);
+        mapped.values().for_each(|(id, _)| *users.entry(*id).or_default() += 1);
         let idle = held.iter().copied().filter(|id| !users.contains_key(id)).collect();
         let count = mapped.len();
         let mut names = Names::inherited(named_ports);
-        let row = |(prefix, id)| {
+        let mut ends = Ends::default();
+        let row = |(prefix, (id, tunnel))| {
             let said = names.known(id).map(|ports| (id, Arc::clone(ports)));
             said.iter().cloned().for_each(|said| names.say(said));
-            (prefix, Row { mapped: Some(id), said, ..Row::default() })
+            let mapped_via = ends.number(tunnel);
+            (prefix, Row { mapped: Some(id), mapped_via, said, ..Row::default() })
         };
         let rows = mapped.into_iter().map(row).collect();
-        Self { rows, mapped: count, users, held, idle, names, ..Self::default() }
+        Self { rows, mapped: count, users, held, idle, names, ends, ..Self::default() }
     }
 
     /// What is said of a prefix now; `ours` if this cluster itself says it.
@@ -98,6 +115,8 @@ impl Remote {
         let row = self.rows.entry(prefix).or_default();
         row.ours = ours;
         let identity = owner.as_ref().map(|owner| owner.identity);
+        let tunnel = owner.as_ref().map_or(Tunnel::NONE, |owner| owner.tunnel);
+        row.wanted_via = self.ends.number(tunnel);
         let said = owner.and_then(|owner| Some((owner.identity, owner.named_ports?)));
         if row.said != said {
             if let Some(before) = std::mem::replace(&mut row.said, said.clone()) {
@@ -184,6 +203,11 @@ impl Remote {
         !self.stalled.is_empty() || !self.unconfirmed.is_empty()
     }
 
+    /// The node of that number.
+    pub(super) fn tunnel(&self, via: Via) -> Tunnel {
+        self.ends.of(via)
+    }
+
     /// The next thing to be done.
     pub(super) fn next(&mut self) -> Option<Work> {
         let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), Vec::new(), Vec::new());
@@ -198,7 +222,7 @@ impl Remote {
                     false
                 }
                 Some(id) if is_held(id) && row.said.iter().all(|said| self.names.knows(said)) => {
-                    map.push((prefix, id));
+                    map.push((prefix, id, row.wanted_via));
                     true
                 }
                 // What its ports are called is on its way to policies.
@@ -288,12 +312,12 @@ impl Remote {
     }
 
     /// The ipcache is told of these.
-    pub(super) fn mapping(&mut self, rows: &[(IpNet, IdentityId)]) {
-        for &(prefix, id) in rows {
+    pub(super) fn mapping(&mut self, rows: &[Mapping]) {
+        for &(prefix, id, _) in rows {
             if let Some(row) = self.rows.get_mut(&prefix)
                 && !row.attempted.contains(&id)
             {
-                row.attempted.push(id);
+                row.attempt(id);
                 self.enter(id);
             }
         }
@@ -308,17 +332,18 @@ impl Remote {
             if row.attempted.contains(&id) {
                 self.leave(id);
             } else {
-                row.attempted.push(id);
+                row.attempt(id);
             }
         }
     }
 
     /// These are in force.
-    pub(super) fn mapped(&mut self, rows: Vec<(IpNet, IdentityId)>) {
-        for (prefix, id) in rows {
+    pub(super) fn mapped(&mut self, rows: Vec<Mapping>) {
+        for (prefix, id, via) in rows {
             let Some(row) = self.rows.get_mut(&prefix) else { continue };
             let before = row.mapped.replace(id);
-            let mut others = std::mem::take(&mut row.attempted);
+            row.mapped_via = via;
+            let mut others = std::mem::take(&mut row.attempted).into_vec();
             self.mapped += usize::from(before.is_none());
             // What was attempted is counted already.
             match others.iter().position(|attempted| *attempted == id) {
@@ -381,7 +406,8 @@ mod tests {
         let ports: NamedPorts =
             ports.iter().map(|&port| ("http".to_owned(), [(6, port)].into())).collect();
         let named_ports = (!ports.is_empty()).then(|| Arc::new(ports));
-        remote.want(prefix, Some(Owner { identity: WEB, named_ports }), true);
+        let owner = Owner { identity: WEB, named_ports, tunnel: Tunnel::NONE };
+        remote.want(prefix, Some(owner), true);
         prefix
     }
 
@@ -391,7 +417,7 @@ mod tests {
         let prefix: IpNet = "10.9.0.1/32".parse().unwrap();
         let ports = NamedPorts::from([("http".to_owned(), [(6, 80)].into())]);
         let mut remote = Remote::inherited(Inherited {
-            rows: [(prefix, WEB)].into(),
+            rows: [(prefix, (WEB, Tunnel::NONE))].into(),
             identities: [(WEB, Labels::default())].into(),
             named_ports: [(WEB, Arc::new(ports))].into(),
         });
@@ -399,7 +425,8 @@ mod tests {
         let known = at(&mut remote, "10.9.0.2", &[80]);
         let none = at(&mut remote, "10.9.0.3", &[]);
         let unknown = at(&mut remote, "10.9.0.4", &[81]);
-        let both = vec![(known, WEB), (none, WEB)];
+        let here = Via::default();
+        let both = vec![(known, WEB, here), (none, WEB, here)];
         assert_eq!(remote.next(), Some(Work::Map(both.clone())));
         remote.mapping(&both);
         remote.mapped(both);
@@ -409,7 +436,7 @@ mod tests {
         assert!(introduction.identities.is_empty());
         assert_eq!(introduction.named_ports[&WEB]["http"], [(6, 80), (6, 81)].into());
         remote.learned(introduction);
-        let last = vec![(unknown, WEB)];
+        let last = vec![(unknown, WEB, here)];
         assert_eq!(remote.next(), Some(Work::Map(last.clone())));
         remote.mapping(&last);
         remote.mapped(last);
@@ -425,5 +452,34 @@ mod tests {
         assert!(introduction.named_ports[&WEB].is_empty());
         remote.learned(introduction);
         assert_eq!(remote.next(), Some(Work::Release(vec![WEB])));
+    }
+
+    #[test]
+    fn an_address_that_moves_to_another_node_is_mapped_anew() {
+        let prefix: IpNet = "10.9.0.1/32".parse().unwrap();
+        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|ip| Tunnel::to(ip.parse().unwrap()));
+        let mut remote = Remote::inherited(Inherited {
+            rows: [(prefix, (WEB, one))].into(),
+            identities: [(WEB, Labels::default())].into(),
+            ..Inherited::default()
+        });
+        let mut at = |tunnel| {
+            let owner = Owner { identity: WEB, named_ports: None, tunnel };
+            remote.want(prefix, Some(owner), true);
+            let rows = match remote.next() {
+                Some(Work::Map(rows)) => rows,
+                other => return (other.is_none(), None),
+            };
+            let node = remote.tunnel(rows[0].2).node();
+            remote.mapping(&rows);
+            remote.mapped(rows);
+            (remote.next().is_none(), node)
+        };
+        assert_eq!(at(one), (true, None), "it is there");
+        assert_eq!(at(two), (true, two.node()));
+        assert_eq!(at(two), (true, None));
+        assert_eq!(at(Tunnel::NONE), (true, None));
+        assert_eq!(at(one), (true, one.node()));
+        assert_eq!(remote.users[&WEB], 1);
     }
 }

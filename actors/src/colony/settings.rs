@@ -5,6 +5,7 @@ use crate::{
     clustermesh::MeshSettings,
     kvstore::KvSettings,
     nodes::{NodeKey, NodesSettings},
+    routes::RoutesSettings,
     services::{ServiceSource, ServicesSettings},
 };
 
@@ -22,6 +23,21 @@ pub(super) fn nodes_settings(settings: &ColonySettings, has_node: bool) -> Nodes
         pools: settings.pools,
         boot_id: boot_id.clone(),
         has_node,
+    }
+}
+
+/// How it reaches them. Outside a cluster there are none.
+pub(super) fn routes_settings(settings: &ColonySettings, in_cluster: bool) -> RoutesSettings {
+    let KvSettings { address, other_address, .. } = &settings.kvstore;
+    RoutesSettings {
+        mode: settings.routing,
+        families: settings.policy.families,
+        addresses: [Some(*address), *other_address].into_iter().flatten().collect(),
+        router: settings.node.router,
+        pools: settings.pools,
+        mtu: settings.mtu,
+        records: settings.devices.records,
+        alone: !in_cluster,
     }
 }
 

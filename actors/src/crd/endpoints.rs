@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     addresses::Owner,
     kvstore::read_ports,
-    model::{ClusterId, IdentityId, NamedPorts, SharedPorts},
+    model::{ClusterId, IdentityId, NamedPorts, SharedPorts, Tunnel},
     ports::ObjectKey,
 };
 
@@ -58,8 +58,9 @@ impl PodAddresses {
             }
         }
         let mut changed = before;
-        if let Some((identity, prefixes)) = said {
-            let owner = Owner { identity, named_ports };
+        if let Some(Said { identity, node, prefixes }) = said {
+            let tunnel = Tunnel::to(node);
+            let owner = Owner { identity, named_ports, tunnel };
             for prefix in &prefixes {
                 self.claims.entry(*prefix).or_default().push((key.clone(), owner.clone()));
             }
@@ -83,13 +84,16 @@ fn ports(key: &ObjectKey, value: &Value) -> NamedPorts {
     })
 }
 
+/// What an object says of a pod of another node.
+struct Said {
+    identity: IdentityId,
+    node: IpAddr,
+    prefixes: BTreeSet<IpNet>,
+}
+
 /// Addresses of another node's pod and its identity; none if it is this node's, or is only being
 /// made.
-fn read(
-    value: &Value,
-    own: IpAddr,
-    cluster: ClusterId,
-) -> Result<Option<(IdentityId, BTreeSet<IpNet>)>, String> {
+fn read(value: &Value, own: IpAddr, cluster: ClusterId) -> Result<Option<Said>, String> {
     let (networking, identity) = (&value["status"]["networking"], &value["status"]["identity"]);
     if networking.is_null() || identity.is_null() {
         return Ok(None);
@@ -111,7 +115,7 @@ fn read(
             prefixes.insert(IpNet::from(ip));
         }
     }
-    Ok(Some((id, prefixes)))
+    Ok(Some(Said { identity: id, node, prefixes }))
 }
 
 #[cfg(test)]

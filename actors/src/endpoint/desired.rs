@@ -53,7 +53,7 @@ impl Endpoint {
 
     /// Its addresses with its identity.
     pub(super) fn ipcache_entries(&self) -> BTreeMap<IpNet, IpcacheEntry> {
-        let entry = IpcacheEntry { identity: self.identity, source: Source::Endpoint(self.id) };
+        let entry = IpcacheEntry::of(self.identity, Source::Endpoint(self.id));
         let addresses = self.spec.addresses.iter();
         addresses.map(|address| (IpNet::from(address), entry)).collect()
     }

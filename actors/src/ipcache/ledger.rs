@@ -44,7 +44,7 @@ impl Ledger {
         for (prefix, row) in rows {
             let line = self.lines.entry(prefix).or_default();
             if row.identity.scope() == Scope::LocalCidr {
-                line.claims.put(IpcacheEntry { identity: row.identity, source: Source::Policy });
+                line.claims.put(IpcacheEntry::of(row.identity, Source::Policy));
             }
             self.realised += usize::from(line.realised.replace(row).is_none());
         }
@@ -106,7 +106,7 @@ impl Ledger {
             let Some(line) = self.lines.get_mut(&prefix) else { continue };
             line.due = false;
             let uncertain = self.uncertain.contains(&prefix);
-            match line.claims.first().map(|entry| IpcacheRow::of(entry.identity)) {
+            match line.claims.first().map(IpcacheEntry::row) {
                 Some(wanted) if uncertain || line.realised.as_ref() != Some(&wanted) => {
                     self.under_way.puts.push((prefix, wanted));
                 }
@@ -138,8 +138,10 @@ impl Ledger {
     }
 
     pub(super) fn list(&self) -> BTreeMap<IpNet, IpcacheEntry> {
-        let restored =
-            |row: &IpcacheRow| IpcacheEntry { identity: row.identity, source: Source::Restored };
+        let restored = |row: &IpcacheRow| IpcacheEntry {
+            tunnel: row.tunnel.into(),
+            ..IpcacheEntry::of(row.identity, Source::Restored)
+        };
         let entry =
             |line: &Line| line.claims.first().copied().or(line.realised.as_ref().map(restored));
         let all = self.lines.iter();

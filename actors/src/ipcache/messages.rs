@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     host::{AskError, Lane, Message, Reply},
-    model::{EndpointId, IdentityId},
+    model::{EndpointId, IdentityId, Tunnel},
     ports::{IpcacheRow, KernelDone, KernelError},
 };
 
@@ -52,6 +52,20 @@ pub struct IpcacheEntry {
     pub identity: IdentityId,
     /// Who says so.
     pub source: Source,
+    /// The node behind which it is, if it is another one's.
+    pub tunnel: Tunnel,
+}
+
+impl IpcacheEntry {
+    /// What is on this node or outside the cluster.
+    pub fn of(identity: IdentityId, source: Source) -> Self {
+        Self { identity, source, tunnel: Tunnel::NONE }
+    }
+
+    /// The row that says it.
+    pub(super) fn row(&self) -> IpcacheRow {
+        IpcacheRow::behind(self.identity, self.tunnel)
+    }
 }
 
 /// What the owner of the ipcache can be told.

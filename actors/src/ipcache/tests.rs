@@ -37,7 +37,7 @@ impl Bench {
     }
 
     fn upsert(&self, source: Source, entries: &[(&str, u32)]) -> Written {
-        let entry = |identity| IpcacheEntry { identity: IdentityId(identity), source };
+        let entry = |identity| IpcacheEntry::of(IdentityId(identity), source);
         let entries = entries.iter().map(|&(prefix, id)| (net(prefix), entry(id))).collect();
         self.pose(|reply| IpcacheMsg::Upsert { entries, reply })
     }

@@ -125,7 +125,8 @@ impl Whose {
             tracing::warn!(key, cause, "ports of an address are not known by their names");
             NamedPorts::new()
         });
-        Owner { identity: self.id, named_ports: shared.share(named_ports) }
+        let tunnel = self.host_ip.into();
+        Owner { identity: self.id, named_ports: shared.share(named_ports), tunnel }
     }
 }
 

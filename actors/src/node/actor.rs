@@ -14,8 +14,10 @@ use crate::{
     host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     ports::{
-        Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, LxcRow, lxc_flags,
+        Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Link, LxcRow,
+        lxc_flags,
     },
+    routes::RoutesMsg,
     services::ServicesMsg,
 };
 
@@ -51,6 +53,8 @@ pub struct NodeHearers {
     pub services: Ref<ServicesMsg>,
     /// The owner of the node's devices.
     pub devices: Ref<DevicesMsg>,
+    /// The owner of the ways to other nodes.
+    pub routes: Ref<RoutesMsg>,
 }
 
 /// What the ipcache is being told.
@@ -60,10 +64,15 @@ struct Telling {
     removals: Vec<IpNet>,
 }
 
+/// Whether an interface is up, and its addresses.
+type Interface = (bool, Vec<IpNet>);
+
 struct Kept {
     begun: bool,
     /// The host's addresses as they were seen last.
     addresses: BTreeSet<IpAddr>,
+    /// Its interfaces as they were seen last: routes go with what is down or gone.
+    interfaces: BTreeMap<u32, Interface>,
     /// The host's rows of `cilium_lxc`.
     rows: BTreeMap<IpAddr, LxcRow>,
     /// What the ipcache has heard.
@@ -86,6 +95,7 @@ impl Node {
         let kept = Rc::new(RefCell::new(Kept {
             begun: false,
             addresses: BTreeSet::new(),
+            interfaces: BTreeMap::new(),
             rows: rows.map(|(&address, &row)| (address, row)).collect(),
             mapped: BTreeMap::new(),
             under_way: Vec::new(),
@@ -143,12 +153,27 @@ impl Node {
                 if let Err(refused) = services.tell(ServicesMsg::HostAddresses(addresses)) {
                     tracing::warn!(%refused, "services did not hear of the host's addresses");
                 }
+                self.tell_routes(&links);
                 if let Err(refused) = devices.tell(DevicesMsg::Links(Rc::new(links))) {
                     tracing::warn!(%refused, "nobody heard of the node's interfaces");
                 }
                 self.proceed(cx);
             }
             Err(error) => self.finish(Err(error), cx),
+        }
+    }
+
+    /// Ways to other nodes are looked at when something changed at the node's own interfaces.
+    fn tell_routes(&self, links: &BTreeMap<u32, Link>) {
+        let own = links.values().filter(|link| !self.settings.is_pods(link));
+        let now: BTreeMap<u32, Interface> =
+            own.map(|link| (link.ifindex, (link.up, link.addresses.clone()))).collect();
+        let before = std::mem::replace(&mut self.kept.borrow_mut().interfaces, now.clone());
+        if !before.is_empty()
+            && before != now
+            && let Err(refused) = self.hearers.routes.tell(RoutesMsg::Look)
+        {
+            tracing::warn!(%refused, "ways to other nodes are looked at within a minute");
         }
     }
 

@@ -9,9 +9,11 @@ use super::*;
 use crate::{
     devices::{Devices, DevicesSettings},
     host::{Answer, Ref, Universe},
+    ipam::Pools,
     ipcache::{Ipcache, IpcacheMsg},
     model::{Addresses, Families, IdentityId},
     ports::{KernelOp, KernelOutcome, Link, LxcRow, ServiceTables, lxc_flags},
+    routes::{Routes, RoutesSettings, RoutingMode},
     services::{Algorithm, Services, ServicesSettings},
     testing::{FakeKernel, crash},
 };
@@ -66,7 +68,18 @@ impl Bench {
         };
         let devices = Devices::factory(FakeKernel::new(), devices);
         let devices = universe.spawn("devices", devices);
-        let hearers = NodeHearers { ipcache: ipcache.clone(), services, devices };
+        let routes = RoutesSettings {
+            mode: RoutingMode::Native { direct: false, skip_unreachable: false },
+            families,
+            addresses: Addresses::default(),
+            router: settings.router,
+            pools: Pools::default(),
+            mtu: 1500,
+            records: 0,
+            alone: false,
+        };
+        let routes = universe.spawn("routes", Routes::factory(FakeKernel::new(), routes));
+        let hearers = NodeHearers { ipcache: ipcache.clone(), services, devices, routes };
         let make = Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc);
         let node = universe.spawn("node", make);
         Self { universe, kernel, map, ipcache, node }

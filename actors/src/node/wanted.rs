@@ -24,15 +24,21 @@ pub struct NodeSettings {
 
 impl NodeSettings {
     /// The host's own addresses among those of all interfaces: whatever can be reached from
-    /// elsewhere, but not what belongs to a pod.
+    /// elsewhere, but not what belongs to a pod, nor the address that pods route through.
     pub(super) fn host_addresses(&self, links: &BTreeMap<u32, Link>) -> BTreeSet<IpAddr> {
         links
             .values()
-            .filter(|link| !link.name.starts_with(&self.pod_interfaces))
+            .filter(|link| !self.is_pods(link))
             .flat_map(|link| &link.addresses)
             .map(IpNet::addr)
             .filter(|&address| self.is_reachable(address))
+            .filter(|&address| self.router.iter().all(|router| router != address))
             .collect()
+    }
+
+    /// Whether an interface is a pod's.
+    pub(super) fn is_pods(&self, link: &Link) -> bool {
+        link.name.starts_with(&self.pod_interfaces)
     }
 
     /// Rows of local addresses that are the host's.
@@ -49,7 +55,7 @@ impl NodeSettings {
             let all: IpNet = all.parse().ok()?;
             Some((all, self.families.world(ipv4)?))
         });
-        let entry = |identity| IpcacheEntry { identity, source: Source::Node };
+        let entry = |identity| IpcacheEntry::of(identity, Source::Node);
         own.chain(world).map(|(prefix, identity)| (prefix, entry(identity))).collect()
     }
 

@@ -15,6 +15,8 @@ use super::{
     announced::Announced,
     book::Book,
     entry::{NodeAddress, of_node, texts},
+    messages::Seat,
+    neighbours::Unheard,
     numbers::Numbers,
 };
 use crate::{
@@ -28,6 +30,7 @@ use crate::{
     model::{Addresses, ClusterId, IdentityId, Labels},
     policy::PolicyMsg,
     ports::{Change, ObjectKey, Pair},
+    routes::RoutesMsg,
 };
 
 /// How long somebody else may have this node's name in the store before this node takes it back:
@@ -45,6 +48,8 @@ pub struct NodesPeers {
     pub policy: Ref<PolicyMsg>,
     /// The owner of the lease, where nodes meet in a store.
     pub session: Option<Ref<SessionMsg>>,
+    /// The owner of the ways to other nodes.
+    pub routes: Ref<RoutesMsg>,
 }
 
 /// What this node knows of itself.
@@ -75,6 +80,8 @@ pub(super) struct Kept {
     pub(super) book: Book,
     pub(super) numbers: Numbers,
     others: Clusters<Told<NodeKey, ()>>,
+    /// What the owner of the ways to other nodes has not heard.
+    pub(super) unheard: Unheard,
     /// What its Node says of it: addresses and labels.
     node: Option<(Vec<NodeAddress>, BTreeMap<String, String>)>,
     /// What an earlier life announced.
@@ -102,13 +109,14 @@ impl Nodes {
     pub fn factory(
         peers: impl Fn() -> NodesPeers + 'static,
         settings: NodesSettings,
-        mapped: BTreeMap<IpNet, IdentityId>,
+        mapped: BTreeMap<IpNet, Seat>,
         known: &BTreeMap<IdentityId, Labels>,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Kept {
             book: Book::inherited(mapped),
             numbers: Numbers::inherited(known),
             others: Clusters::new(settings.meshed),
+            unheard: Unheard::default(),
             node: None,
             before: None,
             announced: None,
@@ -241,7 +249,8 @@ impl Nodes {
     }
 
     fn set(&self, key: &NodeKey, mut entry: Option<NodeEntry>) {
-        let Kept { book, numbers, .. } = &mut *self.kept.borrow_mut();
+        let Kept { book, numbers, unheard, .. } = &mut *self.kept.borrow_mut();
+        unheard.note(key);
         if let Some(entry) = entry.as_mut().filter(|_| self.settings.by_labels) {
             entry.identity = numbers.of(entry);
         }
@@ -387,6 +396,7 @@ impl Behaviour for Nodes {
             NodesMsg::List(reply) => reply.send(self.list()),
             NodesMsg::Show(reply) => reply.send(self.view()),
         }
+        self.tell_routes();
         self.proceed(cx);
     }
 

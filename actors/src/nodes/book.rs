@@ -5,7 +5,10 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{NodeEntry, NodeKey, messages::Rows};
+use super::{
+    NodeEntry, NodeKey,
+    messages::{Rows, Seat},
+};
 use crate::model::{IdentityId, Scope};
 
 /// Other nodes and their addresses: what the cluster says, and what the ipcache was told.
@@ -13,10 +16,10 @@ use crate::model::{IdentityId, Scope};
 pub(super) struct Book {
     nodes: BTreeMap<NodeKey, NodeEntry>,
     /// Who names an address, and as what.
-    claims: BTreeMap<IpNet, BTreeMap<NodeKey, IdentityId>>,
+    claims: BTreeMap<IpNet, BTreeMap<NodeKey, Seat>>,
     contested: BTreeSet<IpNet>,
     /// What the ipcache was told, now or by an earlier life.
-    told: BTreeMap<IpNet, IdentityId>,
+    told: BTreeMap<IpNet, Seat>,
     /// What else it was told and has not confirmed; of some prefixes that they go.
     attempted: BTreeMap<IpNet, BTreeSet<IdentityId>>,
     /// Prefixes to be looked at.
@@ -30,7 +33,7 @@ pub(super) struct Book {
 
 impl Book {
     /// What an earlier life mapped.
-    pub(super) fn inherited(told: BTreeMap<IpNet, IdentityId>) -> Self {
+    pub(super) fn inherited(told: BTreeMap<IpNet, Seat>) -> Self {
         Self { told, ..Self::default() }
     }
 
@@ -44,11 +47,11 @@ impl Book {
             self.leave(key, prefix);
         }
         let mut contested = Vec::new();
-        for (prefix, id) in self.nodes.get(key).into_iter().flat_map(NodeEntry::rows) {
+        for (prefix, seat) in self.nodes.get(key).into_iter().flat_map(NodeEntry::rows) {
             let claims = self.claims.entry(prefix).or_default();
             // Of what one node says twice of an address that counts which counts most.
-            let said = claims.entry(key.clone()).or_insert(id);
-            *said = most([*said, id]).unwrap_or(id);
+            let said = claims.entry(key.clone()).or_insert(seat);
+            *said = most([*said, seat]).unwrap_or(seat);
             if claims.len() > 1 && self.contested.insert(prefix) {
                 contested.push(prefix);
             }
@@ -83,6 +86,11 @@ impl Book {
         }
     }
 
+    /// Whether they were.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
     pub(super) fn is_listed(&self) -> bool {
         self.listed
     }
@@ -96,14 +104,16 @@ impl Book {
             let wanted = self.wanted(&prefix);
             let told = self.told.get(&prefix).copied();
             let differs = wanted != told || self.attempted.contains_key(&prefix);
-            let may_go = wanted.is_none_or(&is_known) && !self.resting.contains(&prefix);
+            let may_go = wanted.is_none_or(|seat| is_known(seat.identity))
+                && !self.resting.contains(&prefix);
             if differs && may_go {
                 rows.insert(prefix, wanted);
             }
             differs
         });
         self.due = due;
-        for (&prefix, id) in &rows {
+        for (&prefix, seat) in &rows {
+            let id = seat.map(|seat| seat.identity);
             self.attempted.entry(prefix).or_default().extend(id);
         }
         (!rows.is_empty()).then_some(rows)
@@ -111,19 +121,19 @@ impl Book {
 
     /// Identities that rows wait for.
     pub(super) fn strangers(&self, is_known: impl Fn(IdentityId) -> bool) -> BTreeSet<IdentityId> {
-        let wanted = self.due.iter().filter_map(|prefix| self.wanted(prefix));
+        let wanted = self.due.iter().filter_map(|prefix| Some(self.wanted(prefix)?.identity));
         wanted.filter(|id| !is_known(*id)).collect()
     }
 
     /// Identities that addresses have, or may have.
     pub(super) fn used(&self) -> BTreeSet<IdentityId> {
         let claimed = self.claims.values().flat_map(BTreeMap::values);
-        let attempted = self.attempted.values().flatten();
-        self.told.values().chain(claimed).chain(attempted).copied().collect()
+        let attempted = self.attempted.values().flatten().copied();
+        self.told.values().chain(claimed).map(|seat| seat.identity).chain(attempted).collect()
     }
 
     /// The identity of a prefix: which does not depend on who named it first.
-    fn wanted(&self, prefix: &IpNet) -> Option<IdentityId> {
+    fn wanted(&self, prefix: &IpNet) -> Option<Seat> {
         most(self.claims.get(prefix)?.values().copied())
     }
 
@@ -139,10 +149,10 @@ impl Book {
 
     /// The ipcache has that.
     pub(super) fn told(&mut self, rows: Rows) {
-        for (prefix, id) in rows {
+        for (prefix, seat) in rows {
             self.attempted.remove(&prefix);
-            match id {
-                Some(id) => self.told.insert(prefix, id),
+            match seat {
+                Some(seat) => self.told.insert(prefix, seat),
                 None => self.told.remove(&prefix),
             };
         }
@@ -169,8 +179,10 @@ impl Book {
 }
 
 /// Of several identities of one address the node itself counts before what runs on it.
-fn most(all: impl IntoIterator<Item = IdentityId>) -> Option<IdentityId> {
+fn most(all: impl IntoIterator<Item = Seat>) -> Option<Seat> {
     let is_itself =
         |id: &IdentityId| *id == IdentityId::REMOTE_NODE || id.scope() == Scope::RemoteNode;
-    all.into_iter().max_by_key(|id| (is_itself(id), Reverse(*id)))
+    all.into_iter().max_by_key(|Seat { identity, tunnel }| {
+        (is_itself(identity), Reverse((*identity, *tunnel)))
+    })
 }

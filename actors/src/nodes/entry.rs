@@ -4,10 +4,10 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{NODES, announced::Cidr};
+use super::{NODES, announced::Cidr, messages::Seat};
 use crate::{
     ipam::Pools,
-    model::{Addresses, IdentityId},
+    model::{Addresses, IdentityId, Tunnel},
     node::PodCidrs,
     ports::Pair,
 };
@@ -181,13 +181,19 @@ impl NodeEntry {
         }
     }
 
-    /// Its addresses, each with the identity that it has for others.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (IpNet, IdentityId)> {
+    /// Its addresses, each with the identity that it has for others. It is reached itself as it is;
+    /// what runs on it, and the address that its pods route through, are reached through it.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (IpNet, Seat)> {
         let identity = self.identity.unwrap_or(IdentityId::REMOTE_NODE);
-        let own = self.addresses.iter().map(move |address| (address.ip, identity));
-        let health = self.health.iter().map(|ip| (ip, IdentityId::HEALTH));
-        let ingress = self.ingress.iter().map(|ip| (ip, IdentityId::INGRESS));
-        own.chain(health).chain(ingress).map(|(ip, id)| (IpNet::from(ip), id))
+        let through = Tunnel::from(self.neighbour().addresses.iter().next());
+        let own = self.addresses.iter().map(move |address| {
+            let tunnel = if address.kind == KINDS[2] { through } else { Tunnel::NONE };
+            (address.ip, Seat { identity, tunnel })
+        });
+        let of = move |identity| move |ip| (ip, Seat { identity, tunnel: through });
+        let health = self.health.iter().map(of(IdentityId::HEALTH));
+        let ingress = self.ingress.iter().map(of(IdentityId::INGRESS));
+        own.chain(health).chain(ingress).map(|(ip, seat)| (IpNet::from(ip), seat))
     }
 }
 

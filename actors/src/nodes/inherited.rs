@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
+use super::messages::Seat;
 use crate::{
     ipcache::{IpcacheEntry, Source},
     model::{IdentityId, Labels, Scope},
-    ports::KernelSnapshot,
+    ports::{IpcacheRow, KernelSnapshot},
     state::IdentityTable,
 };
 
@@ -15,17 +16,25 @@ fn is_of_nodes(id: IdentityId) -> bool {
         || [IdentityId::REMOTE_NODE, IdentityId::HEALTH, IdentityId::INGRESS].contains(&id)
 }
 
+impl Seat {
+    /// What the ipcache is told.
+    pub(super) fn entry(self) -> IpcacheEntry {
+        let entry = IpcacheEntry::of(self.identity, Source::RemoteNode);
+        IpcacheEntry { tunnel: self.tunnel, ..entry }
+    }
+}
+
 /// What an earlier life mapped for other nodes.
-pub(crate) fn inherited(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IdentityId> {
-    let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
+pub(crate) fn inherited(kernel: &KernelSnapshot) -> BTreeMap<IpNet, Seat> {
+    let seat = |row: &IpcacheRow| Seat { identity: row.identity, tunnel: row.tunnel.into() };
+    let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, seat(row)));
     let is_own = |prefix: &IpNet| kernel.lxc.contains_key(&prefix.addr());
-    rows.filter(|(prefix, id)| is_of_nodes(*id) && !is_own(prefix)).collect()
+    rows.filter(|(prefix, seat)| is_of_nodes(seat.identity) && !is_own(prefix)).collect()
 }
 
 /// The same as the ipcache is told it.
 pub(crate) fn inherited_entries(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IpcacheEntry> {
-    let entry = |identity| IpcacheEntry { identity, source: Source::RemoteNode };
-    inherited(kernel).into_iter().map(|(prefix, id)| (prefix, entry(id))).collect()
+    inherited(kernel).into_iter().map(|(prefix, seat)| (prefix, seat.entry())).collect()
 }
 
 /// The identities of their labels that addresses have, as far as the table says what they are.
@@ -33,7 +42,7 @@ pub(crate) fn inherited_identities(
     kernel: &KernelSnapshot,
     table: &IdentityTable,
 ) -> BTreeMap<IdentityId, Labels> {
-    let used: BTreeSet<_> = inherited(kernel).into_values().collect();
+    let used: BTreeSet<_> = inherited(kernel).into_values().map(|seat| seat.identity).collect();
     let theirs = table
         .cluster
         .iter()

@@ -17,7 +17,7 @@ use crate::{
     addresses::Introduction,
     host::{AskError, Cx},
     identity::{Identity, IdentityError, IdentityMsg},
-    ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    ipcache::{IpcacheMsg, Source},
     model::IdentityId,
     policy::PolicyMsg,
     ports::KernelError,
@@ -125,7 +125,7 @@ impl Nodes {
 
     /// One that passes from node to node is not in both: what goes, goes first.
     fn remove(&mut self, cx: &mut Cx<'_, Self>, rows: Rows) {
-        let gone = rows.iter().filter(|(_, id)| id.is_none());
+        let gone = rows.iter().filter(|(_, seat)| seat.is_none());
         let prefixes: Vec<IpNet> = gone.map(|(&prefix, _)| prefix).collect();
         if prefixes.is_empty() {
             return self.upsert(cx, rows);
@@ -154,10 +154,8 @@ impl Nodes {
     }
 
     fn upsert(&mut self, cx: &mut Cx<'_, Self>, rows: Rows) {
-        let source = Source::RemoteNode;
-        let there = rows.iter().filter_map(|(&prefix, id)| Some((prefix, (*id)?)));
-        let entry = |(prefix, identity)| (prefix, IpcacheEntry { identity, source });
-        let entries: BTreeMap<_, _> = there.map(entry).collect();
+        let there = rows.iter().filter_map(|(&prefix, seat)| Some((prefix, (*seat)?.entry())));
+        let entries: BTreeMap<_, _> = there.collect();
         let ipcache = self.peers.ipcache.clone();
         cx.ask(
             &ipcache,

@@ -15,7 +15,7 @@ use crate::{
     host::{AskError, Lane, Message, Reply},
     identity::IdentityError,
     kvstore::Update,
-    model::{IdentityId, Labels},
+    model::{IdentityId, Labels, Tunnel},
     ports::{KernelError, ObjectKey},
 };
 
@@ -56,8 +56,17 @@ pub enum NodesMsg {
     Show(Reply<NodesView>),
 }
 
-/// Prefixes with the identity that they get; without one they go.
-pub(super) type Rows = BTreeMap<IpNet, Option<IdentityId>>;
+/// Prefixes with what is said of them; without it they go.
+pub(super) type Rows = BTreeMap<IpNet, Option<Seat>>;
+
+/// What is said of an address of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its identity.
+    pub identity: IdentityId,
+    /// The node to which packets for it go in a tunnel: none is needed to reach a node itself.
+    pub tunnel: Tunnel,
+}
 
 /// Identities of nodes that policies do not know yet, with their labels.
 pub(super) type Strangers = BTreeMap<IdentityId, Arc<Labels>>;

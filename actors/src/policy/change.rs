@@ -312,7 +312,7 @@ impl Policies {
         then: fn(Result<Result<(), KernelError>, AskError>) -> PolicyMsg,
     ) {
         let Some(change) = &self.known.change else { return };
-        let entry = |id: IdentityId| IpcacheEntry { identity: id, source: Source::Policy };
+        let entry = |id: IdentityId| IpcacheEntry::of(id, Source::Policy);
         let entries = self
             .known
             .prefixes

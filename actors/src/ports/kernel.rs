@@ -1,6 +1,7 @@
 mod about;
 mod devices;
 mod in_order;
+mod routing;
 mod services;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
@@ -9,6 +10,7 @@ pub use about::About;
 pub use devices::{DeviceKind, DeviceLinks, DeviceRow, DeviceTables, device_flags};
 pub use in_order::InOrder;
 use ipnet::IpNet;
+pub use routing::{HOST_DEVICE, HOST_PEER, Hop, OVERLAY, Routing, RoutingDevice, RoutingOp};
 use serde::{Deserialize, Serialize};
 pub use services::{
     BackendRow, BackendState, ServiceKeys, ServiceRows, ServiceTables, SlotKey, SlotRow,
@@ -19,6 +21,7 @@ use crate::{
     host::{Current, Reply},
     model::{
         Addresses, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows, ServiceId,
+        Tunnel,
     },
 };
 
@@ -139,6 +142,25 @@ impl IpcacheRow {
     pub fn of(identity: IdentityId) -> Self {
         Self { identity, ..Self::default() }
     }
+
+    /// The row of an address that is behind another node, if it is.
+    pub fn behind(identity: IdentityId, tunnel: Tunnel) -> Self {
+        let tunnel = tunnel.node();
+        let flags = match tunnel {
+            None => 0,
+            Some(IpAddr::V4(_)) => ipcache_flags::TUNNEL,
+            Some(IpAddr::V6(_)) => ipcache_flags::TUNNEL | ipcache_flags::BY_IPV6,
+        };
+        Self { identity, tunnel, key: 0, flags }
+    }
+}
+
+/// Flags of an [`IpcacheRow`].
+pub mod ipcache_flags {
+    /// It is behind another node.
+    pub const TUNNEL: u8 = 2;
+    /// That node is reached by IPv6.
+    pub const BY_IPV6: u8 = 4;
 }
 
 /// A place at an endpoint's host-side interface where a program runs.
@@ -220,6 +242,8 @@ pub enum KernelOp {
     ReadLinks,
     /// Reads one interface, without its addresses.
     ReadLink { ifindex: u32 },
+    /// Reads what leads to other nodes.
+    ReadRouting,
     /// Reads the policy map in a slot.
     ReadPolicy { slot: u32 },
     /// Reads what runs at an endpoint's hooks.
@@ -290,6 +314,8 @@ pub enum KernelOp {
     PutRoute { address: IpAddr, ifindex: u32 },
     /// Removes that route, if it still leads to that interface.
     DeleteRoute { address: IpAddr, ifindex: u32 },
+    /// Changes what leads to other nodes.
+    Routing(RoutingOp),
     /// Forgets every connection of these addresses.
     ScrubConntrack { addresses: Addresses },
     /// Forgets every connection through these services, whose numbers others are to have.
@@ -310,6 +336,8 @@ pub enum KernelOutcome {
     /// Answer to [`KernelOp::ReadLinks`] and [`KernelOp::ReadLink`], by number; one that does not
     /// exist is not among them.
     Links(BTreeMap<u32, Link>),
+    /// Answer to [`KernelOp::ReadRouting`].
+    Routing(Box<Routing>),
     /// Answer to [`KernelOp::ReadPolicy`]; `None` if the slot is empty.
     Policy(Option<PolicyRows>),
     /// Answer to [`KernelOp::ReadAttachment`].

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use super::kernel_services::KernelServices;
+use super::{kernel_routing::KernelRouting, kernel_services::KernelServices};
 use crate::{
     model::{EndpointId, PolicyRows},
     ports::{
@@ -28,6 +28,8 @@ pub struct KernelState {
     pub services: KernelServices,
     /// What is known of devices, and what runs at them.
     pub devices: DeviceTables,
+    /// What leads to other nodes.
+    pub routing: KernelRouting,
     /// How often programs were loaded.
     pub loads: u64,
 }
@@ -66,6 +68,7 @@ impl KernelState {
         if let Some(links) = self.devices.links.remove(&ifindex) {
             self.devices.gone.insert(links.name);
         }
+        self.routing.lose(ifindex);
         if let Some(id) = self.hooked.remove(&ifindex) {
             self.rows.attachments.remove(&id);
         }
@@ -81,6 +84,10 @@ impl KernelState {
                 KernelOutcome::Links(
                     link.map(|link| (*ifindex, link.clone())).into_iter().collect(),
                 )
+            }
+            KernelOp::ReadRouting => {
+                let routing = self.routing.read(&self.rows.links, &self.devices);
+                KernelOutcome::Routing(Box::new(routing))
             }
             KernelOp::ReadPolicy { slot } => KernelOutcome::Policy(self.slots.get(slot).cloned()),
             KernelOp::ReadAttachment { endpoint, .. } => {
@@ -106,6 +113,7 @@ impl KernelState {
             KernelOp::LinkDown { ifindex } => {
                 self.link(op, *ifindex)?.up = false;
                 self.rows.routes.retain(|_, to| to != ifindex);
+                self.routing.lose(*ifindex);
             }
             KernelOp::PutRoute { address, ifindex } => {
                 if !self.link(op, *ifindex)?.up {
@@ -126,6 +134,10 @@ impl KernelState {
             | KernelOp::DeleteServices(_)
             | KernelOp::ForgetServices(_) => {
                 self.services.change(op);
+            }
+            KernelOp::Routing(routing) => {
+                let links = &mut self.rows.links;
+                self.routing.change(routing, links).map_err(|why| refused(op.name(), why))?;
             }
             KernelOp::LoadPrograms => {
                 self.loads += 1;
@@ -266,6 +278,7 @@ pub(super) fn is_read(op: &KernelOp) -> bool {
             | KernelOp::ReadLinks
             | KernelOp::ReadLink { .. }
             | KernelOp::ReadDevices
+            | KernelOp::ReadRouting
             | KernelOp::ReadPolicy { .. }
             | KernelOp::ReadAttachment { .. }
             | KernelOp::CollectConntrack

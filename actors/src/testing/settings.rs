@@ -12,6 +12,7 @@ use crate::{
     model::{Addresses, ClusterId, Families},
     node::NodeSettings,
     policy::PolicySettings,
+    routes::RoutingMode,
     services::Algorithm,
 };
 
@@ -52,6 +53,8 @@ pub(super) fn settings() -> ColonySettings {
             unmasqueraded: ["10.0.0.0/8".parse().unwrap()].into(),
             records: 0,
         },
+        routing: RoutingMode::Tunnel { port: 8472 },
+        mtu: 1500,
         kvstore: KvSettings {
             cluster: "default".to_owned(),
             cluster_id: ClusterId(0),

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde_json::{Map, Value};
-use volvox_actors::model::ClusterId;
+use volvox_actors::{model::ClusterId, routes::RoutingMode};
 
 /// What the API says of the agent and never changes while it runs.
 #[derive(Clone, Debug)]
@@ -19,8 +19,12 @@ pub struct Facts {
     pub ipv4_range: Option<Ipv4Net>,
     /// Pool of IPv6 addresses; none if the family is off.
     pub ipv6_range: Option<Ipv6Net>,
-    /// Maximum transmission unit of pods, bytes.
+    /// The largest packet that the node's own devices take, bytes.
     pub mtu: u32,
+    /// The largest packet that reaches other nodes, bytes.
+    pub route_mtu: u32,
+    /// How packets of pods reach other nodes.
+    pub routing: RoutingMode,
     /// Who chooses the pool: `kubernetes`, `cluster-pool`.
     pub ipam_mode: String,
     /// `default`, `always` or `never`.

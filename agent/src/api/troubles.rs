@@ -15,6 +15,7 @@ use volvox_actors::{
     ports::Time,
     publish::{PublisherMsg, Unpublished},
     restore::{RestoreMsg, RestoreReport},
+    routes::{RoutesMsg, RoutesView},
     services::ServicesMsg,
 };
 
@@ -63,20 +64,33 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (host, sources, unpublished, views, report, audit, sharing, nodes, mesh, serving, devices) =
-        tokio::try_join!(
-            api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
-            api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
-            api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
-            api.gateway.ask(what, |colony| &colony.endpoints, list),
-            api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
-            api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
-            Sharing::gather(api, what),
-            api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
-            mesh::gather(api, what),
-            api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show),
-            api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
-        )?;
+    let (
+        host,
+        sources,
+        unpublished,
+        views,
+        report,
+        audit,
+        sharing,
+        nodes,
+        mesh,
+        serving,
+        devices,
+        ways,
+    ) = tokio::try_join!(
+        api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
+        api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
+        api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
+        api.gateway.ask(what, |colony| &colony.endpoints, list),
+        api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
+        api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
+        Sharing::gather(api, what),
+        api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
+        mesh::gather(api, what),
+        api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show),
+        api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
+        api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
+    )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
     let sources = sources.iter().flatten().filter_map(|status| source(status, now));
@@ -87,6 +101,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let shared = sharing.chain(nodes.iter().flat_map(of_nodes));
     let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
     let shared = shared.chain(services::troubles(&serving)).chain(devices::troubles(&devices));
+    let shared = shared.chain(of_routes(&ways));
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
 }
 
@@ -144,6 +159,19 @@ fn of_nodes(view: &NodesView) -> impl Iterator<Item = Trouble> + use<> {
         Trouble::new(format!("node-address-{}", prefix.addr()), 1, text)
     });
     usurped.into_iter().chain(contested.collect::<Vec<_>>())
+}
+
+/// What is in the way to other nodes.
+fn of_routes(view: &RoutesView) -> impl Iterator<Item = Trouble> + use<> {
+    let RoutesView { troubles, last_error, .. } = view;
+    let named = |(what, why): (&String, &String)| {
+        Trouble::new(format!("route-{what}"), 1, format!("{what}: {why}"))
+    };
+    let all: Vec<_> = troubles.iter().map(named).collect();
+    // What failed is among them where it is about one of them.
+    let other = last_error.iter().filter(|error| !troubles.values().any(|why| why == *error));
+    let other: Vec<_> = other.map(|error| Trouble::new("routes", 1, error.clone())).collect();
+    all.into_iter().chain(other)
 }
 
 fn of_host(host: &Host) -> Vec<Trouble> {
@@ -279,6 +307,25 @@ mod tests {
         let words = "nodes default/a and default/b all say that they have 192.0.2.7: ";
         assert!(said[1].starts_with(words), "{said:?}");
         assert_eq!(of_nodes(&NodesView::default()).count(), 0);
+    }
+
+    #[test]
+    fn what_is_in_the_way_to_other_nodes_is_named_once() {
+        let view = |error: &str| RoutesView {
+            mode: volvox_actors::routes::RoutingMode::Tunnel { port: 8472 },
+            nodes: 1,
+            synced: true,
+            routes: 0,
+            tunnel: 0,
+            troubles: [("10.2.0.0/24".to_owned(), "File exists".to_owned())].into(),
+            skipped: Default::default(),
+            last_error: Some(error.to_owned()),
+        };
+        let said = |view: &RoutesView| {
+            of_routes(view).map(|trouble| trouble.text).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(said(&view("File exists")), "10.2.0.0/24: File exists");
+        assert_eq!(said(&view("no memory")), "10.2.0.0/24: File exists; no memory");
     }
 
     #[test]

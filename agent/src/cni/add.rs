@@ -43,7 +43,7 @@ pub(super) async fn add(
     tracing::debug!(?addresses, "addresses allocated");
 
     undo.link = Some(interface::host_name(&invocation.attachment_id()));
-    let (host, mut container) = interface::create(invocation, &netns, agent.device_mtu)?;
+    let (host, mut container) = interface::create(invocation, &netns, mtu(&agent))?;
     interface::configure(&netns, &container, &addresses)?;
     cancel.check()?;
     tracing::debug!(host = host.name, ifindex = host.ifindex, "interface made");
@@ -87,6 +87,14 @@ fn check_mode(agent: &ConfigurationStatus) -> Result<(), CniError> {
         return refuse("deviceMTU", "0");
     }
     Ok(())
+}
+
+/// What the pod sends must fit to everywhere, into a tunnel too.
+fn mtu(agent: &ConfigurationStatus) -> u32 {
+    match agent.route_mtu {
+        0 => agent.device_mtu,
+        route_mtu => route_mtu.min(agent.device_mtu),
+    }
 }
 
 /// Not cancelled half-way: an address whose answer is not waited for could not be given back.

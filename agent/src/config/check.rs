@@ -2,14 +2,17 @@ use clap::ValueEnum;
 use volvox_actors::node::IpamMode;
 
 use super::{
-    Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, WITHOUT_ETCD_RS,
-    layers::Origins,
+    Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, TunnelProtocol,
+    WITHOUT_ETCD_RS, layers::Origins,
 };
 
 /// The least that every link must carry with IPv6, bytes.
 const IPV6_MTU_MIN: u32 = 1280;
 /// The least that a pod's link must carry with IPv4, bytes.
 const IPV4_MTU_MIN: u32 = 576;
+
+/// The most that a tunnel puts around a packet, bytes.
+const TUNNEL_OVERHEAD_MAX: u32 = 70;
 
 /// Refuses settings that exclude each other or that nothing here can do; returns warnings about
 /// those that have no effect.
@@ -19,12 +22,6 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
         origin => format!("--{flag}={value} ({origin})"),
     };
     let contradiction = |one, other, why| Err(ConfigError::Contradiction { one, other, why });
-    if config.routing_mode == RoutingMode::Tunnel {
-        return Err(ConfigError::Unsupported {
-            setting: say("routing-mode", &"tunnel"),
-            why: "there is no overlay yet; say native and route pods between nodes",
-        });
-    }
     if !config.enable_ipv4 && !config.enable_ipv6 {
         let (one, other) = (say("enable-ipv4", &false), say("enable-ipv6", &false));
         return contradiction(one, other, "pods need addresses; enable one of the two");
@@ -71,10 +68,37 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Result<Vec<String>, C
             return unsupported("no server is named; say --kvstore-opt=etcd.address=URL as well");
         }
     }
+    check_routing(config, &say)?;
     check_identities(config, &say)?;
     check_mesh(config, &say)?;
     check_mtu(config, &say)?;
     Ok(warnings(config, origins))
+}
+
+fn check_routing(
+    config: &Config,
+    say: &impl Fn(&str, &dyn std::fmt::Display) -> String,
+) -> Result<(), ConfigError> {
+    if config.tunnel_protocol == TunnelProtocol::Geneve {
+        return Err(ConfigError::Unsupported {
+            setting: say("tunnel-protocol", &"geneve"),
+            why: "tunnels are VXLAN here; say vxlan on every node",
+        });
+    }
+    let direct = config.auto_direct_node_routes;
+    if config.routing_mode == RoutingMode::Tunnel && direct {
+        let one = say("auto-direct-node-routes", &true);
+        let other = say("routing-mode", &"tunnel");
+        let why = "packets go in tunnels, or by routes; drop the one or say native";
+        return Err(ConfigError::Contradiction { one, other, why });
+    }
+    if config.direct_routing_skip_unreachable && !direct {
+        let one = say("direct-routing-skip-unreachable", &true);
+        let other = say("auto-direct-node-routes", &false);
+        let why = "where no routes are made none is left out; drop the one or make the other true";
+        return Err(ConfigError::Contradiction { one, other, why });
+    }
+    Ok(())
 }
 
 fn check_identities(
@@ -136,13 +160,15 @@ fn check_mtu(
         true => (IPV6_MTU_MIN, "enable-ipv6"),
         false => (IPV4_MTU_MIN, "enable-ipv4"),
     };
-    if config.mtu == 0 || config.mtu >= least {
+    let around = if config.routing_mode == RoutingMode::Tunnel { TUNNEL_OVERHEAD_MAX } else { 0 };
+    if config.mtu == 0 || config.mtu >= least + around {
         return Ok(());
     }
     Err(ConfigError::Contradiction {
         one: say("mtu", &config.mtu),
         other: say(family, &true),
-        why: "IPv6 needs 1280 bytes and IPv4 576; raise it, or say 0 for the node's own",
+        why: "IPv6 needs 1280 bytes and IPv4 576, and a tunnel 70 around them; raise it, or say 0 \
+              for the node's own",
     })
 }
 
@@ -154,6 +180,11 @@ fn warnings(config: &Config, origins: &Origins) -> Vec<String> {
     ] {
         if !enabled && origins.of(range) != Origin::Default {
             warnings.push(format!("--{range} has no effect: --{family} is false"));
+        }
+    }
+    for flag in ["tunnel-protocol", "tunnel-port"] {
+        if config.routing_mode == RoutingMode::Native && origins.of(flag) != Origin::Default {
+            warnings.push(format!("--{flag} has no effect: --routing-mode is native"));
         }
     }
     let has_servers = config.kvstore.is_some_and(KvStoreKind::has_servers);

@@ -8,6 +8,7 @@ use volvox_actors::devices::DevicePattern;
 use super::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm,
     LogFormat, LogLevel, MonitorAggregation, Range, RateLimits, RoutingMode, TcpFlags,
+    TunnelProtocol,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
     values::{
@@ -152,14 +153,32 @@ pub struct Config {
     #[serde(rename = "IPv6Range")]
     pub ipv6_range: Range<Ipv6Net>,
 
-    /// Maximum transmission unit of pods, bytes; 0 takes the node's
+    /// Largest packet that the node's devices take, bytes; 0 is the least that one of them says
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_535))]
     #[serde(rename = "MTU")]
     pub mtu: u32,
 
     /// How packets reach other nodes
-    #[arg(long, value_enum, ignore_case = true, default_value = "native")]
+    #[arg(long, value_enum, ignore_case = true, default_value = "tunnel")]
     pub routing_mode: RoutingMode,
+
+    /// How packets in tunnels look
+    #[arg(long, value_enum, ignore_case = true, default_value = "vxlan")]
+    pub tunnel_protocol: TunnelProtocol,
+
+    /// UDP port of packets in tunnels, the same on every node
+    #[arg(long, value_name = "PORT", default_value_t = 8472, value_parser = clap::value_parser!(u16).range(1..))]
+    pub tunnel_port: u16,
+
+    /// Whether the agent routes the prefixes of other nodes to them, where these are neighbours; in
+    /// native mode
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "EnableAutoDirectRouting")]
+    pub auto_direct_node_routes: bool,
+
+    /// Whether nodes that are no neighbours are left out then without a word
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    pub direct_routing_skip_unreachable: bool,
 
     /// Whether endpoints found on disk and in the kernel are restored
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL", hide = true)]

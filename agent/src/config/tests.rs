@@ -50,7 +50,7 @@ fn defaults_are_those_of_the_original() {
     assert_eq!((config.enable_ipv4, config.enable_ipv6, config.restore), (true, true, true));
     assert_eq!((config.endpoint_queue_size, config.agent_health_port), (25, 9879));
     assert_eq!(config.endpoint_gc_interval, Duration::from_secs(300));
-    assert_eq!((config.ipv4_range, config.routing_mode), (Range::Auto, RoutingMode::Native));
+    assert_eq!((config.ipv4_range, config.routing_mode), (Range::Auto, RoutingMode::Tunnel));
     assert_eq!((config.static_cnp_path, config.prometheus_serve_addr), (None, None));
     assert_eq!((config.labels, config.api_rate_limit), (vec![], RateLimits::default()));
     let shown = serde_json::to_value(Config::defaults()).unwrap();
@@ -226,6 +226,17 @@ fn contradictions_name_both_and_where_they_were_said() {
         (["--cluster-id=3", "--mtu=0"], "--cluster-id=3", "--cluster-name=default (the default)"),
         (["--state-dir=/a", "--lib-dir=/a"], "--state-dir=/a", "--lib-dir=/a"),
         (["--mtu=1000", "--enable-ipv6"], "--mtu=1000", "--enable-ipv6=true"),
+        (["--mtu=1340", "--debug"], "--mtu=1340", "--enable-ipv6=true"),
+        (
+            ["--auto-direct-node-routes", "--debug"],
+            "--auto-direct-node-routes=true",
+            "--routing-mode=tunnel (the default)",
+        ),
+        (
+            ["--direct-routing-skip-unreachable", "--routing-mode=native"],
+            "--direct-routing-skip-unreachable=true",
+            "--auto-direct-node-routes=false (the default)",
+        ),
         (
             ["--prometheus-serve-addr=:99", "--agent-health-port=99"],
             "--prometheus-serve-addr=127.0.0.1:99",
@@ -245,13 +256,12 @@ fn contradictions_name_both_and_where_they_were_said() {
 
 #[test]
 fn what_cannot_be_done_yet_is_refused_and_what_has_no_effect_is_told() {
-    let text = refusal(&["--routing-mode=tunnel"]);
-    assert!(
-        text.starts_with("--routing-mode=tunnel is not possible: there is no overlay"),
-        "{text}"
-    );
+    let text = refusal(&["--tunnel-protocol=geneve"]);
+    assert!(text.starts_with("--tunnel-protocol=geneve is not possible: tunnels are"), "{text}");
     let loaded = load_with(&["--enable-ipv6=false", "--ipv6-range=fd11::/96"], &[]).unwrap();
     assert_eq!(loaded.warnings, ["--ipv6-range has no effect: --enable-ipv6 is false"]);
+    let loaded = load_with(&["--routing-mode=native", "--tunnel-port=4789"], &[]).unwrap();
+    assert_eq!(loaded.warnings, ["--tunnel-port has no effect: --routing-mode is native"]);
 }
 
 #[test]

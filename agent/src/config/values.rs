@@ -16,8 +16,18 @@ use super::{duration::parse_duration, options::List};
 pub enum RoutingMode {
     /// By the node's routes
     Native,
-    /// Through an overlay; not yet
+    /// In tunnels between nodes
     Tunnel,
+}
+
+/// How packets in tunnels look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TunnelProtocol {
+    /// VXLAN
+    Vxlan,
+    /// GENEVE; not here
+    Geneve,
 }
 
 /// Which endpoints have their policy enforced.

@@ -26,6 +26,7 @@ mod pace;
 mod pins;
 mod policies;
 mod resizing;
+mod routing;
 mod rows;
 mod run;
 mod services;

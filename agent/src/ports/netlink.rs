@@ -7,17 +7,21 @@
 mod address;
 mod carrier;
 mod changes;
+mod device;
 mod error;
 mod filter;
 mod link;
 mod message;
+mod node_route;
 mod route;
 mod socket;
 mod veth;
 
 pub use changes::Changes;
+pub use device::{DEVICE_GROUP, Device};
 pub use error::NetlinkError;
 pub use filter::{Direction, Filter};
+pub use node_route::NodeRoutes;
 pub use route::ROUTE_PROTOCOL;
 pub use socket::Socket;
 pub use veth::Veth;

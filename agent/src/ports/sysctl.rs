@@ -70,6 +70,37 @@ impl Sysctl {
         Ok(())
     }
 
+    /// Prepares an interface by which packets come from other nodes: what comes by it may be meant
+    /// for anybody, and may have left for there by another one.
+    pub fn prepare_device(&self, ifname: &str) -> Result<(), SysctlError> {
+        let set = |(parameter, value): (String, _)| self.set(&parameter, value);
+        self.of_device(ifname).into_iter().try_for_each(set)
+    }
+
+    /// Whether [`prepare_device`](Self::prepare_device) has nothing to do.
+    pub fn is_prepared(&self, ifname: &str) -> bool {
+        let is_so =
+            |(parameter, value): &(String, _)| self.get(parameter).as_deref() == Some(*value);
+        self.of_device(ifname).iter().all(is_so)
+    }
+
+    /// Whether the kernel drops, at every interface whatever is said of it alone, packets whose
+    /// source is reached by another one.
+    pub fn is_strict(&self) -> bool {
+        self.get("ipv4/conf/all/rp_filter").as_deref() == Some("1")
+    }
+
+    fn of_device(&self, ifname: &str) -> Vec<(String, &'static str)> {
+        let mut all = vec![("ipv4", "rp_filter", "0"), ("ipv4", "forwarding", "1")];
+        if self.root.join("ipv6/conf").join(ifname).is_dir() {
+            // Who forwards listens to no router, and the kernel resets that at the change.
+            let ipv6 = [("disable_ipv6", "0"), ("forwarding", "1"), ("accept_ra", "0")];
+            all.extend(ipv6.map(|(name, value)| ("ipv6", name, value)));
+        }
+        let path = |(family, name, value)| (format!("{family}/conf/{ifname}/{name}"), value);
+        all.into_iter().map(path).collect()
+    }
+
     /// Prepares the interface inside a container for an IPv6 address: runtimes switch IPv6 off.
     pub fn enable_ipv6(&self, ifname: &str) -> Result<(), SysctlError> {
         self.set(&format!("ipv6/conf/{ifname}/disable_ipv6"), "0")?;
@@ -149,6 +180,26 @@ mod tests {
         // A write would have lost the newline.
         let raw = fs::read_to_string(sysctl.root.join("ipv4/ip_forward")).unwrap();
         assert_eq!(raw, "1\n");
+    }
+
+    #[test]
+    fn an_interface_to_other_nodes_is_prepared_once() {
+        let (_dir, sysctl) = tree(&[
+            ("ipv4/conf/all/rp_filter", "1\n"),
+            ("ipv4/conf/cilium_vxlan/rp_filter", "2\n"),
+            ("ipv4/conf/cilium_vxlan/forwarding", "0\n"),
+            ("ipv6/conf/cilium_vxlan/disable_ipv6", "1\n"),
+            ("ipv6/conf/cilium_vxlan/forwarding", "0\n"),
+            ("ipv6/conf/cilium_vxlan/accept_ra", "1\n"),
+        ]);
+        assert!(sysctl.is_strict() && !sysctl.is_prepared("cilium_vxlan"));
+        sysctl.prepare_device("cilium_vxlan").unwrap();
+        assert!(sysctl.is_prepared("cilium_vxlan"));
+        let rp_filter = sysctl.root.join("ipv4/conf/cilium_vxlan/rp_filter");
+        assert_eq!(fs::read_to_string(&rp_filter).unwrap(), "0");
+        fs::write(&rp_filter, "0\n").unwrap();
+        sysctl.prepare_device("cilium_vxlan").unwrap();
+        assert_eq!(fs::read_to_string(&rp_filter).unwrap(), "0\n", "it was right");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    net::IpAddr,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -20,6 +21,8 @@ const PORT_BESIDE: u16 = 2389;
 pub struct Etcd {
     directory: PathBuf,
     port: u16,
+    /// Where else clients reach it, besides the loopback.
+    beside: Option<IpAddr>,
     /// Where certificates are, if it wants to see some.
     certificates: Option<PathBuf>,
     /// Who may do everything, if it wants a password.
@@ -31,6 +34,11 @@ impl Etcd {
     /// Starts one whose data and log are below `directory`, and waits until it answers.
     pub fn start(directory: &Path) -> Result<Self> {
         Self::start_as(directory, PORT, None)
+    }
+
+    /// Starts one that other nodes reach at that address.
+    pub fn start_at(directory: &Path, address: IpAddr) -> Result<Self> {
+        Self::start_with(directory, PORT, None, Some(address))
     }
 
     /// Starts one that has the certificate `etcd` of that authority, and lets in who has another one
@@ -45,11 +53,21 @@ impl Etcd {
     }
 
     fn start_as(directory: &Path, port: u16, certificates: Option<PathBuf>) -> Result<Self> {
+        Self::start_with(directory, port, certificates, None)
+    }
+
+    fn start_with(
+        directory: &Path,
+        port: u16,
+        certificates: Option<PathBuf>,
+        beside: Option<IpAddr>,
+    ) -> Result<Self> {
         let status = Command::new("ip").args(["link", "set", "lo", "up"]).status()?;
         ensure!(status.success(), "loopback stays down: {status}");
         fs::create_dir_all(directory)?;
         let directory = directory.to_owned();
-        let mut etcd = Self { directory, port, certificates, root: None, process: None };
+        let (root, process) = (None, None);
+        let mut etcd = Self { directory, port, beside, certificates, root, process };
         etcd.start_again()?;
         Ok(etcd)
     }
@@ -84,10 +102,12 @@ impl Etcd {
         let peer = format!("http://127.0.0.1:{}", self.port + 1);
         let peers = format!("default={peer}");
         let clients = self.clients();
+        let beside = self.beside.map(|ip| format!(",http://{ip}:{}", self.port));
+        let listen = format!("{clients}{}", beside.unwrap_or_default());
         let clients = clients.as_str();
         let arguments = [
             ("data-dir", data.as_str()),
-            ("listen-client-urls", clients),
+            ("listen-client-urls", &listen),
             ("advertise-client-urls", clients),
             ("listen-peer-urls", &peer),
             ("initial-advertise-peer-urls", &peer),

@@ -10,18 +10,27 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
 
 use super::{Binaries, PATIENCE, Process, Rest, strace};
 
-/// Everything that a node writes is below this, in the lab's own file system.
+/// Everything that the lab's node writes is below this, in the lab's own file system; what others
+/// write is beside it.
 const ROOT: &str = "/run/volvox";
+/// Where that one's programs and maps are pinned.
+const BPF_ROOT: &str = "/sys/fs/bpf";
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A node of the lab. There is one in a lab.
+/// A node of the lab. Its agents, plugins and clients run in the namespace of the thread that
+/// starts them.
 pub struct Node {
+    /// What it is called in a cluster, if not as the lab's node is.
+    name: Option<String>,
+    root: PathBuf,
+    bpf_root: PathBuf,
     binaries: Binaries,
     flags: Vec<String>,
     /// Flags with other values than usual.
@@ -37,12 +46,35 @@ pub struct Node {
 impl Node {
     /// A node without an agent. `binaries` are those of the first agent to be started.
     pub fn new(binaries: Binaries) -> Result<Self> {
+        Self::at(binaries, None, ROOT.into(), BPF_ROOT.into())
+    }
+
+    /// Another one of that name, to be started in a namespace of its own, with maps and programs of
+    /// its own.
+    pub fn beside(binaries: Binaries, name: &str) -> Result<Self> {
+        let root = PathBuf::from(format!("{ROOT}-{name}"));
+        let bpf_root = root.join("bpf");
+        fs::create_dir_all(&bpf_root)?;
+        mount("bpf", &bpf_root, "bpf", MountFlags::empty(), None)
+            .with_context(|| format!("cannot mount a BPF file system at {}", bpf_root.display()))?;
+        Self::at(binaries, Some(name.to_owned()), root, bpf_root)
+    }
+
+    fn at(
+        binaries: Binaries,
+        name: Option<String>,
+        root: PathBuf,
+        bpf_root: PathBuf,
+    ) -> Result<Self> {
         let node = Self {
+            rest: Rest::new(&root.join("cilium.sock")),
+            name,
+            root,
+            bpf_root,
             binaries,
             flags: Vec::new(),
             settings: BTreeMap::new(),
             agent: None,
-            rest: Rest::new(&Path::new(ROOT).join("cilium.sock")),
             ipv6: true,
             calls: None,
             doom: None,
@@ -96,12 +128,12 @@ impl Node {
 
     /// A path below the node's directory.
     pub fn path(&self, name: &str) -> PathBuf {
-        Path::new(ROOT).join(name)
+        self.root.join(name)
     }
 
     /// Where programs and maps are pinned.
-    pub fn bpf_root(&self) -> &'static Path {
-        Path::new("/sys/fs/bpf")
+    pub fn bpf_root(&self) -> &Path {
+        &self.bpf_root
     }
 
     /// The programs in use.
@@ -159,6 +191,11 @@ impl Node {
             (None, calls) => calls.as_ref().map(|calls| strace::before(calls, agent)),
         };
         self.agent = Some(match before {
+            None if self.name.is_some() => {
+                let named = format!("K8S_NODE_NAME={}", self.name.as_deref().unwrap_or_default());
+                let named = [vec![named, agent.display().to_string()], arguments].concat();
+                Process::start("env".as_ref(), &named, &log)?
+            }
             None => Process::start(agent, &arguments, &log)?,
             Some(before) => {
                 let traced = [before, arguments].concat();
@@ -190,7 +227,10 @@ impl Node {
         let done =
             Command::new(&self.binaries.agent).arg("uninstall").args(self.arguments()).output()?;
         ensure!(done.status.success(), "uninstall: {done:?}");
-        Ok(fs::remove_dir_all(ROOT)?)
+        if self.name.is_some() {
+            unmount(&self.bpf_root, UnmountFlags::DETACH)?;
+        }
+        Ok(fs::remove_dir_all(&self.root)?)
     }
 
     /// Waits until the API answers; since when the agent was started.

@@ -152,7 +152,9 @@ fn c_42482_a_changed_flag_is_refused_or_followed() {
         let mut fleet = fleet()?;
         let before = Inventory::read(&fleet.node)?;
         for (flag, value, followed) in [
-            ("routing-mode", "tunnel", false),
+            ("tunnel-protocol", "geneve", false),
+            ("routing-mode", "native", true),
+            ("tunnel-port", "4789", true),
             ("ipv4-range", "10.12.0.0/16", true),
             ("enable-ipv6", "false", true),
             ("bpf-ct-global-tcp-max", "65536", true),

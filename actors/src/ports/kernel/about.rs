@@ -44,6 +44,7 @@ impl KernelOp {
             Self::Snapshot => "Snapshot",
             Self::ReadLinks => "ReadLinks",
             Self::ReadLink { .. } => "ReadLink",
+            Self::ReadRouting => "ReadRouting",
             Self::ReadPolicy { .. } => "ReadPolicy",
             Self::ReadAttachment { .. } => "ReadAttachment",
             Self::BuildPolicy { .. } => "BuildPolicy",
@@ -77,6 +78,7 @@ impl KernelOp {
             Self::LinkDown { .. } => "LinkDown",
             Self::PutRoute { .. } => "PutRoute",
             Self::DeleteRoute { .. } => "DeleteRoute",
+            Self::Routing(op) => op.op(),
             Self::ScrubConntrack { .. } => "ScrubConntrack",
             Self::ForgetServices(_) => "ForgetServices",
             Self::CollectConntrack => "CollectConntrack",
@@ -91,8 +93,10 @@ impl KernelOp {
             | Self::ReadLinks
             | Self::ReadDevices
             | Self::DetachDevice { .. }
+            | Self::ReadRouting
             | Self::CollectConntrack
             | Self::LoadPrograms => About::All,
+            Self::Routing(op) => op.about(),
             Self::ReadPolicy { slot }
             | Self::BuildPolicy { slot, .. }
             | Self::FlipPolicy { slot }
@@ -139,6 +143,7 @@ impl KernelOp {
                 | Self::ReadLinks
                 | Self::ReadLink { .. }
                 | Self::ReadDevices
+                | Self::ReadRouting
                 | Self::ReadPolicy { .. }
                 | Self::ReadAttachment { .. }
         )

@@ -34,7 +34,7 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
             device_mtu: facts.mtu,
             ipam_mode: facts.ipam_mode.clone(),
             realized: spec.clone(),
-            route_mtu: facts.mtu,
+            route_mtu: facts.route_mtu,
             ..ConfigurationStatus::default()
         },
         spec,

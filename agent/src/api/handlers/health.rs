@@ -3,7 +3,10 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use axum::{extract::State, http::HeaderMap};
 use serde_json::json;
 use tokio::time::timeout;
-use volvox_actors::ipam::{IpamMsg, Lease};
+use volvox_actors::{
+    ipam::{IpamMsg, Lease},
+    routes::RoutingMode,
+};
 use volvox_bpf_progs::maps::{MAPS, POLICY};
 
 use super::{Answer, ok};
@@ -119,7 +122,10 @@ fn details(
         },
         masquerading: [("enabledProtocols".to_owned(), json!({}))].into_iter().collect(),
         routing: RoutingStatus {
-            inter_host_routing_mode: "Native".to_owned(),
+            inter_host_routing_mode: match facts.routing {
+                RoutingMode::Tunnel { .. } => "Tunnel [vxlan]".to_owned(),
+                RoutingMode::Native { .. } => "Native".to_owned(),
+            },
             intra_host_routing_mode: "BPF".to_owned(),
         },
     }

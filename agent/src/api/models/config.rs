@@ -47,7 +47,7 @@ pub struct ConfigurationStatus {
     pub daemon_configuration_map: Map<String, Value>,
     /// How pods are attached: `veth`.
     pub datapath_mode: String,
-    /// Maximum transmission unit of pods' interfaces, bytes.
+    /// Maximum transmission unit of the node's devices, bytes.
     #[serde(rename = "deviceMTU")]
     pub device_mtu: u32,
     /// Who chooses the pool.
@@ -59,7 +59,7 @@ pub struct ConfigurationStatus {
     pub masquerade_protocols: Map<String, Value>,
     /// What can be set, as it is set.
     pub realized: ConfigurationSpec,
-    /// Maximum transmission unit of pods' routes, bytes.
+    /// The same of what reaches other nodes: pods' interfaces have it, bytes.
     #[serde(rename = "routeMTU")]
     pub route_mtu: u32,
 }

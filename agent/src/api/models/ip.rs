@@ -31,15 +31,14 @@ pub struct IpMetadata {
 impl IpListEntry {
     /// Each entry, by prefix.
     ///
-    /// Addresses of endpoints are on this node, which is named by its first address `node`.
+    /// Addresses of this node's endpoints are on it, which is named by its first address `node`.
     pub fn list(entries: &BTreeMap<IpNet, IpcacheEntry>, node: Option<IpAddr>) -> Vec<Self> {
         let is_local = |entry: &IpcacheEntry| matches!(entry.source, Source::Endpoint(_));
         entries
             .iter()
             .map(|(prefix, entry)| Self {
                 cidr: prefix.to_string(),
-                host_ip: node
-                    .filter(|_| is_local(entry))
+                host_ip: (node.filter(|_| is_local(entry)).or(entry.tunnel.node()))
                     .map(|ip| ip.to_string())
                     .unwrap_or_default(),
                 identity: entry.identity.0,

@@ -146,7 +146,7 @@ pub struct KubernetesStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct RoutingStatus {
-    /// To other nodes: `Native`.
+    /// To other nodes: `Native`, `Tunnel [vxlan]`.
     pub inter_host_routing_mode: String,
     /// Within the node: `BPF`.
     pub intra_host_routing_mode: String,

@@ -28,12 +28,13 @@ use volvox_actors::{
     host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoRecorder, Ref},
     model::{ClusterId, Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
     ports::Time,
+    routes::RoutingMode,
     workloads::WorkloadsMsg,
 };
 
 use fakes::{
     fake_auditor, fake_build_queue, fake_conntrack, fake_devices, fake_identities, fake_ipam,
-    fake_ipcache, fake_node, fake_nodes, fake_policy, fake_restore, fake_services,
+    fake_ipcache, fake_node, fake_nodes, fake_policy, fake_restore, fake_routes, fake_services,
 };
 
 use crate::{
@@ -180,6 +181,8 @@ fn facts() -> Facts {
         ipv4_range: Some("10.1.0.0/16".parse().unwrap()),
         ipv6_range: None,
         mtu: 1500,
+        route_mtu: 1450,
+        routing: RoutingMode::Tunnel { port: 8472 },
         ipam_mode: "kubernetes".into(),
         policy_enforcement: "default".into(),
         options: BTreeMap::from([("DropNotification".to_owned(), 1)]),
@@ -207,6 +210,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             conntrack: spawn(&host, "conntrack", || fake_conntrack),
             devices: spawn(&host, "devices", || fake_devices),
             node: spawn(&host, "node", || fake_node),
+            routes: spawn(&host, "routes", || fake_routes),
             nodes: Some(spawn(&host, "nodes", || fake_nodes)),
             services: spawn(&host, "services", || fake_services),
             auditor: spawn(&host, "auditor", || fake_auditor),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use volvox_actors::ports::{KernelError, KernelOp, KernelOutcome};
+use volvox_actors::ports::{HookState, KernelError, KernelOp, KernelOutcome, OVERLAY, RoutingOp};
 
 use super::{
     conntrack,
@@ -9,6 +9,7 @@ use super::{
     hooks::{Hooks, Place},
     pace::Pace,
     pins::HOOKS,
+    routing,
     rows::{
         config_from_raw, config_to_raw, device_to_raw, endpoint_to_raw, ipcache_key,
         ipcache_to_raw, lxc_from_raw, lxc_to_raw, unmasqueraded_keys,
@@ -61,6 +62,16 @@ impl Stepper {
                 let tables = self.datapath.devices(|devices| devices.read())?;
                 Ok(KernelOutcome::Devices(Box::new(tables)))
             }
+            KernelOp::ReadRouting => {
+                let mut routing = routing::read(self.netlink()?)?;
+                (routing.tunnel, routing.records) = self.datapath.tunnel()?;
+                if let Some(overlay) = routing.devices.get_mut(OVERLAY) {
+                    let tables = self.datapath.devices(|devices| devices.read())?;
+                    let links = tables.links.get(&overlay.ifindex);
+                    overlay.attached = links.is_some_and(|links| links.state == HookState::Link);
+                }
+                Ok(KernelOutcome::Routing(Box::new(routing)))
+            }
             op => self.change(op).map(|()| KernelOutcome::Done),
         }
     }
@@ -94,7 +105,8 @@ impl Stepper {
             KernelOp::LinkUp { .. }
             | KernelOp::LinkDown { .. }
             | KernelOp::PutRoute { .. }
-            | KernelOp::DeleteRoute { .. } => self.network(op),
+            | KernelOp::DeleteRoute { .. }
+            | KernelOp::Routing(_) => self.network(op),
             op => self.row(op),
         }
     }
@@ -171,8 +183,15 @@ impl Stepper {
 
     /// Steps at interfaces and routes.
     fn network(&mut self, op: KernelOp) -> Result<(), KernelError> {
+        if let KernelOp::Routing(RoutingOp::Tunnel { ifindex, records }) = op {
+            return self.datapath.set_tunnel(ifindex, records);
+        }
         let socket = self.netlink()?;
         match op {
+            KernelOp::Routing(op) => {
+                routing::change(socket, op)?;
+                Ok(())
+            }
             KernelOp::LinkUp { ifindex } => socket.set_link_up(ifindex),
             KernelOp::LinkDown { ifindex } => socket.set_link_down(ifindex),
             KernelOp::PutRoute { address, ifindex } => socket.put_route(address, ifindex),

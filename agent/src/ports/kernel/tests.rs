@@ -9,6 +9,7 @@ mod network;
 mod policies;
 mod port;
 mod resizing;
+mod routing;
 pub(crate) mod sandbox;
 pub(crate) mod services;
 mod sockets;

@@ -9,12 +9,13 @@ use super::{
     maglev::TABLE,
     maps::EMPTY_POLICY,
     pins::{HOOKS, INCOMING, Pins, bpffs, names, program_name, remove_dir, unpin},
-    sockets, sys,
+    routing, sockets, sys,
 };
 use crate::ports::netlink::{Direction, NetlinkError, Socket};
 
-/// Removes all that the datapath left on this node, and says what that was: routes, filters,
-/// links, programs and maps. Interfaces stay; without programs nothing filters their packets.
+/// Removes all that the datapath left on this node, and says what that was: routes, the overlay,
+/// filters, links, programs and maps. Interfaces of pods stay; without programs nothing filters
+/// their packets.
 pub fn uninstall(bpf_root: &Path) -> Result<Vec<String>, DatapathError> {
     let pins = Pins::at(bpf_root);
     let mut removed = Vec::new();
@@ -25,6 +26,7 @@ pub fn uninstall(bpf_root: &Path) -> Result<Vec<String>, DatapathError> {
             removed.push(format!("route to {address} by interface {ifindex}"));
         }
     }
+    routing::uninstall(&mut netlink, &mut removed)?;
     let mut interfaces = BTreeSet::new();
     for ifindex in netlink.links()?.into_keys() {
         if remove_filters(&mut netlink, ifindex, &mut removed)? {

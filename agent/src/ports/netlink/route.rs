@@ -146,6 +146,13 @@ fn parse(kind: u16, bytes: &[u8]) -> Option<(IpAddr, u32)> {
     }
     let mut address = None;
     let mut ifindex = None;
+    // Routes to other nodes are another thing.
+    let leads_on = |attribute: &RouteAttribute| {
+        matches!(attribute, RouteAttribute::Gateway(_) | RouteAttribute::EncapType(_))
+    };
+    if message.attributes.iter().any(leads_on) {
+        return None;
+    }
     for attribute in message.attributes {
         match attribute {
             RouteAttribute::Destination(RouteAddress::Inet(ip)) => address = Some(IpAddr::V4(ip)),

@@ -1,3 +1,5 @@
+mod other_nodes;
+
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::fd::AsFd,

@@ -24,6 +24,7 @@ use volvox_actors::{
     },
     ports::{BackendState, Swept, service_flags},
     restore::{PhaseReport, RestoreMsg, RestoreReport},
+    routes::{RoutesMsg, RoutesView, RoutingMode},
     services::{BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus},
 };
 
@@ -75,7 +76,7 @@ pub(super) fn fake_identities(msg: IdentityMsg) {
 
 pub(super) fn fake_ipcache(msg: IpcacheMsg) {
     if let IpcacheMsg::List(reply) = msg {
-        let entry = |identity, source| IpcacheEntry { identity: IdentityId(identity), source };
+        let entry = |identity, source| IpcacheEntry::of(IdentityId(identity), source);
         reply.send(BTreeMap::from([
             ("10.1.0.7/32".parse::<IpNet>().unwrap(), entry(300, Source::Endpoint(EndpointId(1)))),
             ("0.0.0.0/0".parse().unwrap(), entry(2, Source::Node)),
@@ -209,6 +210,22 @@ pub(super) fn fake_node(msg: NodeMsg) {
         reply.send(NodeStatus {
             router: Addresses { ipv4: Some([10, 1, 0, 1].into()), ipv6: None },
             addresses: ["192.0.2.1".parse().unwrap()].into(),
+            last_error: None,
+        });
+    }
+}
+
+/// One that reaches all.
+pub(super) fn fake_routes(msg: RoutesMsg) {
+    if let RoutesMsg::Show(reply) = msg {
+        reply.send(RoutesView {
+            mode: RoutingMode::Tunnel { port: 8472 },
+            nodes: 1,
+            synced: true,
+            routes: 1,
+            tunnel: 7,
+            troubles: BTreeMap::new(),
+            skipped: BTreeMap::new(),
             last_error: None,
         });
     }

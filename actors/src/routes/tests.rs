@@ -1,0 +1,7 @@
+//! A node in memory with others around it.
+
+mod changes;
+mod faults;
+mod native;
+mod town;
+mod tunnel;

@@ -1,0 +1,129 @@
+//! Several nodes on one network, each with an agent of its own, and an etcd between them.
+
+use std::{net::IpAddr, process::Command};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Binaries, Etcd, Netns, Node, Pod, Through, wait_for};
+
+/// Where etcd is on the nodes' network.
+const ETCD: &str = "192.0.2.254";
+
+/// Nodes that share an etcd.
+pub struct Town {
+    /// The etcd.
+    pub etcd: Etcd,
+    /// The nodes, by their numbers from 1 on.
+    pub members: Vec<Member>,
+}
+
+/// A node of a town, in a namespace of its own.
+pub struct Member {
+    /// The node of that number N is `nN` at 192.0.2.N and 2001:db8::N; its pods are in 10.N.0.0/24
+    /// and fd00:0:0:N::/64.
+    pub number: u8,
+    /// Its namespace.
+    pub netns: Netns,
+    node: Node,
+}
+
+impl Town {
+    /// As many nodes, whose agents are started with these flags and know each other.
+    pub fn found(count: u8, flags: &[(&str, &str)]) -> Result<Self> {
+        ip("link add town type bridge")?;
+        ip(&format!("addr add {ETCD}/24 dev town"))?;
+        ip("link set town up")?;
+        let mut members = Vec::new();
+        for number in 1..=count {
+            members.push(Member::settle(number, flags)?);
+        }
+        let etcd = Etcd::start_at("/run/town-etcd".as_ref(), ETCD.parse()?)?;
+        let mut town = Self { etcd, members };
+        for member in &mut town.members {
+            member.run(Node::start_agent)?;
+        }
+        town.wait_until_known()?;
+        Ok(town)
+    }
+
+    /// The node of that number.
+    pub fn member(&mut self, number: u8) -> &mut Member {
+        &mut self.members[usize::from(number) - 1]
+    }
+
+    /// Waits until every agent knows all other nodes.
+    pub fn wait_until_known(&mut self) -> Result<()> {
+        let others = self.members.len() - 1;
+        for member in &mut self.members {
+            wait_for("nodes know each other", || {
+                let text = member.run(|node| node.volvox("status"))?;
+                let plural = if others == 1 { "" } else { "s" };
+                Ok(text.contains(&format!("and {others} other node{plural} known")))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    /// Makes the node, without an agent.
+    fn settle(number: u8, flags: &[(&str, &str)]) -> Result<Self> {
+        let name = format!("n{number}");
+        let netns = Netns::create(&name)?;
+        for words in [
+            format!("link add {name} type veth peer name eth0 netns {name}"),
+            format!("link set {name} master town up"),
+            format!("-n {name} link set lo up"),
+            format!("-n {name} addr add 192.0.2.{number}/24 dev eth0"),
+            format!("-n {name} addr add 2001:db8::{number}/64 dev eth0 nodad"),
+            format!("-n {name} link set eth0 up"),
+        ] {
+            ip(&words)?;
+        }
+        let mut node = Node::beside(Binaries::find()?, &name)?;
+        let store = format!("etcd.address=http://{ETCD}:2379");
+        node.set_flag("kvstore", Some("etcd")).set_flag("kvstore-opt", Some(&store));
+        node.set_flag("ipv4-range", Some(&format!("10.{number}.0.0/24")));
+        node.set_flag("ipv6-range", Some(&format!("fd00:0:0:{number}::/64")));
+        for (flag, value) in flags {
+            node.set_flag(flag, Some(value));
+        }
+        Ok(Self { number, netns, node })
+    }
+
+    /// Does something with the node, in its namespace.
+    pub fn run<T: Send>(&mut self, body: impl FnOnce(&mut Node) -> Result<T> + Send) -> Result<T> {
+        let Self { netns, node, .. } = self;
+        netns.run(|| body(node))
+    }
+
+    /// Makes a pod on it.
+    pub fn pod(&mut self, name: &str, labels: &[(&str, &str)]) -> Result<Pod> {
+        self.run(|node| Pod::create(node, name, labels, Through::Cni))
+    }
+
+    /// Its address on the nodes' network.
+    pub fn address(&self, ipv6: bool) -> Result<IpAddr> {
+        let number = self.number;
+        let text = if ipv6 { format!("2001:db8::{number}") } else { format!("192.0.2.{number}") };
+        text.parse().with_context(|| format!("{text} is no address"))
+    }
+
+    /// What `ip` says in its namespace.
+    pub fn ip(&self, words: &str) -> Result<String> {
+        self.netns.run(|| ip(words))
+    }
+
+    /// Ends its agent and removes all that agents left on it.
+    pub fn uninstall(self) -> Result<()> {
+        let Self { netns, node, .. } = self;
+        netns.run(|| node.uninstall())
+    }
+}
+
+fn ip(words: &str) -> Result<String> {
+    let output = Command::new("ip").args(words.split(' ')).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "ip {words}: {complaint}");
+    Ok(String::from_utf8(output.stdout)?)
+}

@@ -1,0 +1,5 @@
+//! Several nodes with agents of their own, on one network, and an etcd between them.
+
+mod native;
+mod reach;
+mod tunnel;

@@ -1,0 +1,112 @@
+//! Packets go to other nodes as they are, by routes that agents make.
+
+use std::{net::SocketAddr, thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use volvox_testbed::{
+    lab::{self, Town, wait_for},
+    traffic::{Kind, Plan, Stream, stop_clean},
+};
+
+use super::reach::{exchange, wait};
+
+const FLAGS: [(&str, &str); 2] = [("routing-mode", "native"), ("auto-direct-node-routes", "true")];
+
+#[test]
+fn pods_and_hosts_of_two_nodes_reach_each_other() {
+    lab::test("native::pods_and_hosts_of_two_nodes_reach_each_other", || {
+        let mut town = Town::found(2, &FLAGS)?;
+        let client = town.member(1).pod("shop/client", &[("app", "client")])?;
+        let web = town.member(2).pod("shop/web", &[("app", "web")])?;
+        let [one, two] = [1, 2].map(|number| town.member(number).netns.clone());
+        for ipv6 in [false, true] {
+            let (web_at, two_at) = (web.address(ipv6)?, town.member(2).address(ipv6)?);
+            wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
+            let own = Some(client.address(ipv6)?);
+            wait_for("the client is seen by its own address", || {
+                Ok(exchange(&client.netns, &web.netns, web_at)? == own)
+            })?;
+            wait("from pod to another node", &client.netns, &two, two_at, true)?;
+            wait("from a node to a pod of another", &one, &web.netns, web_at, true)?;
+        }
+        let routes = town.member(1).ip("route show proto 155")?;
+        ensure!(routes.contains("10.2.0.0/24 via 192.0.2.2 dev eth0"), "{routes}");
+        let member = town.members.remove(0);
+        let netns = member.netns.clone();
+        member.uninstall()?;
+        let left = netns.run(|| {
+            let output = std::process::Command::new("ip").args(["route", "show"]).output()?;
+            Ok(String::from_utf8(output.stdout)?)
+        })?;
+        ensure!(!left.contains("155"), "left: {left}");
+        Ok(())
+    });
+}
+
+#[test]
+fn agents_come_and_go_and_nothing_is_lost() {
+    lab::test("native::agents_come_and_go_and_nothing_is_lost", || {
+        let mut town = Town::found(2, &FLAGS)?;
+        let client = town.member(1).pod("shop/client", &[("app", "client")])?;
+        let web = town.member(2).pod("shop/web", &[("app", "web")])?;
+        wait("from pod to pod", &client.netns, &web.netns, web.address(false)?, true)?;
+        let before = [1, 2].map(|number| routes(&mut town, number));
+        let stream = |ipv6, kind, port| {
+            let target = SocketAddr::new(web.address(ipv6)?, port);
+            let (from, to) = (client.netns.clone(), web.netns.clone());
+            Stream::start(Plan { kind, from, to, target, rate: 500 })
+        };
+        let streams = vec![stream(false, Kind::Udp, 5001)?, stream(true, Kind::Tcp, 5002)?];
+        streams.iter().try_for_each(|stream| stream.wait_for_answers(10))?;
+        for number in [1, 2, 1] {
+            town.member(number).run(lab::Node::kill_agent)?;
+            thread::sleep(Duration::from_millis(200));
+            town.member(number).run(lab::Node::start_agent)?;
+            town.wait_until_known()?;
+        }
+        stop_clean(streams)?;
+        for (number, before) in [1, 2].into_iter().zip(before) {
+            let (before, after) = (before?, routes(&mut town, number)?);
+            ensure!(before == after, "routes of node {number} were {before}, are {after}");
+        }
+        Ok(())
+    });
+}
+
+fn routes(town: &mut Town, number: u8) -> Result<String> {
+    let member = town.member(number);
+    Ok(member.ip("route show proto 155")? + &member.ip("-6 route show proto 155")?)
+}
+
+#[test]
+fn a_node_that_is_cut_off_is_reached_again_when_it_is_back() {
+    lab::test("native::a_node_that_is_cut_off_is_reached_again_when_it_is_back", || {
+        let mut town = Town::found(3, &FLAGS)?;
+        let client = town.member(1).pod("shop/client", &[("app", "client")])?;
+        let web = town.member(3).pod("shop/web", &[("app", "web")])?;
+        let reaches = |what: &str, wanted| {
+            [false, true].into_iter().try_for_each(|ipv6| {
+                wait(what, &client.netns, &web.netns, web.address(ipv6)?, wanted)
+            })
+        };
+        reaches("at first", true)?;
+        // Its routes go with its interface.
+        let cut = town.member(3);
+        cut.ip("link set eth0 down")?;
+        reaches("cut off", false)?;
+        ensure!(!cut.ip("route show")?.contains("10.1.0.0/24"), "routes outlive their interface");
+        cut.ip("link set eth0 up")?;
+        // Its IPv6 address went, too: whoever configures the machine gives it again.
+        cut.ip("addr replace 2001:db8::3/64 dev eth0 nodad")?;
+        reaches("back", true)?;
+        town.wait_until_known()?;
+        // Another one's going is that one's routes' going.
+        let two = town.members.remove(1);
+        two.uninstall()?;
+        town.etcd.expire_leases()?;
+        wait_for("the routes to node 2 go", || {
+            Ok(!town.members[0].ip("route show")?.contains("10.2.0.0/24"))
+        })?;
+        reaches("after the other one's going", true)
+    });
+}

@@ -1,0 +1,141 @@
+//! Packets go to other nodes in tunnels, with the identity of who sent them.
+
+use std::{net::SocketAddr, thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use volvox_testbed::{
+    lab::{self, Pod, Town, wait_for},
+    traffic::{Kind, Plan, Stream, stop_clean},
+};
+
+use super::reach::{exchange, wait};
+
+/// Web lets clients in, wherever they are.
+const POLICY: &str = r#"
+apiVersion: cilium.io/v2
+kind: CiliumNetworkPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  endpointSelector: {matchLabels: {app: web}}
+  ingress:
+  - fromEndpoints: [{matchLabels: {app: client}}]
+  - fromEntities: [remote-node]
+"#;
+
+/// Two nodes; a client and somebody else on the first, web on the second. The network between them
+/// routes no pod's packets.
+fn found() -> Result<(Town, [Pod; 3])> {
+    let mut town = Town::found(2, &[])?;
+    for member in &mut town.members {
+        member.run(|node| node.write_manifest("web.yaml", POLICY))?;
+    }
+    let client = town.member(1).pod("shop/client", &[("app", "client")])?;
+    let other = town.member(1).pod("shop/other", &[("app", "other")])?;
+    let web = town.member(2).pod("shop/web", &[("app", "web")])?;
+    Ok((town, [client, other, web]))
+}
+
+#[test]
+fn pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says() {
+    lab::test("tunnel::pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says", || {
+        let (mut town, [client, other, web]) = found()?;
+        let one = town.member(1).netns.clone();
+        for ipv6 in [false, true] {
+            let web_at = web.address(ipv6)?;
+            wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
+            let own = Some(client.address(ipv6)?);
+            wait_for("the client is seen by its own address", || {
+                Ok(exchange(&client.netns, &web.netns, web_at)? == own)
+            })?;
+            wait("from a node to a pod of another", &one, &web.netns, web_at, true)?;
+            let refused = exchange(&other.netns, &web.netns, web_at)?;
+            ensure!(refused.is_none(), "policy does not hold across nodes: {refused:?}");
+        }
+        for (words, wanted) in [
+            ("-d link show cilium_vxlan", "external"),
+            ("route show proto 155", "10.2.0.0/24  encap ip id 6 src 0.0.0.0 dst 192.0.2.2"),
+        ] {
+            let said = town.member(1).ip(words)?;
+            ensure!(said.contains(wanted), "{said}");
+        }
+        let inside = town.member(1).run(|_| Ok(client.links()?[0].mtu))?;
+        ensure!(inside == 1450, "the pod's MTU is {inside}");
+        let member = town.members.remove(0);
+        let netns = member.netns.clone();
+        member.uninstall()?;
+        let links = netns.run(|| Ok(volvox_agent::ports::netlink::Socket::open()?.links()?))?;
+        let ours: Vec<_> = links.values().filter(|link| link.name.starts_with("cilium_")).collect();
+        ensure!(ours.is_empty(), "left: {ours:?}");
+        Ok(())
+    });
+}
+
+/// What the tunnel carries says who somebody is, also where nobody else has said it yet.
+#[test]
+fn a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel() {
+    lab::test("tunnel::a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel", || {
+        let (mut town, [client, other, web]) = found()?;
+        let web_at = web.address(false)?;
+        wait("from pod to pod", &client.netns, &web.netns, web_at, true)?;
+        // Of this one the second agent never hears.
+        town.member(2).run(lab::Node::kill_agent)?;
+        let late = town.member(1).pod("shop/late", &[("app", "client")])?;
+        wait("from a new pod", &late.netns, &web.netns, web_at, true)?;
+        ensure!(exchange(&other.netns, &web.netns, web_at)?.is_none(), "policy does not hold");
+        Ok(())
+    });
+}
+
+#[test]
+fn agents_come_and_go_and_nothing_is_lost() {
+    lab::test("tunnel::agents_come_and_go_and_nothing_is_lost", || {
+        let (mut town, [client, _, web]) = found()?;
+        wait("from pod to pod", &client.netns, &web.netns, web.address(false)?, true)?;
+        let stream = |ipv6, kind, port| {
+            let target = SocketAddr::new(web.address(ipv6)?, port);
+            let (from, to) = (client.netns.clone(), web.netns.clone());
+            Stream::start(Plan { kind, from, to, target, rate: 500 })
+        };
+        let streams = vec![stream(false, Kind::Udp, 5001)?, stream(true, Kind::Tcp, 5002)?];
+        streams.iter().try_for_each(|stream| stream.wait_for_answers(10))?;
+        let before = town.member(1).ip("-d link show cilium_vxlan")?;
+        for number in [1, 2, 1] {
+            town.member(number).run(lab::Node::kill_agent)?;
+            thread::sleep(Duration::from_millis(200));
+            town.member(number).run(lab::Node::start_agent)?;
+            town.wait_until_known()?;
+        }
+        stop_clean(streams)?;
+        let after = town.member(1).ip("-d link show cilium_vxlan")?;
+        ensure!(before == after, "it was {before}, is {after}");
+        Ok(())
+    });
+}
+
+#[test]
+fn from_tunnels_to_routes_and_back() {
+    lab::test("tunnel::from_tunnels_to_routes_and_back", || {
+        let (mut town, [client, _, web]) = found()?;
+        let web_at = web.address(false)?;
+        wait("in a tunnel", &client.netns, &web.netns, web_at, true)?;
+        for native in [true, false] {
+            for number in [1, 2] {
+                let member = town.member(number);
+                member.run(|node| {
+                    node.kill_agent()?;
+                    node.set_flag("routing-mode", native.then_some("native"));
+                    node.set_flag("auto-direct-node-routes", native.then_some("true"));
+                    node.start_agent()
+                })?;
+            }
+            for number in [1, 2] {
+                wait_for("the other mode's devices are as they should be", || {
+                    let has = town.member(number).ip("link show cilium_vxlan").is_ok();
+                    Ok(has != native)
+                })?;
+            }
+            wait("after a change of mode", &client.netns, &web.netns, web_at, true)?;
+        }
+        Ok(())
+    });
+}
