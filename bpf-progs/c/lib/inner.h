@@ -48,8 +48,9 @@ subprogram int inner_read(struct __sk_buff *skb, const struct packet *packet, st
 	return 0;
 }
 
-/* Changes an end of the packet inside an error, whose protocol has ports or is that of an echo. An IPv4 header sums to the same before and after, so
- * that only ports change the checksum of the error; nobody looks at the inner packet's own. */
+/* Changes an end of the packet inside an error, which has ports or is an echo. An IPv4 header sums to
+ * the same before and after, so that only ports change the checksum of the error; nobody looks at the
+ * inner packet's own. */
 always_inline int nat_inner_family(struct __sk_buff *skb, const struct packet *packet, const struct nat *nat,
 				   int family)
 {
