@@ -39,6 +39,24 @@ fn destinations_of_the_cluster_hear_the_endpoint_itself() {
 }
 
 #[test]
+fn nodes_that_are_reached_beside_the_overlay_hear_the_node() {
+    let mut world = World::new();
+    for (near, own, far) in world.families() {
+        for (identity, tunnel_ifindex, is_masqueraded) in
+            [(6, 0, false), (6, 9, true), (7, 9, true), (256, 9, false)]
+        {
+            world.node.node(NodeRow { tunnel_ifindex, ..NodeRow::default() });
+            world.node.ipcache(far, host_bits(far), identity);
+            let sent = sealed(udp(near, far, 41_000 + identity as u16, 53));
+            let there = sealed(udp(own, far, 41_000 + identity as u16, 53));
+            let expected = if is_masqueraded { there } else { sent.clone() };
+            assert_eq!(world.sent(&sent), expected, "to identity {identity}");
+        }
+        world.node.node(NodeRow::default());
+    }
+}
+
+#[test]
 fn excluded_prefixes_hear_the_endpoint_itself() {
     let mut world = World::new();
     for (near, own, far) in world.families() {
