@@ -24,6 +24,8 @@ PARTS=(
     /usr/include/bpf/bpf_helpers.h:libbpf-dev
     ip:iproute2
     strace:strace
+    nginx:nginx
+    wrk:wrk
     mkfs.ext4:e2fsprogs
     losetup:mount
     containerd:containerd

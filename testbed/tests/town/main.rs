@@ -3,3 +3,4 @@
 mod native;
 mod reach;
 mod tunnel;
+mod web;
