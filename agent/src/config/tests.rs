@@ -226,7 +226,7 @@ fn contradictions_name_both_and_where_they_were_said() {
         (["--cluster-id=3", "--mtu=0"], "--cluster-id=3", "--cluster-name=default (the default)"),
         (["--state-dir=/a", "--lib-dir=/a"], "--state-dir=/a", "--lib-dir=/a"),
         (["--mtu=1000", "--enable-ipv6"], "--mtu=1000", "--enable-ipv6=true"),
-        (["--mtu=1340", "--debug"], "--mtu=1340", "--enable-ipv6=true"),
+        (["--mtu=1340", "--debug"], "--mtu=1340", "--enable-ipv6=true (the default)"),
         (
             ["--auto-direct-node-routes", "--debug"],
             "--auto-direct-node-routes=true",

@@ -49,7 +49,9 @@ fn agents_come_and_go_and_nothing_is_lost() {
         let mut town = Town::found(2, &FLAGS)?;
         let client = town.member(1).pod("shop/client", &[("app", "client")])?;
         let web = town.member(2).pod("shop/web", &[("app", "web")])?;
-        wait("from pod to pod", &client.netns, &web.netns, web.address(false)?, true)?;
+        for ipv6 in [false, true] {
+            wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
+        }
         let before = [1, 2].map(|number| routes(&mut town, number));
         let stream = |ipv6, kind, port| {
             let target = SocketAddr::new(web.address(ipv6)?, port);

@@ -90,7 +90,9 @@ fn a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel() {
 fn agents_come_and_go_and_nothing_is_lost() {
     lab::test("tunnel::agents_come_and_go_and_nothing_is_lost", || {
         let (mut town, [client, _, web]) = found()?;
-        wait("from pod to pod", &client.netns, &web.netns, web.address(false)?, true)?;
+        for ipv6 in [false, true] {
+            wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
+        }
         let stream = |ipv6, kind, port| {
             let target = SocketAddr::new(web.address(ipv6)?, port);
             let (from, to) = (client.netns.clone(), web.netns.clone());

@@ -39,8 +39,8 @@ fn serve(pod: &Pod) -> Result<Child> {
     let file = Path::new(&directory).join("nginx.conf");
     fs::write(&file, config)?;
     let child = inside(&pod.netns, "nginx").arg("-c").arg(&file).stderr(Stdio::null()).spawn()?;
-    let at = SocketAddr::new(pod.address(false)?, PORT);
-    wait_for("a web server", || pod.netns.run(|| Ok(TcpStream::connect(at).is_ok())))?;
+    // It writes that when it listens.
+    wait_for("a web server", || Ok(Path::new(&directory).join("pid").exists()))?;
     Ok(child)
 }
 
