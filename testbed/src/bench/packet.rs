@@ -95,6 +95,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         (SOURCE + 1, VIP_PORT),
     );
     figures.extend(by_service(&program, host.ifindex, &frame, &served)?);
+    figures.extend(throughput::vxlan()?);
     Ok(figures)
 }
 

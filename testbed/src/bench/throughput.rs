@@ -1,5 +1,5 @@
-//! How much goes through one connection from pod to pod, against namespaces that a bare pair of
-//! interfaces joins.
+//! How much goes through one connection from pod to pod: on one node, against namespaces that a bare
+//! pair of interfaces joins, and to another node, against a bare tunnel over the same network.
 
 use std::{net::SocketAddr, process::Command, time::Duration};
 
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::{Figure, Unit};
 use crate::{
     fleet::{Fleet, PORT},
-    lab::Netns,
+    lab::{Netns, Town, wait_for},
     traffic::bulk,
 };
 
@@ -33,6 +33,56 @@ pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {
     Ok([ratio, rate])
 }
 
+/// `throughput.vxlan`: from a pod of one node to a pod of another, in terms of the bare tunnel.
+pub(super) fn vxlan() -> Result<[Figure; 2]> {
+    let mut town = Town::found(2, &[])?;
+    let from = town.member(1).pod("bench/from", &[])?;
+    let to = town.member(2).pod("bench/to", &[])?;
+    let target = SocketAddr::new(to.address(false)?, PORT);
+    wait_for("pods of two nodes to reach each other", || {
+        Ok(bulk(&from.netns, &to.netns, target, Duration::from_millis(1)).is_ok())
+    })?;
+    let (bare, bare_target) = bare_tunnel()?;
+    let mut ratio = Figure::new("throughput.vxlan", Unit::Ratio).above(0.9);
+    let mut rate = Figure::new("throughput.vxlan_rate", Unit::Megabytes);
+    for _ in 0..TURNS {
+        let ours = bulk(&from.netns, &to.netns, target, SPAN)?;
+        let theirs = bulk(&bare[0], &bare[1], bare_target, SPAN)?;
+        ratio.push(ours / theirs);
+        rate.push(ours / 1e6);
+    }
+    Ok([ratio, rate])
+}
+
+/// Two namespaces at the network of the town, each with an end of a tunnel, and the address of the
+/// second's.
+fn bare_tunnel() -> Result<([Netns; 2], SocketAddr)> {
+    let pair = [Netns::create("tunnel-1")?, Netns::create("tunnel-2")?];
+    for (own, other) in [(1, 2), (2, 1)] {
+        let name = format!("tunnel-{own}");
+        for words in [
+            format!("link add {name} type veth peer name eth0 netns {name}"),
+            format!("link set {name} master town up"),
+            format!("-n {name} addr add 192.0.2.10{own}/24 dev eth0"),
+            format!("-n {name} link set eth0 up"),
+            format!(
+                "-n {name} link add tunnel type vxlan id 9 dstport 4789 dev eth0 remote 192.0.2.10{other}"
+            ),
+            format!("-n {name} addr add 203.0.113.{own}/24 dev tunnel"),
+            format!("-n {name} link set tunnel up"),
+        ] {
+            ip(&words)?;
+        }
+    }
+    Ok((pair, SocketAddr::new("203.0.113.2".parse()?, PORT)))
+}
+
+fn ip(words: &str) -> Result<()> {
+    let status = Command::new("ip").args(words.split(' ')).status()?;
+    ensure!(status.success(), "ip {words}: {status}");
+    Ok(())
+}
+
 /// Two namespaces, and the address of the second.
 fn bare_pair() -> Result<([Netns; 2], SocketAddr)> {
     let pair = [Netns::create("bare-0")?, Netns::create("bare-1")?];
@@ -43,8 +93,7 @@ fn bare_pair() -> Result<([Netns; 2], SocketAddr)> {
         "-n bare-0 link set eth0 up",
         "-n bare-1 link set eth0 up",
     ] {
-        let status = Command::new("ip").args(words.split(' ')).status()?;
-        ensure!(status.success(), "ip {words}: {status}");
+        ip(words)?;
     }
     Ok((pair, SocketAddr::new("203.0.113.2".parse()?, PORT)))
 }
