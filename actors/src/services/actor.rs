@@ -300,9 +300,10 @@ impl Kept {
             }
             News::Manifest(manifest) => book.apply(manifest, node, changed),
             News::Synced(source) => {
-                self.awaited.remove(&source);
                 // Of those that are missing now one can say so.
-                changed.extend(book.missing().cloned());
+                if self.awaited.remove(&source) {
+                    changed.extend(book.missing().cloned());
+                }
             }
         }
     }
