@@ -3,7 +3,12 @@
 //! A device's programs are loaded when the first device is to run them, and pinned beside those of
 //! the endpoints, with which they are replaced.
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+};
 
 use volvox_actors::ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, KernelError};
 use volvox_bpf_progs::{DEVICE_OBJECT, OVERLAY_OBJECT, object};
@@ -188,11 +193,7 @@ impl Devices<'_> {
         }
         let about = || format!("program {} at {}", link.program, hook.program);
         let old = sys::program_by_id(link.program).map_err(|e| refused("open", about(), &e))?;
-        let ours = {
-            use std::os::fd::AsFd;
-            is_ours(old.as_fd())
-        };
-        if !ours.map_err(|e| refused("read", about(), &e))? {
+        if !is_ours(old.as_fd()).map_err(|e| refused("read", about(), &e))? {
             let foreign = io::Error::from_raw_os_error(libc::EPERM);
             return Err(refused("replace another agent's", about(), &foreign));
         }

@@ -1,7 +1,7 @@
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use serde::Serialize;
-use volvox_bpf_progs::layouts::{Nat4Key, Nat4Row, Nat6Key, Nat6Row, TupleFlags};
+use volvox_bpf_progs::layouts::{Be16, Nat4Key, Nat4Row, Nat6Key, Nat6Row, TupleFlags};
 
 use super::{DatapathError, Dump, Peer};
 
@@ -29,35 +29,34 @@ impl Dump {
         let mut found = Vec::new();
         let ipv4 = self.table("cilium_snat_v4_external")?;
         ipv4.for_each(|key: Nat4Key, row: Nat4Row| {
-            let peer =
-                |address: [u8; 4], port| Peer { address: Ipv4Addr::from(address).into(), port };
-            found.push(Translation {
-                protocol: key.protocol,
-                direction: direction(key.flags),
-                from: peer(key.saddr, key.sport.get()),
-                to: peer(key.daddr, key.dport.get()),
-                becomes: peer(row.address, row.port.get()),
-                created: row.created,
-            });
+            let ends = [
+                peer(key.saddr, key.sport),
+                peer(key.daddr, key.dport),
+                peer(row.address, row.port),
+            ];
+            found.push(translation(key.protocol, key.flags, ends, row.created));
         })?;
         let ipv6 = self.table("cilium_snat_v6_external")?;
         ipv6.for_each(|key: Nat6Key, row: Nat6Row| {
-            let peer =
-                |address: [u8; 16], port| Peer { address: Ipv6Addr::from(address).into(), port };
-            found.push(Translation {
-                protocol: key.protocol,
-                direction: direction(key.flags),
-                from: peer(key.saddr, key.sport.get()),
-                to: peer(key.daddr, key.dport.get()),
-                becomes: peer(row.address, row.port.get()),
-                created: row.created,
-            });
+            let ends = [
+                peer(key.saddr, key.sport),
+                peer(key.daddr, key.dport),
+                peer(row.address, row.port),
+            ];
+            found.push(translation(key.protocol, key.flags, ends, row.created));
         })?;
         found.sort_by_key(|it| (it.direction != "out", it.from, it.to, it.protocol));
         Ok(found)
     }
 }
 
-fn direction(flags: u8) -> &'static str {
-    if flags & TupleFlags::IN == 0 { "out" } else { "in" }
+/// The row of a packet with these ends, of which one becomes the third.
+fn translation(protocol: u8, flags: u8, ends: [Peer; 3], created: u64) -> Translation {
+    let direction = if flags & TupleFlags::IN == 0 { "out" } else { "in" };
+    let [from, to, becomes] = ends;
+    Translation { protocol, direction, from, to, becomes, created }
+}
+
+fn peer(address: impl Into<IpAddr>, port: Be16) -> Peer {
+    Peer { address: address.into(), port: port.get() }
 }
