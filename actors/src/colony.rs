@@ -305,7 +305,7 @@ impl Colony {
         }
         // As Cilium does: where there is a store, nodes meet there.
         let feed = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
-        let of_services = [Feed::Services, Feed::Node, Feed::Ingresses];
+        let of_services = [Feed::Services, Feed::Node, Feed::Ingresses, Feed::Workloads];
         settings.follow.further.extend(of_services.map(|feed| (feed, Hearer::Services)));
         settings.follow.further.push((feed, Hearer::Nodes));
         let cluster = ports.cluster.clone().map(|cluster| {

@@ -15,6 +15,7 @@ mod book;
 mod claims;
 mod dense;
 mod expand;
+mod host_port;
 mod ingress;
 mod inherited;
 pub mod maglev;

@@ -4,9 +4,6 @@
 
 #include "lib/socket.h"
 
-/* The network namespace of the node itself; 0 is the machine's first one. */
-const volatile __u64 HOST_NETNS = 0;
-
 always_inline int forth_ipv4(struct bpf_sock_addr *ctx)
 {
 	struct end end = end_of_ipv4(ctx->user_ip4, ctx->user_port);
@@ -142,10 +139,9 @@ always_inline bool is_taken(const struct end *end, __u8 protocol, int family)
 
 always_inline int post_bind(struct bpf_sock *ctx, const struct end *end)
 {
-	__u64 host = HOST_NETNS ? HOST_NETNS : bpf_get_netns_cookie(NULL);
 	bool taken;
 
-	if (bpf_get_netns_cookie(ctx) != host || !end->port)
+	if (!is_of_node(bpf_get_netns_cookie(ctx)) || !end->port)
 		return PROCEED;
 	if (end->family == FAMILY_IPV4)
 		taken = is_taken(end, ctx->protocol, FAMILY_IPV4);

@@ -249,6 +249,43 @@ fn a_pods_ports_are_its_own() {
 }
 
 #[test]
+fn the_node_reaches_its_ports_by_its_loopback_and_a_pod_does_not() {
+    let mut world = World::new();
+    for v6 in [false, true] {
+        let listener = TcpListener::bind(local(v6)).unwrap();
+        let all: IpAddr = if v6 { Ipv6Addr::UNSPECIFIED.into() } else { [0, 0, 0, 0].into() };
+        world.sockets.node.backend(1, listener.local_addr().unwrap(), 0, BackendState::Active);
+        let key = LbKey::new((all, 30_001).into(), TCP, LbScope::External);
+        let row = LbRow { flags: LbFlags::NODE_PORT, ..random_service(SERVICE) };
+        world.sockets.node.slots(key, row, &[1], &[]);
+        for at in [local(v6).ip(), all] {
+            let client = TcpStream::connect((at, 30_001)).unwrap();
+            let (_, from) = listener.accept().unwrap();
+            assert_eq!(from, client.local_addr().unwrap());
+            assert_eq!(client.peer_addr().unwrap(), (at, 30_001).into());
+            // Another port, or protocol, is its own.
+            let refused = TcpStream::connect((at, 30_002)).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        }
+        let pod = Namespace::new();
+        pod.run(move || {
+            assert!(
+                std::process::Command::new("ip")
+                    .args(["link", "set", "lo", "up"])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            let own = TcpListener::bind((local(v6).ip(), 30_001)).unwrap();
+            for at in [local(v6).ip(), all] {
+                TcpStream::connect((at, 30_001)).unwrap();
+                own.accept().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
 fn a_closed_socket_is_forgotten() {
     let mut world = World::new();
     for v6 in [false, true] {

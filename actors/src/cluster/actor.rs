@@ -231,7 +231,9 @@ impl ClusterSupervisor {
             // Who serves and what is served are one list to who serves it.
             held.released |= *hearer == Hearer::Services && !unknown.contains(feed);
             later |= held.hand_on(*feed, *hearer, &self.peers);
-            if held.has_told() {
+            // Who reads all of it is waited for, not who looks at some.
+            let always = Hearer::of(*feed);
+            if held.has_told() && always.is_none_or(|it| it == *hearer) {
                 told.insert(*feed);
             }
         }

@@ -12,7 +12,8 @@ pub enum Feed {
     Policies,
     /// The same, of what policies name: services and the addresses behind them.
     Services,
-    /// The keeper of pods and namespaces.
+    /// The keeper of pods and namespaces; the owner of services hears of pods as well, which may want
+    /// ports of the node.
     Workloads,
     /// Who keeps what this node says of itself: its own Node,
     Node,

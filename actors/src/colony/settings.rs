@@ -46,6 +46,7 @@ pub(super) fn services_settings(settings: &ColonySettings, ports: &Ports) -> Ser
     let said = [
         (ServiceSource::Cluster, ports.cluster.is_some()),
         (ServiceSource::Ingresses, ports.cluster.is_some()),
+        (ServiceSource::Pods, ports.cluster.is_some()),
         // A cluster says all there is itself.
         (ServiceSource::Manifests, ports.cluster.is_none()),
         (ServiceSource::Node, true),

@@ -81,15 +81,8 @@ enum News {
     Synced(ServiceSource),
 }
 
-/// How far what nobody named is gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Pruned {
-    #[default]
-    Nothing,
-    /// All that no Ingress can have named.
-    ButIngresses,
-    All,
-}
+/// That what nobody named is gone, but for what may be of one of these, whom it waits for apart.
+type Pruned = BTreeSet<ServiceSource>;
 
 struct Kept {
     book: Book,
@@ -104,7 +97,7 @@ struct Kept {
     changed: BTreeSet<Name>,
     awaited: BTreeSet<ServiceSource>,
     /// How far what an earlier life left and nobody named is gone: frontends, and backends.
-    pruned: (Pruned, Pruned),
+    pruned: (Option<Pruned>, Option<Pruned>),
     findings: Findings,
     /// Which numbers the kernel says are unused.
     unused: UnusedNumbers,
@@ -193,7 +186,7 @@ impl Services {
             return;
         }
         let kept = &mut *self.kept.borrow_mut();
-        let is_pruned = kept.pruned.0 > Pruned::Nothing;
+        let is_pruned = kept.pruned.0.is_some();
         let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
         let next = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans);
         let Some((batch, ops)) = next else {
@@ -334,20 +327,20 @@ impl Kept {
     /// frontends, which only this cluster names, then backends, which others may.
     fn prune(&mut self) {
         let frontends = match mutated(Mutant::ServicesPrunedEarly) {
-            true => Pruned::All,
+            true => Some(Pruned::new()),
             false => self.heard_but(ServiceSource::Mesh),
         };
-        if frontends > self.pruned.0 {
-            self.pruned.0 = frontends;
+        if let Some(apart) = frontends.filter(|it| self.pruned.0.as_ref() != Some(it)) {
             let addresses = &self.surroundings.addresses;
             let pruned = self.table.prune(|at, shape| {
-                frontends == Pruned::All || !may_be_of_ingress(at, shape, addresses)
+                may_be_of(at, shape, addresses).is_none_or(|source| !apart.contains(&source))
             });
+            self.pruned.0 = Some(apart);
             tracing::info!(pruned, "services of the life before that are no more");
             self.claims.retry(&mut self.changed);
         }
         let backends = self.heard_but(ServiceSource::Ingresses);
-        if backends > self.pruned.1 {
+        if backends.is_some() && backends != self.pruned.1 {
             self.pruned.1 = backends;
             let used = self.table.unowned().flat_map(|(_, shape)| &shape.backends);
             let used = used.copied().collect();
@@ -360,16 +353,15 @@ impl Kept {
         }
     }
 
-    /// What may go by now if `other` is not waited for.
-    fn heard_but(&self, other: ServiceSource) -> Pruned {
-        let awaits = |it: &ServiceSource| !matches!(it, ServiceSource::Ingresses) && *it != other;
-        let ingresses = self.awaited.contains(&ServiceSource::Ingresses)
-            && !mutated(Mutant::IngressesPrunedEarly);
-        match self.awaited.iter().any(awaits) {
-            true => Pruned::Nothing,
-            false if ingresses => Pruned::ButIngresses,
-            false => Pruned::All,
+    /// Whose may not go yet, if all have been heard whom nothing is told apart from, and `other` is not
+    /// waited for.
+    fn heard_but(&self, other: ServiceSource) -> Option<Pruned> {
+        let (mut apart, rest): (Pruned, Pruned) =
+            self.awaited.iter().partition(|source| source.is_apart());
+        if mutated(Mutant::IngressesPrunedEarly) {
+            apart.clear();
         }
+        rest.iter().all(|source| *source == other).then_some(apart)
     }
 
     /// Tells of maps that are nearly full.
@@ -422,12 +414,16 @@ impl Kept {
     }
 }
 
-/// Whether a frontend of an earlier life may be an Ingress's: they are at the node's own addresses,
-/// by TCP.
-fn may_be_of_ingress(at: &Frontend, shape: &Shape, addresses: &BTreeSet<IpAddr>) -> bool {
-    shape.flags & service_flags::EXTERNAL_IP != 0
-        && at.at.transport == Transport::TCP
-        && addresses.contains(&at.at.address)
+/// Whose a frontend of an earlier life may be of those that are told apart: an Ingress's are at the
+/// node's own addresses, by TCP.
+fn may_be_of(at: &Frontend, shape: &Shape, addresses: &BTreeSet<IpAddr>) -> Option<ServiceSource> {
+    let has = |flag| shape.flags & flag != 0;
+    let is_own = addresses.contains(&at.at.address);
+    if has(service_flags::HOST_PORT) {
+        return Some(ServiceSource::Pods);
+    }
+    let is_entry = has(service_flags::EXTERNAL_IP) && at.at.transport == Transport::TCP && is_own;
+    is_entry.then_some(ServiceSource::Ingresses)
 }
 
 impl Behaviour for Services {
@@ -454,6 +450,7 @@ impl Behaviour for Services {
                 match feed {
                     Feed::Services => news.push_back(News::Synced(ServiceSource::Cluster)),
                     Feed::Ingresses => news.push_back(News::Synced(ServiceSource::Ingresses)),
+                    Feed::Workloads => news.push_back(News::Synced(ServiceSource::Pods)),
                     _ => {}
                 }
             }

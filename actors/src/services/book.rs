@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     dense::Dense,
+    host_port,
     ingress::{self, Entry},
     object::{self, Spec},
     slice::{self, Slice},
@@ -29,10 +30,11 @@ enum Kind {
     EndpointSlice,
     Endpoints,
     Ingress,
+    Pod,
 }
 
 impl Kind {
-    const ALL: [(Self, &str, &[&str]); 4] = [
+    const ALL: [(Self, &str, &[&str]); 5] = [
         (Self::Service, "Service", &["v1"]),
         (
             Self::EndpointSlice,
@@ -45,6 +47,7 @@ impl Kind {
             "Ingress",
             &["networking.k8s.io/v1", "networking.k8s.io/v1beta1", "extensions/v1beta1"],
         ),
+        (Self::Pod, "Pod", &["v1"]),
     ];
 
     fn name(self) -> &'static str {
@@ -54,6 +57,14 @@ impl Kind {
 
 /// An object: of which source it is, its kind, and its name as `namespace/name`.
 type Speaker = (Rc<str>, Kind, Rc<str>);
+
+/// The service that an object is of unless it names another.
+fn own_service((_, kind, name): &Speaker) -> Name {
+    match kind {
+        Kind::Pod => host_port::service_of(name).into(),
+        _ => Rc::clone(name),
+    }
+}
 
 /// What is said of a service.
 #[derive(Debug, Default)]
@@ -80,6 +91,39 @@ impl Said {
     /// Which of its ports Ingresses lead to, with their names.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&Rc<str>, &Entry)> {
         self.entries.iter().map(|((_, _, name), entry)| (name, entry))
+    }
+
+    /// Whether it is another thing by this.
+    fn define(&mut self, (source, ..): &Speaker, spec: Option<Box<Spec>>) -> bool {
+        let at = self.specs.iter().position(|(of, _)| of == source);
+        let before = at.map(|at| self.specs.remove(at).1);
+        let changed = before != spec;
+        if let Some(spec) = spec {
+            self.specs.reserve_exact(1);
+            self.specs.push((Rc::clone(source), spec));
+            self.specs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        changed
+    }
+
+    /// Whether others serve it by this.
+    fn list(&mut self, speaker: &Speaker, slices: Vec<Slice>) -> bool {
+        let old: Vec<_> = self.slices.extract_if(.., |(it, _)| it == speaker).collect();
+        let changed = !old.iter().map(|(_, slice)| slice).eq(&slices);
+        self.slices.reserve_exact(slices.len());
+        self.slices.extend(slices.into_iter().map(|slice| (speaker.clone(), slice)));
+        self.slices.sort_by(|(one, _), (other, _)| one.cmp(other));
+        changed
+    }
+
+    /// Whether an Ingress leads elsewhere by this.
+    fn lead(&mut self, speaker: &Speaker, entry: Option<Entry>) -> bool {
+        let at = self.entries.iter().position(|(it, _)| it == speaker);
+        let before = at.map(|at| self.entries.remove(at).1);
+        let changed = before != entry;
+        self.entries.extend(entry.map(|entry| (speaker.clone(), entry)));
+        self.entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        changed
     }
 
     fn is_nothing(&self) -> bool {
@@ -118,6 +162,8 @@ enum Speech {
     Service(Box<Spec>),
     Slices(Name, Vec<Slice>),
     Entry(Name, Entry),
+    /// What is served, and who serves.
+    Both(Box<Spec>, Slice),
     /// Nothing of any service.
     Nothing,
 }
@@ -192,6 +238,8 @@ impl Book {
         let kinds: &[Kind] = match resource {
             "services" => &[Kind::Service],
             "ingresses" => &[Kind::Ingress],
+            "pods" => &[Kind::Pod],
+            "namespaces" => &[],
             // The server may have been asked in an older way when it told them.
             _ => &[Kind::EndpointSlice, Kind::Endpoints],
         };
@@ -247,13 +295,13 @@ impl Book {
 
     /// An object says this in place of what it said.
     fn say(&mut self, speaker: &Speaker, speech: Speech, changed: &mut BTreeSet<Name>) {
-        let own: Name = Rc::clone(&speaker.2);
+        let own = own_service(speaker);
         let before = match speaker.1 {
-            Kind::Service => own.clone(),
+            Kind::Service | Kind::Pod => own.clone(),
             _ => self.speakers.get(speaker).cloned().unwrap_or_else(|| own.clone()),
         };
         let name = match &speech {
-            Speech::Service(_) => own.clone(),
+            Speech::Service(_) | Speech::Both(..) => own.clone(),
             Speech::Slices(name, _) | Speech::Entry(name, _) => Rc::clone(name),
             Speech::Nothing => before.clone(),
         };
@@ -263,7 +311,7 @@ impl Book {
         let says_nothing = match &speech {
             Speech::Slices(_, slices) => slices.is_empty(),
             Speech::Nothing => true,
-            Speech::Service(_) | Speech::Entry(..) => false,
+            Speech::Service(_) | Speech::Entry(..) | Speech::Both(..) => false,
         };
         match says_nothing || name == own {
             true => drop(self.speakers.remove(speaker)),
@@ -281,36 +329,14 @@ impl Book {
             Speech::Service(spec) => (Some(spec), Vec::new(), None),
             Speech::Slices(_, slices) => (None, slices, None),
             Speech::Entry(_, entry) => (None, Vec::new(), Some(entry)),
+            Speech::Both(spec, slice) => (Some(spec), vec![slice], None),
             Speech::Nothing => (None, Vec::new(), None),
         };
         let changed = match speaker.1 {
-            Kind::Service => {
-                let at = said.specs.iter().position(|(source, _)| *source == speaker.0);
-                let before = at.map(|at| said.specs.remove(at).1);
-                let changed = before != spec;
-                if let Some(spec) = spec {
-                    said.specs.reserve_exact(1);
-                    said.specs.push((Rc::clone(&speaker.0), spec));
-                    said.specs.sort_by(|(one, _), (other, _)| one.cmp(other));
-                }
-                changed
-            }
-            Kind::Ingress => {
-                let at = said.entries.iter().position(|(it, _)| it == speaker);
-                let before = at.map(|at| said.entries.remove(at).1);
-                let changed = before != entry;
-                said.entries.extend(entry.map(|entry| (speaker.clone(), entry)));
-                said.entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-                changed
-            }
-            Kind::EndpointSlice | Kind::Endpoints => {
-                let old: Vec<_> = said.slices.extract_if(.., |(it, _)| it == speaker).collect();
-                let changed = !old.iter().map(|(_, slice)| slice).eq(&slices);
-                said.slices.reserve_exact(slices.len());
-                said.slices.extend(slices.into_iter().map(|slice| (speaker.clone(), slice)));
-                said.slices.sort_by(|(one, _), (other, _)| one.cmp(other));
-                changed
-            }
+            Kind::Service => said.define(speaker, spec),
+            Kind::Ingress => said.lead(speaker, entry),
+            Kind::EndpointSlice | Kind::Endpoints => said.list(speaker, slices),
+            Kind::Pod => said.define(speaker, spec) | said.list(speaker, slices),
         };
         if said.is_nothing() {
             self.services.remove(name);
@@ -386,6 +412,10 @@ fn speech(
         Kind::Ingress => match ingress::ingress(root)? {
             None => Speech::Nothing,
             Some((service, entry)) => Speech::Entry(format!("{namespace}/{service}").into(), entry),
+        },
+        Kind::Pod => match host_port::pod(root, node)? {
+            None => Speech::Nothing,
+            Some((spec, slice)) => Speech::Both(Box::new(spec), slice),
         },
     })
 }

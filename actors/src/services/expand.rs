@@ -101,6 +101,7 @@ enum Kind {
     External,
     Balancer,
     Ingress,
+    HostPort,
 }
 
 impl Kind {
@@ -110,11 +111,19 @@ impl Kind {
             Self::NodePort => flags::NODE_PORT | flags::ROUTABLE,
             Self::External | Self::Ingress => flags::EXTERNAL_IP | flags::ROUTABLE,
             Self::Balancer => flags::LOAD_BALANCER | flags::ROUTABLE,
+            Self::HostPort => flags::HOST_PORT | flags::ROUTABLE,
         }
     }
 }
 
 impl Surroundings {
+    /// The node's own addresses, and those that stand for all of them: nobody on the node may have a
+    /// port of these for himself, and the node reaches itself by them.
+    fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let all = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+        self.addresses.iter().copied().chain(all)
+    }
+
     fn has(&self, address: &IpAddr) -> bool {
         if address.is_ipv4() { self.families.ipv4 } else { self.families.ipv6 }
     }
@@ -209,8 +218,16 @@ impl Surroundings {
         all.extend(spec.balancers.iter().map(|it| (Kind::Balancer, *it, port.port)));
         let of_family = |it: &&IpAddr| spec.cluster.iter().any(|own| own.is_ipv4() == it.is_ipv4());
         if port.node_port > 0 {
-            let own = self.addresses.iter().filter(of_family);
-            all.extend(own.map(|it| (Kind::NodePort, *it, port.node_port)));
+            let own = self.own_addresses().filter(|it| of_family(&it));
+            all.extend(own.map(|it| (Kind::NodePort, it, port.node_port)));
+        }
+        let host = spec.ports.iter().position(|it| it == port).and_then(|at| spec.hosts.get(at));
+        if let Some(host) = host {
+            let own = self.host_port_addresses(host.as_ref(), port, &mut wish.problems);
+            let is_led =
+                |own: &IpAddr| members.iter().any(|(to, _)| to.address.is_ipv4() == own.is_ipv4());
+            let own = own.into_iter().filter(is_led);
+            all.extend(own.map(|it| (Kind::HostPort, it, port.port)));
         }
         let ingress = said.entries().find(|(_, entry)| entry.means(port)).map(|(name, _)| name);
         if ingress.is_some() {
@@ -231,6 +248,29 @@ impl Surroundings {
                 }
             }
         }
+    }
+
+    /// Where on the node a pod is reached that wants a port of it, at `host` or everywhere.
+    fn host_port_addresses(
+        &self,
+        host: Option<&IpAddr>,
+        port: &Port,
+        problems: &mut Vec<String>,
+    ) -> Vec<IpAddr> {
+        let is_it = |own: &IpAddr| match host {
+            None => true,
+            Some(host) if host.is_unspecified() => host.is_ipv4() == own.is_ipv4(),
+            Some(host) => host == own,
+        };
+        let own: Vec<_> = self.own_addresses().filter(is_it).collect();
+        if let (Some(host), true) = (host, own.is_empty()) {
+            let number = port.port;
+            problems.push(format!(
+                "{host}, where its port {number} is wanted, is no address of this node: name one \
+                 that is, or none"
+            ));
+        }
+        own
     }
 
     /// A frontend, or two where packets from inside go elsewhere than those from outside.

@@ -26,6 +26,8 @@ pub enum ServiceSource {
     Cluster,
     /// The same, of its Ingresses: an account that may not list them costs no more than these.
     Ingresses,
+    /// The same, of the pods of this node, which may want ports of the node.
+    Pods,
     /// The directory of manifests.
     Manifests,
     /// The node, of its own addresses.
@@ -35,11 +37,17 @@ pub enum ServiceSource {
 }
 
 impl ServiceSource {
+    /// Whether what it speaks of can be told from all others: these do not wait for it.
+    pub fn is_apart(self) -> bool {
+        matches!(self, Self::Ingresses | Self::Pods)
+    }
+
     /// What people call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cluster => "the cluster",
             Self::Ingresses => "the cluster's Ingresses",
+            Self::Pods => "the node's pods",
             Self::Manifests => "the manifests",
             Self::Node => "the node's addresses",
             Self::Mesh => "other clusters",
@@ -57,7 +65,7 @@ pub type RemoteChange = ((String, String), Option<RemoteService>);
 pub enum ServicesMsg {
     /// Objects of the cluster: at first all there are of that feed.
     Objects {
-        /// Services and who serves them, Ingresses, or this node.
+        /// Services and who serves them, Ingresses, pods, or this node.
         feed: Feed,
         /// Those that are others than before.
         objects: Vec<ClusterObject>,

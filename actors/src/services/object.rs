@@ -28,6 +28,9 @@ pub(super) struct Spec {
     /// Those of load balancers.
     pub(super) balancers: Box<[IpAddr]>,
     pub(super) ports: Box<[Port]>,
+    /// At which address of the node each of the ports is reached, and no other, if they are a pod's;
+    /// `None` means all.
+    pub(super) hosts: Box<[Option<IpAddr>]>,
     /// Who may use the load balancers' addresses; nobody named is everyone.
     pub(super) ranges: Box<[IpNet]>,
     /// For how many seconds a client stays with its backend; 0 if it need not.
@@ -75,6 +78,7 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
         external: addresses(&spec, "externalIPs")?,
         balancers: if is_balanced { balancers(root)? } else { Box::default() },
         ports: ports(&spec, is_balanced || kind == "NodePort")?,
+        hosts: Box::default(),
         ranges: if is_balanced { ranges(&spec)? } else { Box::default() },
         affinity: affinity(&spec)?,
         external_local: is_local(&spec, "externalTrafficPolicy")?,

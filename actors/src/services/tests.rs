@@ -1,4 +1,5 @@
 mod histories;
+mod host_ports;
 mod ingresses;
 mod inherit;
 mod objects;

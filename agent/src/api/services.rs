@@ -1,6 +1,6 @@
 //! What is not as it should be with services.
 
-use volvox_actors::services::{Refused, ServiceSource, ServicesStatus};
+use volvox_actors::services::{Refused, ServicesStatus};
 
 use super::troubles::Trouble;
 
@@ -29,7 +29,7 @@ pub(super) fn troubles(status: &ServicesStatus) -> Vec<Trouble> {
         );
         Trouble::new("services-write", status.failures.into(), text)
     }));
-    let mut awaited = status.awaited.iter().filter(|it| **it != ServiceSource::Ingresses);
+    let mut awaited = status.awaited.iter().filter(|it| !it.is_apart());
     let is_being_mended = awaited.next().is_some() || status.unread + status.open > 0;
     let found = status.found.iter().filter(|_| is_being_mended);
     all.extend(listed("services-maps", "maps of services at start", found));
@@ -63,6 +63,8 @@ fn listed<'a>(name: &str, what: &str, each: impl Iterator<Item = &'a String>) ->
 
 #[cfg(test)]
 mod tests {
+    use volvox_actors::services::ServiceSource;
+
     use super::*;
 
     fn texts(status: &ServicesStatus) -> Vec<String> {

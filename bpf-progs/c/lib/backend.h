@@ -86,17 +86,17 @@ always_inline bool backend_takes(const struct backend *backend, const struct lb_
 	return backend->state == BACKEND_ACTIVE;
 }
 
-/* Chooses the backend of a new connection to the service of `of`. `hash` is that of its ends; without
- * one, 0, tables are not asked. Returns 0, or a drop. */
-always_inline int backend_choose(const union lb_key *of, const struct client *client, __u32 hash,
-				 struct backend *backend, int family)
+/* Chooses the backend of a new connection to the service of `of`, whose row is looked up unless it is
+ * `known`. `hash` is that of its ends; without one, 0, tables are not asked. Returns 0, or a drop. */
+always_inline int backend_choose(const union lb_key *of, struct lb_row *known, const struct client *client,
+				 __u32 hash, struct backend *backend, int family)
 {
 	union lb_key key __attribute__((aligned(8))) = *of;
 	__u32 drawn = bpf_get_prandom_u32(), id;
 	struct lb_row service, *row;
 
 	for (int attempt = 0; attempt < BACKEND_ATTEMPTS; attempt++) {
-		row = service_lookup(&key, family);
+		row = known && !attempt ? known : service_lookup(&key, family);
 		if (!row)
 			return BACKEND_DROP(DROP_NO_SERVICE);
 		service = *row;

@@ -65,7 +65,7 @@ subprogram int lb_choose_ipv4(const struct packet *packet, const union lb_key *s
 	if (!packet || !service || !backend)
 		return LB_DROP(DROP_INVALID_PACKET);
 	client.id = packet->saddr;
-	return backend_choose(service, &client, connection_hash(packet), backend, FAMILY_IPV4);
+	return backend_choose(service, NULL, &client, connection_hash(packet), backend, FAMILY_IPV4);
 }
 
 subprogram int lb_choose_ipv6(const struct packet *packet, const union lb_key *service, struct backend *backend)
@@ -75,7 +75,7 @@ subprogram int lb_choose_ipv6(const struct packet *packet, const union lb_key *s
 	if (!packet || !service || !backend)
 		return LB_DROP(DROP_INVALID_PACKET);
 	client.id = packet->saddr;
-	return backend_choose(service, &client, connection_hash(packet), backend, FAMILY_IPV6);
+	return backend_choose(service, NULL, &client, connection_hash(packet), backend, FAMILY_IPV6);
 }
 
 /* Notes that a client keeps using its backend. */

@@ -4,6 +4,14 @@
 
 #include "backend.h"
 
+/* The network namespace of the node itself; 0 is the machine's first one. */
+const volatile __u64 HOST_NETNS = 0;
+
+always_inline bool is_of_node(__u64 netns)
+{
+	return netns == (HOST_NETNS ? HOST_NETNS : bpf_get_netns_cookie(NULL));
+}
+
 /* An end of a socket, as a hook shows it. IPv4 may stand within IPv6. */
 struct end {
 	union address address;
@@ -136,6 +144,15 @@ always_inline bool socket_restore(__u64 socket, struct end *end)
 	return reverse_sk_find(socket, end, FAMILY_IPV6);
 }
 
+/* Whether an address leads back to where it is used. */
+always_inline bool address_is_here(const union address *address, int family)
+{
+	if (family == FAMILY_IPV4)
+		return !address->v4 || (address->v4 & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
+	return !address->words[0] && !address->words[1] && !address->words[2] &&
+	       (address->words[3] & ~bpf_htonl(1)) == 0;
+}
+
 /* Replaces a service by one of its backends. Returns 1 if it did, 0 if this is no service, below zero
  * if it has no backend. */
 always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int family)
@@ -147,7 +164,16 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	struct lb_row *row;
 	__be16 rev_nat;
 
-	service_key(&key, &end->address, end->port, ctx->protocol, family);
+	/* What leads back to the node stands for all its addresses; to a pod, for the pod. */
+	if (unlikely(address_is_here(&end->address, family))) {
+		const union address all = {};
+
+		if (!is_of_node(bpf_get_netns_cookie(ctx)))
+			return 0;
+		service_key(&key, &all, end->port, ctx->protocol, family);
+	} else {
+		service_key(&key, &end->address, end->port, ctx->protocol, family);
+	}
 	row = service_inside(&key, family);
 	if (!row)
 		return 0;
@@ -158,7 +184,7 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 
 		__builtin_memcpy(&client.id, &netns, sizeof(netns));
 	}
-	if (backend_choose(&key, &client, 0, &backend, family) < 0)
+	if (backend_choose(&key, row, &client, 0, &backend, family) < 0)
 		return -1;
 	end->address = backend.address;
 	end->port = backend.port;

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -22,10 +23,10 @@ use super::{
 /// Where they are.
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";
 /// The node's own address,
-const ADDRESS: &str = "192.0.2.9";
+pub(super) const ADDRESS: &str = "192.0.2.9";
 /// the service's port there, and that of its pods.
 const OUTER: u16 = 80;
-const INNER: u16 = 8080;
+pub(super) const INNER: u16 = 8080;
 /// A second port of the same service.
 const STREAMED: u16 = 7000;
 
@@ -63,8 +64,25 @@ fn ingress(name: &str, port: Value) -> Value {
     })
 }
 
+/// A cluster whose node has an address of its own, and a part of the node whose sockets are balanced.
+pub(super) fn with_address(program: PathBuf) -> Result<(Cluster, Cgroup)> {
+    let mut cgroup = None;
+    let cluster = Cluster::start_with(program, |_, node| {
+        ip("link add node0 type veth peer node1")?;
+        ip("link set node1 up")?;
+        ip(&format!("address add {ADDRESS}/24 dev node0"))?;
+        ip("link set node0 up")?;
+        let own = Cgroup::create(&node.path("cgroups"))?;
+        node.set_flag("bpf-lb-sock", Some("true"));
+        node.set_flag("cgroup-root", Some(&own.path().display().to_string()));
+        cgroup = Some(own);
+        Ok(())
+    })?;
+    Ok((cluster, cgroup.context("no cgroup")?))
+}
+
 /// Answers each connection's byte there, until the lab ends.
-fn answer(at: &Netns) -> Result<()> {
+pub(super) fn answer(at: &Netns) -> Result<()> {
     let listener = at.run(|| Ok(TcpListener::bind(("0.0.0.0", INNER))?))?;
     let serve = move || -> Result<()> {
         for stream in listener.incoming() {
@@ -80,7 +98,7 @@ fn answer(at: &Netns) -> Result<()> {
     at.spawn("answers", serve).map(drop)
 }
 
-fn is_answered(from: &Netns, at: SocketAddr) -> Result<bool> {
+pub(super) fn is_answered(from: &Netns, at: SocketAddr) -> Result<bool> {
     from.run(move || {
         let Ok(mut stream) = TcpStream::connect_timeout(&at, Duration::from_millis(500)) else {
             return Ok(false);
@@ -100,7 +118,7 @@ fn frontends(node: &Node) -> Result<Vec<(u64, u64)>> {
     own.map(|it| Ok((number(&it["frontend-address"]["port"])?, number(&it["id"])?))).collect()
 }
 
-fn wait_for_frontends(node: &mut Node, ports: &[u64]) -> Result<Vec<(u64, u64)>> {
+pub(super) fn wait_for_frontends(node: &mut Node, ports: &[u64]) -> Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
     node.wait(&format!("the frontends are not of {ports:?}"), |node| {
         // It may be on its way.
@@ -116,19 +134,7 @@ fn wait_for_frontends(node: &mut Node, ports: &[u64]) -> Result<Vec<(u64, u64)>>
 fn an_ingress_leads_from_the_node_to_its_service() {
     lab::test("ingresses::an_ingress_leads_from_the_node_to_its_service", || {
         let Some(program) = ApiServer::find() else { return Ok(()) };
-        let mut cgroup = None;
-        let cluster = Cluster::start_with(program, |_, node| {
-            ip("link add node0 type veth peer node1")?;
-            ip("link set node1 up")?;
-            ip(&format!("address add {ADDRESS}/24 dev node0"))?;
-            ip("link set node0 up")?;
-            let own = Cgroup::create(&node.path("cgroups"))?;
-            node.set_flag("bpf-lb-sock", Some("true"));
-            node.set_flag("cgroup-root", Some(&own.path().display().to_string()));
-            cgroup = Some(own);
-            Ok(())
-        })?;
-        let cgroup = cgroup.context("no cgroup")?;
+        let (cluster, cgroup) = with_address(program)?;
         let Cluster { mut node, server, friend, stranger, web, .. } = cluster;
         let client = server.client();
         serve(client, &web)?;

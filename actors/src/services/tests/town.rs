@@ -80,6 +80,12 @@ impl Town {
         self.settle();
     }
 
+    /// The same of the node's pods.
+    pub(super) fn tell_pods(&self, objects: &[Value]) {
+        self.announce_of(Feed::Workloads, objects);
+        self.settle();
+    }
+
     pub(super) fn announce(&self, objects: &[Value]) {
         self.announce_of(Feed::Services, objects);
     }
@@ -92,6 +98,7 @@ impl Town {
                 "Service" => "services",
                 "Node" => "nodes",
                 "Ingress" => "ingresses",
+                "Pod" => "pods",
                 _ => "endpointslices",
             };
             let is_there = object.as_object().unwrap().len() > 2;

@@ -55,6 +55,19 @@ fn what_nobody_reads_is_left_out() {
 }
 
 #[test]
+fn of_a_pod_that_wants_ports_of_its_node_more_is_read() {
+    let mut pod = pod();
+    pod["spec"]["containers"][0]["ports"][0]["hostPort"] = json!(80);
+    pod["spec"]["hostNetwork"] = json!(false);
+    pod["status"] = json!({ "phase": "Running", "podIP": "10.0.0.1", "conditions": [{}] });
+    let value = object(&pods(), pod).unwrap().value;
+    assert_eq!(value["status"], json!({ "phase": "Running", "podIP": "10.0.0.1" }));
+    let spec = value["spec"].as_object().unwrap();
+    let names: Vec<_> = spec.keys().collect();
+    assert_eq!(names, ["containers", "hostNetwork", "nodeName", "serviceAccountName"]);
+}
+
+#[test]
 fn of_a_node_only_what_is_written_or_followed_is_read() {
     let node = json!({
         "metadata": {

@@ -32,6 +32,9 @@ const CONDITION: [&str; 3] = ["reason", "status", "type"];
 const POD: [&str; 3] = ["containers", "initContainers", "serviceAccountName"];
 /// of its containers,
 const CONTAINER: [&str; 3] = ["name", "ports", "restartPolicy"];
+/// of one that wants ports of its node also this, which changes more often,
+const HOST_PORT_POD: [&str; 2] = ["hostNetwork", "nodeName"];
+const HOST_PORT_STATUS: [&str; 3] = ["phase", "podIP", "podIPs"];
 /// of a service,
 const SERVICE: [&str; 11] = [
     "clusterIP",
@@ -130,9 +133,16 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
             }
         }
         "Pod" => {
-            object.remove("status");
+            let has_host_ports = has_host_ports(object.get("spec"));
+            match object.get_mut("status") {
+                Some(Value::Object(status)) if has_host_ports => keep(status, &HOST_PORT_STATUS),
+                _ => drop(object.remove("status")),
+            }
             if let Some(Value::Object(spec)) = object.get_mut("spec") {
-                keep(spec, &POD);
+                spec.retain(|name, _| {
+                    let is_of = |names: &[&str]| names.contains(&name.as_str());
+                    is_of(&POD) || has_host_ports && is_of(&HOST_PORT_POD)
+                });
                 let lists = spec.values_mut().filter_map(Value::as_array_mut);
                 lists
                     .flatten()
@@ -145,6 +155,16 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
     object.insert("apiVersion".to_owned(), resource.api_version.into());
     object.insert("kind".to_owned(), resource.kind.into());
     Some(Object { key, value })
+}
+
+/// Whether a pod of this `spec` wants ports of its node.
+fn has_host_ports(spec: Option<&Value>) -> bool {
+    fn all<'a>(of: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+        of.get(name).and_then(Value::as_array).into_iter().flatten()
+    }
+    let containers = spec.into_iter().flat_map(|it| POD.iter().flat_map(|name| all(it, name)));
+    let mut ports = containers.flat_map(|it| all(it, "ports"));
+    ports.any(|port| port.get("hostPort").is_some())
 }
 
 /// The condition and the taint that an agent writes, and the addresses.
