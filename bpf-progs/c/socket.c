@@ -4,10 +4,10 @@
 
 #include "lib/socket.h"
 
-always_inline int forth_ipv4(struct bpf_sock_addr *ctx)
+always_inline int forth_ipv4(struct bpf_sock_addr *ctx, bool again)
 {
 	struct end end = end_of_ipv4(ctx->user_ip4, ctx->user_port);
-	int balanced = balance_ipv4(ctx, &end);
+	int balanced = balance_ipv4(ctx, &end, again);
 
 	if (balanced < 0)
 		return refuse(EHOSTUNREACH);
@@ -38,10 +38,10 @@ always_inline void put_ipv6(struct bpf_sock_addr *ctx, const struct end *end)
 	ctx->user_port = end->port;
 }
 
-always_inline int forth_ipv6(struct bpf_sock_addr *ctx)
+always_inline int forth_ipv6(struct bpf_sock_addr *ctx, bool again)
 {
 	struct end end = end_of_ipv6(ctx);
-	int balanced = socket_balance(ctx, &end);
+	int balanced = socket_balance(ctx, &end, again);
 
 	if (balanced < 0)
 		return refuse(EHOSTUNREACH);
@@ -73,26 +73,26 @@ always_inline int back_ipv6(struct bpf_sock_addr *ctx)
 SEC("cgroup/connect4")
 int cil_sock4_connect(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv4(ctx);
+	return forth_ipv4(ctx, false);
 }
 
 SEC("cgroup/connect6")
 int cil_sock6_connect(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv6(ctx);
+	return forth_ipv6(ctx, false);
 }
 
 /* A datagram of a socket that is not connected, or to another address. */
 SEC("cgroup/sendmsg4")
 int cil_sock4_sendmsg(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv4(ctx);
+	return forth_ipv4(ctx, true);
 }
 
 SEC("cgroup/sendmsg6")
 int cil_sock6_sendmsg(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv6(ctx);
+	return forth_ipv6(ctx, true);
 }
 
 SEC("cgroup/recvmsg4")

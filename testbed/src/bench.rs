@@ -3,6 +3,7 @@
 //! *Ready* is the agent's own state, seen through its API. *Realised* is visible to a packet.
 
 mod cluster;
+mod connect;
 mod create;
 mod dashboard;
 mod figure;

@@ -77,38 +77,50 @@ always_inline void reverse_sk_key(union reverse_sk_key *key, __u64 socket, const
 	}
 }
 
-/* Notes what a socket asked for, by the backend that it was given. Looking first is cheaper by far where
- * it is noted already, as with datagrams. */
+/* Whether that is noted already. */
+always_inline bool reverse_sk_is_noted(const union reverse_sk_key *key, const struct end *service, __be16 rev_nat,
+				       int family)
+{
+	union address before;
+
+	if (family == FAMILY_IPV4) {
+		struct reverse_sk4_row *row = bpf_map_lookup_elem(&cilium_lb4_reverse_sk, key);
+
+		return row && row->address == service->address.v4 && row->port == service->port &&
+		       row->rev_nat == rev_nat;
+	} else {
+		struct reverse_sk6_row *row = bpf_map_lookup_elem(&cilium_lb6_reverse_sk, key);
+
+		if (!row)
+			return false;
+		__builtin_memcpy(&before, row->address, 16);
+		return address_equal(&before, &service->address, family) && row->port == service->port &&
+		       row->rev_nat == rev_nat;
+	}
+}
+
+/* Notes what a socket asked for, by the backend that it was given. `again` says that it is likely to be
+ * noted already, as with datagrams: looking first is cheaper by far then. */
 always_inline long reverse_sk_note(__u64 socket, const struct end *service, const struct end *backend,
-				   __be16 rev_nat, int family)
+				   __be16 rev_nat, bool again, int family)
 {
 	union reverse_sk_key key __attribute__((aligned(8)));
 
 	reverse_sk_key(&key, socket, backend, family);
+	if (again && reverse_sk_is_noted(&key, service, rev_nat, family))
+		return 0;
 	if (family == FAMILY_IPV4) {
 		struct reverse_sk4_row row = {
 			.address = service->address.v4,
 			.port = service->port,
 			.rev_nat = rev_nat,
 		};
-		struct reverse_sk4_row *noted = bpf_map_lookup_elem(&cilium_lb4_reverse_sk, &key);
 
-		if (noted && noted->address == row.address && noted->port == row.port &&
-		    noted->rev_nat == row.rev_nat)
-			return 0;
 		return bpf_map_update_elem(&cilium_lb4_reverse_sk, &key, &row, BPF_ANY);
 	} else {
 		struct reverse_sk6_row row = {.port = service->port, .rev_nat = rev_nat};
-		struct reverse_sk6_row *noted = bpf_map_lookup_elem(&cilium_lb6_reverse_sk, &key);
-		union address before;
 
 		__builtin_memcpy(row.address, &service->address, 16);
-		if (noted) {
-			__builtin_memcpy(&before, noted->address, 16);
-			if (address_equal(&before, &service->address, family) &&
-			    noted->port == row.port && noted->rev_nat == rev_nat)
-				return 0;
-		}
 		return bpf_map_update_elem(&cilium_lb6_reverse_sk, &key, &row, BPF_ANY);
 	}
 }
@@ -153,9 +165,9 @@ always_inline bool address_is_here(const union address *address, int family)
 	       (address->words[3] & ~bpf_htonl(1)) == 0;
 }
 
-/* Replaces a service by one of its backends. Returns 1 if it did, 0 if this is no service, below zero
- * if it has no backend. */
-always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int family)
+/* Replaces a service by one of its backends, for a connection or, `again` and again, for datagrams.
+ * Returns 1 if it did, 0 if this is no service, below zero if it has no backend. */
+always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, bool again, int family)
 {
 	union lb_key key __attribute__((aligned(8)));
 	struct client client = {.is_cookie = true};
@@ -189,20 +201,20 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	end->address = backend.address;
 	end->port = backend.port;
 	/* Without the note the socket would not know whom it hears; it may come again. */
-	return reverse_sk_note(bpf_get_socket_cookie(ctx), &service, end, rev_nat, family) ? -1 : 1;
+	return reverse_sk_note(bpf_get_socket_cookie(ctx), &service, end, rev_nat, again, family) ? -1 : 1;
 }
 
-subprogram int balance_ipv4(struct bpf_sock_addr *ctx, struct end *end)
+subprogram int balance_ipv4(struct bpf_sock_addr *ctx, struct end *end, bool again)
 {
-	return end ? balance_family(ctx, end, FAMILY_IPV4) : -1;
+	return end ? balance_family(ctx, end, again, FAMILY_IPV4) : -1;
 }
 
-subprogram int balance_ipv6(struct bpf_sock_addr *ctx, struct end *end)
+subprogram int balance_ipv6(struct bpf_sock_addr *ctx, struct end *end, bool again)
 {
-	return end ? balance_family(ctx, end, FAMILY_IPV6) : -1;
+	return end ? balance_family(ctx, end, again, FAMILY_IPV6) : -1;
 }
 
-always_inline int socket_balance(struct bpf_sock_addr *ctx, struct end *end)
+always_inline int socket_balance(struct bpf_sock_addr *ctx, struct end *end, bool again)
 {
-	return end->family == FAMILY_IPV4 ? balance_ipv4(ctx, end) : balance_ipv6(ctx, end);
+	return end->family == FAMILY_IPV4 ? balance_ipv4(ctx, end, again) : balance_ipv6(ctx, end, again);
 }

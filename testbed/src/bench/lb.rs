@@ -256,6 +256,10 @@ fn restart(options: &Options, progress: &Progress) -> Result<Vec<Figure>> {
     fs::write(&kubeconfig, NOBODY)?;
     node.set_flag("bpf-lb-map-max", Some(&ROOM.to_string()));
     node.set_flag("k8s-kubeconfig-path", Some(&kubeconfig.display().to_string()));
+    // The first life loads the node's programs, which those after it find.
+    node.exec_agent()?;
+    node.wait_for_api()?;
+    node.kill_agent()?;
     progress.rounds("restarting", options.rounds.into(), |_| {
         node.exec_agent()?;
         ready.push_time(node.wait_for_api()?);

@@ -21,7 +21,7 @@ use volvox_bpf_progs::{
     object::{FROM_CONTAINER, build_name},
 };
 
-use super::{Figure, Options, Unit, throughput};
+use super::{Figure, Options, Unit, connect, throughput};
 use crate::{
     fleet::PORT,
     lab::{Node, Pod},
@@ -54,7 +54,7 @@ const UDP: u8 = 17;
 /// Sends the same datagram from pod 0 to pod 1, whose policies allow it.
 pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     let progress = Progress::new(options.json);
-    let fleet = options.launch(&progress)?;
+    let mut fleet = options.launch(&progress)?;
     let [from, to] = [&fleet.pods[0], &fleet.pods[1]];
     let (IpAddr::V4(source), IpAddr::V4(target)) = (from.address(false)?, to.address(false)?)
     else {
@@ -95,6 +95,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         (SOURCE + 1, VIP_PORT),
     );
     figures.extend(by_service(&program, host.ifindex, &frame, &served)?);
+    figures.push(connect::hook(&mut fleet.node, SocketAddrV4::new(VIP, VIP_PORT))?);
     figures.extend(throughput::vxlan()?);
     Ok(figures)
 }
