@@ -43,6 +43,7 @@ use crate::{
     restore::{Restore, RestoreMsg, RestorePeers},
     routes::{Routes, RoutesMsg, RoutingMode},
     services::{Algorithm, Services, ServicesMsg},
+    sockets::{Sockets, SocketsPeers},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
 };
@@ -87,6 +88,8 @@ pub struct ColonySettings {
     pub conntrack_interval: Option<Duration>,
     /// How backends of services are chosen where nodes should choose alike.
     pub service_algorithm: Algorithm,
+    /// Whether sockets connect to backends of services themselves.
+    pub sockets: bool,
     /// What is this node's own.
     pub node: NodeSettings,
     /// How its devices are used.
@@ -216,10 +219,17 @@ impl Colony {
         let workloads = host.spawn(name("workloads"), SUPERVISOR_CAPACITY, workloads);
         let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
         let conntrack = host.spawn(name("conntrack"), SUPERVISOR_CAPACITY, conntrack);
+        let late = Late::<Ref<EndpointsMsg>>::default();
+        let sockets = settings.sockets.then(|| {
+            let (late, kernel) = (late.clone(), Rc::clone(kernel));
+            let peers = move || SocketsPeers { kernel: Rc::clone(&kernel), endpoints: late.get() };
+            host.spawn(name("sockets"), SUPERVISOR_CAPACITY, Sockets::factory(peers))
+        });
         let services = {
             let settings = services_settings(&settings, &ports);
             let found = inheritance.kernel.services.clone();
-            Services::factory(Rc::clone(kernel), settings, found)
+            let sockets = sockets.clone();
+            Services::factory(Rc::clone(kernel), settings, found, sockets)
         };
         let services = host.spawn(name("services"), SUPERVISOR_CAPACITY, services);
         let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone());
@@ -263,7 +273,6 @@ impl Colony {
         });
 
         // These two know each other.
-        let late = Late::<Ref<EndpointsMsg>>::default();
         let policy_peers = {
             let (late, identities, ipcache) = (late.clone(), identities.clone(), ipcache.clone());
             let late_cluster = late_cluster.clone();

@@ -34,6 +34,7 @@ mod ranges;
 pub mod restore;
 pub mod routes;
 pub mod services;
+pub mod sockets;
 pub mod state;
 #[cfg(any(test, feature = "simulation"))]
 pub mod testing;

@@ -24,6 +24,7 @@ mod object;
 mod pressure;
 mod remote;
 mod shape;
+mod shown;
 mod slice;
 mod table;
 #[cfg(test)]

@@ -67,6 +67,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         },
         conntrack_interval: Some(config.conntrack_gc_interval).filter(|span| !span.is_zero()),
         service_algorithm: config.bpf_lb_algorithm.into(),
+        sockets: config.bpf_lb_sock,
         node: NodeSettings {
             families,
             router: node.router,

@@ -2,7 +2,9 @@
 
 use std::{
     io::{Read, Write},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    path::Path,
+    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,7 +20,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, Binaries, Netns, Node, Pod, Through},
+    lab::{self, Binaries, Cgroup, Neighbour, Netns, Node, Pod, Through},
     random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
@@ -219,6 +221,82 @@ fn a_thousand_backends_are_replaced_again_and_again_while_the_agent_is_killed() 
         let failed = failed.load(Ordering::Relaxed);
         ensure!(failed == 0 && last > 100, "{failed} of {last} connections failed");
         ensure!(numbers(&node)? == before, "the service's number moved");
+        Ok(())
+    });
+}
+
+/// A process of the cgroup, in a namespace, that connects a datagram socket there and sends as long as
+/// it can.
+fn sender(cgroup: &Cgroup, netns: &Netns, to: SocketAddr) -> Result<Child> {
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec 3<>/dev/udp/{}/{} && \
+         while printf '?' >&3; do sleep 0.02; done",
+        cgroup.path().display(),
+        to.ip(),
+        to.port(),
+    );
+    netns.run(move || {
+        let mut command = Command::new("timeout");
+        Ok(command.args(["40", "bash", "-c", &script]).stderr(Stdio::null()).spawn()?)
+    })
+}
+
+/// The node's sockets and those of its pods that are connected to a backend hear when it is gone from
+/// its service, though it lives; also if it went while the agent was dead. Others go on.
+#[test]
+fn a_datagram_socket_hears_that_its_backend_is_gone() {
+    lab::test("a_datagram_socket_hears_that_its_backend_is_gone", || {
+        // The node has an address by it.
+        let _neighbour = Neighbour::connect()?;
+        let mut node = Node::new(Binaries::find()?)?;
+        let cgroup = Cgroup::create(&node.path("cgroups"))?;
+        node.set_flag("bpf-lb-sock", Some("true"));
+        node.set_flag("cgroup-root", Some(&cgroup.path().display().to_string()));
+        node.start_agent()?;
+        let pod = |name: &str| Pod::create(&node, &format!("shop/{name}"), &[], Through::Cni);
+        let (first, second, client) = (pod("first")?, pod("second")?, pod("client")?);
+        let here = Netns::open(Path::new("/proc/self/ns/net"))?;
+        let bind = || Ok(UdpSocket::bind(("0.0.0.0", PORT))?);
+        let servers = [first.netns.run(bind)?, second.netns.run(bind)?];
+        let web = |backend: &Pod| -> Result<String> {
+            let backends = [backend.address(false)?];
+            let slice = slice("web", "web", "UDP", PORT, &backends);
+            Ok(list(&[service("web", "10.96.0.1", "UDP"), slice]))
+        };
+        let to: SocketAddr = (Ipv4Addr::new(10, 96, 0, 1), PORT).into();
+        let (mut from, mut other) = (&first, &second);
+        for kills in [false, true] {
+            node.write_manifest("services.yaml", &web(from)?)?;
+            let leads = format!("{}", from.address(false)?);
+            node.wait("the service leads elsewhere", |node| {
+                let all: Vec<Value> = node.rest().get("/service")?;
+                Ok(all.iter().any(|it| it["spec"]["backend-addresses"][0]["ip"] == leads[..]))
+            })?;
+            let mut senders = [sender(&cgroup, &here, to)?, sender(&cgroup, &client.netns, to)?];
+            let server = &servers[usize::from(kills)];
+            server.set_read_timeout(Some(Duration::from_secs(10)))?;
+            let mut heard = std::collections::BTreeSet::new();
+            while heard.len() < 2 {
+                let from =
+                    server.recv_from(&mut [0]).with_context(|| format!("only {heard:?} send"))?;
+                heard.insert(from.1);
+            }
+            for sender in &mut senders {
+                ensure!(sender.try_wait()?.is_none(), "it ended although its backend is there");
+            }
+            if kills {
+                node.kill_agent()?;
+            }
+            node.write_manifest("services.yaml", &web(other)?)?;
+            if kills {
+                node.start_agent()?;
+            }
+            for sender in &mut senders {
+                let status = sender.wait()?;
+                ensure!(status.code() != Some(124), "it sent on, though its backend was gone");
+            }
+            (from, other) = (other, from);
+        }
         Ok(())
     });
 }

@@ -55,7 +55,8 @@ impl Bench {
             algorithm: Algorithm::Random,
             sources: BTreeSet::new(),
         };
-        let services = Services::factory(FakeKernel::new(), services, ServiceTables::default());
+        let services =
+            Services::factory(FakeKernel::new(), services, ServiceTables::default(), None);
         let services = universe.spawn("services", services);
         let devices = DevicesSettings {
             patterns: Vec::new(),

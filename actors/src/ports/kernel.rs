@@ -4,7 +4,11 @@ mod in_order;
 mod routing;
 mod services;
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 pub use about::About;
 pub use devices::{DeviceKind, DeviceLinks, DeviceRow, DeviceTables, device_flags};
@@ -320,6 +324,10 @@ pub enum KernelOp {
     ScrubConntrack { addresses: Addresses },
     /// Forgets every connection through these services, whose numbers others are to have.
     ForgetServices(Vec<ServiceId>),
+    /// Ends the datagram sockets that are connected to a backend which has no row any more, of those
+    /// that are noted to have asked for a service: the node's, and those of the namespaces that these
+    /// files name. Killed in the middle, the next time goes on.
+    EndSockets { namespaces: BTreeSet<String> },
     /// Removes connections whose lifetime is over, and translations that have no connection.
     CollectConntrack,
     /// Loads a fresh program generation beside the current one and makes it current.
@@ -344,6 +352,8 @@ pub enum KernelOutcome {
     Attachment(Attachment),
     /// Answer to [`KernelOp::ReadDevices`].
     Devices(Box<DeviceTables>),
+    /// Answer to [`KernelOp::EndSockets`]: how many.
+    Ended(u64),
     /// Answer to [`KernelOp::CollectConntrack`].
     Collected {
         /// Connections.

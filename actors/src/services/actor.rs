@@ -1,6 +1,6 @@
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     net::IpAddr,
     rc::Rc,
     time::Duration,
@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Algorithm, BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus,
+    Algorithm, ServiceSource, ServicesMsg, ServicesStatus,
     backends::Backends,
     batch::{self, Batch},
     book::{Book, Name},
@@ -20,16 +20,16 @@ use super::{
     pressure::{self, Pressure},
     remote::Remote,
     shape::Shape,
+    shown,
     table::Table,
 };
 use crate::{
     cluster::Feed,
-    host::{AskError, Behaviour, Cx},
+    host::{AskError, Behaviour, Cx, Ref},
     model::{Families, Frontend, Transport},
     mutants::{Mutant, mutated},
-    ports::{
-        BackendState, Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers, service_flags,
-    },
+    ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers, service_flags},
+    sockets::SocketsMsg,
     workloads::Manifest,
 };
 
@@ -62,6 +62,8 @@ pub struct ServicesSettings {
 pub struct Services {
     kernel: Rc<dyn Kernel>,
     settings: Rc<ServicesSettings>,
+    /// Who ends what is connected to backends that go, if anybody need.
+    sockets: Option<Ref<SocketsMsg>>,
     /// Outlives a crash: what sources said is said only once.
     kept: Rc<RefCell<Kept>>,
     /// The batch under way.
@@ -105,6 +107,9 @@ struct Kept {
     pressure: Pressure,
     /// A batch was given to the kernel, and its end was not heard.
     open_batch: bool,
+    /// Sockets may be connected to backends that are no more: the life before may have died as it
+    /// removed some.
+    backends_gone: bool,
     cluster: Rc<str>,
 }
 
@@ -124,6 +129,7 @@ impl Services {
         kernel: Rc<dyn Kernel>,
         settings: ServicesSettings,
         found: ServiceTables,
+        sockets: Option<Ref<SocketsMsg>>,
     ) -> impl FnMut() -> Self + 'static {
         let (mut table, mut backends) = (Table::default(), Backends::default());
         let UnusedNumbers { backend, service } = found.unused;
@@ -154,12 +160,14 @@ impl Services {
             room,
             pressure: Pressure::default(),
             open_batch: false,
+            backends_gone: true,
             cluster: "cluster".into(),
         }));
         let settings = Rc::new(settings);
         move || Self {
             kernel: Rc::clone(&kernel),
             settings: Rc::clone(&settings),
+            sockets: sockets.clone(),
             kept: Rc::clone(&kept),
             writing: None,
             resting: false,
@@ -178,6 +186,16 @@ impl Services {
             self.going = cx.me().tell(ServicesMsg::Continue).is_ok();
         }
         self.write(cx);
+        self.tell_sockets();
+    }
+
+    /// Before all are known whom anybody names, nobody is gone; a full mailbox has the same in it.
+    fn tell_sockets(&self) {
+        let kept = &mut *self.kept.borrow_mut();
+        let is_due = kept.backends_gone && kept.pruned.1.is_some() && self.writing.is_none();
+        if let Some(sockets) = self.sockets.as_ref().filter(|_| is_due) {
+            kept.backends_gone = sockets.tell(SocketsMsg::BackendsGone).is_err_and(|it| it.gone);
+        }
     }
 
     /// Begins the next batch, unless one is under way.
@@ -205,6 +223,9 @@ impl Services {
         kept.open_batch = false;
         let steps = done.as_ref().map_or(0, |done| done.outcomes.len());
         batch.end(steps, &mut kept.table, &mut kept.backends);
+        if batch.removed_backends(steps) {
+            kept.backends_gone = true;
+        }
         if steps > 0 {
             kept.unused = batch.unused;
         }
@@ -385,33 +406,6 @@ impl Kept {
             self.news.push_back(News::Synced(ServiceSource::Mesh));
         }
     }
-
-    fn views(&self) -> Vec<ServiceView> {
-        let places: BTreeMap<_, _> =
-            self.backends.iter().map(|(at, id, state)| (id, (at, state))).collect();
-        let view = |(frontend, line): (&_, &super::table::Line)| {
-            let shape = line.wanted()?;
-            let backends = shape.backends.iter().map(|id| match places.get(id) {
-                Some((at, state)) => (*id, Some(*at), *state),
-                None => (*id, None, BackendState::Active),
-            });
-            Some(ServiceView {
-                id: line.id,
-                frontend: *frontend,
-                service: line.owner.as_ref().map(ToString::to_string),
-                flags: shape.flags,
-                affinity: shape.word & 0xff_ffff,
-                backends: backends.collect(),
-                realised: line.is_realised(),
-            })
-        };
-        self.table.iter().filter_map(view).collect()
-    }
-
-    fn backend_views(&self) -> Vec<BackendView> {
-        let all = self.backends.iter();
-        all.map(|(at, id, state)| BackendView { id, at, state }).collect()
-    }
 }
 
 /// Whose a frontend of an earlier life may be of those that are told apart: an Ingress's are at the
@@ -472,9 +466,12 @@ impl Behaviour for Services {
                 kept.changed.append(&mut kept.remote.configured(clusters));
                 kept.mesh_synced();
             }
-            ServicesMsg::List(reply) => return reply.send(self.kept.borrow().views()),
+            ServicesMsg::List(reply) => {
+                let kept = self.kept.borrow();
+                return reply.send(shown::services(&kept.table, &kept.backends));
+            }
             ServicesMsg::ListBackends(reply) => {
-                return reply.send(self.kept.borrow().backend_views());
+                return reply.send(shown::backends(&self.kept.borrow().backends));
             }
             ServicesMsg::Show(reply) => return reply.send(self.status()),
             ServicesMsg::Written(done) => self.written(done, cx),

@@ -20,8 +20,10 @@ pub(super) struct Batch {
     /// How many of them have been done once backends are put.
     backends_put_at: usize,
     pub(super) unused: UnusedNumbers,
-    /// Whether it removes backends,
+    /// Whether it removes backends, if there are such,
     removes: bool,
+    /// and there are,
+    has_gone: bool,
     /// and what is nobody's.
     removes_orphans: bool,
 }
@@ -38,6 +40,7 @@ pub(super) fn next(
     let (rows, is_all) = table.begin(FRONTENDS_MAX);
     // A frontend that is left for the next batch may lead to a backend that goes.
     let (puts, deletes) = backends.begin(is_all);
+    let has_gone = !deletes.is_empty();
     let unused = UnusedNumbers { backend: backends.unused(), service: table.unused() };
     let mut ops = Vec::new();
     if unused != unused_before {
@@ -68,6 +71,7 @@ pub(super) fn next(
         backends_put_at,
         unused,
         removes: is_all,
+        has_gone,
         removes_orphans: is_all && !orphans.is_empty(),
     };
     if ops.is_empty() {
@@ -117,6 +121,11 @@ impl Batch {
         let is_whole = done == self.steps;
         table.end(is_whole);
         backends.end(done >= self.backends_put_at, is_whole && self.removes);
+    }
+
+    /// Whether backends are gone, after so many steps.
+    pub(super) fn removed_backends(&self, done: usize) -> bool {
+        self.has_gone && done == self.steps
     }
 
     /// Whether what is nobody's is gone, after so many steps.

@@ -95,6 +95,7 @@ impl KernelState {
                 KernelOutcome::Attachment(found.unwrap_or_default())
             }
             KernelOp::ReadDevices => KernelOutcome::Devices(Box::new(self.devices.clone())),
+            KernelOp::EndSockets { .. } => KernelOutcome::Ended(0),
             KernelOp::CollectConntrack => KernelOutcome::Collected {
                 connections: Swept::default(),
                 translations: Swept::default(),
@@ -281,6 +282,7 @@ pub(super) fn is_read(op: &KernelOp) -> bool {
             | KernelOp::ReadRouting
             | KernelOp::ReadPolicy { .. }
             | KernelOp::ReadAttachment { .. }
+            | KernelOp::EndSockets { .. }
             | KernelOp::CollectConntrack
     )
 }

@@ -32,6 +32,7 @@ pub(super) fn settings() -> ColonySettings {
         },
         conntrack_interval: None,
         service_algorithm: Algorithm::Random,
+        sockets: true,
         follow: ClusterSettings {
             node_name: "node-1".to_owned(),
             seed: 1,

@@ -32,6 +32,7 @@ mod run;
 mod services;
 mod snapshot;
 mod sockets;
+mod stale_sockets;
 mod step;
 mod switch;
 mod sys;

@@ -14,6 +14,7 @@ mod link;
 mod message;
 mod node_route;
 mod route;
+mod sock_diag;
 mod socket;
 mod veth;
 
@@ -23,6 +24,7 @@ pub use error::NetlinkError;
 pub use filter::{Direction, Filter};
 pub use node_route::NodeRoutes;
 pub use route::ROUTE_PROTOCOL;
+pub use sock_diag::{Connected, SockDiag};
 pub use socket::Socket;
 pub use veth::Veth;
 

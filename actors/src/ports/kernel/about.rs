@@ -81,6 +81,7 @@ impl KernelOp {
             Self::Routing(op) => op.op(),
             Self::ScrubConntrack { .. } => "ScrubConntrack",
             Self::ForgetServices(_) => "ForgetServices",
+            Self::EndSockets { .. } => "EndSockets",
             Self::CollectConntrack => "CollectConntrack",
             Self::LoadPrograms => "LoadPrograms",
         }
@@ -94,6 +95,7 @@ impl KernelOp {
             | Self::ReadDevices
             | Self::DetachDevice { .. }
             | Self::ReadRouting
+            | Self::EndSockets { .. }
             | Self::CollectConntrack
             | Self::LoadPrograms => About::All,
             Self::Routing(op) => op.about(),

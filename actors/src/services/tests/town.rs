@@ -1,18 +1,19 @@
 //! A node that only serves services, in memory.
 
-use std::{collections::BTreeSet, net::IpAddr, rc::Rc, time::Duration};
+use std::{cell::Cell, collections::BTreeSet, net::IpAddr, rc::Rc, time::Duration};
 
 use serde_json::{Value, json};
 
 use crate::{
     cluster::Feed,
-    host::{Ref, Universe},
+    host::{Behaviour, Cx, Ref, Universe},
     model::{Families, Frontend, L4Address, LookupScope, Transport},
     ports::{KernelOp, ObjectKey},
     services::{
         Algorithm, ServiceSource, ServiceView, Services, ServicesMsg, ServicesSettings,
         ServicesStatus,
     },
+    sockets::SocketsMsg,
     testing::{Fate, KernelServices, Landing, MemoryKernel},
 };
 
@@ -24,6 +25,8 @@ pub(super) struct Town {
     pub(super) kernel: MemoryKernel,
     pub(super) fate: Fate,
     pub(super) services: Ref<ServicesMsg>,
+    /// How often it was said that backends went.
+    pub(super) gone: Rc<Cell<usize>>,
     sources: BTreeSet<ServiceSource>,
 }
 
@@ -37,8 +40,9 @@ impl Town {
         let fate = Fate::default();
         let kernel = MemoryKernel::new(&fate);
         let sources = sources.iter().copied().collect();
-        let (universe, services) = spawn(&kernel, &sources);
-        let town = Self { universe, kernel, fate, services, sources };
+        let gone = Rc::default();
+        let (universe, services) = spawn(&kernel, &sources, &gone);
+        let town = Self { universe, kernel, fate, services, gone, sources };
         town.settle();
         town
     }
@@ -46,7 +50,7 @@ impl Town {
     /// The agent dies where it is, and lives again.
     pub(super) fn restart(&mut self) {
         self.kernel.forget();
-        let (universe, services) = spawn(&self.kernel, &self.sources);
+        let (universe, services) = spawn(&self.kernel, &self.sources, &self.gone);
         (self.universe, self.services) = (universe, services);
         self.settle();
     }
@@ -142,7 +146,25 @@ impl Town {
     }
 }
 
-fn spawn(kernel: &MemoryKernel, sources: &BTreeSet<ServiceSource>) -> (Universe, Ref<ServicesMsg>) {
+/// Stands for who ends sockets.
+struct Ender(Rc<Cell<usize>>);
+
+impl Behaviour for Ender {
+    type Msg = SocketsMsg;
+    type Observed = ();
+
+    fn handle(&mut self, _: SocketsMsg, _: &mut Cx<'_, Self>) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    fn observe(&self) {}
+}
+
+fn spawn(
+    kernel: &MemoryKernel,
+    sources: &BTreeSet<ServiceSource>,
+    gone: &Rc<Cell<usize>>,
+) -> (Universe, Ref<ServicesMsg>) {
     let universe = Universe::default();
     let settings = ServicesSettings {
         node: "here".to_owned(),
@@ -150,8 +172,10 @@ fn spawn(kernel: &MemoryKernel, sources: &BTreeSet<ServiceSource>) -> (Universe,
         algorithm: Algorithm::Maglev,
         sources: sources.clone(),
     };
+    let gone = Rc::clone(gone);
+    let sockets = universe.spawn("sockets", move || Ender(Rc::clone(&gone)));
     let found = kernel.with(|state| state.services.tables());
-    let services = Services::factory(Rc::new(kernel.clone()), settings, found);
+    let services = Services::factory(Rc::new(kernel.clone()), settings, found, Some(sockets));
     let services = universe.spawn("services", services);
     (universe, services)
 }

@@ -234,3 +234,20 @@ fn two_families_and_three_protocols() {
         ]
     );
 }
+
+#[test]
+fn who_ends_sockets_hears_when_backends_are_gone_from_the_kernel() {
+    let mut town = Town::new();
+    assert_eq!(town.gone.get(), 0, "nobody knows yet who is named");
+    let all = [service("web", "10.96.0.1"), slice("web-1", "web", &["10.0.0.1", "10.0.0.2"])];
+    town.tell(&all);
+    assert_eq!(town.gone.get(), 1, "the life before may have removed some");
+    town.tell(&[slice("web-1", "web", &["10.0.0.1", "10.0.0.2", "10.0.0.3"])]);
+    assert_eq!(town.gone.get(), 1);
+    town.tell(&[slice("web-1", "web", &["10.0.0.3"])]);
+    assert_eq!(town.gone.get(), 2);
+    town.restart();
+    assert_eq!(town.gone.get(), 2);
+    town.tell(&[gone(all[0].clone()), gone(all[1].clone())]);
+    assert!(town.gone.get() > 2);
+}

@@ -177,6 +177,8 @@ impl Maps {
                 matches: table!("cilium_lb_affinity_match", services),
                 ranges4: table!("cilium_lb4_source_range", services),
                 ranges6: table!("cilium_lb6_source_range", services),
+                sockets4: table!("cilium_lb4_reverse_sk", services),
+                sockets6: table!("cilium_lb6_reverse_sk", services),
                 numbers: table!("volvox_lb", services),
                 maglev: [
                     table!("cilium_lb6_maglev", services),

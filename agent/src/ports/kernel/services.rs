@@ -41,6 +41,9 @@ pub(super) struct ServiceMaps {
     pub(super) matches: Table<raw::AffinityMatchKey, u8>,
     pub(super) ranges4: Table<raw::SourceRange4Key, u8>,
     pub(super) ranges6: Table<raw::SourceRange6Key, u8>,
+    /// What sockets asked for, by the backend that they were given.
+    pub(super) sockets4: Table<raw::ReverseSk4Key, raw::ReverseSk4Row>,
+    pub(super) sockets6: Table<raw::ReverseSk6Key, raw::ReverseSk6Row>,
     pub(super) numbers: Table<u32, raw::LbNumbersRow>,
     /// Service to table of Maglev, IPv6 first. Written with descriptors.
     pub(super) maglev: [Table<raw::Be16, u32>; 2],

@@ -14,6 +14,7 @@ use super::{
         config_from_raw, config_to_raw, device_to_raw, endpoint_to_raw, ipcache_key,
         ipcache_to_raw, lxc_from_raw, lxc_to_raw, unmasqueraded_keys,
     },
+    stale_sockets,
     writes::count,
 };
 use crate::ports::netlink::Socket;
@@ -71,6 +72,10 @@ impl Stepper {
                     overlay.attached = links.is_some_and(|links| links.state == HookState::Link);
                 }
                 Ok(KernelOutcome::Routing(Box::new(routing)))
+            }
+            KernelOp::EndSockets { namespaces } => {
+                let ended = stale_sockets::end(&self.datapath.maps.services, &namespaces)?;
+                Ok(KernelOutcome::Ended(ended))
             }
             op => self.change(op).map(|()| KernelOutcome::Done),
         }

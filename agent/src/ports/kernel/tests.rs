@@ -13,4 +13,5 @@ mod routing;
 pub(crate) mod sandbox;
 pub(crate) mod services;
 mod sockets;
+mod stale_sockets;
 mod upgrade;

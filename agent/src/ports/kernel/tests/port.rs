@@ -14,7 +14,7 @@ use super::sandbox::{Sandbox, addresses, config_row, policy};
 use crate::ports::{SystemClock, kernel::KernelPort};
 
 /// Submits all jobs at once and waits for their ends.
-fn run(sandbox: &Sandbox, jobs: Vec<Vec<KernelOp>>) -> Vec<KernelDone> {
+pub(super) fn run(sandbox: &Sandbox, jobs: Vec<Vec<KernelOp>>) -> Vec<KernelDone> {
     let datapath = sandbox.open();
     actix::System::new().block_on(async move {
         let driver = Rc::new(ActixDriver::default());

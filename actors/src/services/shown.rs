@@ -1,0 +1,37 @@
+//! Frontends and backends, for people and for REST.
+
+use std::collections::BTreeMap;
+
+use super::{
+    BackendView, ServiceView,
+    backends::Backends,
+    table::{Line, Table},
+};
+use crate::{model::Frontend, ports::BackendState};
+
+/// All frontends.
+pub(super) fn services(table: &Table, backends: &Backends) -> Vec<ServiceView> {
+    let places: BTreeMap<_, _> = backends.iter().map(|(at, id, state)| (id, (at, state))).collect();
+    let view = |(frontend, line): (&Frontend, &Line)| {
+        let shape = line.wanted()?;
+        let backends = shape.backends.iter().map(|id| match places.get(id) {
+            Some((at, state)) => (*id, Some(*at), *state),
+            None => (*id, None, BackendState::Active),
+        });
+        Some(ServiceView {
+            id: line.id,
+            frontend: *frontend,
+            service: line.owner.as_ref().map(ToString::to_string),
+            flags: shape.flags,
+            affinity: shape.word & 0xff_ffff,
+            backends: backends.collect(),
+            realised: line.is_realised(),
+        })
+    };
+    table.iter().filter_map(view).collect()
+}
+
+/// All backends.
+pub(super) fn backends(backends: &Backends) -> Vec<BackendView> {
+    backends.iter().map(|(at, id, state)| BackendView { id, at, state }).collect()
+}

@@ -1,0 +1,45 @@
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::{
+    endpoint::EndpointView,
+    host::{AskError, Message},
+    ports::KernelDone,
+};
+
+/// How ending sockets goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SocketsStatus {
+    /// Backends went since the last round began.
+    pub due: bool,
+    /// Rounds so far.
+    pub rounds: u64,
+    /// Sockets ended in all of them.
+    pub ended_total: u64,
+    /// Why the last round failed.
+    pub last_error: Option<String>,
+}
+
+/// What the ender of sockets can be told.
+pub enum SocketsMsg {
+    /// The kernel has fewer backends than it had.
+    BackendsGone,
+    /// Whose sockets are to be looked at.
+    Endpoints(Result<Vec<Arc<EndpointView>>, AskError>),
+    /// What the round did.
+    Ended(Result<KernelDone, AskError>),
+    /// Time to try again.
+    Retry,
+}
+
+impl Message for SocketsMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::BackendsGone => "BackendsGone",
+            Self::Endpoints(_) => "Endpoints",
+            Self::Ended(_) => "Ended",
+            Self::Retry => "Retry",
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Sockets that are connected to a backend which is gone: the rows are written by hand, the sockets are
+//! real.
+
+use std::{
+    io::{self, ErrorKind},
+    net::{IpAddr, SocketAddr, UdpSocket},
+    os::fd::{AsFd, AsRawFd},
+};
+
+use rustix::net::sockopt::socket_cookie;
+use volvox_actors::{
+    model::{BackendId, L4Address, Transport},
+    ports::{BackendRow, BackendState, KernelOp, KernelOutcome, ServiceRows},
+};
+use volvox_bpf_progs::layouts::{ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row};
+
+use super::{super::stale_sockets, sandbox::Sandbox};
+use crate::{
+    netns::Netns,
+    ports::{kernel::Datapath, netlink::Socket},
+};
+
+/// A socket of the calling thread's namespace that is connected there, where nobody need listen.
+fn connected(to: SocketAddr) -> UdpSocket {
+    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind((any, 0)).unwrap();
+    socket.connect(to).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+/// Notes that a socket asked for a service.
+fn note(datapath: &Datapath, socket: &UdpSocket) {
+    let (maps, cookie) = (&datapath.maps.services, socket_cookie(socket).unwrap());
+    match socket.peer_addr().unwrap() {
+        SocketAddr::V4(at) => {
+            let (address, port) = (at.ip().octets(), at.port().into());
+            let key = ReverseSk4Key { cookie, address, port, pad: 0 };
+            maps.sockets4.put(&key, &ReverseSk4Row::default()).unwrap();
+        }
+        SocketAddr::V6(at) => {
+            let (address, port) = (at.ip().octets(), at.port().into());
+            let key = ReverseSk6Key { cookie, address, port, pad: [0; 6] };
+            maps.sockets6.put(&key, &ReverseSk6Row::default()).unwrap();
+        }
+    }
+}
+
+fn notes(datapath: &Datapath) -> usize {
+    let (mut count, maps) = (0, &datapath.maps.services);
+    maps.sockets4.for_each(|_, _| count += 1).unwrap();
+    maps.sockets6.for_each(|_, _| count += 1).unwrap();
+    count
+}
+
+/// What the socket says to who reads it.
+fn heard(socket: &UdpSocket) -> ErrorKind {
+    let said: io::Result<usize> = socket.recv(&mut [0]);
+    said.unwrap_err().kind()
+}
+
+fn up() {
+    Socket::open().unwrap().set_link_up(1).unwrap();
+}
+
+#[test]
+fn sockets_of_backends_that_are_gone_end_wherever_they_are() {
+    Sandbox::run(|sandbox| {
+        up();
+        let (datapath, pod) = (sandbox.open(), Netns::create().unwrap());
+        pod.run(up).unwrap();
+        for address in [IpAddr::from([127, 0, 0, 1]), "::1".parse().unwrap()] {
+            let [here, gone] = [4000, 4001].map(|port| SocketAddr::new(address, port));
+            let at = L4Address { address, port: here.port(), transport: Transport::UDP };
+            let row = BackendRow { at, state: BackendState::Active, zone: 0 };
+            let rows = ServiceRows::Backends(vec![(BackendId(1), row)]);
+            datapath.maps.services.put(rows).unwrap();
+            let in_pod = || pod.run(|| connected(gone)).unwrap();
+            let (kept, not_noted, stale) = (connected(here), connected(gone), connected(gone));
+            let (of_pod, of_pod_not_noted) = (in_pod(), in_pod());
+            for socket in [&kept, &stale, &of_pod] {
+                note(&datapath, socket);
+            }
+            let path = format!("/proc/self/fd/{}", pod.as_fd().as_raw_fd());
+            let namespaces = [path, "/run/netns/gone".to_owned()].into();
+            let op = KernelOp::EndSockets { namespaces };
+            let [done] = super::port::run(sandbox, vec![vec![op]]).try_into().unwrap();
+            assert_eq!((done.failed, &done.outcomes[..]), (None, &[KernelOutcome::Ended(2)][..]));
+            assert_eq!([&stale, &of_pod].map(heard), [ErrorKind::ConnectionAborted; 2]);
+            let others = [&kept, &not_noted, &of_pod_not_noted];
+            assert_eq!(others.map(heard), [ErrorKind::WouldBlock; 3]);
+            assert_eq!(notes(&datapath), 1, "that of the backend which is there");
+            assert_eq!(stale_sockets::end(&datapath.maps.services, &[].into()), Ok(0));
+            forget_all(&datapath);
+        }
+    });
+}
+
+/// Nothing is noted any more.
+fn forget_all(datapath: &Datapath) {
+    let maps = &datapath.maps.services;
+    let (mut four, mut six) = (Vec::new(), Vec::new());
+    maps.sockets4.for_each(|key, _| four.push(key)).unwrap();
+    maps.sockets6.for_each(|key, _| six.push(key)).unwrap();
+    maps.sockets4.delete_all(&four).unwrap();
+    maps.sockets6.delete_all(&six).unwrap();
+}
