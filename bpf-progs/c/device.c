@@ -89,7 +89,7 @@ always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct 
 		if (unlikely(code & SNAT_DUE))
 			host_track(flow, packet);
 		if (code)
-			return to_asker(skb, flow, packet);
+			return to_asker(skb, flow, packet, own);
 	}
 	return to_service(skb, flow, packet, own, is_own);
 }
@@ -172,23 +172,6 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 	return host_out_ipv6(skb, flow, packet, &device->own);
 }
 
-/* Asks the node's policy about what it sends itself. Returns HOST_UNASKED, or as admit(). */
-always_inline int host_sends(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
-			     const struct lxc_row *lxc, const struct device *device, int parsed)
-{
-	struct host host;
-	int code;
-
-	if (!ENABLE_HOST_FIREWALL || flow->src_identity != IDENTITY_HOST ||
-	    !host_has(&packet->saddr, lxc, &device->own, flow->family) ||
-	    !host_asks(packet, &host, flow->family))
-		return HOST_UNASKED;
-	flow->dst_identity = identity_of(&packet->daddr, flow->family);
-	code = host_speak(skb, flow, packet, &host, parsed);
-	packet->answers = (code & ~ADMIT_REPORT) == CT_REPLY;
-	return code;
-}
-
 /* Gives what leaves the source that the other end shall see. */
 always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct lxc_row *lxc,
 			 const struct device *device)
@@ -221,7 +204,7 @@ always_inline int to_wire(struct __sk_buff *skb, struct flow *flow, struct packe
 	flow->src_identity = mark == MARK_KIND_IDENTITY ? identity_of_sender(skb, &packet->saddr, flow->family)
 							: IDENTITY_HOST;
 	lxc = lxc_find(&packet->saddr, flow->family);
-	asked = host_sends(skb, flow, packet, lxc, device, parsed);
+	asked = host_sends(skb, flow, packet, lxc, &device->own, parsed);
 	if (asked < 0)
 		return asked;
 	if (parsed == PACKET_PLAIN)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The program at the overlay's device. */
+/* The two programs at the overlay's device. */
 
 #include "lib/arrive.h"
 #include "lib/device.h"
@@ -33,7 +33,7 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 	if (unlikely(code & SNAT_DUE))
 		host_track(flow, packet);
 	if (code)
-		return to_asker(skb, flow, packet);
+		return to_asker(skb, flow, packet, NULL);
 	identity_mark(skb, flow->src_identity);
 	return lxc ? FOR_NODE : TC_ACT_OK;
 }
@@ -74,6 +74,38 @@ int cil_from_overlay(struct __sk_buff *skb)
 {
 	struct flow flow = {.direction = INGRESS};
 	int code = from_overlay(skb, &flow);
+
+	return code < 0 ? drop(skb, &flow, code) : code;
+}
+
+always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
+{
+	struct packet packet = {};
+	int code;
+
+	/* Endpoints' packets are sent here by programs that have judged them. */
+	if (!ENABLE_HOST_FIREWALL || (skb->mark & MARK_KIND) == MARK_KIND_OVERLAY ||
+	    (skb->mark & MARK_KIND) == MARK_KIND_IDENTITY)
+		return TC_ACT_OK;
+	flow->family = family_of(skb);
+	if (!flow->family)
+		return TC_ACT_OK;
+	flow->src_identity = IDENTITY_HOST;
+	code = device_parse(skb, &packet, flow->family);
+	code = host_sends(skb, flow, &packet, lxc_find(&packet.saddr, flow->family), NULL, code);
+	if (code < 0 || code == HOST_UNASKED)
+		return code < 0 ? code : TC_ACT_OK;
+	skb->mark = MARK_KIND_OVERLAY;
+	trace(skb, flow, TRACE_TO_OVERLAY, code, skb->ifindex);
+	return TC_ACT_OK;
+}
+
+/* What goes to other nodes through the overlay: of it, what the node sends itself. */
+SEC("classifier/cil_to_overlay")
+int cil_to_overlay(struct __sk_buff *skb)
+{
+	struct flow flow = {.direction = EGRESS};
+	int code = to_overlay(skb, &flow);
 
 	return code < 0 ? drop(skb, &flow, code) : code;
 }

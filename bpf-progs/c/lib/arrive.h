@@ -41,8 +41,8 @@ always_inline int to_machine(struct __sk_buff *skb, const struct flow *flow, con
 }
 
 /* What answers one for whom an address of the node stands: an endpoint, the node itself, or a client
- * outside of a service whose backend is elsewhere. */
-always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet)
+ * outside of a service whose backend is elsewhere. `own` is the address of the device, if it came by one. */
+always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const union address *own)
 {
 	struct lxc_row *lxc = lxc_find(&packet->daddr, flow->family);
 	int code;
@@ -54,7 +54,7 @@ always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct pack
 	else
 		node_port_answered(flow, packet);
 	if (!packet->node_port)
-		return FOR_NODE;
+		return host_has(&packet->daddr, lxc, own, flow->family) ? FOR_NODE : TC_ACT_OK;
 	flow->dst_identity = identity_reached(packet, flow->family);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);
@@ -68,7 +68,7 @@ always_inline int to_host(struct __sk_buff *skb, struct flow *flow, struct packe
 {
 	struct host host;
 
-	if (!host_asks(packet, &host, flow->family))
+	if (!host_asks(skb, packet, &host, flow->family))
 		return HOST_UNASKED;
 	if (lxc_find(&packet->saddr, flow->family))
 		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);

@@ -52,27 +52,33 @@ always_inline bool host_has(const union address *address, const struct lxc_row *
 	return lxc ? lxc->flags & LXC_HOST : own && address_equal(address, own, family);
 }
 
-/* Whether a packet is one of the overlay's outer ones: policies see what is in it. */
-always_inline bool host_carries(const struct packet *packet)
+/* Whether a packet is one of the overlay's outer ones, or an error about one: policies see what is in them. */
+subprogram int host_carries(struct __sk_buff *skb, const struct packet *packet, int family)
 {
+	struct packet inner = {};
 	struct node_row *node;
 	__u32 zero = 0;
 
-	if (packet->protocol != IPPROTO_UDP || packet->headless)
+	if (!packet || packet->headless)
 		return false;
 	node = bpf_map_lookup_elem(&volvox_node, &zero);
-	return node && node->tunnel_ifindex && node->tunnel_port && packet->dport == node->tunnel_port;
+	if (!node || !node->tunnel_ifindex || !node->tunnel_port)
+		return false;
+	if (!packet->icmp_error)
+		return packet->protocol == IPPROTO_UDP && packet->dport == node->tunnel_port;
+	return !inner_read(skb, packet, &inner, family) && inner.protocol == IPPROTO_UDP &&
+	       inner.dport == node->tunnel_port;
 }
 
 /* Whether there is a policy to ask about a packet, and which. Neighbours find each other without one,
  * and what goes to many is free. */
-always_inline bool host_asks(const struct packet *packet, struct host *host, int family)
+always_inline bool host_asks(struct __sk_buff *skb, const struct packet *packet, struct host *host, int family)
 {
 	if (!ENABLE_HOST_FIREWALL || address_is_many(&packet->daddr, family))
 		return false;
 	if (family == FAMILY_IPV6 && nd_is(packet, ND_ROUTER_SOLICITATION, ND_REDIRECT))
 		return false;
-	return !host_carries(packet) && host_read(host);
+	return !host_carries(skb, packet, family) && host_read(host);
 }
 
 /* Why a packet that could not be read to its end drops; 0 for what the policy can still judge by its
@@ -112,4 +118,22 @@ always_inline int host_speak(struct __sk_buff *skb, struct flow *flow, struct pa
 	flow->notify = host->notify;
 	flow->src_identity = IDENTITY_HOST;
 	return code < 0 ? code : admit(skb, flow, packet, host->policy_slot);
+}
+
+/* The same about a packet that leaves, if the node sends it itself. `lxc` is the row of its source, `own` an
+ * address of the node beside those that have rows. Returns HOST_UNASKED, or as admit(). */
+always_inline int host_sends(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			     const struct lxc_row *lxc, const union address *own, int parsed)
+{
+	struct host host;
+	int code;
+
+	/* What endpoints send by way of the stack has marks that say so, whatever its source has become. */
+	if (!ENABLE_HOST_FIREWALL || flow->src_identity != IDENTITY_HOST ||
+	    !host_has(&packet->saddr, lxc, own, flow->family) || !host_asks(skb, packet, &host, flow->family))
+		return HOST_UNASKED;
+	flow->dst_identity = identity_of(&packet->daddr, flow->family);
+	code = host_speak(skb, flow, packet, &host, parsed);
+	packet->answers = (code & ~ADMIT_REPORT) == CT_REPLY;
+	return code;
 }
