@@ -51,54 +51,88 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
 }
 
-/* What clients outside send to services. */
-always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own)
+/* What clients outside send to services. `is_own` says that the address is the node's. */
+always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own,
+			     bool is_own)
 {
 	int code = node_port(skb, packet, flow->family);
 	struct lxc_row *lxc;
 
+	if (code < 0)
+		return code;
 	if (code != LB_TRANSLATED)
-		return code < 0 ? code : TC_ACT_OK;
+		return is_own ? FOR_NODE : TC_ACT_OK;
 	lxc = lxc_find(&packet->daddr, flow->family);
 	if (lxc && !(lxc->flags & LXC_HOST))
 		return to_endpoint(skb, flow, packet, lxc);
 	flow->src_identity = identity_of(&packet->saddr, flow->family);
-	if (!lxc)
-		return to_remote(skb, flow, packet, own);
-	/* The node itself; its answers are translated back when they leave. */
-	flow->dst_identity = IDENTITY_HOST;
-	code = packet->icmp_error ? 0 : node_port_enter(flow, packet);
+	return lxc ? FOR_NODE : to_remote(skb, flow, packet, own);
+}
+
+/* What one machine sends to another. */
+always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own,
+			       const struct lxc_row *lxc)
+{
+	bool is_own;
+	int code;
+
+	/* The wire has no marks. */
+	skb->mark = 0;
+	trace_arrival(skb, flow, TRACE_FROM_NETWORK);
+	if (lxc && !(lxc->flags & LXC_HOST))
+		return to_endpoint(skb, flow, packet, lxc);
+	is_own = lxc || address_equal(&packet->daddr, own, flow->family);
+	if (is_own) {
+		code = snat_back(skb, packet, flow->family);
+		if (code < 0)
+			return code;
+		if (unlikely(code & SNAT_DUE))
+			host_track(flow, packet);
+		if (code)
+			return to_asker(skb, flow, packet, own);
+	}
+	return to_service(skb, flow, packet, own, is_own);
+}
+
+/* To the node itself. What it answers clients of services is translated back when it leaves. */
+always_inline int to_node(struct __sk_buff *skb, struct flow *flow, struct packet *packet, int parsed)
+{
+	int code = to_host(skb, flow, packet, parsed);
+
+	if (code == HOST_UNASKED && packet->node_port) {
+		flow->dst_identity = IDENTITY_HOST;
+		code = node_port_enter(flow, packet);
+	}
 	return code < 0 ? code : TC_ACT_OK;
+}
+
+/* Whether the stack may take a frame for its own. Those for all on the link concern the node only, and only
+ * if it has a policy. */
+always_inline bool frame_is_ours(const struct __sk_buff *skb)
+{
+	return skb->pkt_type == PACKET_HOST || (ENABLE_HOST_FIREWALL && skb->pkt_type != PACKET_OTHERHOST);
 }
 
 always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 {
+	int parsed, code = TC_ACT_OK;
 	struct packet packet = {};
 	struct device device;
 	struct lxc_row *lxc;
-	int code;
 
 	flow->family = family_of(skb);
-	if (!flow->family || skb->pkt_type != PACKET_HOST || !device_read(skb->ifindex, &device, flow->family) ||
-	    !device_parse(skb, &packet, flow->family))
+	if (!flow->family || !frame_is_ours(skb) || !device_read(skb->ifindex, &device, flow->family))
 		return TC_ACT_OK;
 	flow->notify = device_notify(device.flags);
-	/* The wire has no marks. */
-	skb->mark = 0;
-	trace_arrival(skb, flow, TRACE_FROM_NETWORK);
+	parsed = device_parse(skb, &packet, flow->family);
+	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
+		return TC_ACT_OK;
 	lxc = lxc_find(&packet.daddr, flow->family);
-	if (lxc && !(lxc->flags & LXC_HOST))
-		return to_endpoint(skb, flow, &packet, lxc);
-	if (lxc || address_equal(&packet.daddr, &device.own, flow->family)) {
-		code = snat_back(skb, &packet, flow->family);
-		if (code < 0)
-			return code;
-		if (unlikely(code & SNAT_DUE))
-			host_track(flow, &packet);
-		if (code)
-			return to_asker(skb, flow, &packet);
-	}
-	return to_service(skb, flow, &packet, &device.own);
+	if (likely(parsed == PACKET_PLAIN && skb->pkt_type == PACKET_HOST))
+		code = from_machine(skb, flow, &packet, &device.own, lxc);
+	else if (host_has(&packet.daddr, lxc, &device.own, flow->family))
+		code = FOR_NODE;
+	return code == FOR_NODE ? to_node(skb, flow, &packet, parsed) : code;
 }
 
 /* What comes from the wire. */
@@ -138,39 +172,62 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 	return host_out_ipv6(skb, flow, packet, &device->own);
 }
 
-always_inline int to_netdev(struct __sk_buff *skb, struct flow *flow)
+/* Gives what leaves the source that the other end shall see. */
+always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct lxc_row *lxc,
+			 const struct device *device)
+{
+	bool is_own = lxc && lxc->flags & LXC_HOST;
+
+	if (unlikely(packet->icmp_error)) {
+		if (is_own)
+			is_related(skb, packet, flow->family, true);
+		return packet->node_port ? lb_reverse(skb, packet, flow->family)
+					 : snat_error(skb, packet, flow->family, false);
+	}
+	if (lxc && !is_own)
+		return from_endpoint(skb, flow, packet, device);
+	return from_host(skb, flow, packet, device, is_own);
+}
+
+/* Returns what a record says of the packet, or a drop. */
+always_inline int to_wire(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct device *device)
 {
 	__u32 mark = skb->mark & MARK_KIND;
+	int parsed, asked, code = 0;
+	struct lxc_row *lxc;
+
+	if (mark == MARK_KIND_SNAT_DONE || mark == MARK_KIND_OVERLAY)
+		return ADMIT_REPORT | TRACE_REASON_UNKNOWN;
+	parsed = device_parse(skb, packet, flow->family);
+	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
+		return ADMIT_REPORT | TRACE_REASON_UNKNOWN;
+	flow->src_identity = mark == MARK_KIND_IDENTITY ? identity_of_sender(skb, &packet->saddr, flow->family)
+							: IDENTITY_HOST;
+	lxc = lxc_find(&packet->saddr, flow->family);
+	asked = host_sends(skb, flow, packet, lxc, &device->own, parsed);
+	if (asked < 0)
+		return asked;
+	if (parsed == PACKET_PLAIN)
+		code = depart(skb, flow, packet, lxc, device);
+	if (code < 0)
+		return code;
+	return asked == HOST_UNASKED ? ADMIT_REPORT | TRACE_REASON_UNKNOWN : asked;
+}
+
+always_inline int to_netdev(struct __sk_buff *skb, struct flow *flow)
+{
 	struct packet packet = {};
 	struct device device;
-	struct lxc_row *lxc;
 	int code;
 
 	flow->family = family_of(skb);
 	if (!flow->family || !device_read(skb->ifindex, &device, flow->family))
 		return TC_ACT_OK;
 	flow->notify = device_notify(device.flags);
-	if (mark == MARK_KIND_SNAT_DONE || mark == MARK_KIND_OVERLAY ||
-	    !device_parse(skb, &packet, flow->family)) {
-		trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, skb->ifindex);
-		return TC_ACT_OK;
-	}
-	flow->src_identity = mark == MARK_KIND_IDENTITY ? identity_of_sender(skb, &packet.saddr, flow->family)
-							: IDENTITY_HOST;
-	lxc = lxc_find(&packet.saddr, flow->family);
-	if (unlikely(packet.icmp_error)) {
-		if (lxc && lxc->flags & LXC_HOST)
-			is_related(skb, &packet, flow->family, true);
-		code = packet.node_port ? lb_reverse(skb, &packet, flow->family)
-					: snat_error(skb, &packet, flow->family, false);
-	} else if (lxc && !(lxc->flags & LXC_HOST)) {
-		code = from_endpoint(skb, flow, &packet, &device);
-	} else {
-		code = from_host(skb, flow, &packet, &device, lxc != NULL);
-	}
+	code = to_wire(skb, flow, &packet, &device);
 	if (code < 0)
 		return code;
-	trace(skb, flow, TRACE_TO_NETWORK, ADMIT_REPORT | TRACE_REASON_UNKNOWN, skb->ifindex);
+	trace(skb, flow, TRACE_TO_NETWORK, code, skb->ifindex);
 	return TC_ACT_OK;
 }
 

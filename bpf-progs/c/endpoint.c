@@ -2,7 +2,7 @@
 /* The two programs at an endpoint's host-side interface, shared by all endpoints. What differs
  * between endpoints is a row of volvox_config. */
 
-#include "lib/admit.h"
+#include "lib/host.h"
 #include "lib/neighbour.h"
 #include "lib/overlay.h"
 #include "lib/route.h"
@@ -41,6 +41,27 @@ always_inline int lb(struct __sk_buff *skb, const struct flow *flow, struct pack
 	if (flow->family == FAMILY_IPV4)
 		return lb_from_endpoint(skb, packet, FAMILY_IPV4);
 	return lb_from_endpoint(skb, packet, FAMILY_IPV6);
+}
+
+/* To the node itself, if the node's policy lets it. The endpoint's service does not concern the node, nor that
+ * its packet took the short way. */
+always_inline int to_node(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			  const struct config_row *self, int admitted)
+{
+	struct host host;
+	int code;
+
+	if (host_asks(skb, packet, &host, flow->family)) {
+		packet->rev_nat = 0;
+		packet->again = packet->unserved = false;
+		code = host_hear(skb, flow, packet, &host, 0);
+		if (code < 0)
+			return code;
+		flow->direction = EGRESS;
+		flow->source = self->ep_id;
+		flow->notify = self->flags;
+	}
+	return to_stack(skb, flow, admitted);
 }
 
 /* To the node itself, or to somewhere else: through the overlay, or by what the stack knows. */
@@ -108,6 +129,8 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 		if (balanced < 0)
 			return balanced;
 	}
+	if (ENABLE_HOST_FIREWALL && host_has(&packet.daddr, lxc, NULL, flow->family))
+		return to_node(skb, flow, &packet, &self, code);
 	if (!lxc || lxc->flags & LXC_HOST || packet.hop_limit <= 1)
 		return leave(skb, flow, &packet, lxc, code);
 	packet.node_port = false;
@@ -122,6 +145,28 @@ int cil_from_container(struct __sk_buff *skb)
 	int code = from_container(skb, &flow);
 
 	return code < 0 ? drop(skb, &flow, code) : code;
+}
+
+/* Asks the policy of the node about what it sends to the endpoint. That it tells the endpoint of an error
+ * about a connection which the endpoint has needs no asking: it is the endpoint's router. */
+always_inline int node_asked(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			     const struct config_row *self)
+{
+	struct host host;
+	int code = 0;
+
+	if (!host_asks(skb, packet, &host, flow->family))
+		return 0;
+	if (likely(!packet->icmp_error) || !is_related(skb, packet, flow->family, false))
+		code = host_speak(skb, flow, packet, &host, 0);
+	if (code < 0)
+		return code;
+	packet->rev_nat = 0;
+	packet->node_port = false;
+	flow->direction = INGRESS;
+	flow->source = self->ep_id;
+	flow->notify = self->flags;
+	return 0;
 }
 
 /* Ingress policy for what the stack routes to an endpoint. */
@@ -147,6 +192,11 @@ always_inline int to_container(struct __sk_buff *skb, struct flow *flow)
 	if (link_greeting(&packet))
 		return TC_ACT_OK;
 	flow->src_identity = identity_of_sender(skb, &packet.saddr, flow->family);
+	if (ENABLE_HOST_FIREWALL && flow->src_identity == IDENTITY_HOST) {
+		code = node_asked(skb, flow, &packet, &self);
+		if (code < 0)
+			return code;
+	}
 	admitted = admit(skb, flow, &packet, self.policy_slot);
 	if (admitted < 0)
 		return admitted;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The program at the overlay's device. */
+/* The two programs at the overlay's device. */
 
 #include "lib/arrive.h"
 #include "lib/device.h"
@@ -17,13 +17,34 @@ always_inline bool carried_identity(struct __sk_buff *skb, __u32 *identity)
 	return true;
 }
 
+/* What an endpoint or node elsewhere sends. */
+always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			    const struct lxc_row *lxc)
+{
+	int code;
+
+	skb->mark = 0;
+	trace_arrival(skb, flow, TRACE_FROM_OVERLAY);
+	if (lxc && !(lxc->flags & LXC_HOST))
+		return to_endpoint(skb, flow, packet, lxc);
+	code = lxc ? snat_back(skb, packet, flow->family) : SNAT_NONE;
+	if (code < 0)
+		return code;
+	if (unlikely(code & SNAT_DUE))
+		host_track(flow, packet);
+	if (code)
+		return to_asker(skb, flow, packet, NULL);
+	identity_mark(skb, flow->src_identity);
+	return lxc ? FOR_NODE : TC_ACT_OK;
+}
+
 always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
+	int parsed, code = TC_ACT_OK;
 	__u32 carried, zero = 0;
 	struct node_row *node;
 	struct lxc_row *lxc;
-	int code;
 
 	node = bpf_map_lookup_elem(&volvox_node, &zero);
 	flow->family = family_of(skb);
@@ -32,23 +53,19 @@ always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)
 	flow->notify = device_notify(node->tunnel_flags);
 	/* The sender did not know this device's MAC address. */
 	bpf_skb_change_type(skb, PACKET_HOST);
-	if (!device_parse(skb, &packet, flow->family))
+	parsed = device_parse(skb, &packet, flow->family);
+	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
 		return TC_ACT_OK;
 	flow->src_identity = overlay_sender(carried, &packet.saddr, flow->family);
-	skb->mark = 0;
-	trace_arrival(skb, flow, TRACE_FROM_OVERLAY);
 	lxc = lxc_find(&packet.daddr, flow->family);
-	if (lxc && !(lxc->flags & LXC_HOST))
-		return to_endpoint(skb, flow, &packet, lxc);
-	code = lxc ? snat_back(skb, &packet, flow->family) : SNAT_NONE;
-	if (code < 0)
+	if (likely(parsed == PACKET_PLAIN))
+		code = from_node(skb, flow, &packet, lxc);
+	else if (host_has(&packet.daddr, lxc, NULL, flow->family))
+		code = FOR_NODE;
+	if (code != FOR_NODE)
 		return code;
-	if (unlikely(code & SNAT_DUE))
-		host_track(flow, &packet);
-	if (code)
-		return to_asker(skb, flow, &packet);
-	identity_mark(skb, flow->src_identity);
-	return TC_ACT_OK;
+	code = to_host(skb, flow, &packet, parsed);
+	return code < 0 ? code : TC_ACT_OK;
 }
 
 /* What other nodes send through the overlay. */
@@ -57,6 +74,38 @@ int cil_from_overlay(struct __sk_buff *skb)
 {
 	struct flow flow = {.direction = INGRESS};
 	int code = from_overlay(skb, &flow);
+
+	return code < 0 ? drop(skb, &flow, code) : code;
+}
+
+always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
+{
+	struct packet packet = {};
+	int code;
+
+	/* Endpoints' packets are sent here by programs that have judged them. */
+	if (!ENABLE_HOST_FIREWALL || (skb->mark & MARK_KIND) == MARK_KIND_OVERLAY ||
+	    (skb->mark & MARK_KIND) == MARK_KIND_IDENTITY)
+		return TC_ACT_OK;
+	flow->family = family_of(skb);
+	if (!flow->family)
+		return TC_ACT_OK;
+	flow->src_identity = IDENTITY_HOST;
+	code = device_parse(skb, &packet, flow->family);
+	code = host_sends(skb, flow, &packet, lxc_find(&packet.saddr, flow->family), NULL, code);
+	if (code < 0 || code == HOST_UNASKED)
+		return code < 0 ? code : TC_ACT_OK;
+	skb->mark = MARK_KIND_OVERLAY;
+	trace(skb, flow, TRACE_TO_OVERLAY, code, skb->ifindex);
+	return TC_ACT_OK;
+}
+
+/* What goes to other nodes through the overlay: of it, what the node sends itself. */
+SEC("classifier/cil_to_overlay")
+int cil_to_overlay(struct __sk_buff *skb)
+{
+	struct flow flow = {.direction = EGRESS};
+	int code = to_overlay(skb, &flow);
 
 	return code < 0 ? drop(skb, &flow, code) : code;
 }

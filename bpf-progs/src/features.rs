@@ -27,6 +27,10 @@ pub struct Features {
     /// TCP flags, as in byte 13 of the header, that have a connection reported at once when it
     /// shows them first.
     pub report_flags: u8,
+    /// What the node itself hears and sends is subject to its own policy, whose row of
+    /// `volvox_config` is that of [`HOST_IFINDEX`](crate::layouts::HOST_IFINDEX). Without that row
+    /// all of it passes.
+    pub host_firewall: bool,
     /// Backends in a service's Maglev table.
     pub maglev: u32,
     /// The first and the last of the ports that may stand for others' on the node's addresses.
@@ -48,6 +52,7 @@ impl Default for Features {
             policy_stats: false,
             report_interval: 5,
             report_flags: 0b111,
+            host_firewall: false,
             maglev: MAGLEV_SIZE,
             nat_ports: NAT_PORTS,
             loopback_ipv4: LOOPBACK_IPV4,
@@ -58,7 +63,7 @@ impl Default for Features {
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u32); 14] {
+    pub const fn globals(self) -> [(&'static str, u32); 15] {
         let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
             ("ENABLE_IPV4", self.ipv4 as u32),
@@ -67,6 +72,7 @@ impl Features {
             ("POLICY_STATS", self.policy_stats as u32),
             ("REPORT_INTERVAL", self.report_interval as u32),
             ("REPORT_FLAGS", self.report_flags as u32),
+            ("ENABLE_HOST_FIREWALL", self.host_firewall as u32),
             ("MAGLEV", self.maglev),
             ("NAT_PORT_MIN", self.nat_ports.0 as u32),
             ("NAT_PORT_MAX", self.nat_ports.1 as u32),
@@ -84,6 +90,7 @@ impl Features {
         let bits = self.ipv4 as u64
             | (self.ipv6 as u64) << 1
             | (self.policy_stats as u64) << 2
+            | (self.host_firewall as u64) << 3
             | (self.notify as u64) << 8
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24

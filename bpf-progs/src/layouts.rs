@@ -25,7 +25,7 @@ pub use affinity::{
     Affinity4Key, Affinity6Key, AffinityMatchKey, AffinityRow, SourceRange4Key, SourceRange6Key,
 };
 pub use backend::{Backend4Row, Backend6Row, BackendState};
-pub use config::{ConfigFlags, ConfigRow};
+pub use config::{ConfigFlags, ConfigRow, HOST_IFINDEX};
 pub use conntrack::{Ct4Key, Ct6Key, CtFlags, CtRow, TupleFlags};
 pub use device::{DeviceFlags, DeviceRow};
 pub use endpoint::EndpointRow;

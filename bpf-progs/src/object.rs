@@ -14,13 +14,16 @@ pub const FROM_NETDEV: &str = "cil_from_netdev";
 pub const TO_NETDEV: &str = "cil_to_netdev";
 /// Program at the ingress of the overlay's device: what other nodes send through it.
 pub const FROM_OVERLAY: &str = "cil_from_overlay";
+/// Program at the egress of the overlay's device: what the node itself sends through it. Only
+/// [`Features::host_firewall`](crate::Features::host_firewall) has it do anything.
+pub const TO_OVERLAY: &str = "cil_to_overlay";
 
 /// The ELF object with the programs of a node's device, over the maps of [`OBJECT`] and with the same
 /// globals, aligned for the loader. They are for devices with Ethernet headers.
 pub static DEVICE_OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/device.o"));
 
-/// The ELF object with the program of the overlay's device, over the maps of [`OBJECT`] and with the
+/// The ELF object with the programs of the overlay's device, over the maps of [`OBJECT`] and with the
 /// same globals, aligned for the loader.
 pub static OVERLAY_OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/overlay.o"));

@@ -58,6 +58,8 @@ fn rows_agree_with_c() {
             sockets,
             tunnel_ifindex,
             tunnel_flags,
+            tunnel_port,
+            pad1,
             reserved,
         ]
     );

@@ -2,12 +2,16 @@
 /* What came from other machines, by the wire or by the overlay, for somebody of this node. */
 #pragma once
 
+#include "host.h"
 #include "node_port.h"
 #include "overlay.h"
 #include "route.h"
 #include "snat_error.h"
 
 #define ARRIVE_DROP(reason) DROP_FROM(FILE_ARRIVE_H, reason)
+
+/* What the steps below return of a packet that is for the node itself. */
+#define FOR_NODE 0x1000
 
 /* Gives it to an endpoint. Its source cannot be an address of this node. Who it is from is told by its
  * source, unless the overlay has told. */
@@ -37,23 +41,38 @@ always_inline int to_machine(struct __sk_buff *skb, const struct flow *flow, con
 }
 
 /* What answers one for whom an address of the node stands: an endpoint, the node itself, or a client
- * outside of a service whose backend is elsewhere. */
-always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet)
+ * outside of a service whose backend is elsewhere. `own` is the address of the device, if it came by one. */
+always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const union address *own)
 {
 	struct lxc_row *lxc = lxc_find(&packet->daddr, flow->family);
 	int code;
 
 	if (lxc)
-		return lxc->flags & LXC_HOST ? TC_ACT_OK : to_endpoint(skb, flow, packet, lxc);
+		return lxc->flags & LXC_HOST ? FOR_NODE : to_endpoint(skb, flow, packet, lxc);
 	if (packet->icmp_error)
 		is_related(skb, packet, flow->family, false);
 	else
 		node_port_answered(flow, packet);
 	if (!packet->node_port)
-		return TC_ACT_OK;
+		return host_has(&packet->daddr, lxc, own, flow->family) ? FOR_NODE : TC_ACT_OK;
 	flow->dst_identity = identity_reached(packet, flow->family);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);
 	code = lb_reverse(skb, packet, flow->family);
 	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | CT_REPLY);
+}
+
+/* Gives it to the node itself, if the node's policy lets it; nobody else has its addresses. `parsed` is
+ * what device_parse() said. Returns HOST_UNASKED, or as admit(). */
+always_inline int to_host(struct __sk_buff *skb, struct flow *flow, struct packet *packet, int parsed)
+{
+	struct host host;
+
+	if (!host_asks(skb, packet, &host, flow->family))
+		return HOST_UNASKED;
+	if (lxc_find(&packet->saddr, flow->family))
+		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
+	if (!flow->src_identity)
+		flow->src_identity = identity_of(&packet->saddr, flow->family);
+	return host_hear(skb, flow, packet, &host, parsed);
 }

@@ -54,6 +54,18 @@ always_inline bool address_is_zero(const union address *a)
 	return !(a->words[0] | a->words[1] | a->words[2] | a->words[3]);
 }
 
+/* Whether an IPv6 address is for neighbours only. */
+always_inline bool address_is_link_local(const union address *a)
+{
+	return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
+}
+
+/* Whether an address is for many. */
+always_inline bool address_is_many(const union address *a, int family)
+{
+	return family == FAMILY_IPV4 ? a->bytes[0] >= 224 : a->bytes[0] == 0xff;
+}
+
 /* Copies a MAC address between places that are aligned to two bytes. */
 always_inline void mac_copy(void *to, const void *from)
 {

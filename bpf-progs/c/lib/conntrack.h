@@ -286,16 +286,24 @@ always_inline struct ct_row *ct_unless_former(struct ct_row *row, const struct p
 	return row;
 }
 
+/* The same, unless the entry only keeps a port of the node's own. */
+always_inline struct ct_row *ct_that_permits(struct ct_row *row, const struct packet *packet)
+{
+	if (ENABLE_HOST_FIREWALL && row && row->flags & CT_ANSWERS)
+		return NULL;
+	return ct_unless_former(row, packet);
+}
+
 always_inline struct ct_row *ct_find(const union ct_key *key, const struct packet *packet, int family,
 				     bool tcp)
 {
-	return ct_unless_former(ct_lookup(key, family, tcp), packet);
+	return ct_that_permits(ct_lookup(key, family, tcp), packet);
 }
 
 always_inline struct ct_row *ct_find_old(const union ct_key *key, const struct packet *packet, int family,
 					 bool tcp)
 {
-	return ct_unless_former(ct_lookup_old(key, family, tcp), packet);
+	return ct_that_permits(ct_lookup_old(key, family, tcp), packet);
 }
 
 /* Records a connection that this packet opens. */
@@ -315,7 +323,7 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 	row.lifetime = now + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER);
 	row.src_sec_id = flow->src_identity;
 	row.rev_nat_index = packet->rev_nat;
-	row.flags = packet->node_port ? CT_NODE_PORT : 0;
+	row.flags = (packet->node_port ? CT_NODE_PORT : 0) | (packet->answers ? CT_ANSWERS : 0);
 	/* What opens counts as an attempt, even if its SYN was not seen. */
 	ct_report(&row, egress, packet->tcp_flags | (tcp ? TCP_SYN : 0), now);
 	if (flow->family == FAMILY_IPV4)

@@ -8,6 +8,7 @@
 
 /* From linux/if_packet.h, which older headers lack for BPF. */
 #define PACKET_HOST 0
+#define PACKET_OTHERHOST 3
 
 struct device {
 	/* Stands for others behind the device, in the family of the packet; zero if nothing does. */
@@ -57,20 +58,24 @@ always_inline __u8 family_of(const struct __sk_buff *skb)
 	return 0;
 }
 
-/* Whether an address is for many, or for neighbours only. */
-always_inline bool address_is_special(const union address *address, int family)
-{
-	if (family == FAMILY_IPV4)
-		return address->bytes[0] >= 224;
-	return address->bytes[0] == 0xff ||
-	       (address->bytes[0] == 0xfe && (address->bytes[1] & 0xc0) == 0x80);
-}
+/* What device_parse() found. */
+enum device_packet {
+	/* From one machine to another. */
+	PACKET_PLAIN = 0,
+	/* To many, or to a neighbour by its address on the link. */
+	PACKET_SPECIAL = 1,
+};
 
-/* Reads the headers. Returns whether they are of a packet from one machine to another whose protocol
- * is known: all others are the stack's. */
-always_inline bool device_parse(struct __sk_buff *skb, struct packet *packet, int family)
+/* Reads the headers. Returns an enum device_packet, or why a packet would drop that is none: all but the
+ * plain ones are the stack's. */
+always_inline int device_parse(struct __sk_buff *skb, struct packet *packet, int family)
 {
 	int code = family == FAMILY_IPV4 ? parse_ipv4(skb, packet) : parse_ipv6(skb, packet);
 
-	return code >= 0 && !address_is_special(&packet->daddr, family);
+	if (code < 0)
+		return code;
+	if (address_is_many(&packet->daddr, family) ||
+	    (family == FAMILY_IPV6 && address_is_link_local(&packet->daddr)))
+		return PACKET_SPECIAL;
+	return PACKET_PLAIN;
 }

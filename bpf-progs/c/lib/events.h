@@ -12,6 +12,7 @@
 
 enum trace_point {
 	TRACE_TO_LXC = 0,
+	TRACE_TO_HOST = 2,
 	TRACE_TO_STACK = 3,
 	TRACE_TO_OVERLAY = 4,
 	TRACE_FROM_LXC = 5,

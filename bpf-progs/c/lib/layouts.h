@@ -20,6 +20,10 @@ struct config_row {
 	__u64 reserved;
 };
 
+/* Where the row of the node itself stands: the index of its loopback interface, at which no program
+ * runs. Its endpoint has no interface, and of the row only numbers, flags and policy count. */
+#define HOST_IFINDEX 1
+
 enum config_flags {
 	CONFIG_SOURCE_CHECK = 1,
 	CONFIG_TRACE_NOTIFY = 2,
@@ -42,7 +46,9 @@ struct node_row {
 	__u64 sockets;
 	__u32 tunnel_ifindex; /* of the overlay's device; 0 without an overlay */
 	__u32 tunnel_flags; /* of enum device_flags, those of records */
-	__u32 reserved[10];
+	__be16 tunnel_port; /* of the overlay's outer packets, UDP; 0 if it is not told */
+	__u16 pad1;
+	__u32 reserved[9];
 };
 
 /* A device of the node that leads to other machines. */
@@ -210,6 +216,9 @@ enum ct_flags {
 	CT_LOOPBACK = 8,
 	CT_SEEN_NON_SYN = 16,
 	CT_NODE_PORT = 32,
+	/* Of the node's own: it only answers, and the entry keeps its port from others. It is not the opener's
+	 * entry, and permits nothing. */
+	CT_ANSWERS = 32768,
 };
 
 /* A packet as address translation sees it, unlike a connection with its ends in their own places. */

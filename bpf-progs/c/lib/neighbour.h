@@ -53,10 +53,6 @@ always_inline int arp_from_container(struct __sk_buff *skb, const struct config_
 #define MLD_REPORT 131
 #define MLD_DONE 132
 #define MLD_REPORT_V2 143
-#define ND_ROUTER_SOLICITATION 133
-#define ND_NEIGHBOUR_SOLICITATION 135
-#define ND_NEIGHBOUR_ADVERTISEMENT 136
-#define ND_REDIRECT 137
 #define ND_OPTION_TARGET_LINK_ADDRESS 2
 /* Flags of an advertisement. */
 #define ND_SOLICITED 0x40
@@ -137,11 +133,6 @@ always_inline int nd_advertise(struct __sk_buff *skb, const struct config_row *s
 	return bpf_redirect(self->ifindex, 0);
 }
 
-always_inline bool address_is_link_local(const union address *a)
-{
-	return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
-}
-
 always_inline bool address_is_router(const union address *a)
 {
 	__u32 zero = 0;
@@ -203,12 +194,4 @@ always_inline bool link_greeting(const struct packet *packet)
 		type == ND_ROUTER_SOLICITATION) &&
 	       packet->daddr.bytes[0] == 0xff && packet->daddr.bytes[1] == 0x02 &&
 	       (address_is_zero(&packet->saddr) || address_is_link_local(&packet->saddr));
-}
-
-/* Whether a parsed packet is neighbour discovery of these types. */
-always_inline bool nd_is(const struct packet *packet, __u8 first, __u8 last)
-{
-	__u8 type = bpf_ntohs(packet->policy_port);
-
-	return packet->protocol == IPPROTO_ICMPV6 && !packet->headless && type >= first && type <= last;
 }

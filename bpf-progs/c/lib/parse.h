@@ -31,6 +31,10 @@
 #define ICMPV6_PARAMPROB 4
 #define ICMPV6_ECHO_REQUEST 128
 #define ICMPV6_ECHO_REPLY 129
+#define ND_ROUTER_SOLICITATION 133
+#define ND_NEIGHBOUR_SOLICITATION 135
+#define ND_NEIGHBOUR_ADVERTISEMENT 136
+#define ND_REDIRECT 137
 
 /* The bounds of the packet. Volatile, lest clang keep one in a register and extend it to 64 bits:
  * the verifier would no longer know it for a packet pointer. */
@@ -225,4 +229,12 @@ subprogram int parse_ipv6(struct __sk_buff *skb, struct packet *packet)
 			return ipv6_end(skb, packet, &fragment);
 	}
 	return PARSE_DROP(DROP_INVALID_EXTENSION_HEADER);
+}
+
+/* Whether a parsed packet is neighbour discovery of these types. */
+always_inline bool nd_is(const struct packet *packet, __u8 first, __u8 last)
+{
+	__u8 type = bpf_ntohs(packet->policy_port);
+
+	return packet->protocol == IPPROTO_ICMPV6 && !packet->headless && type >= first && type <= last;
 }

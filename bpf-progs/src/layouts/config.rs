@@ -50,6 +50,10 @@ const _: () = {
     assert!(offset_of!(ConfigRow, reserved) == 56);
 };
 
+/// Key of the row of the node itself, an endpoint without an interface: the index of the node's
+/// loopback interface, at which no program runs. Of the row its numbers, flags and policy count.
+pub const HOST_IFINDEX: u32 = 1;
+
 /// Bits of [`ConfigRow::flags`].
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigFlags;

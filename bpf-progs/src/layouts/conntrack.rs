@@ -129,6 +129,8 @@ impl CtFlags {
     pub const SEEN_NON_SYN: u16 = 16;
     /// The connection came by a service from outside, to whose address replies are translated back.
     pub const NODE_PORT: u16 = 32;
+    /// The node itself only answers: the entry keeps its port from others, and permits nothing.
+    pub const ANSWERS: u16 = 32768;
 }
 
 const _: () = {

@@ -1,5 +1,6 @@
 //! `volvox_node`: what the programs and the next agent know of the node.
 
+use super::Be16;
 use std::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -29,8 +30,13 @@ pub struct NodeRow {
     /// Those of [`DeviceFlags`](super::DeviceFlags) that say which records are written of what comes
     /// from the overlay.
     pub tunnel_flags: u32,
+    /// UDP port of the overlay's outer packets, which the node's own policy does not concern; 0 if it
+    /// is not told.
+    pub tunnel_port: Be16,
     /// Zero.
-    pub reserved: [u32; 10],
+    pub pad1: u16,
+    /// Zero.
+    pub reserved: [u32; 9],
 }
 
 const _: () = {
@@ -42,6 +48,7 @@ const _: () = {
     assert!(offset_of!(NodeRow, features) == 64);
     assert!(offset_of!(NodeRow, sockets) == 72);
     assert!(offset_of!(NodeRow, tunnel_ifindex) == 80);
+    assert!(offset_of!(NodeRow, tunnel_port) == 88);
 };
 
 impl Default for NodeRow {

@@ -4,9 +4,11 @@
 
 pub mod btf;
 pub mod frame;
+pub mod host;
 pub mod listener;
 pub mod node;
 pub mod outside;
+pub mod overlay;
 pub mod pods;
 pub mod seal;
 pub mod services;
@@ -16,6 +18,7 @@ pub mod tracked;
 pub mod uplink;
 
 pub use frame::*;
+pub use host::*;
 pub use listener::*;
 pub use node::*;
 pub use outside::{Ends, ends_of};

@@ -202,6 +202,13 @@ impl Node {
         self.map::<Array<_, NodeRow>>("volvox_node", |mut map| map.set(0, row, 0).unwrap());
     }
 
+    /// What the programs know of the node.
+    pub fn read_node(&mut self) -> NodeRow {
+        let mut row = NodeRow::default();
+        self.map::<Array<_, NodeRow>>("volvox_node", |map| row = map.get(&0, 0).unwrap());
+        row
+    }
+
     /// Sends a frame from inside an endpoint.
     pub fn send(&mut self, from: &Endpoint, frame: &[u8]) -> Outcome {
         self.run(FROM_CONTAINER, from.ifindex, 0, frame, 1).0

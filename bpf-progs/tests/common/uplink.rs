@@ -7,7 +7,7 @@ use aya::maps::{HashMap, MapData};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use volvox_bpf_progs::layouts::*;
 use volvox_bpf_progs::object::{
-    FROM_CONTAINER, FROM_NETDEV, FROM_OVERLAY, TO_CONTAINER, TO_NETDEV,
+    FROM_CONTAINER, FROM_NETDEV, FROM_OVERLAY, TO_CONTAINER, TO_NETDEV, TO_OVERLAY,
 };
 use volvox_bpf_progs::{DEVICE_OBJECT, Features, OBJECT, OVERLAY_OBJECT};
 use zerocopy::IntoBytes;
@@ -71,7 +71,7 @@ impl Node {
         let mut node = Self::of(load(OBJECT, &[FROM_CONTAINER, TO_CONTAINER]));
         node.others = vec![
             load(DEVICE_OBJECT, &[FROM_NETDEV, TO_NETDEV]),
-            load(OVERLAY_OBJECT, &[FROM_OVERLAY]),
+            load(OVERLAY_OBJECT, &[FROM_OVERLAY, TO_OVERLAY]),
         ];
         run_ip(&["link", "add", "up0", "type", "veth", "peer", "name", "wire0"]);
         // Frames of which layer 2 does not matter are for the node.

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The node itself as an endpoint: a policy says what it may hear, and what it may send. Without a row in
+ * volvox_config it has none, and all passes.
+ *
+ * What it speaks with an endpoint of its own passes two policies. They share the tables of connections but
+ * no entry: the opener's is TUPLE_OUT, the other's TUPLE_IN, each end looks up the two that are its own,
+ * by the same addresses, and so each permits by what it has let pass itself. Only address translation
+ * makes an entry without asking, of what the node sends; CT_ANSWERS marks it where the node answers. */
+#pragma once
+
+#include "admit.h"
+#include "lookup.h"
+
+#define HOST_DROP(reason) DROP_FROM(FILE_HOST_H, reason)
+
+/* Nobody is asked about a packet. */
+#define HOST_UNASKED 0x200
+
+struct host {
+	__u32 policy_slot;
+	__u16 ep_id;
+	__u16 notify;
+};
+
+/* Copies what counts of the node's row, as config_read() does. */
+always_inline bool host_read(struct host *host)
+{
+	__u32 ifindex = HOST_IFINDEX;
+
+	for (int attempt = 0; attempt < 2; attempt++) {
+		struct config_row *live = bpf_map_lookup_elem(&volvox_config, &ifindex);
+
+		if (!live)
+			return false;
+		host->policy_slot = live->policy_slot;
+		host->ep_id = live->ep_id;
+		host->notify = live->flags;
+		keep_apart();
+		if (likely(*(volatile __u32 *)&live->ifindex == HOST_IFINDEX))
+			return true;
+	}
+	return false;
+}
+
+/* Whether an address is the node's own. `lxc` is the row of the address; `own` a device's, if
+ * one counts. */
+always_inline bool host_has(const union address *address, const struct lxc_row *lxc, const union address *own,
+			    int family)
+{
+	if (family == FAMILY_IPV6 && address_is_link_local(address))
+		return true;
+	return lxc ? lxc->flags & LXC_HOST : own && address_equal(address, own, family);
+}
+
+/* Whether a packet is one of the overlay's outer ones, or an error about one: policies see what is in them. */
+subprogram int host_carries(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	struct packet inner = {};
+	struct node_row *node;
+	__u32 zero = 0;
+
+	if (!packet || packet->headless)
+		return false;
+	node = bpf_map_lookup_elem(&volvox_node, &zero);
+	if (!node || !node->tunnel_ifindex || !node->tunnel_port)
+		return false;
+	if (!packet->icmp_error)
+		return packet->protocol == IPPROTO_UDP && packet->dport == node->tunnel_port;
+	return !inner_read(skb, packet, &inner, family) && inner.protocol == IPPROTO_UDP &&
+	       inner.dport == node->tunnel_port;
+}
+
+/* Whether there is a policy to ask about a packet, and which. Neighbours find each other without one,
+ * and what goes to many is free. */
+always_inline bool host_asks(struct __sk_buff *skb, const struct packet *packet, struct host *host, int family)
+{
+	if (!ENABLE_HOST_FIREWALL || address_is_many(&packet->daddr, family))
+		return false;
+	if (family == FAMILY_IPV6 && nd_is(packet, ND_ROUTER_SOLICITATION, ND_REDIRECT))
+		return false;
+	return !host_carries(skb, packet, family) && host_read(host);
+}
+
+/* Why a packet that could not be read to its end drops; 0 for what the policy can still judge by its
+ * addresses. */
+always_inline int host_unread(int parsed)
+{
+	return parsed < 0 && drop_reason_of(parsed) != DROP_UNKNOWN_L4 ? parsed : 0;
+}
+
+/* Asks the node's policy about a packet to it. `parsed` is what reading its headers said. Returns a drop,
+ * or as admit(). */
+always_inline int host_hear(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct host *host,
+			    int parsed)
+{
+	int code = host_unread(parsed);
+
+	flow->direction = INGRESS;
+	flow->source = flow->dst_ep = host->ep_id;
+	flow->notify = host->notify;
+	flow->dst_identity = IDENTITY_HOST;
+	if (code < 0)
+		return code;
+	code = admit(skb, flow, packet, host->policy_slot);
+	if (code >= 0)
+		trace(skb, flow, TRACE_TO_HOST, code, 0);
+	return code;
+}
+
+/* Asks the node's policy about a packet of its own. */
+always_inline int host_speak(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct host *host,
+			     int parsed)
+{
+	int code = host_unread(parsed);
+
+	flow->direction = EGRESS;
+	flow->source = host->ep_id;
+	flow->notify = host->notify;
+	flow->src_identity = IDENTITY_HOST;
+	return code < 0 ? code : admit(skb, flow, packet, host->policy_slot);
+}
+
+/* The same about a packet that leaves, if the node sends it itself. `lxc` is the row of its source, `own` an
+ * address of the node beside those that have rows. Returns HOST_UNASKED, or as admit(). */
+always_inline int host_sends(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
+			     const struct lxc_row *lxc, const union address *own, int parsed)
+{
+	struct host host;
+	int code;
+
+	/* What endpoints send by way of the stack has marks that say so, whatever its source has become. */
+	if (!ENABLE_HOST_FIREWALL || flow->src_identity != IDENTITY_HOST ||
+	    !host_has(&packet->saddr, lxc, own, flow->family) || !host_asks(skb, packet, &host, flow->family))
+		return HOST_UNASKED;
+	flow->dst_identity = identity_of(&packet->daddr, flow->family);
+	code = host_speak(skb, flow, packet, &host, parsed);
+	packet->answers = (code & ~ADMIT_REPORT) == CT_REPLY;
+	return code;
+}
