@@ -214,7 +214,8 @@ impl Colony {
         let follows = ports.cluster.is_some();
         let workloads = {
             let late = late_cluster.clone();
-            Workloads::factory(cluster, move || follows.then(|| late.get()))
+            let node = settings.kvstore.node.as_str();
+            Workloads::factory(cluster, node, move || follows.then(|| late.get()))
         };
         let workloads = host.spawn(name("workloads"), SUPERVISOR_CAPACITY, workloads);
         let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
@@ -316,7 +317,7 @@ impl Colony {
         let feed = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
         let of_services = [Feed::Services, Feed::Node, Feed::Ingresses, Feed::Workloads];
         settings.follow.further.extend(of_services.map(|feed| (feed, Hearer::Services)));
-        settings.follow.further.push((feed, Hearer::Nodes));
+        settings.follow.further.extend([(feed, Hearer::Nodes), (Feed::Node, Hearer::Host)]);
         let cluster = ports.cluster.clone().map(|cluster| {
             let (policy, workloads) = (policy.clone(), workloads.clone());
             let (publisher, shares) = (publisher.clone(), by_objects.is_some());

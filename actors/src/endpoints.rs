@@ -6,6 +6,7 @@ mod check;
 mod child;
 mod create;
 mod heirs;
+mod host;
 mod messages;
 mod numbers;
 mod regenerations;

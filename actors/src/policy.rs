@@ -56,7 +56,8 @@ pub use repository::{ApplyReport, PolicyStatus, Repository};
 pub use resolved::{Resolved, Subject};
 pub use resolver::Resolver;
 pub use rule::{
-    CidrMatch, Clause, Origin, Peer, Peers, Policy, PolicyKind, PolicyName, PortMatch, Ports, Rule,
+    Bound, CidrMatch, Clause, Origin, Peer, Peers, Policy, PolicyKind, PolicyName, PortMatch,
+    Ports, Rule,
 };
 pub use selector::{Requirement, Selector, SelectorKey, Test};
 pub use services::{

@@ -22,10 +22,10 @@ pub use clusters::{ClustersSink, RemoteClusters, Way};
 pub use disk::{Disk, DiskError, FsOp};
 pub use kernel::{
     About, Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
-    DeviceTables, EndpointRow, HOST_DEVICE, HOST_PEER, Hook, HookState, Hop, InOrder, IpcacheRow,
-    Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, Link,
-    LxcRow, OVERLAY, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys, ServiceRows,
-    ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
+    DeviceTables, EndpointRow, HOST_DEVICE, HOST_IFINDEX, HOST_PEER, Hook, HookState, Hop, InOrder,
+    IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
+    KernelSnapshot, Link, LxcRow, OVERLAY, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys,
+    ServiceRows, ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
     ipcache_flags, lxc_flags, service_flags,
 };
 pub use keyspace::{Keyspace, LeaseLost};

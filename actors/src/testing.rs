@@ -40,7 +40,9 @@ pub use memory_fs::MemoryFs;
 pub use memory_kernel::MemoryKernel;
 pub use memory_kvstore::{KvLink, MemoryKvStore};
 pub use residue::Residue;
-pub use world::{Created, World, allow_from, link, pod, spec, to_http, with_http};
+pub use world::{
+    Created, World, allow_from, allow_to_nodes, link, node, pod, spec, to_http, with_http,
+};
 
 use crate::host::Reply;
 

@@ -1,5 +1,5 @@
 //! Pods and namespaces as the cluster describes them: CNI carries only names, labels
-//! and names of ports come from here.
+//! and names of ports come from here. How this node is labelled comes from here as well.
 
 mod actor;
 mod book;

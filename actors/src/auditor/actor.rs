@@ -129,7 +129,7 @@ impl Auditor {
         let (ahead, behind): (Vec<_>, Vec<_>) = ready.partition(|view| view.id > kept.read);
         for view in ahead.into_iter().chain(behind).take(POLICIES_A_LOOK) {
             kept.read = view.id;
-            let row = look.kernel.config.get(&view.spec.ifindex);
+            let row = look.kernel.config.get(&view.spec.config_ifindex());
             look.slots.extend(row.filter(|row| row.endpoint == view.id).map(|row| row.policy_slot));
         }
         drop(kept);
@@ -196,7 +196,10 @@ impl Look {
         // One whose interface is gone is about to go itself, with its container.
         let stayed = |view: &&Arc<EndpointView>| {
             now.get(&view.id).is_some_and(|now| Arc::ptr_eq(now, view))
-                && self.kernel.links.contains_key(&view.spec.ifindex)
+                && view
+                    .spec
+                    .interface_of_its_own()
+                    .is_none_or(|it| self.kernel.links.contains_key(&it))
         };
         let (stayed, changed): (Vec<_>, Vec<_>) = self.before.iter().partition(stayed);
         let known: BTreeSet<EndpointId> = stayed.iter().map(|view| view.id).collect();

@@ -32,6 +32,8 @@ pub enum Hearer {
     Nodes,
     /// The owner of services.
     Services,
+    /// The keeper of pods and namespaces, of how this node is labelled.
+    Host,
 }
 
 impl Hearer {
@@ -73,9 +75,11 @@ impl Held {
     pub(super) fn new(hearer: Hearer) -> Self {
         let news = match hearer {
             Hearer::Policies | Hearer::Workloads => News::Manifests(Vec::new()),
-            Hearer::Publisher | Hearer::Allocator | Hearer::Addresses | Hearer::Nodes => {
-                News::Objects { objects: Vec::new(), defined: false, said: false }
-            }
+            Hearer::Publisher
+            | Hearer::Allocator
+            | Hearer::Addresses
+            | Hearer::Nodes
+            | Hearer::Host => News::Objects { objects: Vec::new(), defined: false, said: false },
             Hearer::Services => News::OfServices(Vec::new()),
         };
         let naming = BTreeSet::new();
@@ -232,6 +236,10 @@ fn tell_objects(
                 _ => None,
             }
         }
+        Hearer::Host => match refused(&peers.workloads, WorkloadsMsg::Nodes(objects))? {
+            WorkloadsMsg::Nodes(objects) => Some(objects),
+            _ => None,
+        },
         Hearer::Nodes => {
             let nodes = peers.nodes.as_ref()?;
             match refused(nodes, NodesMsg::Objects { feed, objects, defined })? {

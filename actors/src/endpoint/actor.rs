@@ -39,6 +39,8 @@ pub struct Seed {
     pub(super) options: Arc<BTreeMap<String, i64>>,
     pub(super) own_options: Arc<BTreeMap<String, i64>>,
     pub(super) on_disk: bool,
+    /// See [`Endpoint::unlabelled`].
+    pub(super) unlabelled: bool,
     /// Steps that come before its state directories may be written.
     pub(super) untidied: Vec<FsOp>,
     /// It was told to go.
@@ -57,6 +59,8 @@ pub struct Endpoint {
     pub(super) identity_labels: Arc<Labels>,
     pub(super) info_labels: Arc<Labels>,
     pub(super) user_labels: (Arc<Labels>, Arc<Labels>),
+    /// Its labels are lost and not yet told again: it keeps the policy that the kernel holds.
+    pub(super) unlabelled: bool,
     /// Its labels changed, or were never looked up: its identity is that of others.
     pub(super) identity_stale: bool,
     /// The identity that goes with its labels, on its way.
@@ -141,6 +145,7 @@ impl Endpoint {
             options,
             own_options: Arc::default(),
             on_disk: false,
+            unlabelled: false,
             untidied: Vec::new(),
             deleted: false,
         };
@@ -160,6 +165,7 @@ impl Endpoint {
             options: Arc::new(from.options),
             own_options: Arc::new(from.own_options),
             on_disk: from.on_disk,
+            unlabelled: from.unlabelled,
             untidied: from.untidied,
             deleted: false,
         };
@@ -194,6 +200,7 @@ impl Endpoint {
                 identity_labels: of.identity_labels,
                 info_labels: Arc::default(),
                 user_labels: of.user_labels,
+                unlabelled: of.unlabelled,
                 identity_stale: true,
                 identification: None,
                 references: Rc::clone(&references),

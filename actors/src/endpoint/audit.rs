@@ -24,7 +24,7 @@ impl Endpoint {
             return;
         }
         let Some(known) = &self.known else { return };
-        let seen = Known::seen(snapshot, rows, self.id, self.spec.ifindex);
+        let seen = Known::seen(snapshot, rows, self.id, &self.spec);
         if seen == known.shown() {
             return self.settle(cx);
         }

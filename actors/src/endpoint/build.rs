@@ -157,13 +157,17 @@ impl Endpoint {
         if !shown {
             self.publish(cx);
         }
-        // What its labels are to be is written with the identity that goes with them.
-        let is_written = self.on_disk || self.identity_stale;
+        // What its labels are to be is written with the identity that goes with them; a file that
+        // lacks them would be believed.
+        let is_written = self.on_disk || self.identity_stale || self.unlabelled;
         if is_written { self.ask_policy(cx) } else { self.save(cx) }
     }
 
     /// Has the policy told, unless that came with what triggered the build.
     pub(super) fn ask_policy(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.unlabelled && self.may_keep() {
+            return self.keep_policy(cx);
+        }
         let changed = self.build.as_ref().and_then(|build| build.changed.as_ref());
         if let Some(policy) = changed.map(|changed| Arc::clone(&changed.policy)) {
             return self.resolved(cx, Ok(policy));

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ipnet::IpNet;
 
-use super::{Endpoint, OwnRows, known::Known, options, plan::Desired};
+use super::{Endpoint, Kind, OwnRows, known::Known, options, plan::Desired};
 use crate::{
     ipcache::{IpcacheEntry, Source},
     model::{Label, Labels, PolicyRows},
@@ -20,6 +20,7 @@ impl Endpoint {
         let rows = OwnRows::of(self.id, &self.spec, self.identity, &self.options);
         Desired {
             id: self.id,
+            interface: self.spec.interface_of_its_own(),
             config: rows.config,
             lxc: rows.lxc,
             record: (!known.recorded || known.unsaved == self.on_disk)
@@ -75,12 +76,17 @@ impl Endpoint {
         self.split(self.spec.labels.iter(), &self.user_labels.1)
     }
 
+    /// All labels of a node count; which of a pod's do, the filter says.
     fn split<'a>(
         &self,
         labels: impl Iterator<Item = &'a Label>,
         disabled: &Labels,
     ) -> (Labels, Labels) {
         let wanted = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
-        self.peers.settings.label_filter.split(&wanted.collect())
+        let wanted = wanted.collect();
+        match self.spec.kind {
+            Kind::Pod => self.peers.settings.label_filter.split(&wanted),
+            Kind::Host => (wanted, Labels::default()),
+        }
     }
 }

@@ -5,7 +5,7 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Endpoint, EndpointMsg, State,
+    Endpoint, EndpointMsg, Kind, State,
     actor::answer_all,
     build::{Build, Trigger},
     reference::Held,
@@ -77,6 +77,7 @@ impl Endpoint {
         // Only for the labels that it stood for: for others it would be somebody else's.
         let same = *self.identity_labels == labels;
         let before = (same && self.identity != IdentityId::INIT).then_some(self.identity);
+        let labels = self.spec.kind.numbered(&labels).into_owned();
         let peers = Rc::clone(&self.peers);
         let owner = peers.identities.clone();
         cx.ask(
@@ -100,8 +101,10 @@ impl Endpoint {
         let identity = held.identity().clone();
         under_way.held = Some(held);
         under_way.step = "learn";
-        let known = self.has_identity(&identity.labels, identity.id)
-            && self.ports_known.as_ref() == Some(&self.spec.named_ports);
+        // The node itself is known to everyone always.
+        let known = self.spec.is_host()
+            || self.has_identity(&identity.labels, identity.id)
+                && self.ports_known.as_ref() == Some(&self.spec.named_ports);
         if known || mutated(Mutant::IdentityBeforePolicies) {
             return self.identity_known(cx);
         }
@@ -165,9 +168,13 @@ impl Endpoint {
         self.references.borrow_mut().push(held);
         self.identity_stale = false;
         self.ports_known = Some(self.spec.named_ports.clone());
-        if !self.has_identity(&identity.labels, identity.id) {
+        let labels = match self.spec.kind {
+            Kind::Pod => identity.labels,
+            Kind::Host => Arc::new(self.split_labels().0),
+        };
+        if !self.has_identity(&labels, identity.id) {
             self.identity = identity.id;
-            self.identity_labels = identity.labels;
+            self.identity_labels = labels;
             self.on_disk = false;
             if let Some(known) = &mut self.known {
                 known.recorded = false;

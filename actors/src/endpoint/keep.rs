@@ -1,5 +1,6 @@
 //! A restart while the cluster cannot be asked: an endpoint keeps the identity and the policy that
-//! the kernel holds, and is ready with them, until the policies of the cluster are known.
+//! the kernel holds, and is ready with them, until the policies of the cluster are known, and its
+//! labels if those are lost.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -24,6 +25,14 @@ impl Endpoint {
         }
     }
 
+    /// Builds with the policy that the kernel holds: nobody can say yet which is to be in its place.
+    pub(super) fn keep_policy(&mut self, cx: &mut Cx<'_, Self>) {
+        if let Some(build) = &mut self.build {
+            (build.keeps, build.changed) = (true, None);
+            self.acquire(cx);
+        }
+    }
+
     pub(super) fn resolved_or_kept(
         &mut self,
         cx: &mut Cx<'_, Self>,
@@ -33,10 +42,8 @@ impl Endpoint {
             Ok(Some(policy)) => Ok(policy),
             Err(error) => Err(error),
             Ok(None) => {
-                let Some(build) = &mut self.build else { return };
-                build.keeps = true;
                 self.await_policies(cx);
-                return self.acquire(cx);
+                return self.keep_policy(cx);
             }
         };
         self.resolved(cx, policy);

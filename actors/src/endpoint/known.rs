@@ -4,6 +4,7 @@ use std::{
     sync::Arc,
 };
 
+use super::EndpointSpec;
 use crate::{
     endpoints::RestoredEndpoint,
     model::{EndpointId, PolicyRows},
@@ -51,23 +52,30 @@ impl Known {
         }
     }
 
-    /// What a snapshot says of the endpoint behind that interface.
+    /// What a snapshot says of an endpoint. Of an interface that is not its own nothing is said.
     pub(super) fn seen(
         snapshot: &KernelSnapshot,
         rows: &OwnedRows,
         id: EndpointId,
-        ifindex: u32,
+        spec: &EndpointSpec,
     ) -> Self {
+        let interface = spec.interface_of_its_own();
+        let link = interface.and_then(|ifindex| snapshot.links.get(&ifindex));
+        let routes = interface.and_then(|ifindex| rows.routes.get(&ifindex));
         Self {
-            config: snapshot.config.get(&ifindex).filter(|row| row.endpoint == id).copied(),
+            config: snapshot
+                .config
+                .get(&spec.config_ifindex())
+                .filter(|row| row.endpoint == id)
+                .copied(),
             policy: None,
             lxc: rows.lxc.get(&id).cloned().unwrap_or_default(),
             attachment: snapshot.attachments.get(&id).copied().unwrap_or_default(),
-            routes: rows.routes.get(&ifindex).cloned().unwrap_or_default(),
+            routes: routes.cloned().unwrap_or_default(),
             recorded: snapshot.endpoints.contains_key(&id),
             unsaved: snapshot.endpoints.get(&id).is_some_and(|row| row.unsaved),
             pinned: rows.policy_pins.contains(&id),
-            up: snapshot.links.get(&ifindex).is_some_and(|link| link.up),
+            up: link.is_some_and(|link| link.up),
             staged: None,
         }
     }

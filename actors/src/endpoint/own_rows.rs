@@ -40,7 +40,7 @@ impl OwnRows {
             flags: options::flags(set),
             identity,
             policy_slot: 0,
-            ifindex: spec.ifindex,
+            ifindex: spec.config_ifindex(),
             addresses: spec.addresses,
             mac: spec.mac,
             node_mac: spec.node_mac,

@@ -19,10 +19,15 @@ impl Endpoint {
         for label in self.spec.labels.iter().filter(|label| label.source != ORCHESTRATOR) {
             labels.insert(label.clone());
         }
+        let was_unlabelled = std::mem::take(&mut self.unlabelled);
         if self.spec.labels != labels || self.spec.named_ports != named_ports {
             let (labels, named_ports) = (Some(labels), Some(named_ports));
             let patch = Patch { labels, named_ports, ..Patch::default() };
             self.patch(cx, patch, None);
+        } else if was_unlabelled {
+            self.remember();
+            let reason = Arc::from("its labels are known");
+            self.trigger(cx, Trigger::new(Level::Rewrite, reason, Vec::new()));
         }
     }
 

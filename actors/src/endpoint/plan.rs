@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use super::known::Known;
+use super::{EndpointSpec, known::Known};
 use crate::{
     endpoints::Level,
     model::{EndpointId, IdentityId, PolicyRows},
@@ -13,6 +13,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Desired {
     pub(super) id: EndpointId,
+    /// The interface that is its own, if one is: where its programs run.
+    pub(super) interface: Option<u32>,
     /// Its configuration row; slot and generation are the plan's to choose.
     pub(super) config: ConfigRow,
     pub(super) lxc: BTreeMap<IpAddr, LxcRow>,
@@ -49,7 +51,6 @@ pub(super) fn plan(
     changed: Option<&Changed>,
     level: Level,
 ) -> Plan {
-    let ifindex = desired.config.ifindex;
     let endpoint = desired.id;
     let mut plan = Plan::default();
     if level == Level::Rebuild {
@@ -58,11 +59,13 @@ pub(super) fn plan(
     if let Some(row) = desired.record.clone() {
         plan.aside.push(KernelOp::PutEndpoint { endpoint, row });
     }
-    if mutated(Mutant::UpBeforeAttached) && !known.up {
-        plan.aside.push(KernelOp::LinkUp { ifindex });
-    }
-    if !known.attached() || level == Level::Rebuild {
-        plan.aside.push(KernelOp::Attach { endpoint, ifindex });
+    if let Some(ifindex) = desired.interface {
+        if mutated(Mutant::UpBeforeAttached) && !known.up {
+            plan.aside.push(KernelOp::LinkUp { ifindex });
+        }
+        if !known.attached() || level == Level::Rebuild {
+            plan.aside.push(KernelOp::Attach { endpoint, ifindex });
+        }
     }
 
     let slot = plan_policy(desired, known, changed, &mut plan);
@@ -80,7 +83,9 @@ pub(super) fn plan(
     if moves || !known.pinned {
         plan.flip.push(KernelOp::PinPolicy { endpoint, slot });
     }
-    plan_reachability(desired, known, &mut plan);
+    if let Some(ifindex) = desired.interface {
+        plan_reachability(desired, ifindex, known, &mut plan);
+    }
     if mutated(Mutant::ConfigBeforePolicy)
         && let Some(at) = plan.flip.iter().position(|op| matches!(op, KernelOp::PutConfig(_)))
         && at > 0
@@ -147,8 +152,7 @@ fn in_place(difference: &Difference, slot: u32) -> Option<Vec<KernelOp>> {
 }
 
 /// What leads others to the endpoint, and what led them to where it no longer is.
-fn plan_reachability(desired: &Desired, known: &Known, plan: &mut Plan) {
-    let ifindex = desired.config.ifindex;
+fn plan_reachability(desired: &Desired, ifindex: u32, known: &Known, plan: &mut Plan) {
     for (&address, &row) in &desired.lxc {
         if known.lxc.get(&address) != Some(&row) {
             plan.flip.push(KernelOp::PutLxc { address, row });
@@ -170,19 +174,19 @@ fn plan_reachability(desired: &Desired, known: &Known, plan: &mut Plan) {
 }
 
 /// Every step that takes an endpoint down, the denying ones first.
-pub(super) fn teardown(
-    id: EndpointId,
-    ifindex: u32,
-    addresses: crate::model::Addresses,
-) -> Vec<KernelOp> {
-    let mut ops = vec![KernelOp::LinkDown { ifindex }];
-    for address in addresses.iter() {
-        ops.push(KernelOp::DeleteLxc { address, endpoint: id.0 });
-        ops.push(KernelOp::DeleteRoute { address, ifindex });
+pub(super) fn teardown(id: EndpointId, spec: &EndpointSpec) -> Vec<KernelOp> {
+    let (interface, addresses) = (spec.interface_of_its_own(), spec.addresses);
+    let mut ops = Vec::new();
+    if let Some(ifindex) = interface {
+        ops.push(KernelOp::LinkDown { ifindex });
+        for address in addresses.iter() {
+            ops.push(KernelOp::DeleteLxc { address, endpoint: id.0 });
+            ops.push(KernelOp::DeleteRoute { address, ifindex });
+        }
     }
+    ops.push(KernelOp::DeleteConfig { ifindex: spec.config_ifindex(), endpoint: id });
+    ops.extend(interface.map(|ifindex| KernelOp::Detach { endpoint: id, ifindex }));
     ops.extend([
-        KernelOp::DeleteConfig { ifindex, endpoint: id },
-        KernelOp::Detach { endpoint: id, ifindex },
         KernelOp::UnpinPolicy { endpoint: id },
         KernelOp::ClearSlot { slot: id.slot(0) },
         KernelOp::ClearSlot { slot: id.slot(1) },

@@ -79,6 +79,7 @@ impl Endpoint {
         seed.options = Arc::clone(&self.options);
         seed.own_options = Arc::clone(&self.own_options);
         seed.on_disk = self.on_disk;
+        seed.unlabelled = self.unlabelled;
         seed.deleted = self.teardown.is_some();
     }
 

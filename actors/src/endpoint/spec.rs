@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Kind;
 use crate::{
     model::{Addresses, EndpointId, Labels, Mac, NamedPorts},
     state::EndpointRecord,
@@ -9,6 +10,9 @@ use crate::{
 /// What is said of an endpoint when it is made, and what stays true until it is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndpointSpec {
+    /// What it stands for.
+    #[serde(default)]
+    pub kind: Kind,
     /// Number wanted; `None` leaves the choice to the agent.
     pub id: Option<EndpointId>,
     /// The container's identifier, hexadecimal.
@@ -118,7 +122,8 @@ impl From<&EndpointRecord> for EndpointSpec {
         let counted = labels.orchestration_identity.iter().chain(labels.orchestration_info.iter());
         // What its user switched off is still said of it.
         let all = counted.chain(labels.disabled.iter());
-        Self {
+        let spec = Self {
+            kind: Kind::of(record),
             id: Some(record.id),
             container_id: record.container_id.clone(),
             container_name: record.container_name.clone(),
@@ -140,7 +145,8 @@ impl From<&EndpointRecord> for EndpointSpec {
             netns_cookie: record.netns_cookie,
             datapath_configuration: Value::Object(record.datapath_configuration.clone()),
             properties: Value::Object(record.properties.clone()),
-        }
+        };
+        spec.of_its_kind()
     }
 }
 

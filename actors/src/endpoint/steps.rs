@@ -48,7 +48,7 @@ impl Endpoint {
         match done.outcomes.into_iter().next() {
             Some(KernelOutcome::Snapshot(snapshot)) => {
                 let rows = OwnedRows::of(&snapshot);
-                let known = Known::seen(&snapshot, &rows, self.id, self.spec.ifindex);
+                let known = Known::seen(&snapshot, &rows, self.id, &self.spec);
                 let slot = known.config.map(|config| config.policy_slot);
                 self.known = Some(known);
                 if let Some(slot) = slot {

@@ -111,7 +111,7 @@ impl Endpoint {
         self.teardown = Some(Teardown {
             replies,
             creator: self.begin.take().map(|reply| (reply, deleted)),
-            left: teardown(self.id, self.spec.ifindex, self.spec.addresses),
+            left: teardown(self.id, &self.spec),
             failed: Vec::new(),
             on_disk: true,
             linked_late: self.settling,

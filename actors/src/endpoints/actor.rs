@@ -14,6 +14,7 @@ use super::{
     child::Child,
     create::Creating,
     heirs::Inheriting,
+    host::{unchangeable, undeletable},
     numbers::Numbers,
     regenerations::Regenerations,
     restored::Restoring,
@@ -55,6 +56,10 @@ pub(super) struct Family {
     pub(super) creations: u64,
     pub(super) barriers: Barriers,
     pub(super) regenerations: Regenerations,
+    /// Whether there is to be a host endpoint.
+    pub(super) host: bool,
+    /// How this node is labelled, as far as that is known; `None` in it if nobody says it.
+    pub(super) node_labels: Option<Option<Labels>>,
     /// Who tells the cluster of endpoints.
     announcers: Vec<Announcer>,
 }
@@ -137,6 +142,9 @@ impl Endpoints {
             self.abandon_creations(target);
             return reply.send(Err(DeleteError::NotFound));
         };
+        if let Some(error) = undeletable(child) {
+            return reply.send(Err(error));
+        }
         let (endpoint, id) = (child.address.clone(), child.view.id);
         cx.ask(
             &endpoint,
@@ -154,6 +162,9 @@ impl Endpoints {
         reply: Reply<Result<Arc<EndpointView>, PatchError>>,
     ) {
         let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
+        if let Some(error) = unchangeable(child, &patch) {
+            return reply.send(Err(error));
+        }
         if moves(child, &patch) {
             return reply.send(Err(PatchError::Invalid(format!(
                 "endpoint {} stays at its {}: delete it and make another",
@@ -257,7 +268,10 @@ impl Endpoints {
         self.family.regenerations.seen(&child.view, &view);
         child.show(Arc::clone(&view));
         child.pay();
-        self.family.announcers.iter().for_each(|announcer| announcer.changed(&view));
+        // The cluster knows the node by other objects.
+        if !view.spec.is_host() {
+            self.family.announcers.iter().for_each(|announcer| announcer.changed(&view));
+        }
     }
 
     fn gone(&mut self, id: EndpointId) {
@@ -337,6 +351,8 @@ impl Behaviour for Endpoints {
         let dead: Vec<EndpointId> = self.family.children.iter().filter_map(dead).collect();
         dead.into_iter().for_each(|id| self.gone(id));
         self.resume_creations(cx);
+        self.make_host(cx);
+        self.label_host();
     }
 
     fn handle(&mut self, msg: EndpointsMsg, cx: &mut Cx<'_, Self>) {
@@ -367,13 +383,14 @@ impl Behaviour for Endpoints {
             }
             EndpointsMsg::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
             EndpointsMsg::Inherited(id, answer) => self.inherited(id, answer),
-            EndpointsMsg::Restore { endpoints, withheld, reply } => {
-                self.restore(cx, endpoints, &withheld, reply);
+            EndpointsMsg::Restore { endpoints, withheld, host, reply } => {
+                self.restore(cx, endpoints, &withheld, host, reply);
             }
             EndpointsMsg::RegenerateRestored { reply } => self.regenerate_restored(reply),
             EndpointsMsg::Regenerations(reply) => reply.send(self.family.regenerations.clone()),
             EndpointsMsg::AwaitBuilt { endpoints, reply } => self.await_built(endpoints, reply),
             EndpointsMsg::Pod { name, facts } => self.pod(&name, &facts),
+            EndpointsMsg::Node(labels) => self.node(labels),
             EndpointsMsg::Changed(view) => self.changed(view),
             EndpointsMsg::Gone(id) => self.gone(id),
             EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),

@@ -22,6 +22,11 @@ impl Endpoints {
             let text = "endpoint ID 0 is nobody's: a number from 1 to 4095 is wanted";
             return Err(CreateError::Invalid(text.to_owned()));
         }
+        if spec.labels.has_reserved("host") {
+            let text = "reserved:host is the label of the node itself, whose endpoint the agent makes \
+                        with --enable-host-firewall: leave the label out";
+            return Err(CreateError::Invalid(text.to_owned()));
+        }
         for address in spec.addresses.iter() {
             let target = Target::Address(address);
             if let Some(other) = self.owner(&target) {

@@ -184,7 +184,7 @@ impl Endpoints {
 
     fn claim(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
         let Some(creating) = self.family.creating.get_mut(&creation) else { return };
-        let Some(&address) = creating.unclaimed.front() else { return self.spawn(cx, creation) };
+        let Some(&address) = creating.unclaimed.front() else { return self.bear(cx, creation) };
         creating.claimed.insert(address);
         let owner = creating.owner();
         let peers = Rc::clone(&self.peers);
@@ -247,21 +247,33 @@ impl Endpoints {
         }
     }
 
-    fn spawn(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
+    /// Nothing is in its way any more.
+    fn bear(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
         let Some(creating) = self.family.creating.remove(&creation) else { return };
         let Creating { id, spec, sync, reply, .. } = creating;
+        if sync {
+            self.spawn(cx, id, spec, Some(reply));
+        } else {
+            let view = self.spawn(cx, id, spec, None);
+            reply.send(Ok(view));
+        }
+    }
+
+    /// Brings an endpoint of that number to life; `reply` is told when it is built.
+    pub(super) fn spawn(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        id: EndpointId,
+        spec: EndpointSpec,
+        reply: Option<Answer>,
+    ) -> Arc<EndpointView> {
         let view = seed_view(id, &spec, State::WaitingForIdentity);
         let maker = Endpoint::maker(Rc::clone(&self.peers), id, spec);
         let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
-        let waits = if sync {
-            Some(reply)
-        } else {
-            reply.send(Ok(Arc::clone(&view)));
-            None
-        };
         // A new mailbox is empty.
-        let _ = address.tell(EndpointMsg::Begin { reply: waits });
-        self.family.children.insert(id, Child::new(address, view, None));
+        let _ = address.tell(EndpointMsg::Begin { reply });
+        self.family.children.insert(id, Child::new(address, Arc::clone(&view), None));
+        view
     }
 }
 

@@ -83,6 +83,9 @@ pub enum DeleteError {
     /// Restored endpoints are not all known yet: HTTP 503.
     #[error("{0}")]
     NotReady(String),
+    /// It is none that may be deleted: HTTP 400.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// A change of a living endpoint; `None` leaves a thing as it is.
@@ -119,6 +122,8 @@ pub struct RestoredEndpoint {
     /// Other identities that rows of the kernel still give it: the agent died between recording
     /// its identity and bringing it into force.
     pub carried: Vec<Held>,
+    /// Whether its labels are lost, and are still to be told by the cluster: only of the node itself.
+    pub unlabelled: bool,
     /// Labels that its user added, and those that its user disabled.
     pub user_labels: (Labels, Labels),
     /// Its options.
@@ -279,6 +284,8 @@ pub enum EndpointsMsg {
         /// Numbers that are not to be used until what is left of them is removed: each is then
         /// reported as [`EndpointsMsg::Gone`].
         withheld: BTreeSet<EndpointId>,
+        /// Whether there is to be a host endpoint: one is made if none comes back.
+        host: bool,
         /// Where the answer goes.
         reply: Reply<()>,
     },
@@ -303,6 +310,8 @@ pub enum EndpointsMsg {
         /// What it says now.
         facts: PodFacts,
     },
+    /// From the workloads: how this node is labelled; `None` if nobody says it.
+    Node(Option<Labels>),
     /// From the kernel: the interface of a creation under way.
     Inspected(u64, Result<KernelDone, AskError>),
     /// From the workloads: what the cluster says of the pod of a creation under way.
@@ -361,6 +370,7 @@ impl Message for EndpointsMsg {
             Self::RegenerateRestored { .. } => "RegenerateRestored",
             Self::AwaitBuilt { .. } => "AwaitBuilt",
             Self::Pod { .. } => "Pod",
+            Self::Node(_) => "Node",
             Self::Inspected(..) => "Inspected",
             Self::Described(..) => "Described",
             Self::Claimed(..) => "Claimed",
@@ -378,7 +388,7 @@ impl Message for EndpointsMsg {
         match self {
             Self::Create { .. } | Self::Patch { .. } | Self::Delete { .. } => Lane::Request,
             Self::Get { .. } | Self::List { .. } | Self::Regenerate { .. } => Lane::Request,
-            Self::PolicyChanged { .. } | Self::Pod { .. } => Lane::Regeneration,
+            Self::PolicyChanged { .. } | Self::Pod { .. } | Self::Node(_) => Lane::Regeneration,
             _ => Lane::Control,
         }
     }

@@ -67,6 +67,7 @@ impl Endpoints {
         cx: &mut Cx<'_, Self>,
         endpoints: Vec<RestoredEndpoint>,
         withheld: &BTreeSet<EndpointId>,
+        host: bool,
         reply: Reply<()>,
     ) {
         for &id in withheld {
@@ -89,6 +90,8 @@ impl Endpoints {
             self.family.children.insert(id, Child::new(address, view, slot));
         }
         let first = !std::mem::replace(&mut self.family.restoring.known, true);
+        self.family.host = host;
+        self.make_host(cx);
         self.family.barriers.restored(&self.family.restoring.pending);
         for held in std::mem::take(&mut self.held) {
             // It came from this very mailbox, which has room for what was just taken out.

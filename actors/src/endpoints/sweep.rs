@@ -27,6 +27,7 @@ impl Endpoints {
         for child in self.family.children.values_mut() {
             child.pay();
         }
+        self.make_host(cx);
         self.look(cx);
     }
 
@@ -84,7 +85,8 @@ impl Endpoints {
             .children
             .iter()
             .filter(|(_, child)| {
-                child.view.state.may_become(State::Disconnecting) && !has_link(child, snapshot)
+                child.view.state.may_become(State::Disconnecting)
+                    && !child.view.spec.is_among(&snapshot.links)
             })
             .map(|(&id, _)| id)
             .collect();
@@ -96,13 +98,4 @@ impl Endpoints {
         }
         self.vanished = gone;
     }
-}
-
-/// Whether the endpoint's interface still is: by number and, where it is known, by name.
-fn has_link(child: &Child, snapshot: &KernelSnapshot) -> bool {
-    let spec = &child.view.spec;
-    snapshot
-        .links
-        .get(&spec.ifindex)
-        .is_some_and(|link| spec.ifname.is_empty() || link.name == spec.ifname)
 }

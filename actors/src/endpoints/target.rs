@@ -68,10 +68,12 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// Whether that endpoint is meant.
+    /// Whether that endpoint is meant. The node itself has no container, no pod and no address of
+    /// its own: it is meant by its number alone.
     pub(super) fn means(&self, id: EndpointId, spec: &EndpointSpec) -> bool {
         match self {
             Self::Id(meant) => id == *meant,
+            _ if spec.is_host() => false,
             Self::ContainerId(id) => spec.container_id == *id,
             Self::ContainerName(name) => spec.container_name == *name,
             Self::AttachmentId(id) if mutated(Mutant::DeleteByShortId) => {

@@ -1,5 +1,6 @@
 //! The supervisor of endpoints, on a whole node in memory.
 
 mod crash;
+mod host;
 mod requests;
 mod sweep;

@@ -27,7 +27,9 @@ fn ready_is_programmed(snapshot: &Snapshot) -> Result<(), Violation> {
         let config = snapshot.kernel.config.get(&endpoint.ifindex);
         let id = endpoint.id;
         match config {
-            _ if !attached(snapshot, &id) => Some(format!("endpoint {id} has no programs")),
+            _ if endpoint.programs && !attached(snapshot, &id) => {
+                Some(format!("endpoint {id} has no programs"))
+            }
             None => Some(format!("endpoint {id} has no configuration")),
             Some(row) if row.endpoint != id || row.identity != endpoint.identity => Some(format!(
                 "endpoint {id} with identity {} is configured as {} with {}",

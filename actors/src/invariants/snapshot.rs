@@ -39,8 +39,10 @@ pub struct EndpointFacts {
     pub state: State,
     /// Whether its last build failed: the datapath is then that of an earlier one.
     pub failing: bool,
-    /// Host-side interface.
+    /// Key of its configuration row: its host-side interface, if it has one of its own.
     pub ifindex: u32,
+    /// Whether programs run for it at an interface of its own.
+    pub programs: bool,
     /// Its addresses.
     pub addresses: Addresses,
     /// Its identity.
@@ -56,7 +58,8 @@ impl EndpointFacts {
             id: view.id,
             state: view.state,
             failing: view.failing,
-            ifindex: view.spec.ifindex,
+            ifindex: view.spec.config_ifindex(),
+            programs: view.spec.interface_of_its_own().is_some(),
             addresses: view.spec.addresses,
             identity: view.identity,
             policy,

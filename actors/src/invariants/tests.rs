@@ -36,6 +36,7 @@ fn add(snapshot: &mut Snapshot, id: u16) {
         state: State::Ready,
         failing: false,
         ifindex,
+        programs: true,
         addresses,
         identity,
         policy: Arc::default(),

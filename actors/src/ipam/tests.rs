@@ -301,6 +301,7 @@ fn snapshot(bench: &Bench, endpoints: &[Addresses]) -> Snapshot {
         state: State::Regenerating,
         failing: false,
         ifindex: 0,
+        programs: true,
         addresses,
         identity: IdentityId::INIT,
         policy: Arc::default(),

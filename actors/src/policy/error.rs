@@ -28,7 +28,8 @@ impl fmt::Display for PolicyError {
     }
 }
 
-/// A part of an accepted document that is not supported yet. It fails closed.
+/// A part of an accepted document that is not supported yet, or is switched off. What is not
+/// supported fails closed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unsupported {
     /// File, or whatever else the document came from.
@@ -49,7 +50,7 @@ pub enum Effect {
     AllowsNothing,
     /// A peer of a deny rule: every peer is denied by it.
     DeniesEveryPeer,
-    /// A policy for nodes: it selects no endpoint.
+    /// A policy for nodes while these are not held to policy.
     SelectsNothing,
 }
 
@@ -66,7 +67,12 @@ impl fmt::Display for Effect {
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_place(f, &self.file, Some(&self.object), &self.path)?;
-        write!(f, "not supported yet: {}", self.effect)
+        match self.effect {
+            Effect::SelectsNothing => f.write_str(
+                "not enforced: nodes are held to policy only by agents with --enable-host-firewall",
+            ),
+            effect => write!(f, "not supported yet: {effect}"),
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError, PolicyName,
-    PolicySettings, Refused, Selector, ServiceName, Services, Subject, UnresolvedPort, Unsupported,
-    groups::Groups, parse, rule::Rule,
+    Bound, IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError,
+    PolicyName, PolicySettings, Refused, ServiceName, Services, Subject, UnresolvedPort,
+    Unsupported, groups::Groups, parse, rule::Rule,
 };
 use crate::model::{Families, Labels};
 
@@ -64,13 +64,13 @@ pub struct ApplyReport {
     /// Whether anything that is in force is now different.
     pub changed: bool,
     /// Subjects of the policies that are different, before and after.
-    subjects: BTreeSet<Selector>,
+    subjects: BTreeSet<Bound>,
 }
 
 impl ApplyReport {
     /// Whether an endpoint with these labels may have got another policy.
     pub fn touches(&self, labels: &Labels) -> bool {
-        self.subjects.iter().any(|subject| subject.matches(labels))
+        self.subjects.iter().any(|subject| subject.includes(labels))
     }
 
     /// Also says what became of another source.
@@ -341,7 +341,7 @@ impl Policy {
 impl Rule {
     /// Whether it is for an endpoint with these labels.
     pub fn selects(&self, labels: &Labels) -> bool {
-        self.subject.as_ref().is_some_and(|subject| subject.matches(labels))
+        self.subject.as_ref().is_some_and(|subject| subject.includes(labels))
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CidrGroup, GroupMatch, Selector, ServiceMatch, Unsupported, ports::PortRange};
-use crate::model::Direction;
+use crate::model::{Direction, Labels};
 
 /// Kinds of policy objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,11 +84,38 @@ impl Policy {
     }
 }
 
+/// Whom a rule is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bound {
+    /// Endpoints of these labels; never the node itself.
+    Endpoints(Selector),
+    /// The node itself, if it is labelled so.
+    Nodes(Selector),
+}
+
+impl Bound {
+    /// Whether an endpoint with these labels is one of them.
+    pub fn includes(&self, labels: &Labels) -> bool {
+        let is_node = labels.has_reserved("host");
+        match self {
+            Self::Endpoints(selector) => !is_node && selector.matches(labels),
+            Self::Nodes(selector) => is_node && selector.matches(labels),
+        }
+    }
+
+    /// The labels that they have.
+    pub fn selector(&self) -> &Selector {
+        match self {
+            Self::Endpoints(selector) | Self::Nodes(selector) => selector,
+        }
+    }
+}
+
 /// Whom a rule is for, and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The endpoints that it is for; `None` for a policy of nodes, which selects no endpoint.
-    pub subject: Option<Selector>,
+    /// Whom it binds; nobody if it is for nodes and these are not held to policy.
+    pub subject: Option<Bound>,
     /// Whether what no rule allows to them is dropped.
     pub default_deny_ingress: bool,
     /// Whether what no rule allows from them is dropped.

@@ -17,7 +17,7 @@ impl<'a> RuleIndex<'a> {
         let (mut by_label, mut others) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
         for (place, rule) in rules.enumerate() {
             let Some(subject) = &rule.subject else { continue };
-            match subject.labels.iter().next() {
+            match subject.selector().labels.iter().next() {
                 Some((key, value)) => {
                     let label = (key.key.as_str(), value.as_str());
                     by_label.entry(label).or_default().push((place, rule));

@@ -29,6 +29,8 @@ pub struct PolicySettings {
     pub local_by_default: bool,
     /// Whether rules may select other nodes by their labels.
     pub node_selectors: bool,
+    /// Whether rules for nodes are in force.
+    pub host_firewall: bool,
     /// Address families that are enabled.
     pub families: Families,
 }
@@ -41,6 +43,7 @@ impl Default for PolicySettings {
             cluster: None,
             local_by_default: true,
             node_selectors: false,
+            host_firewall: false,
             families: Families::DUAL,
         }
     }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Peer, Peers, Policies, Repository, Selector};
+use super::{Bound, Peer, Peers, Policies, Repository, Selector};
 use crate::model::IdentityId;
 
 /// Every policy in force, as it was written.
@@ -63,9 +63,9 @@ impl Repository {
         })
     }
 
-    fn subjects(&self) -> impl Iterator<Item = Peer> {
+    fn subjects(&self) -> impl Iterator<Item = Bound> {
         let rules = self.policies().flat_map(|(_, policy)| &policy.rules);
-        rules.filter_map(|rule| rule.subject.clone().map(Peer::Labels))
+        rules.filter_map(|rule| rule.subject.clone())
     }
 }
 
@@ -77,23 +77,42 @@ impl Policies {
 
     /// Selectors of subjects, or else of peers.
     pub(super) fn selectors(&self, subjects: bool) -> Vec<PolicySelector> {
-        let mut users: BTreeMap<Peer, usize> = BTreeMap::new();
-        let peers: Vec<Peer> = if subjects {
-            self.known.repository.subjects().collect()
-        } else {
-            self.known.repository.peers().collect()
-        };
-        for peer in peers {
-            *users.entry(peer).or_default() += 1;
+        if subjects {
+            let used = counted(self.known.repository.subjects()).into_iter();
+            return used
+                .map(|(bound, users)| PolicySelector {
+                    identities: self.bound(&bound),
+                    selector: bound.selector().to_string(),
+                    users,
+                })
+                .collect();
         }
         let families = self.known.repository.settings().families;
-        users
-            .into_iter()
-            .map(|(peer, users)| PolicySelector {
-                identities: self.known.view.select(&peer, families),
-                selector: peer.to_string(),
-                users,
-            })
-            .collect()
+        let used = counted(self.known.repository.peers()).into_iter();
+        used.map(|(peer, users)| PolicySelector {
+            identities: self.known.view.select(&peer, families),
+            selector: peer.to_string(),
+            users,
+        })
+        .collect()
     }
+
+    /// Whom rules for these bind. How the node itself is labelled is not known by its identity.
+    fn bound(&self, bound: &Bound) -> BTreeSet<IdentityId> {
+        let known = self.known.view.iter().filter(|(_, facts)| bound.includes(&facts.labels));
+        let mut subjects = self.known.computed.keys();
+        let host = subjects
+            .any(|subject| subject.labels.has_reserved("host") && bound.includes(&subject.labels));
+        let known = known.map(|(id, _)| id).filter(|id| *id != IdentityId::HOST);
+        known.chain(host.then_some(IdentityId::HOST)).collect()
+    }
+}
+
+/// How often each of them is there.
+fn counted<T: Ord>(all: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    for one in all {
+        *counts.entry(one).or_default() += 1;
+    }
+    counts
 }

@@ -4,6 +4,7 @@ mod cilium;
 mod compatible;
 mod groups;
 mod kubernetes;
+mod nodes;
 mod oracle;
 mod properties;
 mod refusals;

@@ -51,6 +51,10 @@ pub mod lxc_flags {
     pub const HOST: u32 = 1;
 }
 
+/// Under this interface stands the configuration of the host endpoint: the loopback interface, which
+/// every network namespace has under that number and at which no program runs.
+pub const HOST_IFINDEX: u32 = 1;
+
 /// Row of `volvox_config`: all that the programs know of the endpoint behind an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigRow {
@@ -64,7 +68,7 @@ pub struct ConfigRow {
     pub identity: IdentityId,
     /// Slot of `volvox_policy` that holds its policy.
     pub policy_slot: u32,
-    /// Host-side interface; also the key.
+    /// Host-side interface; also the key. [`HOST_IFINDEX`] for the host endpoint.
     pub ifindex: u32,
     /// Its addresses.
     pub addresses: Addresses,

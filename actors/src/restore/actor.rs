@@ -26,7 +26,7 @@ use crate::{
     model::{Addresses, EndpointId},
     node::NodeMsg,
     policy::PolicyMsg,
-    ports::{Disk, FsOp, Kernel, KernelSnapshot, Time},
+    ports::{Disk, FsOp, HOST_IFINDEX, Kernel, KernelSnapshot, Time},
     state::Found,
     workloads::WorkloadsMsg,
 };
@@ -108,6 +108,13 @@ pub(super) struct Kept {
     /// What is left of endpoints that do not come back: their numbers and addresses are nobody's
     /// until it is gone.
     pub(super) remains: BTreeMap<EndpointId, BTreeSet<IpAddr>>,
+    /// Numbers of host endpoints whose state directories are left for a time when there is one
+    /// again: nobody else has them.
+    pub(super) dormant: BTreeSet<EndpointId>,
+    /// The host endpoint, if it comes back.
+    pub(super) host: Option<EndpointId>,
+    /// Whether there is to be one.
+    wants_host: bool,
     /// Identities that rows of endpoints still carry and to which references are to be taken.
     pub(super) carried: VecDeque<(EndpointId, Identity)>,
     /// Addresses that were reserved, and for whom.
@@ -142,7 +149,7 @@ impl Restore {
         move || Self { peers: peers.clone(), kept: heirloom.take(), heirloom: Rc::clone(&heirloom) }
     }
 
-    fn begin(&mut self, cx: &mut Cx<'_, Self>, input: RestoreInput, reply: Reply<()>) {
+    fn begin(&mut self, cx: &mut Cx<'_, Self>, mut input: RestoreInput, reply: Reply<()>) {
         self.kept.phase_began = cx.now();
         let phases = input.phases.into_iter();
         self.kept.report.phases =
@@ -150,12 +157,21 @@ impl Restore {
         self.kept.report.problems = input.problems;
         self.kept.opened = Some(reply);
         self.kept.enabled = input.enabled;
+        self.kept.dormant = if input.host { BTreeSet::new() } else { input.disk.lay_host_down() };
         self.kept.plan = plan(&input.disk, &input.kernel, &input.identities);
         if input.enabled {
             self.kept.plan.set_options(&input.options, input.keep_options);
         } else {
             self.kept.plan = RestorePlan::default();
         }
+        if !input.host {
+            self.kept.plan.leave_host_out();
+        }
+        self.kept.host = self.kept.plan.host();
+        // One that is left as it is has its place.
+        let is_left = !input.enabled
+            && (input.disk.has_host() || input.kernel.config.contains_key(&HOST_IFINDEX));
+        self.kept.wants_host = input.host && !is_left;
         self.kept.carried = carried(&self.kept.plan, &input.kernel, &input.identities);
         self.kept.remains = remains(&input.disk, &input.kernel, &self.kept.plan);
         if input.enabled {
@@ -300,13 +316,14 @@ impl Restore {
             tracing::warn!(endpoint = %id, error = ?failed.error, "endpoint was not restored");
             report.endpoints.insert(id, failed.clone());
         }
-        let withheld = self.kept.remains.keys().copied().collect();
+        let withheld = self.kept.remains.keys().chain(&self.kept.dormant).copied().collect();
+        let host = self.kept.wants_host;
         let to = self.peers.endpoints.clone();
         cx.ask(
             &to,
             PATIENCE,
             "restored endpoints to be spawned",
-            |reply| EndpointsMsg::Restore { endpoints, withheld, reply },
+            |reply| EndpointsMsg::Restore { endpoints, withheld, host, reply },
             RestoreMsg::Spawned,
         );
     }

@@ -112,8 +112,8 @@ impl Restore {
     /// Removes the state directories of endpoints that could not be brought back.
     pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Forgetting;
-        let Kept { plan, disk, report, untidied, unforgotten, .. } = &mut self.kept;
-        unforgotten.extend(plan.failed.keys());
+        let Kept { plan, disk, report, untidied, unforgotten, dormant, .. } = &mut self.kept;
+        unforgotten.extend(plan.failed.keys().filter(|id| !dormant.contains(id)));
         let disputed = std::mem::take(&mut plan.disputed);
         for (&id, failed) in plan.failed.iter().filter(|(id, _)| disputed.contains(id)) {
             let Some(reason) = &failed.error else { continue };
@@ -179,7 +179,7 @@ impl Restore {
                 tracing::warn!(%address, %refused, "address stays withheld");
             }
         }
-        for &id in remains.keys() {
+        for &id in remains.keys().filter(|id| !self.kept.dormant.contains(id)) {
             if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Gone(id)) {
                 tracing::warn!(endpoint = %id, %refused, "number stays withheld");
             }

@@ -135,7 +135,9 @@ impl Restore {
     fn learn(&mut self, cx: &mut Cx<'_, Self>) {
         let mut identities = BTreeMap::new();
         let mut bearers = Vec::new();
-        for endpoint in self.kept.plan.endpoints() {
+        // The node itself is known to everyone always.
+        let pods = self.kept.plan.endpoints().filter(|endpoint| !endpoint.spec.is_host());
+        for endpoint in pods {
             let carried = endpoint.carried.iter().map(Held::identity);
             for identity in carried.clone().map(|it| it.id).chain([endpoint.identity]) {
                 let named_ports = endpoint.spec.named_ports.clone();

@@ -26,6 +26,8 @@ pub struct RestoreInput {
     pub options: BTreeMap<String, i64>,
     /// Whether endpoints keep options of their own.
     pub keep_options: bool,
+    /// Whether there is to be a host endpoint.
+    pub host: bool,
     /// Whether endpoints are to be restored; if not, what there is of them is left alone.
     pub enabled: bool,
     /// Phases that ended already: name and length in seconds.

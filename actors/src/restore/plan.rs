@@ -14,7 +14,7 @@ use crate::{
     endpoint::{EndpointSpec, options},
     endpoints::RestoredEndpoint,
     model::{EndpointId, IdentityId, Labels},
-    ports::{KernelSnapshot, OwnedRows},
+    ports::{HOST_IFINDEX, KernelSnapshot, OwnedRows},
     state::{Form, Found, FoundRecord, IdentityTable},
 };
 
@@ -67,6 +67,16 @@ pub fn plan(disk: &Found, kernel: &KernelSnapshot, identities: &IdentityTable) -
 }
 
 impl RestorePlan {
+    /// Leaves the host endpoint out: what the kernel has of it is nobody's.
+    pub(super) fn leave_host_out(&mut self) {
+        self.candidates.retain(|_, candidate| !candidate.endpoint.spec.is_host());
+    }
+
+    /// The host endpoint, if it comes back.
+    pub(super) fn host(&self) -> Option<EndpointId> {
+        self.endpoints().find(|endpoint| endpoint.spec.is_host()).map(|endpoint| endpoint.id)
+    }
+
     /// Gives endpoints the options of this life, besides those that were set for one alone; with
     /// `keep`, only endpoints that have none.
     pub(super) fn set_options(&mut self, options: &BTreeMap<String, i64>, keep: bool) {
@@ -114,11 +124,11 @@ impl RestorePlan {
         };
         let spec = &rebuilt.endpoint.spec;
         let is_taken = |other: &EndpointSpec| {
-            other.ifindex == spec.ifindex
+            other.config_ifindex() == spec.config_ifindex()
                 || other.addresses.iter().any(|one| spec.addresses.iter().any(|own| own == one))
         };
-        let claimed = EndpointSpec::from(&found.record).ifindex;
-        if spec.ifindex == claimed || self.endpoints().any(|other| is_taken(&other.spec)) {
+        let claimed = EndpointSpec::from(&found.record).config_ifindex();
+        if spec.config_ifindex() == claimed || self.endpoints().any(|other| is_taken(&other.spec)) {
             return;
         }
         rebuilt.notes.push(format!("its state directory was put aside: {error}"));
@@ -133,7 +143,7 @@ impl RestorePlan {
     fn settle_interfaces(&mut self, kernel: &KernelSnapshot) {
         let mut owners: BTreeMap<u32, Vec<EndpointId>> = BTreeMap::new();
         for (&id, candidate) in &self.candidates {
-            owners.entry(candidate.endpoint.spec.ifindex).or_default().push(id);
+            owners.entry(candidate.endpoint.spec.config_ifindex()).or_default().push(id);
         }
         for (ifindex, claimants) in owners.into_iter().filter(|(_, ids)| ids.len() > 1) {
             let proof = |id: &EndpointId| Proof::of(&self.candidates[id].endpoint, kernel);
@@ -141,9 +151,12 @@ impl RestorePlan {
             let Some(winner) = winner else { continue };
             let why = proof(&winner);
             for id in claimants.into_iter().filter(|id| *id != winner) {
-                let error = format!(
-                    "its interface number {ifindex} belongs to endpoint {winner}, for which {why}"
-                );
+                let error = match ifindex {
+                    HOST_IFINDEX => format!("the node is endpoint {winner}, for which {why}"),
+                    _ => format!(
+                        "its interface number {ifindex} belongs to endpoint {winner}, for which {why}"
+                    ),
+                };
                 self.dispute(id, error);
             }
         }
@@ -247,6 +260,10 @@ fn from_record(
     let mut endpoint = owned.with_kernel(record.id, EndpointSpec::from(record));
     endpoint.identity = record.security.id;
     endpoint.identity_labels = record.security.labels.clone();
+    if endpoint.spec.is_host() {
+        endpoint.identity = IdentityId::HOST;
+        endpoint.identity_labels = endpoint.spec.labels.clone();
+    }
     endpoint.user_labels = (record.labels.custom.clone(), record.labels.disabled.clone());
     endpoint.options = record.options.map.clone();
     let row = owned.kernel.endpoints.get(&record.id);
@@ -296,13 +313,17 @@ impl Owned<'_> {
     /// An endpoint of that make, with what the kernel holds for it.
     pub(super) fn with_kernel(&self, id: EndpointId, spec: EndpointSpec) -> RestoredEndpoint {
         let Self { kernel, rows } = self;
-        let ifindex = spec.ifindex;
-        let config = kernel.config.get(&ifindex).filter(|row| row.endpoint == id).copied();
+        let interface = spec.interface_of_its_own();
+        let link = interface.and_then(|ifindex| kernel.links.get(&ifindex));
+        let routes = interface.and_then(|ifindex| rows.routes.get(&ifindex));
+        let config =
+            kernel.config.get(&spec.config_ifindex()).filter(|row| row.endpoint == id).copied();
         RestoredEndpoint {
             id,
             identity: IdentityId::INIT,
             identity_labels: Default::default(),
             carried: Vec::new(),
+            unlabelled: false,
             user_labels: Default::default(),
             options: BTreeMap::new(),
             own_options: BTreeMap::new(),
@@ -310,14 +331,14 @@ impl Owned<'_> {
             policy: config.and_then(|row| kernel.policies.get(&row.policy_slot).cloned()),
             lxc: rows.lxc.get(&id).cloned().unwrap_or_default(),
             attachment: kernel.attachments.get(&id).copied().unwrap_or_default(),
-            routes: rows.routes.get(&ifindex).cloned().unwrap_or_default(),
+            routes: routes.cloned().unwrap_or_default(),
             recorded: kernel.endpoints.get(&id).is_some_and(|row| {
-                row.ifindex == ifindex
+                row.ifindex == spec.ifindex
                     && row.container_id == spec.container_id
                     && row.addresses == spec.addresses
             }),
             policy_pinned: rows.policy_pins.contains(&id),
-            link_up: kernel.links.get(&ifindex).is_some_and(|link| link.up),
+            link_up: link.is_some_and(|link| link.up),
             on_disk: false,
             unsaved: kernel.endpoints.get(&id).is_some_and(|row| row.unsaved),
             untidied: Vec::new(),
@@ -332,6 +353,9 @@ fn validate(
     kernel: &KernelSnapshot,
 ) -> Result<Candidate, EndpointReport> {
     let spec = &candidate.endpoint.spec;
+    if spec.is_host() {
+        return Ok(candidate);
+    }
     let Some(link) = kernel.links.get(&spec.ifindex) else {
         let error = match spec.ifindex {
             0 => "its record does not say which interface is its own".to_owned(),

@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{
     model::{Addresses, EndpointId},
-    ports::{KernelOp, KernelSnapshot, lxc_flags},
+    ports::{ConfigRow, HOST_IFINDEX, KernelOp, KernelSnapshot, lxc_flags},
 };
 
 /// A step that removes what nobody claims.
@@ -49,8 +49,13 @@ pub(super) fn unseen((&id, all): (&EndpointId, &BTreeSet<IpAddr>)) -> Vec<Remova
 }
 
 /// What nobody of the living claims, of all that the kernel held at start. Run once every restored
-/// endpoint has settled; each step names whose it was, so that a newcomer's rows are never hit.
-pub(super) fn prune(kernel: &KernelSnapshot, alive: &BTreeSet<EndpointId>) -> Vec<Removal> {
+/// endpoint has settled; each step names whose it was, so that a newcomer's rows are never hit. Of the rows of the node itself
+/// only those of `host` are claimed.
+pub(super) fn prune(
+    kernel: &KernelSnapshot,
+    alive: &BTreeSet<EndpointId>,
+    host: Option<EndpointId>,
+) -> Vec<Removal> {
     let dead = |id: &EndpointId| id.0 != 0 && !alive.contains(id);
     let mut ops = Vec::new();
     for (&address, row) in &kernel.lxc {
@@ -62,7 +67,11 @@ pub(super) fn prune(kernel: &KernelSnapshot, alive: &BTreeSet<EndpointId>) -> Ve
             ops.push(Removal::new(id, op, format!("route to {address} of endpoint {id}")));
         }
     }
-    for (&ifindex, row) in kernel.config.iter().filter(|(_, row)| dead(&row.endpoint)) {
+    let is_left = |(ifindex, row): &(&u32, &ConfigRow)| match **ifindex {
+        HOST_IFINDEX => host != Some(row.endpoint),
+        _ => dead(&row.endpoint),
+    };
+    for (&ifindex, row) in kernel.config.iter().filter(is_left) {
         let op = KernelOp::DeleteConfig { ifindex, endpoint: row.endpoint };
         let what = format!("volvox_config {ifindex} of endpoint {}", row.endpoint);
         ops.push(Removal::new(row.endpoint, op, what));

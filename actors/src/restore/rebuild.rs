@@ -6,7 +6,7 @@ use super::{
 use crate::{
     endpoint::{EndpointSpec, options},
     model::{EndpointId, IdentityId, Labels},
-    ports::{ConfigRow, EndpointRow, KernelSnapshot},
+    ports::{ConfigRow, EndpointRow, HOST_IFINDEX, KernelSnapshot},
     state::IdentityTable,
 };
 
@@ -25,6 +25,13 @@ pub(super) fn from_kernel(
     let config = owned.rows.config.get(&id);
     let mut notes = Vec::new();
     let spec = match (row, config) {
+        _ if is_host(row, config) => {
+            notes.push(
+                "made from the kernel's rows: how the node is labelled is known once the cluster says it"
+                    .to_owned(),
+            );
+            EndpointSpec::host()
+        }
         (Some(row), _) => {
             notes.push("made from the kernel's record volvox_endpoint".to_owned());
             of_row(row)
@@ -55,8 +62,14 @@ pub(super) fn from_kernel(
         }
     };
     let identity = config.map(|config| config.identity).or(row.map(|row| row.identity));
-    let identity = identity.unwrap_or(IdentityId::INIT);
-    let labels = identities.labels_of(identity);
+    let identity = match spec.is_host() {
+        true => IdentityId::HOST,
+        false => identity.unwrap_or(IdentityId::INIT),
+    };
+    let labels = match spec.is_host() {
+        true => Some(spec.labels.clone()),
+        false => identities.labels_of(identity),
+    };
     if labels.is_none() {
         notes.push(format!(
             "labels of identity {identity} are not known: its pod's manifest is asked, else it is \
@@ -70,8 +83,15 @@ pub(super) fn from_kernel(
     }
     endpoint.identity = identity;
     endpoint.identity_labels = labels;
+    endpoint.unlabelled = endpoint.spec.is_host();
     endpoint.own_options = row.map(|row| options::unpack(row.own_options)).unwrap_or_default();
     Ok(Candidate { endpoint, source: SOURCE.to_owned(), notes })
+}
+
+/// Whether these rows are those of the node itself: nobody else has its identity.
+fn is_host(row: Option<&EndpointRow>, config: Option<&ConfigRow>) -> bool {
+    row.is_some_and(|row| row.identity == IdentityId::HOST)
+        || config.is_some_and(|config| config.ifindex == HOST_IFINDEX)
 }
 
 fn of_row(row: &EndpointRow) -> EndpointSpec {

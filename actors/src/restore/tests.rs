@@ -2,5 +2,6 @@
 
 mod crash;
 mod evidence;
+mod host;
 mod lost;
 mod unchanged;

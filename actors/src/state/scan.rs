@@ -8,6 +8,7 @@ use super::{
     plans::{self, HEADER_FILE, JSON_FILE, OLD_HEADER_FILE, QUARANTINE},
 };
 use crate::{
+    endpoint::Kind,
     model::EndpointId,
     mutants::{Mutant, mutated},
     ports::FsOp,
@@ -48,8 +49,6 @@ pub struct Found {
     pub incomplete: Vec<String>,
     /// Directories of the health endpoint, which is made anew at every start.
     pub health: Vec<String>,
-    /// Directories of the host endpoint, which are left as they are.
-    pub host: Vec<String>,
     /// Names in quarantine, those that the steps put there among them.
     pub in_quarantine: BTreeSet<String>,
     /// Steps that bring each endpoint's directories in order. A crash before or among them leads to
@@ -171,8 +170,6 @@ impl<F: StateFiles> Scan<'_, F> {
         if labels.has_reserved("health") {
             plan.push(FsOp::Remove(found.dir.clone().into()));
             self.found.health.push(found.dir);
-        } else if labels.has_reserved("host") {
-            self.found.host.push(found.dir);
         } else {
             if stage != Stage::Done {
                 let home = Stage::Done.dir(found.record.id);
@@ -184,6 +181,18 @@ impl<F: StateFiles> Scan<'_, F> {
 }
 
 impl Found {
+    /// Takes the records of host endpoints out: their directories are left as they are. Answers
+    /// their numbers.
+    pub(crate) fn lay_host_down(&mut self) -> BTreeSet<EndpointId> {
+        let laid_down = self.records.extract_if(.., |found| is_host(found));
+        laid_down.map(|found| found.record.id).collect()
+    }
+
+    /// Whether there is a record of a host endpoint.
+    pub(crate) fn has_host(&self) -> bool {
+        self.records.iter().any(is_host)
+    }
+
     /// Steps that put a directory aside.
     pub(crate) fn put_aside(&mut self, dir: &str, reason: &str) -> Vec<FsOp> {
         let number = (1..)
@@ -212,6 +221,10 @@ fn parse_name(name: &str) -> Option<(EndpointId, Stage)> {
     let id = EndpointId(number.parse().ok().filter(|id| *id != 0)?);
     // Other spellings of a number, such as 0442 and +442, are nobody's.
     (stage.dir(id) == name).then_some((id, stage))
+}
+
+fn is_host(found: &FoundRecord) -> bool {
+    Kind::of(&found.record) == Kind::Host
 }
 
 fn read_record(

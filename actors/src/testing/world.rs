@@ -145,6 +145,7 @@ impl World {
             kernel: inheritance.kernel,
             identities: inheritance.identities,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
+            host: self.settings.policy.host_firewall,
             enabled: self.restores,
             keep_options: self.keeps_options,
             options: self.settings.options.clone(),
@@ -425,6 +426,23 @@ pub fn pod(number: u8, app: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": format!("pod-{number}"), "namespace": "ns", "labels": { "app": app } },
+    })
+}
+
+/// The manifest of this node, with that role as a label.
+pub fn node(role: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": "here", "labels": { "role": role } },
+    })
+}
+
+/// A policy: nodes of that role get packets from these peers, and from nobody else.
+pub fn allow_to_nodes(role: &str, ingress: Value) -> Value {
+    json!({
+        "apiVersion": "cilium.io/v2", "kind": "CiliumClusterwideNetworkPolicy",
+        "metadata": { "name": format!("nodes-{role}") },
+        "spec": { "nodeSelector": { "matchLabels": { "role": role } }, "ingress": [ingress] },
     })
 }
 

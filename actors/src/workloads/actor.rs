@@ -7,7 +7,7 @@ use crate::{
     cluster::{ClusterMsg, Feed},
     endpoints::EndpointsMsg,
     host::{Behaviour, Cx, Ref, Reply},
-    model::{EndpointId, NamedPorts},
+    model::{EndpointId, Labels, NamedPorts},
 };
 
 /// How long the cluster's pods are waited for before they are asked for again: as long as it
@@ -17,6 +17,32 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const WAITING_MAX: usize = 1_024;
 /// How soon a full mailbox is tried again.
 const RETRY: Duration = Duration::from_millis(100);
+
+impl Kept {
+    /// Tells what is untold, as far as it is taken; whether a full mailbox wants the rest later.
+    fn tell(&mut self, listener: &Ref<EndpointsMsg>) -> bool {
+        if let Some(labels) = self.untold_node.take()
+            && let Err(full) = listener.tell(EndpointsMsg::Node(labels.clone()))
+        {
+            self.untold_node = Some(labels);
+            return !full.gone;
+        }
+        while let Some((pod, facts)) = self.untold.pop_first() {
+            let name = format!("{}/{}", pod.0, pod.1);
+            let told = listener.tell(EndpointsMsg::Pod { name, facts: facts.clone() });
+            if let Err(full) = told {
+                self.untold.insert(pod, facts);
+                return !full.gone;
+            }
+        }
+        false
+    }
+
+    fn look_at_node(&mut self) {
+        let news = self.book.relabelled();
+        self.untold_node = news.or(self.untold_node.take());
+    }
+}
 
 /// The keeper of pods and namespaces.
 pub struct Workloads {
@@ -48,6 +74,8 @@ struct Kept {
     listener: Option<Ref<EndpointsMsg>>,
     /// Changes that the listener has not taken yet.
     untold: BTreeMap<PodName, PodFacts>,
+    /// The same of this node.
+    untold_node: Option<Option<Labels>>,
 }
 
 /// What the keeper shows of itself.
@@ -70,10 +98,11 @@ impl Workloads {
     /// cluster, if pods come from there.
     pub fn factory(
         cluster: impl Into<String>,
+        node: impl Into<String>,
         follows: impl Fn() -> Option<Ref<ClusterMsg>> + 'static,
     ) -> impl FnMut() -> Self + 'static {
-        let kept =
-            Kept { book: Book::new(cluster.into()), listener: None, untold: BTreeMap::new() };
+        let book = Book::new(cluster.into(), node.into());
+        let kept = Kept { book, listener: None, untold: BTreeMap::new(), untold_node: None };
         let kept = Rc::new(RefCell::new(kept));
         move || Self {
             kept: Rc::clone(&kept),
@@ -134,16 +163,8 @@ impl Workloads {
     fn tell(&mut self, cx: &mut Cx<'_, Self>) {
         let mut kept = self.kept.borrow_mut();
         let Some(listener) = kept.listener.clone() else { return };
-        while let Some((pod, facts)) = kept.untold.pop_first() {
-            let name = format!("{}/{}", pod.0, pod.1);
-            let told = listener.tell(EndpointsMsg::Pod { name, facts: facts.clone() });
-            if let Err(full) = told {
-                kept.untold.insert(pod, facts);
-                if !full.gone && !std::mem::replace(&mut self.retrying, true) {
-                    cx.after(RETRY, WorkloadsMsg::Retell);
-                }
-                return;
-            }
+        if kept.tell(&listener) && !std::mem::replace(&mut self.retrying, true) {
+            cx.after(RETRY, WorkloadsMsg::Retell);
         }
     }
 }
@@ -163,12 +184,21 @@ impl Behaviour for Workloads {
                 let mut kept = self.kept.borrow_mut();
                 let changed = kept.book.apply(manifests);
                 kept.untold.extend(changed);
+                // A cluster tells of nodes apart.
+                if self.cluster.is_none() {
+                    kept.look_at_node();
+                }
                 drop(kept);
                 for question in std::mem::take(&mut self.waiting) {
                     if !question.is_closed() {
                         self.ask(question);
                     }
                 }
+            }
+            WorkloadsMsg::Nodes(objects) => {
+                let mut kept = self.kept.borrow_mut();
+                kept.book.node(objects);
+                kept.look_at_node();
             }
             WorkloadsMsg::Describe { namespace, pod, uid, reply } => {
                 self.ask(Question::Facts((namespace, pod), uid, reply));

@@ -4,7 +4,12 @@ use super::{
     Manifest, PodFacts,
     object::{Objects, Pod, PodName},
 };
-use crate::model::{Label, Labels, NamedPorts};
+use serde_json::Value;
+
+use crate::{
+    model::{Label, Labels, NamedPorts},
+    ports::ObjectKey,
+};
 
 const NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const NAMESPACE_LABELS: &str = "io.cilium.k8s.namespace.labels.";
@@ -13,6 +18,9 @@ const ACCOUNT: &str = "io.cilium.k8s.policy.serviceaccount";
 /// Label that the API server puts on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
+/// The source of what the cluster says of nodes.
+const CLUSTER_NODES: &str = "nodes of the cluster";
+
 /// How many pods that no manifest describes are remembered because somebody asked for them.
 const ASKED_MAX: usize = 8_192;
 
@@ -20,6 +28,10 @@ const ASKED_MAX: usize = 8_192;
 #[derive(Debug)]
 pub(super) struct Book {
     cluster: String,
+    /// Name of this node.
+    node: String,
+    /// How it was last found to be labelled, if somebody looked.
+    node_labels: Option<Option<Labels>>,
     sources: BTreeMap<String, Objects>,
     /// Which sources describe a pod: the first by name counts.
     describers: BTreeMap<PodName, BTreeSet<String>>,
@@ -32,9 +44,11 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(cluster: String) -> Self {
+    pub(super) fn new(cluster: String, node: String) -> Self {
         Self {
             cluster,
+            node,
+            node_labels: None,
             sources: BTreeMap::new(),
             describers: BTreeMap::new(),
             facts: BTreeMap::new(),
@@ -81,6 +95,28 @@ impl Book {
             }
         }
         changed
+    }
+
+    /// How this node is labelled, if that is news; `None` if nobody ever said it. If nobody says it
+    /// any more, it is as it was.
+    pub(super) fn relabelled(&mut self) -> Option<Option<Labels>> {
+        let said = self.sources.values().find_map(|objects| objects.nodes.get(&self.node));
+        let label = |(key, value): (&String, &String)| Label::new("k8s", key, value);
+        let said = said.map(|labels| Labels::from_iter(labels.iter().map(label)));
+        let said = said.or_else(|| self.node_labels.clone().flatten());
+        let is_news = self.node_labels.as_ref() != Some(&said);
+        is_news.then(|| self.node_labels.insert(said).clone())
+    }
+
+    /// The cluster says this of nodes; of others than this one nothing is noted.
+    pub(super) fn node(&mut self, objects: Vec<(ObjectKey, Option<Value>)>) {
+        let own = objects.into_iter().filter(|(key, _)| key.name == self.node);
+        for node in own.filter_map(|(_, node)| node) {
+            let before = self.sources.remove(CLUSTER_NODES).unwrap_or_default();
+            let mut node = node;
+            node["kind"] = "Node".into();
+            self.sources.insert(CLUSTER_NODES.to_owned(), read(CLUSTER_NODES, &[node], &before));
+        }
     }
 
     /// A source describes other pods than before.
@@ -166,7 +202,7 @@ impl Book {
 }
 
 /// What a source says now, and said `before` of objects that cannot be used as they are now.
-fn read(source: &str, values: &[serde_json::Value], before: &Objects) -> Objects {
+fn read(source: &str, values: &[Value], before: &Objects) -> Objects {
     let (mut objects, mut errors) = (Objects::default(), Vec::new());
     values.iter().for_each(|value| objects.take(value, before, &mut errors));
     for error in errors {

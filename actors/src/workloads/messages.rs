@@ -6,6 +6,7 @@ use crate::{
     endpoints::EndpointsMsg,
     host::{AskError, Message, Ref, Reply},
     model::{EndpointId, Labels, NamedPorts},
+    ports::ObjectKey,
 };
 
 /// The objects of one source, a file for instance; none means that it is gone.
@@ -28,9 +29,11 @@ pub struct PodFacts {
 
 /// What the keeper of pods and namespaces can be told.
 pub enum WorkloadsMsg {
-    /// These sources changed; only pods and namespaces are looked at. The first of these messages
+    /// These sources changed; only pods, namespaces and nodes are looked at. The first of these messages
     /// holds all that is known at start: questions wait for it.
     Manifests(Vec<Manifest>),
+    /// What the cluster says of nodes. The first holds all there are.
+    Nodes(Vec<(ObjectKey, Option<Value>)>),
     /// What is known of a pod. If a cluster is followed it waits for that pod.
     Describe {
         /// Kubernetes namespace.
@@ -61,6 +64,7 @@ impl Message for WorkloadsMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Manifests(_) => "Manifests",
+            Self::Nodes(_) => "Nodes",
             Self::Describe { .. } => "Describe",
             Self::PortsOf { .. } => "PortsOf",
             Self::Subscribe(_) => "Subscribe",

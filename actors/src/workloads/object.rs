@@ -46,7 +46,9 @@ pub(super) struct Pod {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Objects {
     pub(super) pods: BTreeMap<PodName, Pod>,
-    pub(super) namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    pub(super) namespaces: Labelled,
+    /// Labels of nodes.
+    pub(super) nodes: Labelled,
 }
 
 impl Objects {
@@ -56,8 +58,9 @@ impl Objects {
         let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
         let read = match kind {
             "Pod" => self.take_pod(value, before),
-            "Namespace" => self.take_namespace(value, before),
-            "List" | "PodList" | "NamespaceList" => {
+            "Namespace" => take_labels(kind, value, &mut self.namespaces, &before.namespaces),
+            "Node" => take_labels(kind, value, &mut self.nodes, &before.nodes),
+            "List" | "PodList" | "NamespaceList" | "NodeList" => {
                 let items = value.get("items").and_then(Value::as_array);
                 items.into_iter().flatten().for_each(|item| self.take(item, before, errors));
                 Ok(())
@@ -82,19 +85,28 @@ impl Objects {
             }
         }
     }
+}
 
-    fn take_namespace(&mut self, value: &Value, before: &Self) -> Result<(), ObjectError> {
-        let name = name("Namespace", value)?;
-        match labels(&format!("Namespace {name}"), value) {
-            Ok(labels) => {
-                self.namespaces.insert(name, labels);
-                Ok(())
-            }
-            Err(error) => {
-                let kept = before.namespaces.get_key_value(&name);
-                self.namespaces.extend(kept.map(|(name, labels)| (name.clone(), labels.clone())));
-                Err(error)
-            }
+/// Labels by the name of what has them.
+type Labelled = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Takes in an object of which only its labels count.
+fn take_labels(
+    kind: &str,
+    value: &Value,
+    into: &mut Labelled,
+    before: &Labelled,
+) -> Result<(), ObjectError> {
+    let name = name(kind, value)?;
+    match labels(&format!("{kind} {name}"), value) {
+        Ok(labels) => {
+            into.insert(name, labels);
+            Ok(())
+        }
+        Err(error) => {
+            let kept = before.get_key_value(&name);
+            into.extend(kept.map(|(name, labels)| (name.clone(), labels.clone())));
+            Err(error)
         }
     }
 }

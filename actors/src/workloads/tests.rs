@@ -39,7 +39,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let universe = Universe::default();
-        let workloads = universe.spawn("workloads", Workloads::factory("blue", || None));
+        let workloads = universe.spawn("workloads", Workloads::factory("blue", "here", || None));
         let heard = Heard::default();
         let ear = Rc::clone(&heard);
         let listener = universe.spawn("endpoints", move || Listener(Rc::clone(&ear)));

@@ -10,7 +10,7 @@ use crate::{
     model::Direction,
     policy::{
         Effect, Selector, SelectorKey,
-        rule::{Clause, Peers, Ports, Rule},
+        rule::{Bound, Clause, Peers, Ports, Rule},
     },
 };
 
@@ -63,8 +63,8 @@ impl Side {
 pub(super) fn rule(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<Rule, Fault> {
     let spec = field.mapping(SPEC)?;
     let subject = subject(field, &spec, scope)?;
-    let for_init = subject.as_ref().is_some_and(|selector| {
-        selector.keys().any(|key| *key == SelectorKey::new("reserved", "init"))
+    let for_init = subject.as_ref().is_some_and(|bound| {
+        bound.selector().keys().any(|key| *key == SelectorKey::new("reserved", "init"))
     });
     let (ingress, egress) = default_deny(&spec)?;
     let mut rule = Rule {
@@ -90,17 +90,24 @@ fn subject(
     field: &Field<'_>,
     spec: &Mapping<'_>,
     scope: &mut Scope<'_>,
-) -> Result<Option<Selector>, Fault> {
+) -> Result<Option<Bound>, Fault> {
     match (spec.get("endpointSelector"), spec.get("nodeSelector")) {
         (Some(endpoints), None) => {
             let mut selected = selector(&endpoints, Keys::Cilium)?;
             if let Some(namespace) = &scope.name.namespace {
                 in_own_namespace(&endpoints, &mut selected, namespace)?;
             }
-            Ok(Some(selected))
+            Ok(Some(Bound::Endpoints(selected)))
         }
+        (None, Some(nodes)) if scope.name.namespace.is_some() => Err(nodes.fault(
+            "a policy of a namespace cannot select nodes",
+            "write a CiliumClusterwideNetworkPolicy",
+        )),
         (None, Some(nodes)) => {
-            selector(&nodes, Keys::Cilium)?;
+            let selected = selector(&nodes, Keys::Cilium)?;
+            if scope.settings.host_firewall {
+                return Ok(Some(Bound::Nodes(selected)));
+            }
             scope.not_supported(&nodes.path, Effect::SelectsNothing);
             Ok(None)
         }

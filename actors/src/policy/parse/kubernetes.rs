@@ -12,7 +12,7 @@ use crate::{
     policy::{
         Selector, SelectorKey,
         ports::protocol,
-        rule::{Clause, Peer, Peers, PortMatch, Ports, Rule},
+        rule::{Bound, Clause, Peer, Peers, PortMatch, Ports, Rule},
     },
 };
 
@@ -34,7 +34,7 @@ pub(super) fn rule(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<Rule, Fau
         }
     }
     Ok(Rule {
-        subject: Some(subject),
+        subject: Some(Bound::Endpoints(subject)),
         default_deny_ingress: ingress,
         default_deny_egress: egress,
         clauses,

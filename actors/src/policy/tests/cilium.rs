@@ -295,14 +295,6 @@ fn what_is_not_supported_fails_closed_and_is_reported() {
 }
 
 #[test]
-fn a_policy_of_nodes_selects_no_endpoint() {
-    let mut world = World::new(PolicySettings::default());
-    let report = world.apply([cnp(json!({ "nodeSelector": {}, "ingress": [{}] }))]);
-    assert_eq!(report.unsupported[0].effect, Effect::SelectsNothing);
-    assert!(!world.resolve("web").ingress_enforced);
-}
-
-#[test]
 fn enforcement_can_be_always_or_never() {
     let with = |enforcement, documents: Vec<Value>| {
         let mut world = World::new(PolicySettings { enforcement, ..PolicySettings::default() });

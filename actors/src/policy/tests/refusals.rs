@@ -59,6 +59,10 @@ fn what_cannot_be_meant_is_refused_where_it_stands() {
             "spec.nodeSelector: a rule is for endpoints or for nodes",
         ),
         (
+            cnp(json!({ "nodeSelector": {} })),
+            "spec.nodeSelector: a policy of a namespace cannot select nodes",
+        ),
+        (
             cnp(json!({ "endpointSelector": {}, "ingres": [] })),
             "spec.ingres: unknown field \"ingres\"",
         ),

@@ -133,11 +133,12 @@ fn the_health_endpoint_goes_and_the_host_endpoint_stays() {
         let record = EndpointRecord { security, ..sample(id, 1) };
         fs.write(&format!("{id}/ep_config.json"), &record.to_json());
     }
-    let found = scan(&fs).unwrap();
-    assert_eq!(
-        (found.health.as_slice(), found.host.as_slice()),
-        (&["4".into()][..], &["5".into()][..])
-    );
-    assert!(found.records.is_empty() && found.quarantined.is_empty());
+    let mut found = scan(&fs).unwrap();
+    assert_eq!(found.health, ["4"]);
+    assert_eq!(dirs(&found), ["5"]);
+    assert!(found.quarantined.is_empty());
     assert_eq!(found.tidying, [(EndpointId(4), vec![FsOp::Remove("4".into())])].into());
+    assert!(found.has_host());
+    assert_eq!(found.lay_host_down(), [EndpointId(5)].into());
+    assert!(found.records.is_empty() && !found.has_host());
 }

@@ -64,6 +64,7 @@ impl From<DeleteError> for ApiError {
     fn from(error: DeleteError) -> Self {
         match error {
             DeleteError::NotFound => Self::not_found(error),
+            DeleteError::Refused(_) => Self::bad_request(error),
             DeleteError::NotReady(_) => Self::unavailable(error),
         }
     }

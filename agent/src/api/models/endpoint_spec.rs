@@ -1,5 +1,5 @@
 use volvox_actors::{
-    endpoint::EndpointSpec,
+    endpoint::{EndpointSpec, Kind},
     model::{EndpointId, Labels, Mac, NamedPorts},
 };
 
@@ -22,6 +22,7 @@ const LABELS_MAX: usize = 256;
 pub fn endpoint_spec(request: EndpointChangeRequest) -> Result<EndpointSpec, ApiError> {
     check_lengths(&request)?;
     Ok(EndpointSpec {
+        kind: Kind::Pod,
         id: (request.id > 0).then_some(EndpointId(request.id)),
         addresses: request.addressing.addresses(),
         ipv4_pool: request.addressing.ipv4_pool_name,
