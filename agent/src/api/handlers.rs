@@ -12,6 +12,7 @@ pub(super) mod ip;
 pub(super) mod ipam;
 pub(super) mod map;
 mod map_services;
+mod map_translations;
 pub(super) mod node;
 pub(super) mod policy;
 mod query;

@@ -11,7 +11,7 @@ use volvox_actors::{
 };
 use volvox_bpf_progs::maps::POLICY;
 
-use super::{Answer, map_services, ok};
+use super::{Answer, map_services, map_translations, ok};
 use crate::{
     api::{
         Api, ApiError,
@@ -34,7 +34,8 @@ pub(crate) async fn list(State(api): State<Api>) -> Answer {
     ok(&BpfMapList { maps })
 }
 
-/// A map with its rows, if they have a text form: local addresses, identities, policies, services.
+/// A map with its rows, if they have a text form: local addresses, identities, policies, services,
+/// translations.
 pub(crate) async fn get(State(api): State<Api>, Segment(name): Segment) -> Answer {
     let bpf_root = api.facts.bpf_root.clone();
     let path = pins(&bpf_root).join(&name);
@@ -51,7 +52,10 @@ pub(crate) async fn get(State(api): State<Api>, Segment(name): Segment) -> Answe
             ("cilium_lxc", _) => Some(dump.lxc()?.iter().map(lxc).collect()),
             ("cilium_ipcache_v2", _) => Some(dump.ipcache()?.iter().map(ipcache).collect()),
             (_, Some(id)) => dump.policy(id)?.map(|rows| rows.iter().map(policy).collect()),
-            (name, None) => map_services::rows(&dump, name)?,
+            (name, None) => match map_services::rows(&dump, name)? {
+                None => map_translations::rows(&dump, name)?,
+                rows => rows,
+            },
         })
     };
     let cache = blocking(rows).await?.map_err(ApiError::failed)?;
