@@ -18,6 +18,7 @@ mod events;
 mod flipper;
 mod generation;
 mod hooks;
+mod link;
 mod loader;
 mod maglev;
 mod maps;

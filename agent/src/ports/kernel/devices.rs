@@ -3,42 +3,31 @@
 //! A device's programs are loaded when the first device is to run them, and pinned beside those of
 //! the endpoints, with which they are replaced.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use volvox_actors::ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, KernelError};
 use volvox_bpf_progs::{DEVICE_OBJECT, OVERLAY_OBJECT, object};
 
 use super::{
     error::{DatapathError, refused},
-    generation::{Build, Program, is_ours},
+    generation::{Build, Program},
+    link::{PinnedLink, Replaced, Spot},
     loader,
     maps::Maps,
-    pins::{Pins, bpffs, make_dir, names, refused_pin, remove_dir, rename, unpin},
+    pins::{Pins, bpffs, names, refused_pin, remove_dir, rename, unpin},
     rows::{device_row, unmasqueraded4, unmasqueraded6},
     sys::{self, TCX_EGRESS, TCX_INGRESS},
     writes::{Writes, count},
 };
 
-/// A place at a device where a program runs.
-struct DeviceHook {
-    program: &'static str,
-    attach_type: u32,
-}
-
 /// The hooks of a device, what comes from it first: what leaves as another is to find its way back.
-const NATIVE: [DeviceHook; 2] = [
-    DeviceHook { program: object::FROM_NETDEV, attach_type: TCX_INGRESS },
-    DeviceHook { program: object::TO_NETDEV, attach_type: TCX_EGRESS },
+const NATIVE: [Spot; 2] = [
+    Spot { program: object::FROM_NETDEV, attach_type: TCX_INGRESS },
+    Spot { program: object::TO_NETDEV, attach_type: TCX_EGRESS },
 ];
-const OVERLAY: [DeviceHook; 1] =
-    [DeviceHook { program: object::FROM_OVERLAY, attach_type: TCX_INGRESS }];
+const OVERLAY: [Spot; 1] = [Spot { program: object::FROM_OVERLAY, attach_type: TCX_INGRESS }];
 
-fn hooks(kind: DeviceKind) -> &'static [DeviceHook] {
+fn hooks(kind: DeviceKind) -> &'static [Spot] {
     match kind {
         DeviceKind::Native => &NATIVE,
         DeviceKind::Overlay => &OVERLAY,
@@ -52,14 +41,6 @@ pub(super) enum Switch {
     All,
     /// Those whose programs use maps that were replaced.
     Needed,
-}
-
-/// A link that is pinned.
-struct Pinned {
-    fd: OwnedFd,
-    /// 0 if the interface is gone.
-    ifindex: u32,
-    program: u32,
 }
 
 /// The devices' programs, links and rows.
@@ -131,15 +112,14 @@ impl Devices<'_> {
     ) -> Result<(), KernelError> {
         let programs = self.programs(kind)?;
         self.take_over(ifindex, name)?;
+        let mut replaced = Replaced::default();
         for (hook, program) in hooks(kind).iter().zip(&programs) {
             let path = self.path(name, hook.program);
-            match self.link(name, hook.program)? {
-                Some(link) if link.ifindex == ifindex => self.renew(&link, hook, program)?,
-                Some(_) => {
-                    unpin(&path).map_err(|e| refused_pin("remove", &path, &e))?;
-                    self.make_link(ifindex, hook, program, &path)?;
+            match PinnedLink::open(&path)? {
+                Some(link) if link.ifindex == ifindex => {
+                    link.run(program, *hook, &mut replaced, self.writes)?;
                 }
-                None => self.make_link(ifindex, hook, program, &path)?,
+                _ => PinnedLink::make(program, (ifindex, *hook), &path, self.writes)?,
             }
         }
         Ok(())
@@ -168,38 +148,6 @@ impl Devices<'_> {
             }
         }
         Ok(None)
-    }
-
-    fn make_link(
-        &self,
-        ifindex: u32,
-        hook: &DeviceHook,
-        program: &Program,
-        path: &std::path::Path,
-    ) -> Result<(), KernelError> {
-        let directory = path.parent().unwrap_or(path);
-        make_dir(directory).map_err(|e| refused_pin("make", directory, &e))?;
-        let link = sys::link_create(program, ifindex, hook.attach_type)
-            .map_err(|e| refused("link", format!("{} to interface {ifindex}", hook.program), &e))?;
-        sys::pin(&link, path).map_err(|e| refused_pin("pin a link at", path, &e))?;
-        count(&self.writes.links);
-        Ok(())
-    }
-
-    /// Has a link run a program in place of the one that was read.
-    fn renew(&self, link: &Pinned, hook: &DeviceHook, new: &Program) -> Result<(), KernelError> {
-        if link.program == new.id {
-            return Ok(());
-        }
-        let about = || format!("program {} at {}", link.program, hook.program);
-        let old = sys::program_by_id(link.program).map_err(|e| refused("open", about(), &e))?;
-        if !is_ours(old.as_fd()).map_err(|e| refused("read", about(), &e))? {
-            let foreign = io::Error::from_raw_os_error(libc::EPERM);
-            return Err(refused("replace another agent's", about(), &foreign));
-        }
-        sys::link_update(&link.fd, new, &old).map_err(|e| refused("replace", about(), &e))?;
-        count(&self.writes.links);
-        Ok(())
     }
 
     /// Removes the links that are pinned by a name, the way out first.
@@ -234,7 +182,7 @@ impl Devices<'_> {
     }
 
     fn switch_one(&self, name: &str, kind: DeviceKind, wanted: Switch) -> Result<(), KernelError> {
-        let mut programs = None;
+        let (mut programs, mut replaced) = (None, Replaced::default());
         for (nth, hook) in hooks(kind).iter().enumerate() {
             let Some(link) = self.link(name, hook.program)? else { continue };
             if link.ifindex == 0 || (wanted == Switch::Needed && self.serves(&link)) {
@@ -244,13 +192,13 @@ impl Devices<'_> {
                 Some(programs) => programs,
                 None => programs.insert(self.programs(kind)?),
             };
-            self.renew(&link, hook, &programs[nth])?;
+            link.run(&programs[nth], *hook, &mut replaced, self.writes)?;
         }
         Ok(())
     }
 
     /// Whether a link's program uses the maps that are open.
-    fn serves(&self, link: &Pinned) -> bool {
+    fn serves(&self, link: &PinnedLink) -> bool {
         let program = sys::program_by_id(link.program).and_then(Program::of);
         program.is_ok_and(|program| program.uses(self.maps))
     }
@@ -305,18 +253,8 @@ impl Devices<'_> {
         self.pins.device(name).join("links").join(program)
     }
 
-    fn link(&self, name: &str, program: &str) -> Result<Option<Pinned>, KernelError> {
-        let path = self.path(name, program);
-        let open = || {
-            let fd = sys::get(&path)?;
-            let info = sys::link_info(&fd)?;
-            io::Result::Ok(Pinned { fd, ifindex: info.ifindex, program: info.prog_id })
-        };
-        match open() {
-            Ok(link) => Ok(Some(link)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(refused_pin("open", &path, &error)),
-        }
+    fn link(&self, name: &str, program: &str) -> Result<Option<PinnedLink>, KernelError> {
+        PinnedLink::open(&self.path(name, program))
     }
 }
 

@@ -1,9 +1,4 @@
-use std::{
-    collections::BTreeMap,
-    io,
-    os::fd::{AsFd, OwnedFd},
-    path::Path,
-};
+use std::os::fd::AsFd;
 
 use volvox_actors::{
     model::EndpointId,
@@ -12,10 +7,11 @@ use volvox_actors::{
 
 use super::{
     crash,
-    error::{netlink, refused},
-    generation::{Generation, Program, is_ours},
-    pins::{HOOKS, Pins, make_dir, program_name, refused_pin, remove_dir, rename, unpin},
-    sys::{self, LinkInfo, TCX_EGRESS, TCX_INGRESS},
+    error::netlink,
+    generation::Generation,
+    link::{PinnedLink, Replaced, Spot},
+    pins::{HOOKS, Pins, program_name, refused_pin, remove_dir, rename, unpin},
+    sys::{TCX_EGRESS, TCX_INGRESS},
     writes::{Writes, count},
 };
 use crate::ports::netlink::{Direction, Socket};
@@ -31,8 +27,7 @@ pub(super) struct Hooks<'a> {
     pub(super) generation: &'a Generation,
     pub(super) netlink: &'a mut Socket,
     pub(super) writes: &'a Writes,
-    /// Programs of ours that were replaced: each is opened and judged once.
-    replaced: BTreeMap<u32, OwnedFd>,
+    replaced: Replaced,
 }
 
 /// An endpoint and its host-side interface.
@@ -42,18 +37,12 @@ pub(super) struct Place {
     pub(super) ifindex: u32,
 }
 
-/// A pinned link that is attached.
-struct Link {
-    fd: OwnedFd,
-    info: LinkInfo,
-}
-
-/// Where the kernel knows a hook.
-fn attach_type(hook: Hook) -> u32 {
-    match hook {
+fn spot(hook: Hook) -> Spot {
+    let attach_type = match hook {
         Hook::FromContainer => TCX_INGRESS,
         Hook::ToContainer => TCX_EGRESS,
-    }
+    };
+    Spot { program: program_name(hook), attach_type }
 }
 
 fn direction(hook: Hook) -> Direction {
@@ -70,27 +59,13 @@ pub(super) fn linked_ifindex(
 ) -> Result<Option<u32>, KernelError> {
     for hook in HOOKS {
         for path in [pins.link(endpoint, hook), pins.unsettled_link(endpoint, hook)] {
-            match pinned(&path)?.map(|link| link.info.ifindex) {
+            match PinnedLink::open(&path)?.map(|link| link.ifindex) {
                 None | Some(0) => {}
                 found => return Ok(found),
             }
         }
     }
     Ok(None)
-}
-
-/// Opens a pinned link; `None` if there is no pin.
-fn pinned(path: &Path) -> Result<Option<Link>, KernelError> {
-    let open = || {
-        let fd = sys::get(path)?;
-        let info = sys::link_info(&fd)?;
-        io::Result::Ok(Link { fd, info })
-    };
-    match open() {
-        Ok(link) => Ok(Some(link)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(refused_pin("open", path, &error)),
-    }
 }
 
 /// What links alone say of a hook; `None` where a filter may run.
@@ -106,10 +81,10 @@ pub(super) fn linked(
         (pins.unsettled_link(place.endpoint, hook), HookState::Filter),
     ];
     for (path, state) in paths {
-        if let Some(Link { info, .. }) = pinned(&path)?
-            && info.ifindex == place.ifindex
+        if let Some(link) = PinnedLink::open(&path)?
+            && link.ifindex == place.ifindex
         {
-            return Ok(Some(if info.prog_id == current { state } else { HookState::Stale }));
+            return Ok(Some(if link.program == current { state } else { HookState::Stale }));
         }
     }
     Ok(None)
@@ -123,11 +98,7 @@ impl<'a> Hooks<'a> {
         netlink: &'a mut Socket,
         writes: &'a Writes,
     ) -> Self {
-        Self { pins, generation, netlink, writes, replaced: BTreeMap::new() }
-    }
-
-    fn program(&self, hook: Hook) -> &'a Program {
-        self.generation.program(hook)
+        Self { pins, generation, netlink, writes, replaced: Replaced::default() }
     }
 
     /// What runs at both hooks.
@@ -147,7 +118,7 @@ impl<'a> Hooks<'a> {
 
     pub(super) fn filtered(&mut self, ifindex: u32, hook: Hook) -> Result<HookState, KernelError> {
         let filters = self.netlink.filter_show(ifindex, direction(hook)).map_err(netlink)?;
-        let current = self.program(hook).id;
+        let current = self.generation.program(hook).id;
         let ours = filters.iter().find(|filter| filter.name == program_name(hook));
         Ok(match ours {
             Some(filter) if filter.prog_id == current => HookState::Filter,
@@ -184,53 +155,23 @@ impl<'a> Hooks<'a> {
     pub(super) fn renew(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
         let mut linked = false;
         for path in self.link_paths(place.endpoint, hook) {
-            if let Some(link) = pinned(&path)?
-                && link.info.ifindex == place.ifindex
+            if let Some(link) = PinnedLink::open(&path)?
+                && link.ifindex == place.ifindex
             {
-                self.swap(&link, hook)?;
+                let program = self.generation.program(hook);
+                link.run(program, spot(hook), &mut self.replaced, self.writes)?;
                 linked = true;
             }
         }
         if linked { Ok(()) } else { self.renew_filter(place.ifindex, hook) }
     }
 
-    /// Has a link run the current program, if it still runs the one that was read.
-    fn swap(&mut self, link: &Link, hook: Hook) -> Result<(), KernelError> {
-        let (new, old) = (self.generation.program(hook), link.info.prog_id);
-        if new.id == old {
-            return Ok(());
-        }
-        let swapped = sys::link_update(&link.fd, new, self.replace(old)?);
-        swapped.map_err(|e| {
-            refused("replace", format!("program {old} at {}", program_name(hook)), &e)
-        })?;
-        count(&self.writes.links);
-        Ok(())
-    }
-
     fn renew_filter(&mut self, ifindex: u32, hook: Hook) -> Result<(), KernelError> {
         let filters = self.netlink.filter_show(ifindex, direction(hook)).map_err(netlink)?;
         for filter in filters.iter().filter(|filter| filter.name == program_name(hook)) {
-            self.replace(filter.prog_id)?;
+            self.replaced.open(filter.prog_id)?;
         }
         self.add_filter(ifindex, hook)
-    }
-
-    /// Opens a program that is about to be replaced; one that somebody else made is refused.
-    fn replace(&mut self, id: u32) -> Result<&OwnedFd, KernelError> {
-        use std::collections::btree_map::Entry;
-        match self.replaced.entry(id) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(entry) => {
-                let about = || format!("program {id}");
-                let program = sys::program_by_id(id).map_err(|e| refused("open", about(), &e))?;
-                if !is_ours(program.as_fd()).map_err(|e| refused("read", about(), &e))? {
-                    let foreign = io::Error::from_raw_os_error(libc::EPERM);
-                    return Err(refused("replace another agent's", about(), &foreign));
-                }
-                Ok(entry.insert(program))
-            }
-        }
     }
 
     fn link_paths(&self, endpoint: EndpointId, hook: Hook) -> [std::path::PathBuf; 2] {
@@ -245,33 +186,19 @@ impl<'a> Hooks<'a> {
             Some(HookState::Link) => return Ok(()),
             Some(HookState::Stale) => self.renew(place, hook)?,
             Some(_) => {}
-            None => self.link(place, hook, &unsettled)?,
+            None => {
+                let program = self.generation.program(hook);
+                PinnedLink::make(program, (place.ifindex, spot(hook)), &unsettled, self.writes)?;
+            }
         }
         // A stale link may have been a settled one: then there is nothing left to rename.
-        if pinned(&unsettled)?.is_none() {
+        if PinnedLink::open(&unsettled)?.is_none() {
             return Ok(());
         }
         let name = program_name(hook);
         crash::step();
         self.netlink.filter_del(place.ifindex, direction(hook), name).map_err(netlink)?;
         rename(&unsettled, &settled).map_err(|error| refused_pin("rename to", &settled, &error))
-    }
-
-    /// Creates a link and pins it. Without the pin it would go with its descriptor, and the filter
-    /// would run again.
-    fn link(&self, place: Place, hook: Hook, path: &Path) -> Result<(), KernelError> {
-        let directory = self.pins.links(place.endpoint);
-        make_dir(&directory).map_err(|e| refused_pin("make", &directory, &e))?;
-        unpin(path).map_err(|e| refused_pin("remove", path, &e))?;
-        let link = sys::link_create(self.program(hook), place.ifindex, attach_type(hook)).map_err(
-            |e| {
-                let about = format!("{} to interface {}", program_name(hook), place.ifindex);
-                refused("link", about, &e)
-            },
-        )?;
-        sys::pin(&link, path).map_err(|e| refused_pin("pin a link at", path, &e))?;
-        count(&self.writes.links);
-        Ok(())
     }
 
     /// Removes what is ours at both hooks.
@@ -300,8 +227,8 @@ impl<'a> Hooks<'a> {
     pub(super) fn unlink(&mut self, place: Place) -> Result<(), KernelError> {
         for hook in HOOKS {
             for path in self.link_paths(place.endpoint, hook) {
-                let Some(link) = pinned(&path)? else { continue };
-                if [0, place.ifindex].contains(&link.info.ifindex) {
+                let Some(link) = PinnedLink::open(&path)? else { continue };
+                if [0, place.ifindex].contains(&link.ifindex) {
                     unpin(&path).map_err(|e| refused_pin("remove", &path, &e))?;
                     count(&self.writes.links);
                 }
