@@ -13,6 +13,7 @@ mod datapath;
 pub mod draw;
 mod far;
 mod flight;
+mod guard;
 mod harm;
 pub mod model;
 pub mod node;

@@ -91,6 +91,8 @@ pub enum Action {
         /// Whether the agent hears of it now.
         told: bool,
     },
+    /// From now on agents are started with a policy of the node itself, or without one.
+    Guard(bool),
     /// The agent hears what it has not heard, and something that it has heard once more.
     Deliver,
     /// A manifest is missing for a moment, then listed again.
@@ -240,6 +242,8 @@ impl fmt::Display for Action {
                 let what = if *there { "leads to" } else { "leads no more to" };
                 write!(f, "an Ingress {what} service {number}{}", heard(told))
             }
+            Self::Guard(true) => f.write_str("agents have a policy of the node"),
+            Self::Guard(false) => f.write_str("agents have no policy of the node"),
             Self::Deliver => f.write_str("what was not told is told"),
             Self::Relist(which) => write!(f, "manifest {which} is missing, then listed again"),
             Self::Unreadable(which) => write!(f, "manifest {which} cannot be read"),

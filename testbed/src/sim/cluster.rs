@@ -5,6 +5,7 @@ use volvox_actors_simulated::testing::MemoryCluster;
 
 use super::{
     around::Server,
+    guard,
     model::{App, pod_document, policy_object},
     node::Node,
     served,
@@ -54,7 +55,8 @@ impl Node {
     pub(super) fn tell(&self, names: &[String]) {
         let Some(cluster) = &self.world.cluster else { return self.world.tell_manifests(names) };
         for name in names {
-            if let Some(all) = served::all_of(name) {
+            let guard = guard::object_of(name).map(|object| vec![object]);
+            if let Some(all) = guard.or_else(|| served::all_of(name)) {
                 match self.world.manifests.get(name).map(Vec::as_slice) {
                     Some(objects @ [_, ..]) => {
                         objects.iter().for_each(|object| cluster.apply(object.clone()));

@@ -12,10 +12,11 @@ use crate::random::Random;
 const FOLLOW: u64 = 0x6b75_6265;
 const SHARE: u64 = 0x6574_6364;
 const SERVE: u64 = 0x7365_7276;
+const GUARD: u64 = 0x6775_6172;
 
 /// A whole history at random. One in three follows an API server, the others take manifests; one in
 /// three shares a store with another node, and half of these are meshed with another cluster. Every
-/// other one has services.
+/// other one has services; in one of three the node itself has a policy.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut actions = live_and_die(seed);
     let mut random = Random::new(seed ^ FOLLOW);
@@ -30,7 +31,23 @@ pub fn draw(seed: u64) -> Vec<Action> {
     if random.roll(2) == 0 {
         actions = serve(actions, &mut random);
     }
+    let mut random = Random::new(seed ^ GUARD);
+    if random.roll(3) == 0 {
+        actions = guard(actions, &mut random);
+    }
     actions
+}
+
+/// The same, where the node itself has a policy, and now and then has none.
+fn guard(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let mut all = vec![Action::Guard(true)];
+    for action in actions {
+        if action == Action::Kill && random.roll(4) == 0 {
+            all.push(Action::Guard(random.roll(2) == 0));
+        }
+        all.push(action);
+    }
+    all
 }
 
 /// The same, with services, and Ingresses that lead to them, that come, change and go.

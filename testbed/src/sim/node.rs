@@ -85,6 +85,8 @@ pub struct Node {
     pub(super) host_connected: bool,
     /// The numbers that labels had whenever the node was at rest: they outlive everything.
     pub(super) numbers: BTreeMap<App, IdentityId>,
+    /// The number of the node's own endpoint, once it had one.
+    pub(super) host_number: Option<EndpointId>,
     /// When the agent dies next, the machine loses power: with the state directory or without, and
     /// the seed of what is left.
     pub(super) power: Option<(bool, u64)>,
@@ -126,6 +128,7 @@ impl Node {
             wrong: None,
             host_connected: false,
             numbers: BTreeMap::new(),
+            host_number: None,
             power: None,
             far: None,
             lives: 1,
@@ -222,6 +225,7 @@ impl Node {
             Action::Configure(configured) => self.configure(*configured),
             Action::Service { number, members, told } => self.service(*number, *members, *told),
             Action::Ingress { number, there, told } => self.ingress(*number, *there, *told),
+            Action::Guard(wanted) => self.guard(*wanted),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),

@@ -15,7 +15,7 @@ use volvox_actors_simulated::{
     invariants::{self, ALWAYS, AT_REST},
     model::EndpointId,
     policy::PolicyMsg,
-    ports::HookState,
+    ports::{FsOp, HookState},
     restore::Fate,
     state::StateFiles,
     testing::Residue,
@@ -120,6 +120,9 @@ impl Node {
         if let Some(unshared) = self.unshared() {
             return Some(unshared);
         }
+        if let Some(unguarded) = self.unguarded() {
+            return Some(unguarded);
+        }
         if let Some(programs) = self.programs() {
             return Some(programs);
         }
@@ -165,6 +168,7 @@ impl Node {
                 return Some(format!("pod {number} had identity {identity}, now it has {now}"));
             }
         }
+        views.retain(|_, view| !view.spec.is_host());
         views.pop_first().map(|(id, view)| format!("endpoint {id} is nobody's: {}", view.state))
     }
 
@@ -244,6 +248,9 @@ impl Node {
             pod.apps.drain(..newest);
         }
         for view in self.world.list() {
+            if view.spec.is_host() {
+                self.host_number = Some(view.id);
+            }
             let mut oracle = self.oracle.borrow_mut();
             let own = oracle.subjects.values_mut().find(|it| it.endpoint == Some(view.id));
             let Some(subject) = own else { continue };
@@ -262,6 +269,7 @@ impl Node {
     pub(super) fn clear(&mut self) {
         (1..=PODS).for_each(|number| self.remove(number));
         self.leave_alone();
+        self.guard(false);
         self.world.kernel.tamper(|state| {
             state.connections.remove(&HOST_PEER);
         });
@@ -275,9 +283,10 @@ impl Node {
             self.time(Duration::from_secs(seconds), seconds);
             self.world.disk.tamper(|files| {
                 // Evidence is meant to stay.
-                let quarantine = volvox_actors_simulated::ports::FsOp::Remove("quarantine".into());
+                let quarantine = FsOp::Remove("quarantine".into());
                 let _ = files.apply(&quarantine);
             });
+            self.forget_own_records();
             left = self.empty.differences(&Residue::of(&self.world));
             if left.is_empty() {
                 return;

@@ -92,6 +92,8 @@ impl Node {
             self.wrong(complaint);
         }
         self.host_connected = false;
+        // What was not synced is not sure.
+        self.host_number = None;
         served::plug_host(&self.world.kernel);
         self.oracle.borrow_mut().served.forget();
         if tmpfs {
