@@ -106,10 +106,8 @@ impl Node {
             if let Some(other) = others.find(|it| allowed.contains(it)) {
                 return Some(format!("the node lets in {other}, which is no friend"));
             }
-            match friend.filter(|it| lives && !allowed.contains(it)) {
-                Some(friend) => Some(format!("the node does not let in its friend {friend}")),
-                None => None,
-            }
+            let missed = friend.filter(|it| lives && !allowed.contains(it));
+            missed.map(|friend| format!("the node does not let in its friend {friend}"))
         })
     }
 }
