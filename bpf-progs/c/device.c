@@ -3,6 +3,7 @@
  * is a row of volvox_device. What concerns none of the node's endpoints and services goes on as it is. */
 
 #include "lib/arrive.h"
+#include "lib/dsr_send.h"
 #include "lib/masquerade.h"
 
 #define DEVICE_DROP(reason) DROP_FROM(FILE_DEVICE_C, reason)
@@ -25,7 +26,7 @@ subprogram int answering_address(struct __sk_buff *skb, const struct packet *pac
 }
 
 /* Sends what a client outside sends to a service on to a backend elsewhere, which shall answer this
- * node. */
+ * node, unless it can answer the client. */
 always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own)
 {
 	int code = 0;
@@ -34,6 +35,11 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 		return DEVICE_DROP(DROP_TTL_EXCEEDED);
 	flow->direction = EGRESS;
 	flow->dst_identity = identity_reached(packet, flow->family);
+	code = dsr_send(skb, flow, packet);
+	if (code < 0)
+		return code;
+	if (code == DSR_SENT)
+		return to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
 	if (!overlay_to(packet))
 		code = answering_address(skb, packet, own, flow->family);
 	if (code < 0)

@@ -5,16 +5,15 @@
 #include "lib/device.h"
 #include "lib/masquerade.h"
 
-/* Who is told by the tunnel to have sent a packet. */
-always_inline bool carried_identity(struct __sk_buff *skb, __u32 *identity)
+/* Who is told by the tunnel to have sent a packet: an identity, or -1 if nothing is told. */
+subprogram int carried_identity(struct __sk_buff *skb)
 {
 	struct bpf_tunnel_key key = {};
 
 	if (bpf_skb_get_tunnel_key(skb, &key, sizeof(key), 0) &&
 	    bpf_skb_get_tunnel_key(skb, &key, sizeof(key), BPF_F_TUNINFO_IPV6))
-		return false;
-	*identity = key.tunnel_id;
-	return true;
+		return -1;
+	return key.tunnel_id;
 }
 
 /* What an endpoint or node elsewhere sends. */
@@ -41,14 +40,17 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
-	int parsed, code = TC_ACT_OK;
-	__u32 carried, zero = 0;
+	int parsed, carried, code = TC_ACT_OK;
+	__u32 zero = 0;
 	struct node_row *node;
 	struct lxc_row *lxc;
 
 	node = bpf_map_lookup_elem(&volvox_node, &zero);
 	flow->family = family_of(skb);
-	if (!flow->family || !node || !carried_identity(skb, &carried))
+	if (!flow->family || !node)
+		return TC_ACT_OK;
+	carried = carried_identity(skb);
+	if (carried < 0)
 		return TC_ACT_OK;
 	flow->notify = device_notify(node->tunnel_flags);
 	/* The sender did not know this device's MAC address. */
@@ -56,7 +58,7 @@ always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)
 	parsed = device_parse(skb, &packet, flow->family);
 	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
 		return TC_ACT_OK;
-	flow->src_identity = overlay_sender(carried, &packet.saddr, flow->family);
+	flow->src_identity = overlay_sender(carried, &packet, flow->family);
 	lxc = lxc_find(&packet.daddr, flow->family);
 	if (likely(parsed == PACKET_PLAIN))
 		code = from_node(skb, flow, &packet, lxc);

@@ -145,7 +145,7 @@ pub const fn source_file(number: u8) -> Option<&'static str> {
         80 => Some("masquerade.h"),
         81 => Some("arrive.h"),
         82 => Some("overlay.h"),
-        83 => Some("host.h"),
+        83 => Some("dsr_send.h"),
         _ => None,
     }
 }

@@ -31,6 +31,10 @@ pub struct Features {
     /// `volvox_config` is that of [`HOST_IFINDEX`](crate::layouts::HOST_IFINDEX). Without that row
     /// all of it passes.
     pub host_firewall: bool,
+    /// What clients outside send to a service keeps its source on the way to a backend behind another
+    /// node, which answers them itself (direct server return). All nodes of a cluster have it, or
+    /// none.
+    pub dsr: bool,
     /// Backends in a service's Maglev table.
     pub maglev: u32,
     /// The first and the last of the ports that may stand for others' on the node's addresses.
@@ -53,6 +57,7 @@ impl Default for Features {
             report_interval: 5,
             report_flags: 0b111,
             host_firewall: false,
+            dsr: false,
             maglev: MAGLEV_SIZE,
             nat_ports: NAT_PORTS,
             loopback_ipv4: LOOPBACK_IPV4,
@@ -63,7 +68,7 @@ impl Default for Features {
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u32); 15] {
+    pub const fn globals(self) -> [(&'static str, u32); 16] {
         let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
             ("ENABLE_IPV4", self.ipv4 as u32),
@@ -73,6 +78,7 @@ impl Features {
             ("REPORT_INTERVAL", self.report_interval as u32),
             ("REPORT_FLAGS", self.report_flags as u32),
             ("ENABLE_HOST_FIREWALL", self.host_firewall as u32),
+            ("ENABLE_DSR", self.dsr as u32),
             ("MAGLEV", self.maglev),
             ("NAT_PORT_MIN", self.nat_ports.0 as u32),
             ("NAT_PORT_MAX", self.nat_ports.1 as u32),
@@ -91,6 +97,7 @@ impl Features {
             | (self.ipv6 as u64) << 1
             | (self.policy_stats as u64) << 2
             | (self.host_firewall as u64) << 3
+            | (self.dsr as u64) << 4
             | (self.notify as u64) << 8
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24

@@ -2,6 +2,7 @@
 /* What came from other machines, by the wire or by the overlay, for somebody of this node. */
 #pragma once
 
+#include "dsr_learn.h"
 #include "host.h"
 #include "node_port.h"
 #include "overlay.h"
@@ -19,6 +20,7 @@ always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct p
 			      const struct lxc_row *lxc)
 {
 	struct config_row receiver;
+	int code;
 
 	/* The stack answers a packet whose last hop this was. */
 	if (packet->hop_limit <= 1)
@@ -28,7 +30,10 @@ always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct p
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);
 	flow->dst_identity = lxc->sec_id;
-	return to_local(skb, flow, packet, lxc, &receiver);
+	code = to_local(skb, flow, packet, lxc, &receiver);
+	if (code >= 0)
+		dsr_learn(skb, packet, flow->family);
+	return code;
 }
 
 /* Sends what has its source on to another machine: by the overlay, or by the node's routes. */

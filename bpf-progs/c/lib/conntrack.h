@@ -323,7 +323,7 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 	row.lifetime = now + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER);
 	row.src_sec_id = flow->src_identity;
 	row.rev_nat_index = packet->rev_nat;
-	row.flags = (packet->node_port ? CT_NODE_PORT : 0) | (packet->answers ? CT_ANSWERS : 0);
+	row.flags = (packet->node_port ? CT_NODE_PORT : 0) | packet->entry_flags;
 	/* What opens counts as an attempt, even if its SYN was not seen. */
 	ct_report(&row, egress, packet->tcp_flags | (tcp ? TCP_SYN : 0), now);
 	if (flow->family == FAMILY_IPV4)

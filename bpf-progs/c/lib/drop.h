@@ -56,7 +56,7 @@ enum source_file {
 	FILE_MASQUERADE_H = 80,
 	FILE_ARRIVE_H = 81,
 	FILE_OVERLAY_H = 82,
-	FILE_HOST_H = 83,
+	FILE_DSR_SEND_H = 83,
 };
 
 #define DROP_FROM(file, reason) (-((int)(reason) | __LINE__ << 8 | (file) << 24))

@@ -17,6 +17,8 @@ const volatile __u32 REPORT_INTERVAL = 5;
 const volatile __u32 REPORT_FLAGS = 1 | 2 | 4;
 /* Ask the node's own policy for what the node itself hears and sends. */
 const volatile __u32 ENABLE_HOST_FIREWALL = 0;
+/* Let backends behind other nodes answer clients outside themselves. */
+const volatile __u32 ENABLE_DSR = 0;
 /* Backends in a service's Maglev table. */
 const volatile __u32 MAGLEV = 16381;
 /* Ports that may stand for others' on the node's addresses. */

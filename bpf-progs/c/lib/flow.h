@@ -30,8 +30,8 @@ struct packet {
 	__u8 reach;
 	/* Its connection came from outside by that service: */
 	bool node_port;
-	/* The node itself sends it, in answer to what it let in. */
-	bool answers;
+	/* What an entry gets that it makes: enum ct_flags. */
+	__u16 entry_flags;
 	/* The service that the packet belongs to, as the opener of a connection or as the reply. */
 	__be16 rev_nat;
 };

@@ -11,8 +11,6 @@
 #include "admit.h"
 #include "lookup.h"
 
-#define HOST_DROP(reason) DROP_FROM(FILE_HOST_H, reason)
-
 /* Nobody is asked about a packet. */
 #define HOST_UNASKED 0x200
 
@@ -134,6 +132,6 @@ always_inline int host_sends(struct __sk_buff *skb, struct flow *flow, struct pa
 		return HOST_UNASKED;
 	flow->dst_identity = identity_of(&packet->daddr, flow->family);
 	code = host_speak(skb, flow, packet, &host, parsed);
-	packet->answers = (code & ~ADMIT_REPORT) == CT_REPLY;
+	packet->entry_flags = (code & ~ADMIT_REPORT) == CT_REPLY ? CT_ANSWERS : 0;
 	return code;
 }

@@ -8,6 +8,21 @@
 /* From the ICMP header to the packet inside. */
 #define INNER_OFFSET 8
 
+/* Steps over the header by which a node of ours told what a client asked: it is still there when the backend
+ * complains. `offset` is where layer 4 would be otherwise. */
+always_inline int inner_step(struct __sk_buff *skb, __u32 *offset, __u8 *protocol)
+{
+	__u8 header[2];
+
+	if (!ENABLE_DSR || likely(*protocol != IPPROTO_DSTOPTS))
+		return 0;
+	if (bpf_skb_load_bytes(skb, *offset, header, sizeof(header)))
+		return -1;
+	*protocol = header[0];
+	*offset += (header[1] + 1) * 8;
+	return 0;
+}
+
 /* Reads the ends of the packet inside an ICMP error. Returns 0, or -1 if it does not tell them. */
 subprogram int inner_read(struct __sk_buff *skb, const struct packet *packet, struct packet *inner, int family)
 {
@@ -36,6 +51,8 @@ subprogram int inner_read(struct __sk_buff *skb, const struct packet *packet, st
 		__builtin_memcpy(&inner->daddr, &ip.daddr, 16);
 		inner->protocol = ip.nexthdr;
 		offset += sizeof(ip);
+		if (inner_step(skb, &offset, &inner->protocol))
+			return -1;
 	}
 	if (bpf_skb_load_bytes(skb, offset, l4, sizeof(l4)))
 		return -1;
@@ -83,6 +100,7 @@ always_inline int nat_inner_family(struct __sk_buff *skb, const struct packet *p
 			 bpf_l4_csum_replace(skb, checksum, 0, change, 0);
 		protocol = ip.nexthdr;
 		offset += sizeof(ip);
+		failed = failed || inner_step(skb, &offset, &protocol);
 	}
 	if (failed)
 		return NAT_DROP(DROP_WRITE_ERROR);

@@ -216,6 +216,9 @@ enum ct_flags {
 	CT_LOOPBACK = 8,
 	CT_SEEN_NON_SYN = 16,
 	CT_NODE_PORT = 32,
+	/* The client sees another node's service: in the entry of who sends, that the backend answers him
+	 * itself; in the backend's, that nat_addr and nat_port are what he asked. */
+	CT_DSR = 128,
 	/* Of the node's own: it only answers, and the entry keeps its port from others. It is not the opener's
 	 * entry, and permits nothing. */
 	CT_ANSWERS = 32768,

@@ -43,6 +43,23 @@ always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
 	return true;
 }
 
+/* What the client of a backend behind this node has asked another node, of the connection that a packet, or
+ * the packet inside an error, answers. */
+always_inline bool reverse_remote(const struct packet *packet, const struct packet *inner, struct nat *nat, int family)
+{
+	const struct ct_ends ends = ct_ends_of(packet->icmp_error ? inner : packet);
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_row *row;
+
+	ct_key_make(&key, &ends, family, TUPLE_IN, !packet->icmp_error);
+	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+	if (!row || !(row->flags & CT_DSR))
+		return false;
+	__builtin_memcpy(&nat->address, row->nat_addr, 16);
+	nat->port = row->nat_port;
+	return true;
+}
+
 /* A reply of a backend, or an error about what was sent to it. What the error is about has been sent
  * to the service, as the client knows; it may also come from a router on the way. Of a service that
  * went nothing is known any more. */
@@ -52,11 +69,15 @@ always_inline int lb_reverse_family(struct __sk_buff *skb, struct packet *packet
 	struct nat nat_to = {};
 	int code;
 
-	if (!reverse_find(packet->rev_nat, &nat_to, family))
+	if (unlikely(packet->icmp_error) && inner_read(skb, packet, &inner, family))
+		return REVERSE_DROP(DROP_INVALID_PACKET);
+	if (ENABLE_DSR && !packet->rev_nat) {
+		if (!reverse_remote(packet, &inner, &nat_to, family))
+			return 0;
+	} else if (!reverse_find(packet->rev_nat, &nat_to, family)) {
 		return 0;
+	}
 	if (unlikely(packet->icmp_error)) {
-		if (inner_read(skb, packet, &inner, family))
-			return REVERSE_DROP(DROP_INVALID_PACKET);
 		code = nat_inner(skb, packet, &nat_to, family);
 		if (code < 0 || !address_equal(&inner.daddr, &packet->saddr, family))
 			return code;

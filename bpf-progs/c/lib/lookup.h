@@ -39,6 +39,13 @@ always_inline __u32 identity_world(int family)
 	return IDENTITY_WORLD;
 }
 
+/* Whether an identity is of somebody outside the cluster. */
+always_inline bool identity_is_outside(__u32 identity)
+{
+	return identity == IDENTITY_WORLD || identity == IDENTITY_WORLD_IPV4 || identity == IDENTITY_WORLD_IPV6 ||
+	       identity >= IDENTITY_LOCAL;
+}
+
 /* What the cluster knows of an address. */
 always_inline struct ipcache_row *ipcache_find(const union address *address, int family)
 {

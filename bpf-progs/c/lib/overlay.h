@@ -57,11 +57,29 @@ subprogram int overlay_out(struct __sk_buff *skb, const struct flow *flow, const
 	return bpf_redirect(ifindex, 0);
 }
 
+/* Who outside the cluster an address is: this node may know it more closely than the one that sent the
+ * packet. */
+subprogram int overlay_client(__u32 carried, const struct packet *packet, int family)
+{
+	__u32 known;
+
+	if (!packet)
+		return carried;
+	known = family == FAMILY_IPV4 ? identity_of(&packet->saddr, FAMILY_IPV4)
+				      : identity_of(&packet->saddr, FAMILY_IPV6);
+	return identity_is_outside(known) ? known : carried;
+}
+
 /* Whom a packet of the overlay is from. Other nodes speak for their endpoints and for the world; a node
  * is never this one. */
-always_inline __u32 overlay_sender(__u32 carried, const union address *source, int family)
+always_inline __u32 overlay_sender(__u32 carried, const struct packet *packet, int family)
 {
 	if (!carried || carried == IDENTITY_HOST)
 		return IDENTITY_REMOTE_NODE;
-	return carried < IDENTITY_LOCAL ? carried : identity_of(source, family);
+	if (carried >= IDENTITY_LOCAL)
+		return identity_of(&packet->saddr, family);
+	/* A client's packet has its own source. */
+	if (ENABLE_DSR && identity_is_outside(carried))
+		return overlay_client(carried, packet, family);
+	return carried;
 }

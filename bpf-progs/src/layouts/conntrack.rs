@@ -88,7 +88,8 @@ impl TupleFlags {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct CtRow {
-    /// In service entries the id of the backend, as an integer of 4 bytes at offset 8.
+    /// In service entries the id of the backend, as an integer of 4 bytes at offset 8. With
+    /// [`CtFlags::DSR`] the address that the client asked, IPv4 in the first four bytes.
     pub nat_addr: [u8; 16],
     /// Unused: packets are not accounted.
     pub packets: u64,
@@ -129,6 +130,10 @@ impl CtFlags {
     pub const SEEN_NON_SYN: u16 = 16;
     /// The connection came by a service from outside, to whose address replies are translated back.
     pub const NODE_PORT: u16 = 32;
+    /// The client sees another node's service. In the entry of the node that he asked, that the backend
+    /// answers him itself; in the backend's, that [`CtRow::nat_addr`] and [`CtRow::nat_port`] are what
+    /// he asked.
+    pub const DSR: u16 = 128;
     /// The node itself only answers: the entry keeps its port from others, and permits nothing.
     pub const ANSWERS: u16 = 32768;
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses its own part")]
 
 pub mod btf;
+pub mod dsr;
 pub mod frame;
 pub mod host;
 pub mod listener;
@@ -17,6 +18,7 @@ pub mod talk;
 pub mod tracked;
 pub mod uplink;
 
+pub use dsr::*;
 pub use frame::*;
 pub use host::*;
 pub use listener::*;

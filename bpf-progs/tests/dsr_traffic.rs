@@ -1,0 +1,245 @@
+//! Direct server return between two nodes in namespaces of their own, the programs attached to each.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod common;
+
+use aya::programs::TcAttachType;
+use common::outside::open_service;
+use common::overlay::{attach, heard};
+use common::talk::*;
+use common::*;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::time::Duration;
+use volvox_bpf_progs::layouts::*;
+use volvox_bpf_progs::object::{FROM_NETDEV, FROM_OVERLAY, TO_NETDEV};
+
+const PORT: u16 = 30_080;
+const CLIENT: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
+
+/// Addresses of the first or second node at its device.
+fn at(number: u8) -> [IpAddr; 2] {
+    [
+        Ipv4Addr::new(192, 0, 2, number).into(),
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number.into()).into(),
+    ]
+}
+
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// A client, the node that it asks, and the one that has the backend.
+struct Town {
+    client: Namespace,
+    asked: Node,
+    serving: Node,
+    pod: (Endpoint, Namespace),
+    /// Both nodes' own namespaces.
+    places: [Namespace; 2],
+}
+
+/// Sets up a node in the namespace of this thread, its device's other end with the client.
+fn settle(number: u8, client: &str) -> Node {
+    let (mut node, up) = Node::with_uplink_and(dsr());
+    let name = format!("wire{number}");
+    run_ip(&["link", "set", "wire0", "netns", client, "name", &name]);
+    run_ip(&["link", "set", "up0", "address", &format!("02:00:00:00:01:{number:02x}"), "up"]);
+    node.become_gateway();
+    let [v4, v6] = at(number);
+    run_ip(&["address", "add", &format!("{v4}/24"), "dev", "up0"]);
+    run_ip(&["address", "add", &format!("{v6}/64"), "dev", "up0", "nodad"]);
+    run_ip(&["route", "add", "default", "via", "192.0.2.254"]);
+    run_ip(&["route", "add", "default", "via", "2001:db8::fe"]);
+    for address in [IpAddr::from(UPLINK.0), UPLINK.1.into()] {
+        node.remove::<_, LxcRow>("cilium_lxc", LxcKey::new(address));
+    }
+    let (IpAddr::V4(ipv4), IpAddr::V6(ipv6)) = (v4, v6) else { unreachable!() };
+    let row = up.row(DeviceFlags::DROP_NOTIFY | MASQUERADE);
+    node.device(DeviceRow { ipv4: ipv4.octets(), ipv6: ipv6.octets(), ..row });
+    [v4, v6].into_iter().for_each(|address| node.host_address(address));
+    for other in at(3 - number) {
+        node.ipcache(other, bits(other), 6);
+    }
+    attach(&mut node, 0, FROM_NETDEV, "up0", TcAttachType::Ingress);
+    attach(&mut node, 0, TO_NETDEV, "up0", TcAttachType::Egress);
+    node
+}
+
+/// Has a node reach the other one by an overlay.
+fn join_overlay(node: &mut Node) {
+    run_ip(&["link", "add", "overlay0", "type", "vxlan", "external", "dstport", "8472"]);
+    run_ip(&["link", "set", "overlay0", "up"]);
+    let row = node.read_node();
+    node.node(NodeRow { tunnel_ifindex: ifindex("overlay0"), ..row });
+    attach(node, 1, FROM_OVERLAY, "overlay0", TcAttachType::Ingress);
+}
+
+impl Town {
+    fn new(overlay: bool) -> Self {
+        let client = Namespace::new();
+        let path = client.path.clone();
+        let places = [Namespace::new(), Namespace::new()];
+        let [mut asked, mut serving] = [0, 1].map(|n| {
+            let path = path.clone();
+            places[n].run(move || {
+                let mut node = settle(n as u8 + 1, &path);
+                if overlay {
+                    join_overlay(&mut node);
+                }
+                node
+            })
+        });
+        let pod;
+        (serving, pod) = places[1].run(move || {
+            let pod = serving.pod(1);
+            serving.rules(&pod.0, &[everything(Direction::Ingress)]);
+            (serving, pod)
+        });
+        client.run(live_between);
+        for ((own, other), (near, id)) in
+            at(1).into_iter().zip(at(2)).zip([(pod.0.v4(), 7), (pod.0.v6(), 1007)])
+        {
+            asked.behind(near, pod.0.identity, [192, 0, 2, 2], overlay);
+            for (node, address) in [(&mut asked, own), (&mut serving, other)] {
+                node.backend(id, (near, 8080).into(), 0, BackendState::Active);
+                for protocol in [TCP, UDP] {
+                    node.service((address, PORT).into(), protocol, open_service(SERVICE), &[id]);
+                }
+            }
+            let (near, other) = (near.to_string(), other.to_string());
+            places[0].run(move || run_ip(&["route", "add", &near, "via", &other]));
+        }
+        Self { client, asked, serving, pod, places }
+    }
+
+    /// The pod's address, that of the node which is asked, and the client's.
+    fn families(&self) -> [(IpAddr, IpAddr, IpAddr); 2] {
+        let [v4, v6] = at(1);
+        [(self.pod.0.v4(), v4, CLIENT.0.into()), (self.pod.0.v6(), v6, CLIENT.1.into())]
+    }
+
+    /// Everything between a client and a pod that may be said.
+    fn speak(&mut self) {
+        for (near, own, client) in self.families() {
+            let service = (own, PORT).into();
+            let asking = self.client.run(move || udp_socket((client, 0).into()));
+            let answering = self.pod.1.run(move || udp_socket((near, 8080).into()));
+            for bytes in [1, 1000] {
+                assert_eq!(ask(&asking, service, &answering, bytes), client, "the pod hears him");
+            }
+            drop(answering);
+            asking.connect(service).unwrap();
+            asking.send(b"hello").unwrap();
+            let refused = asking.recv(&mut [0; 8]).expect_err("nobody listens").kind();
+            assert_eq!(refused, ErrorKind::ConnectionRefused, "the error is his");
+            let refused = self.client.run(move || {
+                TcpStream::connect_timeout(&service, PATIENCE).expect_err("nobody listens").kind()
+            });
+            assert_eq!(refused, ErrorKind::ConnectionRefused);
+            let listener = self.pod.1.run(move || TcpListener::bind((near, 8080)).unwrap());
+            assert_eq!(stream(&self.client, service, listener), client);
+        }
+        assert_eq!(self.asked.translations(), [], "the asked node stands in for nobody");
+        assert_eq!(self.asked.drops(), [].into());
+        assert_eq!(self.serving.drops(), [].into());
+    }
+}
+
+/// The network between the nodes, where the client is.
+fn live_between() {
+    run_ip(&["link", "set", "lo", "up"]);
+    run_ip(&["link", "add", "between", "type", "bridge"]);
+    std::fs::write("/proc/sys/net/ipv6/conf/between/accept_dad", "0").unwrap();
+    for wire in ["wire1", "wire2"] {
+        run_ip(&["link", "set", wire, "master", "between", "up"]);
+    }
+    run_ip(&["link", "set", "between", "up"]);
+    run_ip(&["address", "add", "192.0.2.254/32", "dev", "between"]);
+    run_ip(&["address", "add", "2001:db8::fe/128", "dev", "between", "nodad"]);
+    let (v4, v6) = (CLIENT.0.to_string(), CLIENT.1.to_string());
+    for (address, net) in [(v4, "192.0.2.0/24"), (v6, "2001:db8::/64")] {
+        let nodad = if net.contains(':') { &["nodad"][..] } else { &[] };
+        run_ip(&[&["address", "add", &address, "dev", "lo"], nodad].concat());
+        run_ip(&["route", "add", net, "dev", "between", "src", &address]);
+    }
+}
+
+#[test]
+fn a_pod_of_another_node_answers_the_client_itself() {
+    let mut town = Town::new(false);
+    town.speak();
+}
+
+#[test]
+fn it_does_so_where_the_client_is_heard_by_the_overlay() {
+    let mut town = Town::new(true);
+    town.speak();
+}
+
+#[test]
+fn what_is_too_long_is_answered_by_the_asked_node() {
+    let town = Town::new(false);
+    for (near, own, client) in town.families() {
+        let headers = if own.is_ipv4() { 28 } else { 48 };
+        let asking = town.client.run(move || udp_socket((client, 0).into()));
+        let answering = town.pod.1.run(move || udp_socket((near, 8080).into()));
+        for bytes in [1500 - headers, 1] {
+            assert_eq!(ask(&asking, (own, PORT).into(), &answering, bytes), own);
+        }
+        let asking = town.client.run(move || udp_socket((client, 0).into()));
+        for bytes in [1, 1500 - headers] {
+            assert_eq!(ask(&asking, (own, PORT).into(), &answering, bytes), client);
+        }
+    }
+    drop(town.places);
+}
+
+/// Checks whether the pod hears what the client says to the node that he asks, from a port of his.
+fn hears(town: &Town, wanted: bool, (near, own, client): (IpAddr, IpAddr, IpAddr)) -> u16 {
+    let hearing = town.pod.1.run(move || udp_socket((near, 8080).into()));
+    let patience = if wanted { PATIENCE } else { Duration::from_millis(400) };
+    hearing.set_read_timeout(Some(patience)).unwrap();
+    let asking = town.client.run(move || udp_socket((client, 0).into()));
+    asking.send_to(b"hello", (own, PORT)).unwrap();
+    assert_eq!(heard(&hearing), wanted, "from {client} by {own}");
+    asking.local_addr().unwrap().port()
+}
+
+#[test]
+fn policy_sees_the_client_as_the_pods_node_knows_him() {
+    let mut town = Town::new(true);
+    let (pod, subnet) = (town.pod.0, 1 << 24 | 5);
+    for all in town.families() {
+        let client = all.2;
+        // The first packet waits for neighbours to be found.
+        hears(&town, true, all);
+        town.serving.rules(&pod, &[allowed(PolicyKey::any(Direction::Ingress, subnet))]);
+        hears(&town, false, all);
+        town.serving.ipcache(client, bits(client), subnet);
+        hears(&town, true, all);
+        // Nobody is an endpoint because a node says that he is outside.
+        town.serving.ipcache(client, bits(client), 777);
+        town.serving.rules(&pod, &[allowed(PolicyKey::any(Direction::Ingress, 777))]);
+        hears(&town, false, all);
+        town.serving.rules(&pod, &[everything(Direction::Ingress)]);
+    }
+    assert_eq!(town.serving.drops(), [(133, 4)].into());
+}
+
+#[test]
+fn what_is_no_node_of_ours_tells_nothing_by_the_overlay() {
+    let mut town = Town::new(true);
+    for all in town.families() {
+        let (near, _, client) = all;
+        for (identity, wanted) in [(6, CtFlags::DSR), (777, 0)] {
+            town.serving.ipcache(at(1)[0], 32, identity);
+            let opener = (client, hears(&town, true, all));
+            let connection = Connection { opener, other: (near, 8080), protocol: UDP };
+            let row = town.serving.tracked(connection, TupleFlags::IN).unwrap();
+            assert_eq!(row.flags & CtFlags::DSR, wanted, "{identity}");
+        }
+    }
+}
