@@ -97,7 +97,7 @@ always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct 
 		if (code)
 			return to_asker(skb, flow, packet, own);
 	}
-	return to_service(skb, flow, packet, own, is_own);
+	return to_service(skb, flow, packet, own, is_own || host_has(&packet->daddr, lxc, own, flow->family));
 }
 
 /* To the node itself. What it answers clients of services is translated back when it leaves. */

@@ -43,6 +43,13 @@ always_inline int lb(struct __sk_buff *skb, const struct flow *flow, struct pack
 	return lb_from_endpoint(skb, packet, FAMILY_IPV6);
 }
 
+/* The node is known by its addresses, that of the endpoints' router among them, and on the link. */
+always_inline bool is_for_node(const struct flow *flow, const struct packet *packet)
+{
+	return flow->dst_identity == IDENTITY_HOST ||
+	       (flow->family == FAMILY_IPV6 && address_is_link_local(&packet->daddr));
+}
+
 /* To the node itself, if the node's policy lets it. The endpoint's service does not concern the node, nor that
  * its packet took the short way. */
 always_inline int to_node(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
@@ -129,7 +136,7 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 		if (balanced < 0)
 			return balanced;
 	}
-	if (ENABLE_HOST_FIREWALL && host_has(&packet.daddr, lxc, NULL, flow->family))
+	if (ENABLE_HOST_FIREWALL && is_for_node(flow, &packet))
 		return to_node(skb, flow, &packet, &self, code);
 	if (!lxc || lxc->flags & LXC_HOST || packet.hop_limit <= 1)
 		return leave(skb, flow, &packet, lxc, code);

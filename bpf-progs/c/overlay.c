@@ -34,7 +34,7 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 	if (code)
 		return to_asker(skb, flow, packet, NULL);
 	identity_mark(skb, flow->src_identity);
-	return lxc ? FOR_NODE : TC_ACT_OK;
+	return host_has(&packet->daddr, lxc, NULL, flow->family) ? FOR_NODE : TC_ACT_OK;
 }
 
 always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)

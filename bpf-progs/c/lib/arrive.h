@@ -72,6 +72,7 @@ always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct pack
 always_inline int to_host(struct __sk_buff *skb, struct flow *flow, struct packet *packet, int parsed)
 {
 	struct host host;
+	int code;
 
 	if (!host_asks(skb, packet, &host, flow->family))
 		return HOST_UNASKED;
@@ -79,5 +80,6 @@ always_inline int to_host(struct __sk_buff *skb, struct flow *flow, struct packe
 		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);
-	return host_hear(skb, flow, packet, &host, parsed);
+	code = host_hear(skb, flow, packet, &host, parsed);
+	return code < 0 && host_had_before(skb, packet, flow->family) ? CT_REPLY | ADMIT_REPORT : code;
 }

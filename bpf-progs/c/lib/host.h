@@ -11,6 +11,9 @@
 #include "admit.h"
 #include "lookup.h"
 
+/* Lowest port that Linux gives those who ask for none. */
+#define EPHEMERAL_PORT_MIN 32768
+
 /* Nobody is asked about a packet. */
 #define HOST_UNASKED 0x200
 
@@ -40,6 +43,26 @@ always_inline bool host_read(struct host *host)
 	return false;
 }
 
+/* Whether an address is that by which endpoints are routed: the node's own, and no device's that has a
+ * row. It is the source of what the node sends through the overlay. */
+subprogram int host_routes(const union address *address, int family)
+{
+	union address router = {};
+	struct node_row *node;
+	__u32 zero = 0;
+
+	if (!address)
+		return false;
+	node = bpf_map_lookup_elem(&volvox_node, &zero);
+	if (!node)
+		return false;
+	if (family == FAMILY_IPV4)
+		router.v4 = node->router_ipv4;
+	else
+		__builtin_memcpy(&router, node->router_ipv6, 16);
+	return address_equal(address, &router, family) && !address_is_zero(&router);
+}
+
 /* Whether an address is the node's own. `lxc` is the row of the address; `own` a device's, if
  * one counts. */
 always_inline bool host_has(const union address *address, const struct lxc_row *lxc, const union address *own,
@@ -47,7 +70,49 @@ always_inline bool host_has(const union address *address, const struct lxc_row *
 {
 	if (family == FAMILY_IPV6 && address_is_link_local(address))
 		return true;
-	return lxc ? lxc->flags & LXC_HOST : own && address_equal(address, own, family);
+	if (lxc)
+		return lxc->flags & LXC_HOST;
+	return (own && address_equal(address, own, family)) || (ENABLE_HOST_FIREWALL && host_routes(address, family));
+}
+
+/* Whether the node's stack has the connection of a TCP packet that opens none. */
+subprogram int host_is_connected(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	struct bpf_sock_tuple ends = {};
+	struct bpf_sock *sock;
+	__u32 size, state;
+
+	if (!packet)
+		return false;
+	if (family == FAMILY_IPV4) {
+		ends.ipv4.saddr = packet->saddr.v4;
+		ends.ipv4.daddr = packet->daddr.v4;
+		ends.ipv4.sport = packet->sport;
+		ends.ipv4.dport = packet->dport;
+		size = sizeof(ends.ipv4);
+	} else {
+		__builtin_memcpy(ends.ipv6.saddr, &packet->saddr, 16);
+		__builtin_memcpy(ends.ipv6.daddr, &packet->daddr, 16);
+		ends.ipv6.sport = packet->sport;
+		ends.ipv6.dport = packet->dport;
+		size = sizeof(ends.ipv6);
+	}
+	sock = bpf_skc_lookup_tcp(skb, &ends, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sock)
+		return false;
+	state = sock->state;
+	bpf_sk_release(sock);
+	return state != BPF_TCP_LISTEN && state != BPF_TCP_NEW_SYN_RECV;
+}
+
+/* Whether a refused packet is of a connection that the node opened before it had a policy, so that no table
+ * knows it. Its port tells who opened it, its socket that it is one: nobody gets there without a SYN that
+ * a policy let in. What the node sends next makes the entry by which others pass as answers. */
+always_inline bool host_had_before(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	return packet->protocol == IPPROTO_TCP && !packet->headless && !packet->icmp_error &&
+	       !(packet->tcp_flags & TCP_SYN) && bpf_ntohs(packet->dport) >= EPHEMERAL_PORT_MIN &&
+	       bpf_ntohs(packet->sport) < EPHEMERAL_PORT_MIN && host_is_connected(skb, packet, family);
 }
 
 /* Whether a packet is one of the overlay's outer ones, or an error about one: policies see what is in them. */
