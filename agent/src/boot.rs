@@ -253,6 +253,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             report_interval: u16::try_from(config.monitor_aggregation_interval.as_secs())
                 .context("--monitor-aggregation-interval")?,
             report_flags: config.monitor_aggregation_flags.0,
+            host_firewall: config.enable_host_firewall,
             ..Features::default()
         },
         sizes: MapSizes {

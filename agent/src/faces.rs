@@ -120,6 +120,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
             EnablePolicy::Never => "never",
         }
         .to_owned(),
+        host_firewall: config.enable_host_firewall,
         cluster: config.cluster_name.clone(),
         cluster_id: ClusterId(config.cluster_id),
         follows_cluster: Access::of(config).is_some(),

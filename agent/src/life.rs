@@ -128,7 +128,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         router: boot.node.router,
         options: settings::options(&config),
         keep_options: config.keep_config,
-        host: false,
+        host: config.enable_host_firewall,
         enabled: config.restore,
         phases: boot.phases.iter().map(in_seconds).collect(),
         problems: boot.problems,

@@ -51,7 +51,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         cluster: Some(config.cluster_name.clone()),
         local_by_default: config.policy_default_local_cluster,
         node_selectors: config.enable_node_selector_labels,
-        host_firewall: false,
+        host_firewall: config.enable_host_firewall,
         families,
     };
     Ok(ColonySettings {

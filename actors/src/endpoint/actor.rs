@@ -39,7 +39,7 @@ pub struct Seed {
     pub(super) options: Arc<BTreeMap<String, i64>>,
     pub(super) own_options: Arc<BTreeMap<String, i64>>,
     pub(super) on_disk: bool,
-    /// See [`Endpoint::unlabelled`].
+    /// Its labels are lost and not yet told again.
     pub(super) unlabelled: bool,
     /// Steps that come before its state directories may be written.
     pub(super) untidied: Vec<FsOp>,

@@ -76,11 +76,11 @@ impl Planner<'_> {
             return;
         }
         if let Some(device) = self.routing.devices.get(OVERLAY)
-            && (self.routing.tunnel, self.routing.records)
-                != (device.ifindex, self.settings.records)
+            && (self.routing.tunnel, self.routing.port, self.routing.records)
+                != (device.ifindex, port, self.settings.records)
         {
             let (ifindex, records) = (device.ifindex, self.settings.records);
-            self.step(RoutingOp::Tunnel { ifindex, records });
+            self.step(RoutingOp::Tunnel { ifindex, port, records });
         }
         self.routes();
         self.take_addresses();
@@ -98,7 +98,7 @@ impl Planner<'_> {
             return;
         }
         if self.routing.tunnel != 0 {
-            self.step(RoutingOp::Tunnel { ifindex: 0, records: 0 });
+            self.step(RoutingOp::Tunnel { ifindex: 0, port: 0, records: 0 });
         }
         for name in [OVERLAY, HOST_DEVICE, HOST_PEER] {
             let with_peer = name == HOST_PEER && self.is_ours(HOST_DEVICE);

@@ -21,6 +21,8 @@ pub struct KernelRouting {
     pub foreign: BTreeSet<IpNet>,
     /// The device by which programs send packets in tunnels.
     pub tunnel: u32,
+    /// The UDP port of the outer packets.
+    pub port: u16,
     /// Which records they emit of what comes out of them.
     pub records: u16,
 }
@@ -43,6 +45,7 @@ impl KernelRouting {
             routes: self.routes.clone(),
             odd: BTreeSet::new(),
             tunnel: self.tunnel,
+            port: self.port,
             records: self.records,
             strict: false,
         }
@@ -76,8 +79,8 @@ impl KernelRouting {
                 link(links, *ifindex)?.addresses.retain(|other| other != address);
             }
             RoutingOp::Remove { ifindex, name } => self.remove(*ifindex, name, links),
-            RoutingOp::Tunnel { ifindex, records } => {
-                (self.tunnel, self.records) = (*ifindex, *records);
+            RoutingOp::Tunnel { ifindex, port, records } => {
+                (self.tunnel, self.port, self.records) = (*ifindex, *port, *records);
             }
             RoutingOp::Route { prefix, hop, replaces } => {
                 if self.foreign.contains(prefix) && !replaces {

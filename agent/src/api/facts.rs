@@ -29,6 +29,8 @@ pub struct Facts {
     pub ipam_mode: String,
     /// `default`, `always` or `never`.
     pub policy_enforcement: String,
+    /// Whether the node itself is held to policy.
+    pub host_firewall: bool,
     /// Whether a cluster is followed.
     pub follows_cluster: bool,
     /// Options of endpoints that say nothing else, by Cilium's names; 0 is disabled.

@@ -1,8 +1,13 @@
 use super::{error::ClientError, output::Output};
 use crate::{
-    api::models::{ConfigurationAnswer, Endpoint, LabelsAnswer, StatusChange},
+    api::models::{
+        ConfigurationAnswer, Endpoint, EndpointStatus, LabelsAnswer, Networking, StatusChange,
+    },
     rest_model::AddressPair,
 };
+
+/// Label of the node itself.
+const HOST: &str = "reserved:host";
 
 pub(super) fn list(out: &mut Output<'_>, endpoints: &[Endpoint]) -> Result<(), ClientError> {
     let rows = endpoints.iter().map(|endpoint| {
@@ -37,8 +42,8 @@ pub(super) fn endpoint(out: &mut Output<'_>, endpoint: &Endpoint) -> Result<(), 
         ("Labels", status.labels.security_relevant.join("\n")),
         ("IPv4", addresses.ipv4.map(|ip| ip.to_string()).unwrap_or_default()),
         ("IPv6", addresses.ipv6.map(|ip| ip.to_string()).unwrap_or_default()),
-        ("Interface", format!("{} ({})", network.interface_name, network.interface_index)),
-        ("MAC", format!("{} (host side {})", network.mac, network.host_mac)),
+        ("Interface", interface(network)),
+        ("MAC", macs(network)),
         ("Policy", format!("{}, revision {}", policy.policy_enabled, policy.policy_revision)),
         ("Last", log.map(|log| format!("{} {}", log.timestamp.0, log.message)).unwrap_or_default()),
     ])
@@ -78,8 +83,29 @@ fn addresses(endpoint: &Endpoint) -> AddressPair {
     endpoint.status.networking.addressing.first().cloned().unwrap_or_default()
 }
 
-/// The pod's name; nothing outside Kubernetes, where Cilium writes `/`.
+/// The interface; the node itself has none of its own.
+fn interface(network: &Networking) -> String {
+    match network.interface_index {
+        0 => "none of its own".to_owned(),
+        number => format!("{} ({number})", network.interface_name),
+    }
+}
+
+fn macs(network: &Networking) -> String {
+    match network.mac.is_zero() && network.host_mac.is_zero() {
+        true => String::new(),
+        false => format!("{} (host side {})", network.mac, network.host_mac),
+    }
+}
+
+/// The pod's name, or that it is the node itself; nothing outside Kubernetes, where Cilium writes
+/// `/`.
 fn pod(endpoint: &Endpoint) -> String {
-    let name = &endpoint.status.external_identifiers.pod_name;
-    if name == "/" { String::new() } else { name.clone() }
+    let EndpointStatus { external_identifiers, labels, .. } = &endpoint.status;
+    let is_host = labels.security_relevant.iter().any(|label| label == HOST);
+    match external_identifiers.pod_name.as_str() {
+        "/" if is_host => HOST.to_owned(),
+        "/" => String::new(),
+        name => name.to_owned(),
+    }
 }

@@ -71,9 +71,13 @@ pub(super) async fn show(
         (
             "Policy",
             format!(
-                "revision {}, {}, {refused} refused",
+                "revision {}, {}, {refused} refused{}",
                 policy.revision,
-                count(policy.policies.len(), "document")
+                count(policy.policies.len(), "document"),
+                match details.host_firewall.mode.as_str() {
+                    "Enabled" => "; of the node itself, too",
+                    _ => "",
+                }
             ),
         ),
         ("Addresses", details.ipam.status.trim_end_matches(", ").replace(", ", "\n")),

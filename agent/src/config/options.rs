@@ -243,6 +243,10 @@ pub struct Config {
     #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
     pub enable_node_selector_labels: bool,
 
+    /// Whether the node itself is held to policy: rules with a nodeSelector
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    pub enable_host_firewall: bool,
+
     /// Store that the nodes of the cluster share; none if not given
     #[arg(long, value_enum, ignore_case = true, value_name = "KIND")]
     #[serde(rename = "KVStore")]

@@ -69,6 +69,9 @@ pub struct Routing {
     pub odd: BTreeSet<IpNet>,
     /// The device by which the programs send packets in tunnels; 0 if they send none.
     pub tunnel: u32,
+    /// The UDP port of the outer packets, which a policy of the node itself lets pass; 0 if the
+    /// programs do not know it.
+    pub port: u16,
     /// Which records they emit of what comes out of them: bits of
     /// [`device_flags`](super::device_flags).
     pub records: u16,
@@ -129,6 +132,8 @@ pub enum RoutingOp {
     Tunnel {
         /// Its number.
         ifindex: u32,
+        /// The UDP port of the outer packets.
+        port: u16,
         /// Which records they emit of what comes out of it: bits of
         /// [`device_flags`](super::device_flags).
         records: u16,

@@ -86,6 +86,7 @@ pub(super) fn routing(world: &World) -> Routing {
             routes: state.routing.routes.clone(),
             odd: foreign,
             tunnel: state.routing.tunnel,
+            port: state.routing.port,
             records: state.routing.records,
             strict: false,
         }

@@ -107,7 +107,7 @@ fn details(
         controllers: troubles.into_iter().map(controller).collect(),
         datapath_mode: "veth".to_owned(),
         encryption: Mode::new("Disabled"),
-        host_firewall: Mode::new("Disabled"),
+        host_firewall: Mode::new(if facts.host_firewall { "Enabled" } else { "Disabled" }),
         hubble: disabled(""),
         identity_range: IdentityRange {
             max_identity: facts.cluster_id.last().0,

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use volvox_actors::{
-    endpoint::{EndpointView, LogEntry},
+    endpoint::{EndpointView, Kind, LogEntry},
     model::Mac,
     policy::protocol,
 };
@@ -205,7 +205,11 @@ impl ExternalIdentifiers {
     fn new(view: &EndpointView) -> Self {
         let spec = &view.spec;
         Self {
-            cni_attachment_id: spec.attachment_id(),
+            // Nothing is attached to the node itself.
+            cni_attachment_id: match spec.kind {
+                Kind::Pod => spec.attachment_id(),
+                Kind::Host => String::new(),
+            },
             container_id: spec.container_id.clone(),
             container_name: spec.container_name.clone(),
             k8s_namespace: spec.namespace.clone(),

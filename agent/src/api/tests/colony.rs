@@ -185,6 +185,7 @@ fn facts() -> Facts {
         routing: RoutingMode::Tunnel { port: 8472 },
         ipam_mode: "kubernetes".into(),
         policy_enforcement: "default".into(),
+        host_firewall: false,
         options: BTreeMap::from([("DropNotification".to_owned(), 1)]),
         bpf_root: "/nowhere".into(),
         socket_path: "/var/run/cilium/cilium.sock".into(),

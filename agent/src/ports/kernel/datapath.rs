@@ -108,18 +108,24 @@ impl Datapath {
         if wanted == row { Ok(()) } else { self.maps.node.put(&0, &wanted) }
     }
 
-    /// The device by which the programs send packets in tunnels, 0 if they send none; and which
-    /// records they emit of what comes out of them.
-    pub(super) fn tunnel(&self) -> Result<(u32, u16), KernelError> {
+    /// The device by which the programs send packets in tunnels, 0 if they send none; the port of
+    /// these; and which records they emit of what comes out of them.
+    pub(super) fn tunnel(&self) -> Result<(u32, u16, u16), KernelError> {
         let row = self.maps.node.get(&0)?.unwrap_or_default();
-        Ok((row.tunnel_ifindex, u16::try_from(row.tunnel_flags).unwrap_or_default()))
+        let records = u16::try_from(row.tunnel_flags).unwrap_or_default();
+        Ok((row.tunnel_ifindex, row.tunnel_port.get(), records))
     }
 
     /// Tells them which these are.
-    pub(super) fn set_tunnel(&self, ifindex: u32, records: u16) -> Result<(), KernelError> {
+    pub(super) fn set_tunnel(
+        &self,
+        ifindex: u32,
+        port: u16,
+        records: u16,
+    ) -> Result<(), KernelError> {
         let row = self.maps.node.get(&0)?.unwrap_or_default();
-        let (tunnel_ifindex, tunnel_flags) = (ifindex, records.into());
-        self.maps.node.put(&0, &NodeRow { tunnel_ifindex, tunnel_flags, ..row })
+        let (tunnel_ifindex, tunnel_port, tunnel_flags) = (ifindex, port.into(), records.into());
+        self.maps.node.put(&0, &NodeRow { tunnel_ifindex, tunnel_port, tunnel_flags, ..row })
     }
 
     /// Reads all that restoring compares with.

@@ -25,7 +25,10 @@ const NATIVE: [Spot; 2] = [
     Spot { program: object::FROM_NETDEV, attach_type: TCX_INGRESS },
     Spot { program: object::TO_NETDEV, attach_type: TCX_EGRESS },
 ];
-const OVERLAY: [Spot; 1] = [Spot { program: object::FROM_OVERLAY, attach_type: TCX_INGRESS }];
+const OVERLAY: [Spot; 2] = [
+    Spot { program: object::FROM_OVERLAY, attach_type: TCX_INGRESS },
+    Spot { program: object::TO_OVERLAY, attach_type: TCX_EGRESS },
+];
 
 fn hooks(kind: DeviceKind) -> &'static [Spot] {
     match kind {

@@ -5,13 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use volvox_actors::{
     model::{Addresses, Direction, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey},
-    ports::{ConfigRow, DeviceRow, EndpointRow, IpcacheRow, LxcRow},
+    ports::{ConfigRow, DeviceRow, EndpointRow, HOST_IFINDEX, IpcacheRow, LxcRow},
 };
 use volvox_bpf_progs::layouts as raw;
 use zerocopy::IntoBytes;
 
 /// Flag of [`raw::IpcacheRow`]: the tunnel endpoint is an IPv6 address.
 const TUNNEL_IPV6: u8 = 4;
+
+const _: () = assert!(HOST_IFINDEX == raw::HOST_IFINDEX);
 
 /// A row of `volvox_config`, by interface.
 pub(super) fn config_row(ifindex: u32, row: raw::ConfigRow) -> Option<(u32, ConfigRow)> {

@@ -7,7 +7,7 @@ use std::{
 
 use volvox_actors::{
     model::EndpointId,
-    ports::{Attachment, Hook, HookState, KernelError, KernelSnapshot, Link},
+    ports::{Attachment, HOST_IFINDEX, Hook, HookState, KernelError, KernelSnapshot, Link},
 };
 use volvox_bpf_progs::maps::POLICY;
 
@@ -114,7 +114,8 @@ fn read_links(
 ) -> Result<BTreeMap<EndpointId, Linked>, KernelError> {
     let mut places: BTreeMap<EndpointId, u32> =
         rows.endpoints.iter().map(|(endpoint, row)| (*endpoint, row.ifindex)).collect();
-    places.extend(rows.config.iter().map(|(ifindex, row)| (row.endpoint, *ifindex)));
+    let at_interfaces = rows.config.iter().filter(|(ifindex, _)| **ifindex != HOST_IFINDEX);
+    places.extend(at_interfaces.map(|(ifindex, row)| (row.endpoint, *ifindex)));
     let directory = pins.endpoints();
     let with_links =
         names(&directory).map_err(|e| refused("list", directory.to_string_lossy(), &e))?;

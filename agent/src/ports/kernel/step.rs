@@ -65,7 +65,7 @@ impl Stepper {
             }
             KernelOp::ReadRouting => {
                 let mut routing = routing::read(self.netlink()?)?;
-                (routing.tunnel, routing.records) = self.datapath.tunnel()?;
+                (routing.tunnel, routing.port, routing.records) = self.datapath.tunnel()?;
                 if let Some(overlay) = routing.devices.get_mut(OVERLAY) {
                     let tables = self.datapath.devices(|devices| devices.read())?;
                     let links = tables.links.get(&overlay.ifindex);
@@ -188,8 +188,8 @@ impl Stepper {
 
     /// Steps at interfaces and routes.
     fn network(&mut self, op: KernelOp) -> Result<(), KernelError> {
-        if let KernelOp::Routing(RoutingOp::Tunnel { ifindex, records }) = op {
-            return self.datapath.set_tunnel(ifindex, records);
+        if let KernelOp::Routing(RoutingOp::Tunnel { ifindex, port, records }) = op {
+            return self.datapath.set_tunnel(ifindex, port, records);
         }
         let socket = self.netlink()?;
         match op {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use volvox_actors::{
     model::EndpointId,
-    ports::{HookState, KernelError},
+    ports::{HOST_IFINDEX, HookState, KernelError},
 };
 
 use super::{
@@ -68,7 +68,9 @@ fn places(pins: &Pins, maps: &Maps) -> Result<Vec<Place>, DatapathError> {
         }
     })?;
     maps.config.for_each(|ifindex, row| {
-        places.insert(EndpointId(row.ep_id), ifindex);
+        if ifindex != HOST_IFINDEX {
+            places.insert(EndpointId(row.ep_id), ifindex);
+        }
     })?;
     let directory = pins.endpoints();
     for name in names(&directory).map_err(|e| bpffs("list", directory, e))? {
