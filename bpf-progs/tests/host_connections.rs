@@ -35,6 +35,8 @@ fn what_the_node_asks_is_answered() {
     let mut world = world(&[everything(OUT)]);
     for (_, own, far) in world.families() {
         for port in [500, HIGH] {
+            let later = tcp(far, own, 443, port, ACK);
+            assert_eq!(hears(&mut world, later), Some(133), "the stack has no such connection");
             for (asked, answered) in [
                 (tcp(own, far, port, 443, SYN), tcp(far, own, 443, port, SYN | ACK)),
                 (udp(own, far, port, 53), udp(far, own, 53, port)),

@@ -5,7 +5,7 @@
 mod common;
 
 use aya::programs::TcAttachType;
-use common::overlay::{CLIENT, PEERS, World, attach, heard, peer};
+use common::overlay::{CLIENT, PEERS, World, attach, bits, heard, peer};
 use common::talk::*;
 use common::*;
 use std::io::{ErrorKind, Read, Write};
@@ -26,11 +26,17 @@ struct Town {
 
 impl Town {
     fn new(rows: &[(PolicyKey, PolicyRow)]) -> Self {
+        let mut town = Self::unguarded();
+        town.world.node.host_rules(rows);
+        town
+    }
+
+    /// The same, before the node has a policy.
+    fn unguarded() -> Self {
         let mut world = World::with(host_firewall());
         attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
         let row = world.node.read_node();
         world.node.node(NodeRow { tunnel_port: Be16::new(8472), ..row });
-        world.node.host_rules(rows);
         Self { world, here: Namespace::here() }
     }
 
@@ -146,6 +152,51 @@ fn a_connection_stays_while_the_policy_changes_around_it() {
         town.world.node.host_rules(&[]);
         speak(&served, &connected);
         town.world.node.host_rules(&ports(IN, 8080));
+    }
+}
+
+#[test]
+fn the_router_s_address_is_the_node_s_own() {
+    let mut town = Town::new(&ports(IN, 8080));
+    for gate in [IpAddr::from(GATEWAY.0), GATEWAY.1.into()] {
+        town.world.node.remove::<_, LxcRow>("cilium_lxc", LxcKey::new(gate));
+    }
+    let (pod, near) = (&town.world.pod.1, town.world.pod.0);
+    town.route_by_overlay(PEERS[0]);
+    let gateway = [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)];
+    town.world.reach(PEERS[0], &gateway);
+    for gate in gateway {
+        town.world.node.ipcache(gate, bits(gate), 1);
+        let there = peer(PEERS[0], gate);
+        for (place, from) in [(pod, near.ip(gate)), (&town.world.other, there)] {
+            town.reaches((place, from), (&town.here, (gate, 8080).into()), true);
+            town.reaches((place, from), (&town.here, (gate, 8081).into()), false);
+        }
+    }
+    town.world.node.host_rules(&ports(OUT, 8080));
+    for gate in gateway {
+        let there = peer(PEERS[0], gate);
+        town.reaches((&town.here, gate), (&town.world.other, (there, 8080).into()), true);
+        town.reaches((&town.here, gate), (&town.world.other, (there, 8081).into()), false);
+    }
+}
+
+#[test]
+fn a_connection_of_the_node_that_is_older_than_its_policy_goes_on() {
+    for ipv6 in [false, true] {
+        // Without a row of its own the node has no policy, and nothing is noted of what it opens.
+        let mut town = Town::unguarded();
+        let own: IpAddr = if ipv6 { UPLINK.1.into() } else { UPLINK.0.into() };
+        let client = Town::client(own);
+        let listener = town.world.other.run(move || TcpListener::bind((client, 443)).unwrap());
+        let at = listener.local_addr().unwrap();
+        let opened = town.here.run(move || TcpStream::connect_timeout(&at, PATIENCE).unwrap());
+        let (other, _) = listener.accept().unwrap();
+        town.world.node.host_rules(&[everything(OUT)]);
+        speak(&other, &opened);
+        speak(&opened, &other);
+        // What nobody opened is refused, from such a port to such a port, too.
+        town.reaches((&town.world.other, client), (&town.here, (own, 40_000).into()), false);
     }
 }
 

@@ -11,8 +11,8 @@ use volvox_testbed::{
 
 use super::reach::{exchange, wait};
 
-/// Clients are let in to the nodes and nobody else is, but for the store, to which the agents
-/// connected before there was a policy; and nodes do not speak with web.
+/// Clients are let in to the nodes and nobody else is, and nodes do not speak with web. The agents were
+/// connected to the store before.
 const POLICY: &str = r#"
 apiVersion: cilium.io/v2
 kind: CiliumClusterwideNetworkPolicy
@@ -21,7 +21,6 @@ spec:
   nodeSelector: {}
   ingress:
   - fromEndpoints: [{matchLabels: {app: client}}]
-  - fromCIDR: [192.0.2.254/32]
   egress:
   - toEntities: [all]
   egressDeny:
@@ -51,6 +50,7 @@ fn nodes_are_held_to_their_policy_and_carry_what_their_pods_send() {
             let two_at = town.member(2).address(ipv6)?;
             wait("from node to node", &one, &two, two_at, false)?;
             wait("from a node to its own pod", &two, &web.netns, web_at, false)?;
+            wait("from a node to a pod of another", &one, &web.netns, web_at, false)?;
             wait("from a pod to its node", &other.netns, &one, one_at, false)?;
             // By IPv6 the node's stack answers from another address of its own.
             if !ipv6 {
