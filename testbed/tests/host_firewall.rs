@@ -190,12 +190,8 @@ fn a_node_is_held_to_its_policy_whenever_the_agent_is_killed() {
             ];
             let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
             streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
-            let mut random = Random::new(3);
-            for _ in 0..8 {
-                node.kill_agent()?;
-                node.exec_agent()?;
-                thread::sleep(random.below(Duration::from_millis(150)));
-            }
+            let longest = Duration::from_millis(150);
+            node.kill_again_and_again(8, longest, &mut Random::new(3))?;
             node.wait_for_ready(2)?;
             stop_clean(streams)?;
             forbidden.into_iter().try_for_each(Forbidden::stop)?;

@@ -3,7 +3,6 @@
 
 use std::{
     net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    thread,
     time::Duration,
 };
 
@@ -19,12 +18,8 @@ use volvox_testbed::{
 fn kill_under(node: &mut Node, pods: usize, plans: Vec<Plan>) -> Result<()> {
     let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
     streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
-    let mut random = Random::new(3);
-    for _ in 0..8 {
-        node.kill_agent()?;
-        node.exec_agent()?;
-        thread::sleep(random.below(Duration::from_millis(120)));
-    }
+    let longest = Duration::from_millis(120);
+    node.kill_again_and_again(8, longest, &mut Random::new(3))?;
     node.wait_for_ready(pods)?;
     stop_clean(streams).map(drop)
 }

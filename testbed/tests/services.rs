@@ -96,12 +96,8 @@ fn packets_to_services_are_not_lost_whenever_the_agent_is_killed() {
         let before = numbers(&node)?;
         let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
         streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
-        let mut random = Random::new(11);
-        for _ in 0..8 {
-            node.kill_agent()?;
-            node.exec_agent()?;
-            thread::sleep(random.below(Duration::from_millis(120)));
-        }
+        let longest = Duration::from_millis(120);
+        node.kill_again_and_again(8, longest, &mut Random::new(11))?;
         node.wait_for_ready(12)?;
         wait_for_services(&mut node, before.len())?;
         stop_clean(streams)?;

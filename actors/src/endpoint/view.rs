@@ -112,6 +112,30 @@ pub struct EndpointView {
 }
 
 impl EndpointView {
+    /// How an endpoint looks before it has said anything of itself.
+    pub(crate) fn seed(id: EndpointId, spec: &EndpointSpec, state: State) -> Self {
+        Self {
+            id,
+            state,
+            failing: false,
+            refused: false,
+            spec: Arc::new(spec.clone()),
+            identity: IdentityId::INIT,
+            identity_labels: Arc::default(),
+            info_labels: Arc::default(),
+            user_labels: Default::default(),
+            options: Arc::default(),
+            realised: Arc::default(),
+            log: Vec::new(),
+            builds: 0,
+            last_build: Duration::ZERO,
+            failures: 0,
+            failures_in_a_row: 0,
+            last_error: None,
+            since: Time::default(),
+        }
+    }
+
     /// Whom its policy is for.
     pub fn subject(&self) -> Subject {
         let labels = Arc::clone(&self.identity_labels);

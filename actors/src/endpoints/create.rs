@@ -267,7 +267,7 @@ impl Endpoints {
         spec: EndpointSpec,
         reply: Option<Answer>,
     ) -> Arc<EndpointView> {
-        let view = seed_view(id, &spec, State::WaitingForIdentity);
+        let view = Arc::new(EndpointView::seed(id, &spec, State::WaitingForIdentity));
         let maker = Endpoint::maker(Rc::clone(&self.peers), id, spec);
         let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
         // A new mailbox is empty.
@@ -275,28 +275,4 @@ impl Endpoints {
         self.family.children.insert(id, Child::new(address, Arc::clone(&view), None));
         view
     }
-}
-
-/// How an endpoint looks before it has said anything of itself.
-pub(super) fn seed_view(id: EndpointId, spec: &EndpointSpec, state: State) -> Arc<EndpointView> {
-    Arc::new(EndpointView {
-        id,
-        state,
-        failing: false,
-        refused: false,
-        spec: Arc::new(spec.clone()),
-        identity: crate::model::IdentityId::INIT,
-        identity_labels: Arc::default(),
-        info_labels: Arc::default(),
-        user_labels: Default::default(),
-        options: Arc::default(),
-        realised: Arc::default(),
-        log: Vec::new(),
-        builds: 0,
-        last_build: Duration::ZERO,
-        failures: 0,
-        failures_in_a_row: 0,
-        last_error: None,
-        since: crate::ports::Time::default(),
-    })
 }

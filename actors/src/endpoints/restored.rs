@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Endpoints, RestoredEndpoint, child::Child, create::seed_view};
+use super::{Endpoints, RestoredEndpoint, child::Child};
 use crate::{
     endpoint::{Endpoint, EndpointView, State},
     host::{Cx, Reply},
@@ -82,7 +82,7 @@ impl Endpoints {
                 tracing::error!(endpoint = %id, "two restored endpoints have this number");
                 continue;
             }
-            let view = seed_view(id, &restored.spec, State::Restoring);
+            let view = Arc::new(EndpointView::seed(id, &restored.spec, State::Restoring));
             let slot = restored.config.map(|row| row.policy_slot);
             let maker = Endpoint::restorer(Rc::clone(&self.peers), restored);
             let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);

@@ -5,8 +5,8 @@ use crate::{
     endpoint::{EndpointSpec, EndpointView, State},
     endpoints::EndpointsMsg,
     host::{Behaviour, Cx, Ref, Universe},
-    model::{EndpointId, IdentityId},
-    ports::{KernelOp, KernelOutcome, Time},
+    model::EndpointId,
+    ports::{KernelOp, KernelOutcome},
     testing::FakeKernel,
 };
 
@@ -32,26 +32,7 @@ impl Behaviour for Endpoints {
 /// An endpoint of which only its namespace counts.
 fn view(path: &str) -> EndpointView {
     let spec = EndpointSpec { container_netns_path: path.into(), ..EndpointSpec::default() };
-    EndpointView {
-        id: EndpointId(1),
-        state: State::Ready,
-        failing: false,
-        refused: false,
-        spec: Arc::new(spec),
-        identity: IdentityId::UNKNOWN,
-        identity_labels: Arc::default(),
-        info_labels: Arc::default(),
-        user_labels: Default::default(),
-        options: Arc::default(),
-        realised: Arc::default(),
-        log: Vec::new(),
-        builds: 0,
-        last_build: Duration::ZERO,
-        failures: 0,
-        failures_in_a_row: 0,
-        last_error: None,
-        since: Time::default(),
-    }
+    EndpointView::seed(EndpointId(1), &spec, State::Ready)
 }
 
 struct Bench {

@@ -7,10 +7,14 @@ use aya::{
     programs::{ProgramInfo, loaded_programs},
     sys::{Stats, enable_stats},
 };
+use serde_json::Value;
 use volvox_bpf_progs::SocketHook;
 
 use super::{Figure, Unit};
-use crate::lab::{Cgroup, Node};
+use crate::{
+    fleet::Fleet,
+    lab::{Cgroup, Neighbour, Node},
+};
 
 /// How often it is measured,
 const TURNS: usize = 40;
@@ -20,13 +24,26 @@ const CONNECTS: u64 = 500;
 const NAME_BYTES: usize = 15;
 
 /// `connect.hook`: of sockets of a node whose agent balances them, to a UDP service, of which nobody
-/// need hear.
-pub(super) fn hook(node: &mut Node, service: SocketAddrV4) -> Result<Figure> {
+/// need hear. `serve` makes the service, which a new agent takes for one of the life before.
+pub(super) fn hook(
+    fleet: &mut Fleet,
+    service: SocketAddrV4,
+    serve: impl Fn(&Node) -> Result<()>,
+) -> Result<Figure> {
+    let node = &mut fleet.node;
+    // The node has an address by it, without which nothing is connected.
+    let _neighbour = Neighbour::connect()?;
     let cgroup = Cgroup::create(&node.path("cgroups"))?;
     node.kill_agent()?;
     node.set_flag("bpf-lb-sock", Some("true"));
     node.set_flag("cgroup-root", Some(&cgroup.path().display().to_string()));
     node.start_agent()?;
+    node.wait_for_ready(fleet.pods.len())?;
+    node.wait("services of the life before are there", |node| {
+        let all: Vec<Value> = node.rest().get("/service")?;
+        Ok(all.is_empty())
+    })?;
+    serve(node)?;
     let _counted = enable_stats(Stats::RunTime)?;
     let mut figure = Figure::new("connect.hook", Unit::Nanoseconds).below(300.0);
     let id = program(SocketHook::Connect4)?.id();

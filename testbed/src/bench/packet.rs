@@ -95,7 +95,10 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         (SOURCE + 1, VIP_PORT),
     );
     figures.extend(by_service(&program, host.ifindex, &frame, &served)?);
-    figures.push(connect::hook(&mut fleet.node, SocketAddrV4::new(VIP, VIP_PORT))?);
+    let backend = SocketAddrV4::new(target, PORT);
+    figures.push(connect::hook(&mut fleet, SocketAddrV4::new(VIP, VIP_PORT), |node| {
+        serve(node.bpf_root(), backend)
+    })?);
     figures.extend(throughput::vxlan()?);
     Ok(figures)
 }

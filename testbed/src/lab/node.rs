@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
 
 use super::{Binaries, PATIENCE, Process, Rest, strace};
+use crate::random::Random;
 
 /// Everything that the lab's node writes is below this, in the lab's own file system; what others
 /// write is beside it.
@@ -214,6 +215,22 @@ impl Node {
     /// SIGKILL.
     pub fn kill_agent(&mut self) -> Result<()> {
         self.agent.take().context("no agent runs")?.kill()
+    }
+
+    /// Kills the agent so many times, and starts it again at once; each lives for a while drawn from
+    /// `random`, at most `longest`.
+    pub fn kill_again_and_again(
+        &mut self,
+        times: usize,
+        longest: Duration,
+        random: &mut Random,
+    ) -> Result<()> {
+        for _ in 0..times {
+            self.kill_agent()?;
+            self.exec_agent()?;
+            thread::sleep(random.below(longest));
+        }
+        Ok(())
     }
 
     /// SIGTERM.
