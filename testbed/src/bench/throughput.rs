@@ -22,15 +22,8 @@ pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {
     let [from, to] = [&fleet.pods[0], &fleet.pods[1]];
     let target = SocketAddr::new(to.address(false)?, PORT);
     let (bare, bare_target) = bare_pair()?;
-    let mut ratio = Figure::new("throughput.local", Unit::Ratio).above(0.9);
-    let mut rate = Figure::new("throughput.local_rate", Unit::Megabytes);
-    for _ in 0..TURNS {
-        let ours = bulk(&from.netns, &to.netns, target, SPAN)?;
-        let theirs = bulk(&bare[0], &bare[1], bare_target, SPAN)?;
-        ratio.push(ours / theirs);
-        rate.push(ours / 1e6);
-    }
-    Ok([ratio, rate])
+    let names = ["throughput.local", "throughput.local_rate"];
+    against(names, ([&from.netns, &to.netns], target), (&bare, bare_target))
 }
 
 /// `throughput.vxlan`: from a pod of one node to a pod of another, in terms of the bare tunnel.
@@ -43,10 +36,21 @@ pub(super) fn vxlan() -> Result<[Figure; 2]> {
         Ok(bulk(&from.netns, &to.netns, target, Duration::from_millis(1)).is_ok())
     })?;
     let (bare, bare_target) = bare_tunnel()?;
-    let mut ratio = Figure::new("throughput.vxlan", Unit::Ratio).above(0.9);
-    let mut rate = Figure::new("throughput.vxlan_rate", Unit::Megabytes);
+    let names = ["throughput.vxlan", "throughput.vxlan_rate"];
+    against(names, ([&from.netns, &to.netns], target), (&bare, bare_target))
+}
+
+/// How much goes from one namespace to an address in another, in turn with how much does between two
+/// bare ones: in terms of these, and as it is.
+fn against(
+    [ratio, rate]: [&'static str; 2],
+    (ours, target): ([&Netns; 2], SocketAddr),
+    (bare, bare_target): (&[Netns; 2], SocketAddr),
+) -> Result<[Figure; 2]> {
+    let mut ratio = Figure::new(ratio, Unit::Ratio).above(0.9);
+    let mut rate = Figure::new(rate, Unit::Megabytes);
     for _ in 0..TURNS {
-        let ours = bulk(&from.netns, &to.netns, target, SPAN)?;
+        let ours = bulk(ours[0], ours[1], target, SPAN)?;
         let theirs = bulk(&bare[0], &bare[1], bare_target, SPAN)?;
         ratio.push(ours / theirs);
         rate.push(ours / 1e6);
