@@ -29,13 +29,8 @@ const OVERLAY: [Spot; 2] = [
     Spot { program: object::FROM_OVERLAY, attach_type: TCX_INGRESS },
     Spot { program: object::TO_OVERLAY, attach_type: TCX_EGRESS },
 ];
-
-fn hooks(kind: DeviceKind) -> &'static [Spot] {
-    match kind {
-        DeviceKind::Native => &NATIVE,
-        DeviceKind::Overlay => &OVERLAY,
-    }
-}
+/// Of the overlay's, those that there are whatever is enabled.
+const OVERLAY_ALWAYS: usize = 1;
 
 /// Which devices are to run other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +50,16 @@ pub(super) struct Devices<'a> {
 }
 
 impl Devices<'_> {
+    /// The hooks of a kind of device that run a program, and those that are to run none: what leaves
+    /// by the overlay is looked at for the node's own policy only.
+    fn hooks(&self, kind: DeviceKind) -> (&'static [Spot], &'static [Spot]) {
+        match kind {
+            DeviceKind::Native => (&NATIVE, &[]),
+            DeviceKind::Overlay if self.build.features().host_firewall => (&OVERLAY, &[]),
+            DeviceKind::Overlay => OVERLAY.split_at(OVERLAY_ALWAYS),
+        }
+    }
+
     /// What the kernel holds of devices.
     pub(super) fn read(&self) -> Result<DeviceTables, KernelError> {
         let mut tables =
@@ -91,7 +96,8 @@ impl Devices<'_> {
         current: Option<&[Program]>,
     ) -> Result<(u32, HookState), KernelError> {
         let (mut at, mut state) = (0, HookState::Link);
-        for (nth, hook) in hooks(kind).iter().enumerate() {
+        let (hooks, idle) = self.hooks(kind);
+        for (nth, hook) in hooks.iter().enumerate() {
             let wanted = current.map(|programs| programs[nth].id);
             match self.link(name, hook.program)? {
                 Some(link) if link.ifindex != 0 && [0, link.ifindex].contains(&at) => {
@@ -101,6 +107,11 @@ impl Devices<'_> {
                     }
                 }
                 _ => state = HookState::Stale,
+            }
+        }
+        for hook in idle {
+            if self.link(name, hook.program)?.is_some() {
+                state = HookState::Stale;
             }
         }
         Ok((at, state))
@@ -116,7 +127,8 @@ impl Devices<'_> {
         let programs = self.programs(kind)?;
         self.take_over(ifindex, name)?;
         let mut replaced = Replaced::default();
-        for (hook, program) in hooks(kind).iter().zip(&programs) {
+        let (hooks, idle) = self.hooks(kind);
+        for (hook, program) in hooks.iter().zip(&programs) {
             let path = self.path(name, hook.program);
             match PinnedLink::open(&path)? {
                 Some(link) if link.ifindex == ifindex => {
@@ -124,6 +136,9 @@ impl Devices<'_> {
                 }
                 _ => PinnedLink::make(program, (ifindex, *hook), &path, self.writes)?,
             }
+        }
+        for hook in idle {
+            self.unlink(name, hook)?;
         }
         Ok(())
     }
@@ -156,15 +171,21 @@ impl Devices<'_> {
     /// Removes the links that are pinned by a name, the way out first.
     pub(super) fn detach(&self, name: &str) -> Result<(), KernelError> {
         for hook in NATIVE.iter().chain(&OVERLAY).rev() {
-            let path = self.path(name, hook.program);
-            if unpin(&path).map_err(|e| refused_pin("remove", &path, &e))? {
-                count(&self.writes.links);
-            }
+            self.unlink(name, hook)?;
         }
         let links = self.pins.device(name).join("links");
         // What somebody else has something in stays.
         if remove_dir(&links).is_ok() {
             let _ = remove_dir(&self.pins.device(name));
+        }
+        Ok(())
+    }
+
+    /// Removes one link that is pinned by a name, if there is one.
+    fn unlink(&self, name: &str, hook: &Spot) -> Result<(), KernelError> {
+        let path = self.path(name, hook.program);
+        if unpin(&path).map_err(|e| refused_pin("remove", &path, &e))? {
+            count(&self.writes.links);
         }
         Ok(())
     }
@@ -186,7 +207,11 @@ impl Devices<'_> {
 
     fn switch_one(&self, name: &str, kind: DeviceKind, wanted: Switch) -> Result<(), KernelError> {
         let (mut programs, mut replaced) = (None, Replaced::default());
-        for (nth, hook) in hooks(kind).iter().enumerate() {
+        let (hooks, idle) = self.hooks(kind);
+        for hook in idle {
+            self.unlink(name, hook)?;
+        }
+        for (nth, hook) in hooks.iter().enumerate() {
             let Some(link) = self.link(name, hook.program)? else { continue };
             if link.ifindex == 0 || (wanted == Switch::Needed && self.serves(&link)) {
                 continue;
@@ -215,7 +240,7 @@ impl Devices<'_> {
             DeviceKind::Native => DEVICE_OBJECT,
             DeviceKind::Overlay => OVERLAY_OBJECT,
         };
-        let names: Vec<_> = hooks(kind).iter().map(|hook| hook.program).collect();
+        let names: Vec<_> = self.hooks(kind).0.iter().map(|hook| hook.program).collect();
         let directory = self.build.directory(self.pins);
         // Pins of an earlier try, or of programs that use maps which were replaced.
         for name in &names {
@@ -234,7 +259,7 @@ impl Devices<'_> {
     fn pinned_programs(&self, kind: DeviceKind) -> Result<Option<Vec<Program>>, KernelError> {
         let directory = self.build.directory(self.pins);
         let mut programs = Vec::new();
-        for hook in hooks(kind) {
+        for hook in self.hooks(kind).0 {
             let path = directory.join(hook.program);
             match sys::get(&path).and_then(Program::of) {
                 Ok(program) if program.uses(self.maps) => programs.push(program),

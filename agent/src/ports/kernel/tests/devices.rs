@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, thread, time::Duration};
+use std::{collections::BTreeSet, fs, thread, time::Duration};
 
 use volvox_actors::{
     model::Mac,
@@ -11,7 +11,8 @@ use super::{
 };
 use crate::ports::{
     kernel::{
-        Datapath, MapSizes,
+        Datapath, DatapathConfig, MapSizes,
+        devices::Devices,
         step::Stepper,
         sys::{TCX_EGRESS, TCX_INGRESS, tcx_programs},
         uninstall,
@@ -33,11 +34,16 @@ fn running(ifindex: u32) -> [Vec<u32>; 2] {
     [TCX_INGRESS, TCX_EGRESS].map(|hook| tcx_programs(ifindex, hook).unwrap())
 }
 
-/// Whether nothing runs there; the kernel lets go of a link a moment after its pin.
+/// Whether nothing runs there.
 fn is_bare(ifindex: u32) -> bool {
+    within_a_second(|| running(ifindex).iter().all(Vec::is_empty))
+}
+
+/// The kernel lets go of a link a moment after its pin.
+fn within_a_second(is_so: impl Fn() -> bool) -> bool {
     (0..500).any(|_| {
         thread::sleep(Duration::from_millis(2));
-        running(ifindex).iter().all(Vec::is_empty)
+        is_so()
     })
 }
 
@@ -86,6 +92,57 @@ fn an_upgrade_switches_devices_when_they_are_asked_for() {
         upgraded.load().unwrap();
         assert_ne!(running(ifindex), after);
         assert_eq!(tables(&upgraded).links, [(ifindex, links("lxc1", HookState::Link))].into());
+    });
+}
+
+/// The same with a policy of the node itself.
+fn firewall(sandbox: &Sandbox) -> DatapathConfig {
+    let mut config = sandbox.config();
+    config.features.host_firewall = true;
+    config
+}
+
+#[test]
+fn what_leaves_by_the_overlay_meets_a_program_while_the_node_has_a_policy() {
+    Sandbox::run(|sandbox| {
+        let ifindex = sandbox.veth(1);
+        let links = |state| {
+            let name = "lxc1".to_owned();
+            [(ifindex, DeviceLinks { name, kind: DeviceKind::Overlay, state })].into()
+        };
+        let attach = |datapath: &Datapath| {
+            let attach =
+                |devices: Devices<'_>| devices.attach(ifindex, "lxc1", DeviceKind::Overlay);
+            datapath.devices(attach).unwrap();
+            assert_eq!(tables(datapath).links, links(HookState::Link));
+            running(ifindex).map(|programs| programs.len())
+        };
+        let without = sandbox.open();
+        assert_eq!(attach(&without), [1, 0]);
+        let before = running(ifindex);
+        let with = Datapath::open(&firewall(sandbox)).unwrap();
+        assert_eq!((running(ifindex), tables(&with).links), (before, links(HookState::Stale)));
+        assert_eq!(attach(&with), [1, 1]);
+        // One that has none takes the program away before it sees to the device.
+        let before = running(ifindex);
+        let without = sandbox.open();
+        assert!(within_a_second(|| running(ifindex)[1].is_empty()));
+        assert_eq!(running(ifindex)[0], before[0]);
+        assert_eq!(tables(&without).links, links(HookState::Stale));
+        assert_eq!(attach(&without), [1, 0]);
+        // So does one that finds it beside its own programs.
+        let with = Datapath::open(&firewall(sandbox)).unwrap();
+        assert_eq!(attach(&with), [1, 1]);
+        let (pin, aside) =
+            (with.pins.device("lxc1").join("links/cil_to_overlay"), "/sys/fs/bpf/aside");
+        fs::rename(&pin, aside).unwrap();
+        let without = sandbox.open();
+        assert_eq!(attach(&without), [1, 1]);
+        fs::rename(aside, &pin).unwrap();
+        assert_eq!(tables(&without).links, links(HookState::Stale));
+        without.devices(|devices| devices.attach(ifindex, "lxc1", DeviceKind::Overlay)).unwrap();
+        assert!(within_a_second(|| running(ifindex)[1].is_empty()));
+        assert_eq!(tables(&without).links, links(HookState::Link));
     });
 }
 
