@@ -3,9 +3,9 @@
 
 use std::{net::SocketAddr, thread, time::Duration};
 
-use anyhow::ensure;
+use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Town},
+    lab::{self, Node, Town},
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
@@ -65,13 +65,32 @@ fn nodes_are_held_to_their_policy_and_carry_what_their_pods_send() {
         let stream = Stream::start(Plan { kind: Kind::Udp, from, to, target, rate: 500 })?;
         stream.wait_for_answers(10)?;
         for number in [1, 2, 1, 2] {
-            town.member(number).run(lab::Node::kill_agent)?;
+            town.member(number).run(Node::kill_agent)?;
             thread::sleep(Duration::from_millis(100));
             let refused = exchange(&one, &two, town.member(2).address(false)?)?;
             ensure!(refused.is_none(), "a node speaks with another while no agent runs");
-            town.member(number).run(lab::Node::start_agent)?;
+            town.member(number).run(Node::start_agent)?;
             town.wait_until_known()?;
+        }
+        // Switched off and on again, what the nodes carry is not lost. Only while they are held is what
+        // leaves by the tunnel looked at.
+        let node = town.member(2).address(false)?;
+        for held in [false, true] {
+            for member in &mut town.members {
+                member.run(|node| hold(node, held))?;
+            }
+            wait("from node to node", &one, &two, node, !held)?;
         }
         stop_clean(vec![stream]).map(drop)
     });
+}
+
+/// Starts another agent that holds the node to its policy, or does not.
+fn hold(node: &mut Node, held: bool) -> Result<()> {
+    node.set_flag("enable-host-firewall", held.then_some("true"));
+    node.kill_agent()?;
+    node.start_agent()?;
+    let link = node.bpf_root().join("cilium/devices/cilium_vxlan/links/cil_to_overlay");
+    node.wait("the program at the way out is not there, or is", |_| Ok(link.exists() == held))
+        .map(drop)
 }
