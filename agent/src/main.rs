@@ -3,7 +3,6 @@
 use std::{env, process::ExitCode};
 
 use volvox_agent::{
-    boot::Boot,
     config::{self, ConfigError, Verb},
     heap, life, logging, uninstall,
 };
@@ -31,7 +30,7 @@ fn main() -> ExitCode {
     // each restored endpoint is told to regenerate; whoever asks is answered meanwhile.
     let ended = match loaded.verb {
         Verb::Uninstall => uninstall::run(&config),
-        Verb::Run => Boot::read(&config).and_then(|boot| life::live(config, boot)),
+        Verb::Run => life::live(config),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

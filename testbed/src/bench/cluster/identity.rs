@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Identities for each round: of so few the hundredth part is none.
-const FOR_EACH_ROUND: u16 = 20;
+const FOR_EACH_ROUND: u16 = 50;
 
 /// The other node's addresses.
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 0);
