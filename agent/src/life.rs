@@ -8,10 +8,8 @@ use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
     endpoints::{EndpointsMsg, Target},
     host::{ActixDriver, Host, Record},
-    kvstore::{ADDRESSES, IDENTITIES},
     node::NodeMsg,
     policy::PolicyMsg,
-    ports::KvStore,
     restore::{RestoreInput, RestoreMsg},
     services::ServicesMsg,
     workloads::{Manifest, WorkloadsMsg},
@@ -51,10 +49,7 @@ const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
 const NAMED_MAX: usize = 8;
 
 /// Lives until SIGTERM or SIGINT. The datapath goes on without the agent.
-pub fn live(config: Config) -> anyhow::Result<()> {
-    // What other nodes announce is read while disk and kernel are.
-    let etcd = reach_etcd(&config)?;
-    let boot = Boot::read(&config)?;
+pub fn live(config: Config, boot: Boot) -> anyhow::Result<()> {
     // Before anybody is answered: a plugin that finds nobody must not write to a queue that is
     // being read.
     let queue = DeleteQueue::at(config.run_dir.join(delete_queue::DIRECTORY));
@@ -66,33 +61,10 @@ pub fn live(config: Config) -> anyhow::Result<()> {
             |error| tracing::error!(%error, "queue of deletions is left for the next start"),
         )
         .ok();
-    actix::System::new().block_on(begin(config, boot, etcd, queue))
+    actix::System::new().block_on(begin(config, boot, queue))
 }
 
-/// The way to etcd, if that is the store.
-fn reach_etcd(config: &Config) -> anyhow::Result<Option<Rc<dyn KvStore>>> {
-    let options = || config.kvstore_opt.clone();
-    let announced = [IDENTITIES, ADDRESSES];
-    Ok(match config.kvstore {
-        Some(KvStoreKind::Etcd) => {
-            Some(Rc::new(Etcd::start(options())?.read_ahead(&announced)) as _)
-        }
-        #[cfg(feature = "etcd-rs")]
-        Some(KvStoreKind::EtcdRs) => {
-            Some(Rc::new(EtcdRs::start(options())?.read_ahead(&announced)) as _)
-        }
-        #[cfg(not(feature = "etcd-rs"))]
-        Some(KvStoreKind::EtcdRs) => bail!(WITHOUT_ETCD_RS),
-        Some(KvStoreKind::Embedded) | None => None,
-    })
-}
-
-async fn begin(
-    config: Config,
-    mut boot: Boot,
-    etcd: Option<Rc<dyn KvStore>>,
-    queue: Option<Exclusive>,
-) -> anyhow::Result<()> {
+async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyhow::Result<()> {
     let disk = Rc::new(DiskPort::start(&boot.directories.steps)?);
     let driver = Rc::new(ActixDriver::default());
     let host = Host::new(Rc::new(SystemClock), driver, boot.recording.recorder());
@@ -101,10 +73,15 @@ async fn begin(
     }
     let kernel = Rc::new(KernelPort::start(&boot.datapath, &host)?);
     let kvstore = match config.kvstore {
+        Some(KvStoreKind::Etcd) => Some(Rc::new(Etcd::start(config.kvstore_opt.clone())?) as _),
+        #[cfg(feature = "etcd-rs")]
+        Some(KvStoreKind::EtcdRs) => Some(Rc::new(EtcdRs::start(config.kvstore_opt.clone())?) as _),
+        #[cfg(not(feature = "etcd-rs"))]
+        Some(KvStoreKind::EtcdRs) => bail!(WITHOUT_ETCD_RS),
         Some(KvStoreKind::Embedded) => {
             Some(Rc::new(Embedded::start(&config.lib_dir.join(EMBEDDED_FILE))?) as _)
         }
-        _ => etcd,
+        None => None,
     };
     let cluster = Access::of(&config).map(ClusterPort::start).transpose()?;
     let follows = cluster.is_some();

@@ -3,6 +3,7 @@
 use std::{env, process::ExitCode};
 
 use volvox_agent::{
+    boot::Boot,
     config::{self, ConfigError, Verb},
     heap, life, logging, uninstall,
 };
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     // each restored endpoint is told to regenerate; whoever asks is answered meanwhile.
     let ended = match loaded.verb {
         Verb::Uninstall => uninstall::run(&config),
-        Verb::Run => life::live(config),
+        Verb::Run => Boot::read(&config).and_then(|boot| life::live(config, boot)),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

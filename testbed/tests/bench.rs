@@ -67,7 +67,7 @@ fn cluster_tells_what_others_announce_and_policies_cost() {
         ("cluster.ipcache_ratio", "ratio", 2),
         ("cluster.ipcache", "s", 2),
         ("cluster.ipcache_bare", "s", 2),
-        ("identity.enforced", "s", 40),
+        ("identity.enforced", "s", 100),
         ("identity.enforced_p99", "s", 1),
     ];
     let api_server = [

@@ -3,7 +3,6 @@
 //! A thread of its own speaks to the servers; what it hears goes to the actors' thread. The client
 //! connects again by itself, but resumes neither watches nor leases: the actors do that.
 
-mod ahead;
 mod client;
 mod connection;
 mod embedded;
@@ -26,7 +25,6 @@ use volvox_actors::{
     },
 };
 
-use ahead::Ahead;
 use client::{Client, EtcdClient, Page, Range, end_of};
 use connection::Connection;
 #[cfg(feature = "etcd-rs")]
@@ -52,12 +50,11 @@ pub type EtcdRs = EtcdPort<client::EtcdRs>;
 pub struct EtcdPort<C> {
     runtime: Handle,
     connection: Connection<C>,
-    ahead: Ahead,
     _end: oneshot::Sender<()>,
 }
 
 impl<C: Client> EtcdPort<C> {
-    /// Starts the thread; does not wait for a server.
+    /// Starts the thread; does not wait for a server. To be called on the actors' thread.
     pub fn start(options: EtcdOptions) -> Result<Self, EtcdError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(EtcdError::Thread)?;
@@ -70,18 +67,7 @@ impl<C: Client> EtcdPort<C> {
                 let _ = runtime.block_on(ended);
             })
             .map_err(EtcdError::Thread)?;
-        let connection = Connection::new(options);
-        Ok(Self { runtime: handle, connection, ahead: Ahead::default(), _end: end })
-    }
-
-    /// Begins to list what stands below these prefixes; who asks for it soon gets it at once.
-    pub fn read_ahead(self, prefixes: &[&'static str]) -> Self {
-        for &prefix in prefixes {
-            let connection = self.connection.clone();
-            let list = move |from| list_by(connection.clone(), prefix.to_owned(), from);
-            self.runtime.spawn(self.ahead.begin(prefix, ahead::PATIENCE, list));
-        }
-        self
+        Ok(Self { runtime: handle, connection: Connection::new(options), _end: end })
     }
 
     /// Has work done on the other thread; its result comes back through `reply`.
@@ -102,13 +88,10 @@ impl<C: Client> EtcdPort<C> {
 
 impl<C: Client> KvStore for EtcdPort<C> {
     fn list(&self, prefix: &str, from: Option<Place>, reply: Reply<Result<Listing, KvError>>) {
-        let (connection, ahead) = (self.connection.clone(), self.ahead.clone());
-        let prefix = prefix.to_owned();
+        let (connection, prefix) = (self.connection.clone(), prefix.to_owned());
         let work = async move {
-            match ahead.take(&prefix, from.as_ref()).await {
-                Some(part) => part,
-                None => list_by(connection, prefix, from).await,
-            }
+            let list = |client| list::<C>(client, prefix.clone(), from);
+            connection.call("list", &prefix, list).await
         };
         self.answer(work, reply);
     }
@@ -153,16 +136,6 @@ impl<C: Client> KvStore for EtcdPort<C> {
         };
         self.answer(work, reply);
     }
-}
-
-/// Reads a page of a prefix by a connection, in time.
-async fn list_by<C: Client>(
-    connection: Connection<C>,
-    prefix: String,
-    from: Option<Place>,
-) -> Result<Listing, KvError> {
-    let list = |client| list::<C>(client, prefix.clone(), from);
-    connection.call("list", &prefix, list).await
 }
 
 /// Reads a page of a prefix, as it was at the revision of the first.
