@@ -17,7 +17,7 @@ use super::{
     pins::{Pins, bpffs, names, refused_pin, remove_dir, rename, unpin},
     rows::{device_row, unmasqueraded4, unmasqueraded6},
     sys::{self, TCX_EGRESS, TCX_INGRESS},
-    writes::{Writes, count},
+    writes::Writes,
 };
 
 /// The hooks of a device, what comes from it first: what leaves as another is to find its way back.
@@ -183,11 +183,7 @@ impl Devices<'_> {
 
     /// Removes one link that is pinned by a name, if there is one.
     fn unlink(&self, name: &str, hook: &Spot) -> Result<(), KernelError> {
-        let path = self.path(name, hook.program);
-        if unpin(&path).map_err(|e| refused_pin("remove", &path, &e))? {
-            count(&self.writes.links);
-        }
-        Ok(())
+        PinnedLink::remove(&self.path(name, hook.program), self.writes)
     }
 
     /// Has every device that runs older programs run the current ones; false if one does not. Those

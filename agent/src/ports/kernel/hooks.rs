@@ -10,7 +10,7 @@ use super::{
     error::netlink,
     generation::Generation,
     link::{PinnedLink, Replaced, Spot},
-    pins::{HOOKS, Pins, program_name, refused_pin, remove_dir, rename, unpin},
+    pins::{HOOKS, Pins, program_name, refused_pin, remove_dir, rename},
     sys::{TCX_EGRESS, TCX_INGRESS},
     writes::{Writes, count},
 };
@@ -229,8 +229,7 @@ impl<'a> Hooks<'a> {
             for path in self.link_paths(place.endpoint, hook) {
                 let Some(link) = PinnedLink::open(&path)? else { continue };
                 if [0, place.ifindex].contains(&link.ifindex) {
-                    unpin(&path).map_err(|e| refused_pin("remove", &path, &e))?;
-                    count(&self.writes.links);
+                    PinnedLink::remove(&path, self.writes)?;
                 }
             }
         }

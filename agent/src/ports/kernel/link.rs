@@ -67,6 +67,14 @@ impl PinnedLink {
         Ok(())
     }
 
+    /// Removes what is pinned there, if anything is: the kernel lets go of the link.
+    pub(super) fn remove(path: &Path, writes: &Writes) -> Result<(), KernelError> {
+        if unpin(path).map_err(|e| refused_pin("remove", path, &e))? {
+            count(&writes.links);
+        }
+        Ok(())
+    }
+
     /// Has it run a program, if it still runs the one that was read.
     pub(super) fn run(
         &self,
