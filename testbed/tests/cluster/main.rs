@@ -86,6 +86,10 @@ impl Cluster {
     /// Restarts the agent, whatever is around it.
     fn restart(&mut self) -> Result<()> {
         self.node.kill_agent()?;
+        self.start_again()
+    }
+
+    fn start_again(&mut self) -> Result<()> {
         self.node.start_agent()?;
         self.node.wait_for_ready(3).map(drop)
     }

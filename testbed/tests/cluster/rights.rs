@@ -12,6 +12,7 @@ const MANIFEST: &str = include_str!("../../../agent/packaging/daemonset.yaml");
 const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/volvox";
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const IDENTITIES: &str = "/apis/cilium.io/v2/ciliumidentities";
 
 /// The object of that kind that is packaged.
@@ -56,9 +57,31 @@ fn let_in(server: &ApiServer) -> Result<()> {
     server.let_in(made["status"]["token"].as_str().context("there is no token")?)
 }
 
-/// The role is without those resources from now on.
+/// The role is without those resources from now on, and the server goes by it.
 fn change(client: &ApiClient, without: &[&str]) -> Result<()> {
-    client.patch(ROLE, &json!({ "rules": rules_without(without)? }))
+    client.patch(ROLE, &json!({ "rules": rules_without(without)? }))?;
+    for resource in without {
+        let role = packaged("ClusterRole")?;
+        let rules = role["rules"].as_array().context("no rules")?;
+        let names = |rule: &&Value| {
+            rule["resources"].as_array().is_some_and(|all| all.iter().any(|it| it == resource))
+        };
+        let rule = rules.iter().find(names).with_context(|| format!("no right to {resource}"))?;
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {
+                "user": "system:serviceaccount:kube-system:volvox",
+                "resourceAttributes": {
+                    "verb": "list", "group": rule["apiGroups"][0], "resource": resource,
+                },
+            },
+        });
+        lab::wait_for("the server refuses what the role lacks", || {
+            let review = client.ask(REVIEWS, &review)?;
+            Ok(review["status"]["allowed"] == false)
+        })?;
+    }
+    Ok(())
 }
 
 /// What is wrong, as `volvox status` tells it.
@@ -101,10 +124,12 @@ fn what_a_role_lacks_is_named_and_costs_no_more() {
         change(cluster.server.client(), &[])?;
         wait_for_troubles(&mut cluster.node, &["are not followed"], false)?;
 
-        // Without one that policies wait for, those of the life before stay.
+        // Without one that policies wait for, those of the life before stay; it must not hear of
+        // the next one by a watch that it has from better days.
+        cluster.node.kill_agent()?;
         change(cluster.server.client(), &["networkpolicies"])?;
         objects::change_policy(cluster.server.client(), &["friend"])?;
-        cluster.restart()?;
+        cluster.start_again()?;
         let Cluster { node, .. } = &mut cluster;
         wait_for_troubles(node, &["networkpolicies are not followed", "ClusterRole"], true)?;
         let why = cluster.why()?;
