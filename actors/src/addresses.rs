@@ -5,12 +5,14 @@
 mod actor;
 mod adopt;
 mod ends;
+mod held;
 mod inherited;
 mod kept;
 mod messages;
 mod names;
 mod others;
 mod remote;
+mod row;
 
 pub use actor::{Addresses, AddressesPeers};
 pub use inherited::Inherited;

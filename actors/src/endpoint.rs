@@ -4,7 +4,9 @@
 //! somebody and goes on when the answer comes as a message; `plan` decides what is written.
 
 mod actor;
+mod announcement;
 mod audit;
+
 mod brought;
 mod build;
 mod desired;
@@ -14,6 +16,7 @@ mod journal;
 mod keep;
 mod kind;
 mod known;
+mod log;
 mod messages;
 pub(crate) mod options;
 mod own_rows;
@@ -32,13 +35,15 @@ mod tests;
 mod view;
 
 pub use actor::{Endpoint, Observed, Seed};
+pub use announcement::Announcement;
 pub use brought::Brought;
 pub use heirs::{Heirs, Inherited};
 pub use kind::Kind;
+pub use log::{Log, LogEntry};
 pub use messages::{EndpointMsg, Waiting};
 pub use own_rows::OwnRows;
 pub use peers::{Peers, Settings};
 pub use reference::Held;
 pub use spec::EndpointSpec;
 pub use state::State;
-pub use view::{EndpointView, Health, HealthState, LogEntry, Realised};
+pub use view::{EndpointView, Health, HealthState, Realised};

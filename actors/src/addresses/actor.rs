@@ -9,16 +9,11 @@ use std::{
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::{
-    AddressesMsg, AddressesView, Inherited,
-    kept::Kept,
-    messages::Mapping,
-    remote::{Remote, Work},
-};
+use super::{AddressesMsg, AddressesView, Inherited, kept::Kept, messages::Mapping, remote::Work};
 use crate::{
     allocator::Renewed,
     clustermesh::Origin,
-    endpoint::{EndpointView, State},
+    endpoint::{Announcement, State},
     endpoints::{EndpointsMsg, Target},
     host::{AskError, Behaviour, Cx, Ref, Reply},
     identity::IdentityMsg,
@@ -56,8 +51,9 @@ pub struct Addresses {
     pub(super) peers: AddressesPeers,
     settings: Rc<KvSettings>,
     pub(super) kept: Rc<RefCell<Kept>>,
-    /// A step is under way, or failed and rests.
+    /// A step is under way.
     pub(super) busy: bool,
+    /// Something failed, and is tried again later.
     resting: bool,
     /// Another look is on its way.
     again: bool,
@@ -184,16 +180,20 @@ impl Addresses {
         renewed.into_iter().for_each(|(id, labels)| remote.renew(id, labels));
     }
 
-    /// Takes the next step, unless one is under way.
+    /// Takes the next step, unless one is under way; the ipcache is told meanwhile what it may know.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.busy {
+        if self.resting {
             return;
         }
-        let work = self.kept.borrow_mut().remote.next();
+        let work = if self.busy { None } else { self.kept.borrow_mut().remote.next() };
+        loop {
+            let rows = self.kept.borrow_mut().remote.next_rows();
+            let Some(rows) = rows else { break };
+            self.map(cx, rows);
+        }
         match work {
             None => self.look_again(cx),
             Some(Work::Adopt(wanted)) => self.adopt(cx, wanted),
-            Some(Work::Map(rows)) => self.map(cx, rows),
             Some(Work::Unmap(prefixes)) => self.unmap(cx, prefixes),
             Some(Work::Release(ids)) => self.release(ids),
         }
@@ -214,9 +214,7 @@ impl Addresses {
     }
 
     fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<Mapping>) {
-        self.busy = true;
-        let remote = &mut self.kept.borrow_mut().remote;
-        remote.mapping(&rows);
+        let remote = &self.kept.borrow().remote;
         let entry = |identity, via| IpcacheEntry {
             tunnel: remote.tunnel(via),
             ..IpcacheEntry::of(identity, Source::Cluster)
@@ -245,22 +243,49 @@ impl Addresses {
         );
     }
 
-    /// Takes in what the ipcache says to what it was told; it tries again by itself.
-    fn written(
+    fn mapped(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        rows: Vec<Mapping>,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        let done = self.is_written(cx, answer);
+        let remote = &mut self.kept.borrow_mut().remote;
+        match done {
+            true => remote.mapped(rows),
+            false => remote.not_mapped(rows),
+        }
+    }
+
+    fn unmapped(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        prefixes: Vec<IpNet>,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        self.busy = false;
+        let done = self.is_written(cx, answer);
+        let remote = &mut self.kept.borrow_mut().remote;
+        match done {
+            true => remote.unmapped(&prefixes),
+            false => remote.unconfirmed(prefixes),
+        }
+    }
+
+    /// Whether what the ipcache was told is in force; it tries again by itself.
+    fn is_written(
         &mut self,
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<(), KernelError>, AskError>,
-        note: impl FnOnce(&mut Remote, bool),
-    ) {
-        let written = match answer {
-            Ok(written) => written,
-            Err(error) => return self.failed(cx, &error.to_string()),
-        };
-        self.busy = false;
-        note(&mut self.kept.borrow_mut().remote, written.is_ok());
-        if let Err(error) = written {
-            tracing::warn!(%error, "addresses of other nodes are not in force yet");
+    ) -> bool {
+        match answer {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "addresses of other nodes are not in force yet");
+            }
+            Err(error) => self.failed(cx, &error.to_string()),
         }
+        false
     }
 
     fn release(&mut self, ids: Vec<IdentityId>) {
@@ -270,29 +295,26 @@ impl Addresses {
         }
     }
 
-    /// A step was not done; the same is tried again later.
+    /// Something was not done; it is tried again later.
     pub(super) fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
         tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
-        (self.resting, self.again) = (true, true);
-        cx.after(AGAIN_AFTER, AddressesMsg::Again);
+        self.resting = true;
+        if !std::mem::replace(&mut self.again, true) {
+            cx.after(AGAIN_AFTER, AddressesMsg::Again);
+        }
     }
 
-    fn endpoint(&self, view: Arc<EndpointView>) {
-        match view.state {
+    fn endpoint(&self, announcement: Announcement) {
+        match announcement.state {
             State::Ready => {
-                let id = view.id;
-                let (identity, spec) = (view.identity, Arc::clone(&view.spec));
-                let before = self.kept.borrow_mut().own.insert(id, view);
-                let is_same = |before: Arc<EndpointView>| {
-                    before.identity == identity && Arc::ptr_eq(&before.spec, &spec)
-                };
-                // A policy, say, is nobody else's business.
-                if !before.is_some_and(is_same) {
-                    self.announce(id);
-                    self.move_disputed();
-                }
+                let id = announcement.id;
+                self.kept.borrow_mut().own.insert(id, announcement);
+                self.announce(id);
+                self.move_disputed();
             }
-            State::Disconnecting | State::Disconnected | State::Invalid => self.gone(view.id),
+            State::Disconnecting | State::Disconnected | State::Invalid => {
+                self.gone(announcement.id)
+            }
             // What is in force is what it was.
             _ => {}
         }
@@ -302,7 +324,7 @@ impl Addresses {
         let mut kept = self.kept.borrow_mut();
         kept.claimed.insert(identity);
         kept.disputed.remove(&identity);
-        let theirs = kept.own.iter().filter(|(_, view)| view.identity == identity);
+        let theirs = kept.own.iter().filter(|(_, own)| own.identity == identity);
         let theirs: Vec<_> = theirs.map(|(&id, _)| id).collect();
         drop(kept);
         theirs.into_iter().for_each(|id| self.announce(id));
@@ -313,8 +335,8 @@ impl Addresses {
     fn move_disputed(&self) {
         let mut kept = self.kept.borrow_mut();
         let Kept { own, disputed, told, .. } = &mut *kept;
-        let theirs = own.values().filter(|view| disputed.contains(&view.identity));
-        for id in theirs.map(|view| view.id).filter(|&id| told.insert(id)) {
+        let theirs = own.values().filter(|own| disputed.contains(&own.identity));
+        for id in theirs.map(|own| own.id).filter(|&id| told.insert(id)) {
             let (target, patch) = (Target::Id(id), Box::default());
             let patch = EndpointsMsg::Patch { target, patch, reply: Reply::to(|_| {}) };
             if let Err(refused) = self.peers.endpoints.tell(patch) {
@@ -329,11 +351,11 @@ impl Addresses {
             return;
         }
         let mut kept = self.kept.borrow_mut();
-        let Some(view) = kept.own.get(&id) else { return };
-        if !view.identity.is_reserved() && !kept.claimed.contains(&view.identity) {
+        let Some(own) = kept.own.get(&id) else { return };
+        if !own.identity.is_reserved() && !kept.claimed.contains(&own.identity) {
             return;
         }
-        let pairs = AddressPair::of_endpoint(view, &self.settings);
+        let pairs = AddressPair::of_endpoint(own, &self.settings);
         let after: BTreeMap<_, _> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
         let before = kept.replace(id, after.clone());
         drop(kept);
@@ -396,27 +418,16 @@ impl Behaviour for Addresses {
                 self.kept.borrow_mut().disputed.insert(identity);
                 self.move_disputed();
             }
-            AddressesMsg::Endpoint(view) => self.endpoint(view),
+            AddressesMsg::Endpoint(announcement) => self.endpoint(announcement),
             AddressesMsg::Gone(id) => self.gone(id),
             AddressesMsg::Adopted(asked, answer) => self.adopted(cx, asked, answer),
             AddressesMsg::Learned(asked, answer) => self.learned(cx, asked, answer),
             AddressesMsg::PoliciesReady(Ok(())) => self.kept.borrow_mut().remote.policies_ready(),
             AddressesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
-            AddressesMsg::Mapped(rows, answer) => {
-                self.written(cx, answer, |remote, done| match done {
-                    true => remote.mapped(rows),
-                    false => remote.unconfirmed(rows.into_iter().map(|(prefix, ..)| prefix)),
-                });
-            }
-            AddressesMsg::Unmapped(prefixes, answer) => {
-                self.written(cx, answer, |remote, done| match done {
-                    true => remote.unmapped(&prefixes),
-                    false => remote.unconfirmed(prefixes),
-                });
-            }
+            AddressesMsg::Mapped(rows, answer) => self.mapped(cx, rows, answer),
+            AddressesMsg::Unmapped(prefixes, answer) => self.unmapped(cx, prefixes, answer),
             AddressesMsg::Again => {
-                self.again = false;
-                self.busy &= !std::mem::take(&mut self.resting);
+                (self.again, self.resting) = (false, false);
                 self.kept.borrow_mut().remote.resume();
             }
             AddressesMsg::Show(reply) => reply.send(self.view()),
@@ -425,6 +436,7 @@ impl Behaviour for Addresses {
     }
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.kept.borrow_mut().remote.lose_answers();
         self.await_policies(cx);
         self.proceed(cx);
     }

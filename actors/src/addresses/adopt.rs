@@ -36,8 +36,8 @@ impl Addresses {
     ) {
         let had = match answer {
             Ok(Ok(had)) => had,
-            Ok(Err(error)) => return self.failed(cx, &error.to_string()),
-            Err(error) => return self.failed(cx, &error.to_string()),
+            Ok(Err(error)) => return self.not_adopted(cx, &error.to_string()),
+            Err(error) => return self.not_adopted(cx, &error.to_string()),
         };
         let refused = asked.identities.keys().copied().filter(|id| !had.contains(id)).collect();
         self.kept.borrow_mut().remote.refused(&refused);
@@ -66,7 +66,12 @@ impl Addresses {
                 self.busy = false;
                 self.kept.borrow_mut().remote.learned(asked);
             }
-            Err(error) => self.failed(cx, &error.to_string()),
+            Err(error) => self.not_adopted(cx, &error.to_string()),
         }
+    }
+
+    fn not_adopted(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        self.busy = false;
+        self.failed(cx, error);
     }
 }

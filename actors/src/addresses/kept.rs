@@ -1,7 +1,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    sync::Arc,
 };
 
 use ipnet::IpNet;
@@ -10,7 +9,7 @@ use serde_json::Value;
 use super::{Inherited, Owner, others::Others, remote::Remote};
 use crate::{
     crd::PodAddresses,
-    endpoint::EndpointView,
+    endpoint::Announcement,
     model::{ClusterId, EndpointId, IdentityId, SharedPorts},
     ports::ObjectKey,
 };
@@ -25,7 +24,7 @@ pub(super) struct Kept {
     pub(super) disputed: BTreeSet<IdentityId>,
     /// Endpoints that were told to get another identity.
     pub(super) told: BTreeSet<EndpointId>,
-    pub(super) own: BTreeMap<EndpointId, Arc<EndpointView>>,
+    pub(super) own: BTreeMap<EndpointId, Announcement>,
     pub(super) announced: BTreeMap<EndpointId, BTreeMap<String, Vec<u8>>>,
     /// The keys of these, with whose they are.
     keys: BTreeMap<String, EndpointId>,

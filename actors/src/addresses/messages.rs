@@ -12,7 +12,7 @@ use super::ends::Via;
 
 use crate::{
     clustermesh::Origin,
-    endpoint::EndpointView,
+    endpoint::Announcement,
     host::{AskError, Lane, Message, Reply},
     identity::IdentityError,
     kvstore::Update,
@@ -76,7 +76,7 @@ pub enum AddressesMsg {
     /// another one.
     Disputed(IdentityId),
     /// An endpoint of this node changed.
-    Endpoint(Arc<EndpointView>),
+    Endpoint(Announcement),
     /// An endpoint of this node is gone.
     Gone(EndpointId),
     /// Identities are kept on disk from now on, as many of them as can be had, and names of ports.

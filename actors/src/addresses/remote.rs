@@ -1,5 +1,5 @@
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -8,10 +8,17 @@ use ipnet::IpNet;
 use super::{
     Inherited, Introduction, Owner,
     ends::{Ends, Via},
+    held::Held,
     messages::Mapping,
-    names::{Names, Said},
+    names::Names,
+    row::Row,
 };
 use crate::model::{IdentityId, Labels, Tunnel};
+
+/// So many rows the ipcache is told at once, and so often before it has answered: it prepares some
+/// while the kernel takes others.
+const ROWS_AT_ONCE: usize = 8192;
+const TOLD_AHEAD: usize = 2;
 
 /// Addresses of other nodes' endpoints: what the cluster says, what is in force, and what lies
 /// between.
@@ -21,17 +28,16 @@ pub(super) struct Remote {
     /// How many rows are wanted, and how many are mapped.
     wanted: usize,
     mapped: usize,
-    /// How many addresses each identity has, or may have.
-    users: BTreeMap<IdentityId, usize>,
-    /// Identities that every policy knows.
-    held: BTreeSet<IdentityId>,
-    /// Those of them that no address has.
-    idle: BTreeSet<IdentityId>,
+    held: Held,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
     names: Names,
     ends: Ends,
     /// Prefixes to be looked at; their rows say so, too.
     due: Vec<IpNet>,
+    /// What the ipcache is to be told, newest last; their rows are under way.
+    to_map: VecDeque<Mapping>,
+    /// How often the ipcache was told and has not answered.
+    told: usize,
     /// Prefixes whose identity nobody knows yet, or that stands for something else here.
     stalled: BTreeMap<IdentityId, BTreeSet<IpNet>>,
     /// Prefixes of which the ipcache has not confirmed what it was told: it is told again later.
@@ -41,49 +47,11 @@ pub(super) struct Remote {
     ready: bool,
 }
 
-/// One address. There are many of them.
-#[derive(Debug, Default)]
-struct Row {
-    wanted: Option<IdentityId>,
-    /// The node that it is behind then.
-    wanted_via: Via,
-    /// What the ipcache was told, now or by an earlier life.
-    mapped: Option<IdentityId>,
-    mapped_via: Via,
-    /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.
-    attempted: Box<[IdentityId]>,
-    /// Names of ports behind it.
-    said: Option<Said>,
-    due: bool,
-    /// This cluster itself says what is wanted.
-    ours: bool,
-}
-
-impl Row {
-    fn is_mapped(&self, id: IdentityId) -> bool {
-        let is_there = self.mapped == Some(id) && self.mapped_via == self.wanted_via;
-        is_there && self.attempted.is_empty()
-    }
-
-    /// Mostly there is none, and there are many rows.
-    fn attempt(&mut self, id: IdentityId) {
-        let mut all = std::mem::take(&mut self.attempted).into_vec();
-        all.reserve_exact(1);
-        all.push(id);
-        self.attempted = all.into_boxed_slice();
-    }
-
-    fn may_be_mapped(&self) -> bool {
-        self.mapped.is_some() || !self.attempted.is_empty()
-    }
-}
-
 /// The next thing to be done. An identity, with the names of its ports, is known to every policy
 /// before an address has it, and forgotten after the last one lost it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Adopt(Introduction),
-    Map(Vec<Mapping>),
     Unmap(Vec<IpNet>),
     Release(Vec<IdentityId>),
 }
@@ -93,10 +61,8 @@ impl Remote {
     /// address had which of their ports is not known: each had all.
     pub(super) fn inherited(inherited: Inherited) -> Self {
         let Inherited { rows: mapped, identities, named_ports } = inherited;
-        let held: BTreeSet<_> = identities.into_keys().collect();
-        let mut users = BTreeMap::new();
-        mapped.values().for_each(|(id, _)| *users.entry(*id).or_default() += 1);
-        let idle = held.iter().copied().filter(|id| !users.contains_key(id)).collect();
+        let given = mapped.values().map(|&(id, _)| id);
+        let held = Held::inherited(identities.into_keys(), given);
         let count = mapped.len();
         let mut names = Names::inherited(named_ports);
         let mut ends = Ends::default();
@@ -107,7 +73,7 @@ impl Remote {
             (prefix, Row { mapped: Some(id), mapped_via, said, ..Row::default() })
         };
         let rows = mapped.into_iter().map(row).collect();
-        Self { rows, mapped: count, users, held, idle, names, ends, ..Self::default() }
+        Self { rows, mapped: count, held, names, ends, ..Self::default() }
     }
 
     /// What is said of a prefix now; `ours` if this cluster itself says it.
@@ -125,8 +91,13 @@ impl Remote {
             said.into_iter().for_each(|said| self.names.say(said));
         }
         let before = std::mem::replace(&mut row.wanted, identity);
-        if !std::mem::replace(&mut row.due, true) {
-            self.due.push(prefix);
+        match row.may_have(&self.held, &self.names) {
+            Some(id) => {
+                row.begin(id, &mut self.held);
+                self.to_map.push_back((prefix, id, row.wanted_via));
+            }
+            None if !std::mem::replace(&mut row.due, true) => self.due.push(prefix),
+            None => {}
         }
         self.wanted += usize::from(identity.is_some());
         self.wanted -= usize::from(before.is_some());
@@ -208,25 +179,35 @@ impl Remote {
         self.ends.of(via)
     }
 
-    /// The next thing to be done.
+    /// What the ipcache is to be told next.
+    pub(super) fn next_rows(&mut self) -> Option<Vec<Mapping>> {
+        let count = self.to_map.len().min(ROWS_AT_ONCE);
+        if count == 0 || self.told == TOLD_AHEAD {
+            return None;
+        }
+        self.told += 1;
+        Some(self.to_map.drain(..count).collect())
+    }
+
+    /// The next thing to be done besides telling the ipcache.
     pub(super) fn next(&mut self) -> Option<Work> {
-        let (mut adopt, mut map, mut unmap) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut adopt, mut unmap) = (BTreeMap::new(), Vec::new());
         let mut due = std::mem::take(&mut self.due);
-        let is_held = |id: IdentityId| id.is_reserved() || self.held.contains(&id);
-        // Until it is done.
         due.retain(|&prefix| {
             let Some(row) = self.rows.get_mut(&prefix) else { return false };
+            if let Some(id) = row.may_have(&self.held, &self.names) {
+                row.begin(id, &mut self.held);
+                self.to_map.push_back((prefix, id, row.wanted_via));
+            }
             row.due = match row.wanted {
+                // It is looked at again once that is over.
+                _ if row.under_way => false,
                 Some(id) if row.is_mapped(id) => {
                     self.names.settle(&prefix);
                     false
                 }
-                Some(id) if is_held(id) && row.said.iter().all(|said| self.names.knows(said)) => {
-                    map.push((prefix, id, row.wanted_via));
-                    true
-                }
                 // What its ports are called is on its way to policies.
-                Some(id) if is_held(id) && self.ready => true,
+                Some(id) if self.held.has(id) && self.ready => true,
                 Some(id) => match self.labels.get(&id) {
                     Some(labels) if self.ready => {
                         adopt.entry(id).or_insert_with(|| Arc::clone(labels));
@@ -251,12 +232,10 @@ impl Remote {
             row.due
         });
         self.due = due;
-        let names = self.names.due(|id| self.ready && (is_held(id) || adopt.contains_key(&id)));
+        let may_be_told = |id| self.ready && (self.held.has(id) || adopt.contains_key(&id));
+        let names = self.names.due(may_be_told);
         if !adopt.is_empty() || !names.is_empty() {
             return Some(Work::Adopt(Introduction { identities: adopt, named_ports: names }));
-        }
-        if !map.is_empty() {
-            return Some(Work::Map(map));
         }
         if !unmap.is_empty() {
             return Some(Work::Unmap(unmap));
@@ -266,8 +245,7 @@ impl Remote {
         if !self.listed {
             return None;
         }
-        let nameless = |&id: &IdentityId| self.names.known(id).is_none();
-        let idle: Vec<_> = self.idle.iter().copied().filter(nameless).collect();
+        let idle: Vec<_> = self.held.idle().filter(|&id| self.names.known(id).is_none()).collect();
         (!idle.is_empty()).then_some(Work::Release(idle))
     }
 
@@ -291,36 +269,38 @@ impl Remote {
     /// somebody.
     pub(super) fn unconfirmed(&mut self, prefixes: impl IntoIterator<Item = IpNet>) {
         for prefix in prefixes {
-            if let Some(row) = self.rows.get_mut(&prefix)
-                && std::mem::take(&mut row.due)
-            {
+            if let Some(row) = self.rows.get_mut(&prefix) {
+                (row.under_way, row.due) = (false, false);
                 self.unconfirmed.insert(prefix);
             }
         }
         self.due.retain(|prefix| self.rows.get(prefix).is_some_and(|row| row.due));
     }
 
-    /// Every policy knows these.
-    pub(super) fn learned(&mut self, introduction: Introduction) {
-        self.names.learned(introduction.named_ports);
-        for id in introduction.identities.into_keys() {
-            self.held.insert(id);
-            if !self.users.contains_key(&id) {
-                self.idle.insert(id);
+    /// The ipcache did not take these.
+    pub(super) fn not_mapped(&mut self, rows: Vec<Mapping>) {
+        self.told -= 1;
+        self.unconfirmed(rows.into_iter().map(|(prefix, ..)| prefix));
+    }
+
+    /// No answer will come to what the ipcache was told.
+    pub(super) fn lose_answers(&mut self) {
+        if std::mem::take(&mut self.told) == 0 && self.to_map.is_empty() {
+            return;
+        }
+        self.to_map.clear();
+        for (&prefix, row) in self.rows.iter_mut().filter(|(_, row)| row.under_way) {
+            row.under_way = false;
+            if !std::mem::replace(&mut row.due, true) {
+                self.due.push(prefix);
             }
         }
     }
 
-    /// The ipcache is told of these.
-    pub(super) fn mapping(&mut self, rows: &[Mapping]) {
-        for &(prefix, id, _) in rows {
-            if let Some(row) = self.rows.get_mut(&prefix)
-                && !row.attempted.contains(&id)
-            {
-                row.attempt(id);
-                self.enter(id);
-            }
-        }
+    /// Every policy knows these.
+    pub(super) fn learned(&mut self, introduction: Introduction) {
+        self.names.learned(introduction.named_ports);
+        introduction.identities.into_keys().for_each(|id| self.held.learned(id));
     }
 
     /// The ipcache is told to give these up.
@@ -330,7 +310,7 @@ impl Remote {
             let Some(id) = row.mapped.take() else { continue };
             self.mapped -= 1;
             if row.attempted.contains(&id) {
-                self.leave(id);
+                self.held.leave(id);
             } else {
                 row.attempt(id);
             }
@@ -339,8 +319,10 @@ impl Remote {
 
     /// These are in force.
     pub(super) fn mapped(&mut self, rows: Vec<Mapping>) {
+        self.told -= 1;
         for (prefix, id, via) in rows {
             let Some(row) = self.rows.get_mut(&prefix) else { continue };
+            row.under_way = false;
             let before = row.mapped.replace(id);
             row.mapped_via = via;
             let mut others = std::mem::take(&mut row.attempted).into_vec();
@@ -348,9 +330,15 @@ impl Remote {
             // What was attempted is counted already.
             match others.iter().position(|attempted| *attempted == id) {
                 Some(place) => drop(others.swap_remove(place)),
-                None => self.enter(id),
+                None => self.held.enter(id),
             }
-            before.into_iter().chain(others).for_each(|other| self.leave(other));
+            before.into_iter().chain(others).for_each(|other| self.held.leave(other));
+            match row.wanted {
+                Some(id) if row.is_mapped(id) => self.names.settle(&prefix),
+                // Something else is wanted by now.
+                _ if !std::mem::replace(&mut row.due, true) => self.due.push(prefix),
+                _ => {}
+            }
         }
     }
 
@@ -359,30 +347,12 @@ impl Remote {
         for prefix in prefixes {
             let Some(row) = self.rows.get_mut(prefix) else { continue };
             let attempted = std::mem::take(&mut row.attempted);
-            attempted.into_iter().for_each(|id| self.leave(id));
-        }
-    }
-
-    fn enter(&mut self, id: IdentityId) {
-        *self.users.entry(id).or_default() += 1;
-        self.idle.remove(&id);
-    }
-
-    fn leave(&mut self, id: IdentityId) {
-        if let Some(count) = self.users.get_mut(&id) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&id);
-                self.idle.extend(self.held.get(&id));
-            }
+            attempted.into_iter().for_each(|id| self.held.leave(id));
         }
     }
 
     pub(super) fn released(&mut self, ids: &[IdentityId]) {
-        ids.iter().for_each(|id| {
-            self.held.remove(id);
-            self.idle.remove(id);
-        });
+        ids.iter().for_each(|&id| self.held.released(id));
     }
 
     /// Addresses that the cluster names, those in force, those that wait, and whether all were
@@ -395,9 +365,8 @@ impl Remote {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::NamedPorts;
-
     use super::*;
+    use crate::model::NamedPorts;
 
     const WEB: IdentityId = IdentityId(300);
 
@@ -427,18 +396,17 @@ mod tests {
         let unknown = at(&mut remote, "10.9.0.4", &[81]);
         let here = Via::default();
         let both = vec![(known, WEB, here), (none, WEB, here)];
-        assert_eq!(remote.next(), Some(Work::Map(both.clone())));
-        remote.mapping(&both);
-        remote.mapped(both);
         assert_eq!((remote.next(), remote.has_stalled()), (None, true));
+        assert_eq!(remote.next_rows(), Some(both.clone()));
+        remote.mapped(both);
+        assert_eq!((remote.next(), remote.next_rows()), (None, None));
         remote.policies_ready();
         let Some(Work::Adopt(introduction)) = remote.next() else { panic!("nothing to learn") };
         assert!(introduction.identities.is_empty());
         assert_eq!(introduction.named_ports[&WEB]["http"], [(6, 80), (6, 81)].into());
         remote.learned(introduction);
         let last = vec![(unknown, WEB, here)];
-        assert_eq!(remote.next(), Some(Work::Map(last.clone())));
-        remote.mapping(&last);
+        assert_eq!((remote.next(), remote.next_rows()), (None, Some(last.clone())));
         remote.mapped(last);
         // What the last ones said goes before the identity does.
         let gone = [known, none, unknown];
@@ -466,12 +434,9 @@ mod tests {
         let mut at = |tunnel| {
             let owner = Owner { identity: WEB, named_ports: None, tunnel };
             remote.want(prefix, Some(owner), true);
-            let rows = match remote.next() {
-                Some(Work::Map(rows)) => rows,
-                other => return (other.is_none(), None),
-            };
+            let is_over = remote.next().is_none();
+            let Some(rows) = remote.next_rows() else { return (is_over, None) };
             let node = remote.tunnel(rows[0].2).node();
-            remote.mapping(&rows);
             remote.mapped(rows);
             (remote.next().is_none(), node)
         };
@@ -480,6 +445,61 @@ mod tests {
         assert_eq!(at(two), (true, None));
         assert_eq!(at(Tunnel::NONE), (true, None));
         assert_eq!(at(one), (true, one.node()));
-        assert_eq!(remote.users[&WEB], 1);
+        assert_eq!(remote.held.users(WEB), 1);
+    }
+
+    #[test]
+    fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
+        const DB: IdentityId = IdentityId(301);
+        let all = [WEB, DB].map(|id| (id, Labels::default()));
+        let inherited = Inherited { identities: all.into(), ..Inherited::default() };
+        let mut remote = Remote::inherited(inherited);
+        let here = Via::default();
+        let prefixes = ["10.9.0.1", "10.9.0.2"].map(|ip| at(&mut remote, ip, &[]));
+        let first = remote.next_rows().unwrap();
+        assert_eq!(first, prefixes.map(|prefix| (prefix, WEB, here)));
+        let owner = Owner { identity: DB, named_ports: None, tunnel: Tunnel::NONE };
+        remote.want(prefixes[0], Some(owner), true);
+        remote.want(prefixes[1], None, false);
+        assert_eq!(remote.next(), None, "both are under way");
+        let third = at(&mut remote, "10.9.0.3", &[]);
+        let second = remote.next_rows().unwrap();
+        assert_eq!(second, [(third, WEB, here)]);
+        let fourth = at(&mut remote, "10.9.0.4", &[]);
+        assert_eq!((remote.next(), remote.next_rows()), (None, None), "told often enough");
+        remote.mapped(first);
+        assert_eq!(remote.next(), Some(Work::Unmap(vec![prefixes[1]])));
+        remote.unmapping(&prefixes[1..]);
+        remote.unmapped(&prefixes[1..]);
+        // A refusal is tried again later, and what a life that ended was not answered at once.
+        remote.not_mapped(second);
+        let rest = [(fourth, WEB, here), (prefixes[0], DB, here)];
+        assert_eq!(remote.next_rows().unwrap(), rest);
+        remote.lose_answers();
+        assert_eq!((remote.next(), remote.has_stalled()), (None, true));
+        let mut again = remote.next_rows().unwrap();
+        again.sort_unstable();
+        assert_eq!(again, [rest[1], rest[0]]);
+        remote.mapped(again);
+        remote.resume();
+        assert_eq!(remote.next(), None);
+        let last = remote.next_rows().unwrap();
+        assert_eq!(last, [(third, WEB, here)]);
+        remote.mapped(last);
+        assert_eq!((remote.next(), remote.has_stalled()), (None, false));
+        assert_eq!((remote.held.users(WEB), remote.held.users(DB)), (2, 1));
+    }
+
+    #[test]
+    fn many_rows_are_told_in_parts() {
+        let mut remote = Remote::default();
+        remote.held.learned(WEB);
+        let count = u32::try_from(ROWS_AT_ONCE).unwrap() + 1;
+        for nth in 0..count {
+            let ip = std::net::Ipv4Addr::from(0x0a09_0000 + nth);
+            at(&mut remote, &ip.to_string(), &[]);
+        }
+        let parts = [remote.next_rows().unwrap(), remote.next_rows().unwrap()];
+        assert_eq!(parts.each_ref().map(Vec::len), [ROWS_AT_ONCE, 1]);
     }
 }

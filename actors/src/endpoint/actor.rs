@@ -1,16 +1,10 @@
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, VecDeque},
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{
-    EndpointMsg, EndpointSpec, LogEntry, Peers, Realised, State,
+    EndpointMsg, EndpointSpec, Log, Peers, Realised, State,
     build::{Build, Trigger},
     heirs::Legacy,
     identity::Identification,
@@ -113,7 +107,7 @@ pub struct Endpoint {
     pub(super) last_build: Duration,
     pub(super) failures: u64,
     pub(super) last_error: Option<Arc<str>>,
-    pub(super) log: VecDeque<LogEntry>,
+    pub(super) log: Log,
     reborn: bool,
 }
 
@@ -233,7 +227,7 @@ impl Endpoint {
                 last_build: Duration::ZERO,
                 failures: 0,
                 last_error: None,
-                log: VecDeque::new(),
+                log: Log::default(),
                 reborn: first.is_none(),
             }
         }

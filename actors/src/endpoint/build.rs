@@ -237,7 +237,7 @@ impl Endpoint {
         }
         self.at_step("ipcache");
         let peers = Rc::clone(&self.peers);
-        let told = entries.clone();
+        let (told, entries) = (entries.clone(), entries.into_iter().collect());
         cx.ask(
             &peers.ipcache,
             MAP_PATIENCE,

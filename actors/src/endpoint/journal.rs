@@ -5,9 +5,6 @@ use std::sync::Arc;
 use super::{Endpoint, EndpointView, LogEntry, State};
 use crate::{endpoints::EndpointsMsg, host::Cx};
 
-/// Log entries that an endpoint keeps.
-const LOG_ENTRIES_MAX: usize = 64;
-
 impl Endpoint {
     /// Moves to another state; an illegal move is refused and logged.
     pub(super) fn become_state(&mut self, cx: &Cx<'_, Self>, next: State, why: &str) -> bool {
@@ -29,15 +26,8 @@ impl Endpoint {
 
     /// Adds a line to its log.
     pub(super) fn note(&mut self, cx: &Cx<'_, Self>, code: &'static str, message: &str) {
-        if self.log.len() >= LOG_ENTRIES_MAX {
-            self.log.pop_back();
-        }
-        self.log.push_front(LogEntry {
-            wall: cx.wall(),
-            code,
-            message: Arc::from(message),
-            state: self.state,
-        });
+        let (message, state) = (Arc::from(message), self.state);
+        self.log.note(LogEntry { wall: cx.wall(), code, message, state });
     }
 
     /// How it looks now.
@@ -54,7 +44,7 @@ impl Endpoint {
             user_labels: self.user_labels.clone(),
             options: Arc::clone(&self.options),
             realised: Arc::clone(&self.realised),
-            log: self.log.iter().cloned().collect(),
+            log: self.log.clone(),
             builds: self.builds,
             last_build: self.last_build,
             failures: self.failures,

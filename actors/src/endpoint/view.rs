@@ -2,25 +2,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use super::{EndpointSpec, OwnRows, State};
+use super::{Announcement, EndpointSpec, Log, OwnRows, State};
 use crate::{
     model::{EndpointId, IdentityId, Labels, PolicyRows},
     policy::Subject,
     ports::{Attachment, Time},
 };
-
-/// One line of an endpoint's history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LogEntry {
-    /// When, nanoseconds since 1970, UTC.
-    pub wall: u64,
-    /// Whether it went well: `OK`, `Warning` or `Failed`.
-    pub code: &'static str,
-    /// What happened.
-    pub message: Arc<str>,
-    /// The state it was in then.
-    pub state: State,
-}
 
 /// One mark of an endpoint's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -95,8 +82,8 @@ pub struct EndpointView {
     pub options: Arc<BTreeMap<String, i64>>,
     /// What the kernel does for it.
     pub realised: Arc<Realised>,
-    /// Its last log entries, newest first.
-    pub log: Vec<LogEntry>,
+    /// Its last log entries.
+    pub log: Log,
     /// Builds that succeeded since the agent's start.
     pub builds: u64,
     /// How long its last build took, whatever came of it.
@@ -126,7 +113,7 @@ impl EndpointView {
             user_labels: Default::default(),
             options: Arc::default(),
             realised: Arc::default(),
-            log: Vec::new(),
+            log: Log::default(),
             builds: 0,
             last_build: Duration::ZERO,
             failures: 0,
@@ -140,6 +127,12 @@ impl EndpointView {
     pub fn subject(&self) -> Subject {
         let labels = Arc::clone(&self.identity_labels);
         Subject { labels, named_ports: self.spec.named_ports.clone() }
+    }
+
+    /// What other nodes are told of it.
+    pub fn announcement(&self) -> Announcement {
+        let (id, state, identity) = (self.id, self.state, self.identity);
+        Announcement { id, state, identity, spec: Arc::clone(&self.spec) }
     }
 
     /// What the kernel is to hold of it, besides its policy.

@@ -270,7 +270,8 @@ impl Endpoints {
         child.pay();
         // The cluster knows the node by other objects.
         if !view.spec.is_host() {
-            self.family.announcers.iter().for_each(|announcer| announcer.changed(&view));
+            let announced = &mut child.announced;
+            self.family.announcers.iter().for_each(|it| it.changed(&view, announced));
         }
     }
 

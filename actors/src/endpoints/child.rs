@@ -5,7 +5,7 @@ use std::{
 
 use super::Level;
 use crate::{
-    endpoint::{Brought, EndpointMsg, EndpointView, State},
+    endpoint::{Announcement, Brought, EndpointMsg, EndpointView, State},
     host::Ref,
     model::Labels,
     policy::{Changed, Subject},
@@ -32,6 +32,8 @@ pub(super) struct Child {
     enforced: Option<Arc<Labels>>,
     /// How often in a row it was waited for in vain while the kernel refused its builds.
     in_vain: u8,
+    /// What other nodes were told of it.
+    pub(super) announced: Option<Announcement>,
     owed: Owed,
 }
 
@@ -53,7 +55,8 @@ impl Child {
         let enforces = slot.is_some();
         let (wanted, owed) = (enforces.into(), Owed::default());
         let (told, enforced, in_vain) = (false, None, 0);
-        Self { address, view, told, slot, wanted, enforces, enforced, in_vain, owed }
+        let announced = None;
+        Self { address, view, told, slot, wanted, enforces, enforced, in_vain, announced, owed }
     }
 
     /// Takes in how it looks now.

@@ -10,7 +10,7 @@ use super::Regenerations;
 
 use crate::{
     addresses::AddressesMsg,
-    endpoint::{EndpointSpec, EndpointView, Heirs, Held, Inherited},
+    endpoint::{Announcement, EndpointSpec, EndpointView, Heirs, Held, Inherited},
     host::{AskError, Lane, Message, Ref, Reply},
     ipam::IpamError,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
@@ -176,24 +176,30 @@ pub enum Announcer {
 }
 
 impl Announcer {
-    fn tell(&self, addresses: AddressesMsg, publisher: PublisherMsg) {
+    fn tell(&self, addresses: AddressesMsg, publisher: PublisherMsg) -> bool {
         let told = match self {
             Self::Addresses(announcer) => announcer.tell(addresses).map_err(|it| it.to_string()),
             Self::Publisher(announcer) => announcer.tell(publisher).map_err(|it| it.to_string()),
         };
-        if let Err(refused) = told {
+        if let Err(refused) = &told {
             tracing::error!(refused, "the cluster does not hear how an endpoint is");
         }
+        told.is_ok()
     }
 
-    /// An endpoint is so now.
-    pub(super) fn changed(&self, view: &Arc<EndpointView>) {
-        // Until it is ready, its addresses are what they were.
-        if matches!(self, Self::Addresses(_)) && view.state.leads_to_ready() {
+    /// An endpoint is so now; `told` is what was told of whose its addresses are.
+    pub(super) fn changed(&self, view: &Arc<EndpointView>, told: &mut Option<Announcement>) {
+        let (announcement, announces) = (view.announcement(), matches!(self, Self::Addresses(_)));
+        // Until it is ready, its addresses are what they were; a policy, say, changes none.
+        let is_known = told.as_ref().is_some_and(|told| told.is(&announcement));
+        if announces && (view.state.leads_to_ready() || is_known) {
             return;
         }
-        let (one, other) = (Arc::clone(view), Arc::clone(view));
-        self.tell(AddressesMsg::Endpoint(one), PublisherMsg::Endpoint(other));
+        let (one, other) = (announcement.clone(), Arc::clone(view));
+        let hears = self.tell(AddressesMsg::Endpoint(one), PublisherMsg::Endpoint(other));
+        if announces {
+            *told = hears.then_some(announcement);
+        }
     }
 
     /// An endpoint is gone.

@@ -74,8 +74,8 @@ pub enum IpcacheMsg {
     Restore(BTreeMap<IpNet, IpcacheRow>),
     /// These prefixes have these identities; answered once the kernel has all of them.
     Upsert {
-        /// The entries.
-        entries: BTreeMap<IpNet, IpcacheEntry>,
+        /// The entries, each prefix once.
+        entries: Vec<(IpNet, IpcacheEntry)>,
         /// Where the answer goes.
         reply: Reply<Result<(), KernelError>>,
     },

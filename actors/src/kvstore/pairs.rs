@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ADDRESSES;
 use crate::{
     addresses::Owner,
-    endpoint::EndpointView,
+    endpoint::Announcement,
     kvstore::KvSettings,
     model::{IdentityId, NamedPorts, SharedPorts},
     policy::protocol,
@@ -81,18 +81,18 @@ pub enum PairError {
 
 impl AddressPair {
     /// What this node says of an endpoint's addresses.
-    pub(crate) fn of_endpoint(view: &EndpointView, settings: &KvSettings) -> Vec<Pair> {
-        let named_ports = ports(&view.spec.named_ports);
-        let addresses = view.spec.addresses.iter();
+    pub(crate) fn of_endpoint(own: &Announcement, settings: &KvSettings) -> Vec<Pair> {
+        let named_ports = ports(&own.spec.named_ports);
+        let addresses = own.spec.addresses.iter();
         let pair = |ip: IpAddr| Self {
             ip: Some(ip),
             mask: None,
             host_ip: Some(settings.address),
-            id: view.identity,
+            id: own.identity,
             key: 0,
-            metadata: format!("cilium-global:{}:{}:{}", settings.cluster, settings.node, view.id),
-            namespace: view.spec.namespace.clone(),
-            pod_name: view.spec.pod_name.clone(),
+            metadata: format!("cilium-global:{}:{}:{}", settings.cluster, settings.node, own.id),
+            namespace: own.spec.namespace.clone(),
+            pod_name: own.spec.pod_name.clone(),
             service_account: String::new(),
             named_ports: named_ports.clone(),
         };

@@ -196,7 +196,8 @@ impl Node {
         if !missing.is_empty() {
             drop(kept);
             self.telling.upserts.clone_from(&missing);
-            let upsert = |reply| IpcacheMsg::Upsert { entries: missing, reply };
+            let entries = missing.into_iter().collect();
+            let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
             let ipcache = self.hearers.ipcache.clone();
             cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeMsg::Mapped);
         } else if !surplus.is_empty() {

@@ -33,7 +33,7 @@ pub(crate) fn inherited(kernel: &KernelSnapshot) -> BTreeMap<IpNet, Seat> {
 }
 
 /// The same as the ipcache is told it.
-pub(crate) fn inherited_entries(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IpcacheEntry> {
+pub(crate) fn inherited_entries(kernel: &KernelSnapshot) -> Vec<(IpNet, IpcacheEntry)> {
     inherited(kernel).into_iter().map(|(prefix, seat)| (prefix, seat.entry())).collect()
 }
 

@@ -155,7 +155,7 @@ impl Nodes {
 
     fn upsert(&mut self, cx: &mut Cx<'_, Self>, rows: Rows) {
         let there = rows.iter().filter_map(|(&prefix, seat)| Some((prefix, (*seat)?.entry())));
-        let entries: BTreeMap<_, _> = there.collect();
+        let entries: Vec<_> = there.collect();
         let ipcache = self.peers.ipcache.clone();
         cx.ask(
             &ipcache,

@@ -168,7 +168,7 @@ impl Endpoint {
                 health: endpoint_health(view),
                 identity: Identity::of(view),
                 labels: LabelStatus::new(view),
-                log: view.log.first().map(StatusChange::new).into_iter().collect(),
+                log: view.log.iter().take(1).map(StatusChange::new).collect(),
                 named_ports: named_ports(view),
                 networking: Networking::new(view),
                 policy: EndpointPolicy::new(view),

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 use volvox_actors::{
     colony::Colony,
-    endpoint::{EndpointSpec, EndpointView, LogEntry, Realised, State},
+    endpoint::{EndpointSpec, EndpointView, Log, LogEntry, Realised, State},
     endpoints::{
         CreateError, DeleteError, EndpointsMsg, Lengths, NotFound, PatchError, Regenerations,
         Target,
@@ -262,12 +262,12 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
             ingress_enforced: true,
             ..Realised::default()
         }),
-        log: vec![LogEntry {
+        log: Log::from_iter([LogEntry {
             wall: 1_700_000_000_000_000_000,
             code: "OK",
             message: "built".into(),
             state: State::Ready,
-        }],
+        }]),
         builds: 1,
         last_build: Duration::from_millis(7),
         failures: 0,
