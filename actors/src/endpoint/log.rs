@@ -1,14 +1,12 @@
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use rpds::ListSync;
 use serde::Serialize;
 
 use super::State;
 
-/// Entries that an endpoint keeps, and how many more before the oldest go: they go together, as
-/// that takes a new list.
-const ENTRIES: usize = 64;
-const SURPLUS: usize = 32;
+/// Entries of a page, and full pages that are kept.
+const PAGE: usize = 8;
+const PAGES: usize = 8;
 
 /// One line of an endpoint's history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,23 +21,30 @@ pub struct LogEntry {
     pub state: State,
 }
 
-/// An endpoint's last log entries. A copy shares them: each view of an endpoint has one.
+/// An endpoint's last log entries, 64 of them. Each view of an endpoint has a copy: copies share all
+/// but the newest, and the oldest go a few at a time.
 #[derive(Clone, Debug, Default)]
-pub struct Log(ListSync<LogEntry>);
+pub struct Log {
+    /// The newest entries, in their order: less than a page.
+    newest: Vec<LogEntry>,
+    /// The entries before, newest page first.
+    pages: VecDeque<Arc<[LogEntry]>>,
+}
 
 impl Log {
     /// The entries, newest first.
     pub fn iter(&self) -> impl Iterator<Item = &LogEntry> {
-        self.0.iter().take(ENTRIES)
+        let before = self.pages.iter().flat_map(|page| page.iter().rev());
+        self.newest.iter().rev().chain(before).take(PAGE * PAGES)
     }
 
     /// Adds one.
     pub(super) fn note(&mut self, entry: LogEntry) {
-        if self.0.len() == ENTRIES + SURPLUS {
-            let kept: Vec<_> = self.iter().take(ENTRIES - 1).cloned().collect();
-            self.0 = kept.into_iter().collect();
+        self.newest.push(entry);
+        if self.newest.len() == PAGE {
+            self.pages.truncate(PAGES - 1);
+            self.pages.push_front(std::mem::take(&mut self.newest).into());
         }
-        self.0.push_front_mut(entry);
     }
 }
 
@@ -67,7 +72,7 @@ mod tests {
             let first = wall.saturating_sub(63).max(1);
             let wanted: Vec<u64> = (first..=wall).rev().collect();
             assert_eq!(walls(&log), wanted);
-            assert!(log.0.len() <= ENTRIES + SURPLUS);
+            assert!(log.newest.len() < PAGE && log.pages.len() <= PAGES);
             copies.push((log.clone(), wanted));
         }
         assert!(copies.iter().all(|(copy, wanted)| walls(copy) == *wanted));
