@@ -40,7 +40,7 @@ impl Neighbours {
         ensure!(size.addresses >= size.identities, "every identity has an address");
         let mut node = Node::new(Binaries::find()?)?;
         options.add_flags(&mut node);
-        let etcd = Etcd::start(&node.path("etcd"))?;
+        let etcd = Etcd::start_careless(&node.path("etcd"))?;
         etcd.share_with(&mut node)?;
         let mut store = etcd.connect()?;
         let numbers = FIRST_IDENTITY..FIRST_IDENTITY + size.identities;
