@@ -69,8 +69,10 @@ always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct pa
 	if (code != LB_TRANSLATED)
 		return is_own ? FOR_NODE : TC_ACT_OK;
 	lxc = lxc_find(&packet->daddr, flow->family);
-	if (lxc && !(lxc->flags & LXC_HOST))
-		return to_endpoint(skb, flow, packet, lxc);
+	if (lxc && !(lxc->flags & LXC_HOST)) {
+		code = dsr_move(skb, packet, flow->family);
+		return code < 0 ? code : to_endpoint(skb, flow, packet, lxc);
+	}
 	flow->src_identity = identity_of(&packet->saddr, flow->family);
 	return lxc ? FOR_NODE : to_remote(skb, flow, packet, own);
 }

@@ -146,6 +146,8 @@ pub const fn source_file(number: u8) -> Option<&'static str> {
         81 => Some("arrive.h"),
         82 => Some("overlay.h"),
         83 => Some("dsr_send.h"),
+        84 => Some("dsr_learn.h"),
+        85 => Some("dsr_port.h"),
         _ => None,
     }
 }

@@ -136,28 +136,6 @@ fn switched_off_an_option_is_nothing() {
 }
 
 #[test]
-fn a_connection_that_begins_anew_is_what_it_then_tells() {
-    let mut world = world(dsr());
-    for (near, own, far) in world.families() {
-        let asked = SocketAddr::from((other_node(own), PORT));
-        let (there, here) = ((asked.ip(), PORT), (own, PORT));
-        let question = tcp(far, near, 5000, 8080, SYN);
-        let source = |world: &mut World| {
-            let (_, frame) = answer(world, tcp(near, far, 8080, 5000, SYN | ACK));
-            ends_of(&frame).from
-        };
-        for _ in 0..2 {
-            world.got(&told(sealed(question.clone()), asked));
-            assert_eq!(source(&mut world), there);
-            world.got(&sealed(question.clone()));
-            assert_eq!(source(&mut world), (near, 8080), "asked itself");
-            world.got(&sealed(tcp(far, own, 5000, PORT, SYN)));
-            assert_eq!(source(&mut world), here, "asked by this node's own port");
-        }
-    }
-}
-
-#[test]
 fn a_client_hears_of_errors_as_of_what_he_asked_and_the_backend_of_its_answers() {
     let mut world = world(dsr());
     let a = world.a;

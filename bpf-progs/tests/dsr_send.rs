@@ -164,6 +164,40 @@ fn a_connection_that_is_forgotten_goes_on_as_it_did() {
 }
 
 #[test]
+fn for_what_the_backends_node_sends_back_the_node_stands_in() {
+    let mut world = world();
+    for (_, own, far) in world.families() {
+        let (there, asked) = (elsewhere(own), SocketAddr::from((own, PORT)));
+        for protocol in [TCP, UDP] {
+            let says = |flags| {
+                sealed(match protocol {
+                    TCP => tcp(far, own, 50_001, PORT, flags),
+                    _ => udp(far, own, 50_001, PORT),
+                })
+            };
+            assert!(is_told(&world.got(&says(SYN))));
+            let got = world.got(&blanked(told(says(SYN), asked)));
+            let mut plain = got.clone();
+            plain.drain(if own.is_ipv4() { 34..42 } else { 54..78 });
+            let ends = ends_of(&plain);
+            assert_eq!((ends.from, ends.to), ((own, 50_001), (there, 8080)));
+            for flags in [SYN, ACK] {
+                let ends = ends_of(&world.got(&says(flags)));
+                assert_eq!((ends.from, ends.to), ((own, 50_001), (there, 8080)));
+                let answer = sealed(match protocol {
+                    TCP => tcp(there, own, 8080, 50_001, flags | ACK),
+                    _ => udp(there, own, 8080, 50_001),
+                });
+                let ends = ends_of(&world.got(&answer));
+                assert_eq!((ends.from, ends.to), ((own, PORT), (far, 50_001)));
+            }
+            assert_eq!(entry(&mut world, (far, 50_001), protocol).unwrap().flags & CtFlags::DSR, 0);
+        }
+    }
+    assert_eq!(world.node.drops(), [].into());
+}
+
+#[test]
 fn errors_about_answers_find_the_backend() {
     let mut world = world();
     for (_, own, far) in world.families() {

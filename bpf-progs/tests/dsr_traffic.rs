@@ -9,7 +9,7 @@ use common::outside::open_service;
 use common::overlay::{attach, heard};
 use common::talk::*;
 use common::*;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 use volvox_bpf_progs::layouts::*;
@@ -204,6 +204,71 @@ fn what_is_too_long_is_answered_by_the_asked_node() {
         }
     }
     drop(town.places);
+}
+
+/// Connects the client to a service: his end, and the pod's.
+fn connected(
+    town: &Town,
+    service: (IpAddr, u16),
+    listener: &TcpListener,
+) -> (TcpStream, TcpStream) {
+    let service = service.into();
+    let asking = town.client.run(move || TcpStream::connect_timeout(&service, PATIENCE));
+    let (answering, _) = listener.accept().unwrap();
+    (asking.unwrap(), answering)
+}
+
+fn says(from: &mut TcpStream, to: &mut TcpStream) {
+    let mut heard = [0; 5];
+    from.write_all(b"hello").unwrap();
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
+    to.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"hello");
+}
+
+/// One port of the client's speaks with both nodes at once; the backend of both is one. The second connection
+/// is heard as another port of his if it asks the backend's node, else as the node that it asks.
+fn one_port(town: &Town) {
+    let mut port = 5000;
+    for (near, first, client) in town.families() {
+        let second = at(2)[usize::from(first.is_ipv6())];
+        for (order, heard) in [([first, second], client), ([second, first], first)] {
+            port += 1;
+            let listener = town.pod.1.run(move || TcpListener::bind((near, 8080)).unwrap());
+            town.client.run(move || {
+                let range = "/proc/sys/net/ipv4/ip_local_port_range";
+                std::fs::write(range, format!("{port} {port}")).unwrap();
+            });
+            let mut streams = order.map(|asked| connected(town, (asked, PORT), &listener));
+            let peers = streams.each_ref().map(|(_, answering)| answering.peer_addr().unwrap());
+            assert_eq!(peers[0], (client, port).into());
+            assert_eq!(peers[1].ip(), heard);
+            assert_ne!(peers[1], peers[0]);
+            for _ in 0..3 {
+                for (asking, answering) in &mut streams {
+                    assert_eq!(asking.local_addr().unwrap().port(), port);
+                    says(asking, answering);
+                    says(answering, asking);
+                }
+            }
+            let answering = town.pod.1.run(move || udp_socket((near, 8080).into()));
+            let asking = town.client.run(move || udp_socket((client, port).into()));
+            for _ in 0..3 {
+                assert_eq!(ask(&asking, (order[0], PORT).into(), &answering, 1), client);
+                assert_eq!(ask(&asking, (order[1], PORT).into(), &answering, 1), heard);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_port_that_speaks_with_two_nodes_has_two_connections() {
+    for overlay in [false, true] {
+        let mut town = Town::new(overlay);
+        one_port(&town);
+        assert_eq!(town.asked.drops(), [].into());
+        assert_eq!(town.serving.drops(), [].into());
+    }
 }
 
 /// Checks whether the pod hears what the client says to the node that he asks, from a port of his.

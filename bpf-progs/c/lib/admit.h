@@ -57,9 +57,12 @@ always_inline struct ct_row *find_answered_old(const struct packet *packet, cons
 	return ct_find_old(&key, packet, family, tcp);
 }
 
-/* The same ends are connected by another service than before, or by none now. */
+/* The same ends are connected by another service than before, or by none now. With backends that answer
+ * clients directly, a straggler of another connection may have these ends. */
 always_inline void admit_otherwise(struct ct_row *row, const struct packet *packet, int family)
 {
+	if (ENABLE_DSR && !packet->node_port && packet->protocol == IPPROTO_TCP && row->flags & CT_NODE_PORT)
+		return;
 	if (row->rev_nat_index && !(row->flags & CT_NODE_PORT))
 		lb_note(packet, row->rev_nat_index, 0, family);
 	ct_serve(row, packet);

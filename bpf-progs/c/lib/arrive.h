@@ -29,9 +29,17 @@ always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct p
 		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);
+	code = dsr_meet(skb, flow, packet);
+	if (code < 0)
+		return code;
+	if (unlikely(code == DSR_BACK)) {
+		flow->direction = EGRESS;
+		flow->dst_identity = identity_reached(packet, flow->family);
+		return route(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
+	}
 	flow->dst_identity = lxc->sec_id;
 	code = to_local(skb, flow, packet, lxc, &receiver);
-	if (code >= 0)
+	if (code >= 0 && packet->entry_flags & CT_DSR)
 		dsr_learn(skb, packet, flow->family);
 	return code;
 }

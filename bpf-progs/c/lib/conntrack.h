@@ -212,8 +212,10 @@ always_inline void ct_flags_set(struct ct_row *row, __u32 flags)
 always_inline void ct_serve(struct ct_row *row, const struct packet *packet)
 {
 	row->rev_nat_index = packet->rev_nat;
+	if (ENABLE_DSR && packet->own_port)
+		row->nat_port = packet->own_port;
 	if (packet->node_port)
-		ct_flags_set(row, CT_NODE_PORT);
+		ct_flags_set(row, CT_NODE_PORT | packet->entry_flags);
 	else
 		__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)CT_NODE_PORT);
 }
@@ -324,6 +326,7 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 	row.src_sec_id = flow->src_identity;
 	row.rev_nat_index = packet->rev_nat;
 	row.flags = (packet->node_port ? CT_NODE_PORT : 0) | packet->entry_flags;
+	row.nat_port = packet->own_port;
 	/* What opens counts as an attempt, even if its SYN was not seen. */
 	ct_report(&row, egress, packet->tcp_flags | (tcp ? TCP_SYN : 0), now);
 	if (flow->family == FAMILY_IPV4)

@@ -57,6 +57,8 @@ enum source_file {
 	FILE_ARRIVE_H = 81,
 	FILE_OVERLAY_H = 82,
 	FILE_DSR_SEND_H = 83,
+	FILE_DSR_LEARN_H = 84,
+	FILE_DSR_PORT_H = 85,
 };
 
 #define DROP_FROM(file, reason) (-((int)(reason) | __LINE__ << 8 | (file) << 24))

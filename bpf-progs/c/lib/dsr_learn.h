@@ -10,7 +10,22 @@
 
 #include "device.h"
 #include "dsr.h"
-#include "node_port.h"
+#include "dsr_port.h"
+
+#define DSR_LEARN_DROP(reason) DROP_FROM(FILE_DSR_LEARN_H, reason)
+
+#define IPV4_NO_OPERATION 1
+/* For experiments, among the destination options: who does not know it skips it. So much padding would make
+ * Linux drop the packet. */
+#define IPV6_EXPERIMENT 0x1e
+
+/* What dsr_meet() found. */
+enum dsr_met {
+	/* It goes on. */
+	DSR_MET = 0,
+	/* It goes back: another connection has its ends. */
+	DSR_BACK = 1,
+};
 
 /* Whether clients outside are served at an address. */
 always_inline bool dsr_is_service(const union address *address, __be16 port, __u8 protocol, int family)
@@ -59,51 +74,105 @@ always_inline bool dsr_is_asked(struct __sk_buff *skb, const struct nat *service
 	       dsr_is_service(&device.own, service->port, protocol, family);
 }
 
-always_inline int dsr_learn_family(struct __sk_buff *skb, const struct packet *packet, int family)
+/* Makes nothing of a packet's option, so that its length stays. */
+always_inline int dsr_blank(struct __sk_buff *skb, int family)
 {
-	bool tcp = packet->protocol == IPPROTO_TCP;
-	const struct ct_ends ends = ct_ends_of(packet);
-	union ct_key key __attribute__((aligned(8)));
-	struct nat service = {};
-	struct ct_row *row;
-	bool is_told;
+	if (family == FAMILY_IPV4) {
+		__u32 nothing = IPV4_NO_OPERATION * 0x01010101u, *words;
+		struct iphdr *ip = packet_bytes(skb, ETH_HLEN, sizeof(*ip) + sizeof(struct dsr_ipv4));
 
-	is_told = dsr_read(skb, packet, &service, family) &&
-		  dsr_is_asked(skb, &service, packet->protocol, family);
-	ct_key_make(&key, &ends, family, TUPLE_IN, false);
-	row = ct_lookup_both(&key, family, tcp);
-	if (!row)
-		return 0;
-	if (is_told) {
-		__builtin_memcpy(row->nat_addr, &service.address, 16);
-		row->nat_port = service.port;
-		ct_flags_set(row, CT_DSR | CT_NODE_PORT);
-	} else if (tcp && row->flags & CT_DSR) {
-		__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)(CT_DSR | CT_NODE_PORT));
+		if (!ip)
+			return DSR_LEARN_DROP(DROP_INVALID_PACKET);
+		words = (__u32 *)(ip + 1);
+		ip->check = checksum_changed(checksum_changed(ip->check, words[0], nothing), words[1], nothing);
+		words[0] = words[1] = nothing;
+	} else {
+		struct dsr_ipv6 nothing = {.type = IPV6_EXPERIMENT, .option_length = DSR_IPV6_OPTION_LENGTH};
+		__u32 at = offsetof(struct dsr_ipv6, type);
+
+		if (bpf_skb_store_bytes(skb, plain_l4_offset(family) + at, &nothing.type, sizeof(nothing) - at,
+					BPF_F_RECOMPUTE_CSUM))
+			return DSR_LEARN_DROP(DROP_WRITE_ERROR);
 	}
 	return 0;
 }
 
-/* Notes in the entry of a packet's connection what its opener asked, if the packet tells. */
-subprogram int dsr_learn_ipv4(struct __sk_buff *skb, const struct packet *packet)
+always_inline int dsr_meet_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
-	return packet ? dsr_learn_family(skb, packet, FAMILY_IPV4) : 0;
+	const struct ct_ends ends = ct_ends_of(packet);
+	union ct_key key __attribute__((aligned(8)));
+	struct nat asked = {};
+	bool is_told, is_node;
+	struct ct_row *row;
+	int code;
+
+	is_told = dsr_read(skb, packet, &asked, family) && dsr_is_asked(skb, &asked, packet->protocol, family);
+	ct_key_make(&key, &ends, family, TUPLE_IN, false);
+	row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
+	if (row && dsr_is_over(row)) {
+		dsr_forget(row);
+		row = NULL;
+	}
+	if (!is_told)
+		return DSR_MET;
+	is_node = identity_is_node(identity_of(&asked.address, family));
+	if (!row || dsr_is_of(row, &asked, family) || (!is_node && !ct_unless_former(row, packet)))
+		packet->entry_flags = CT_DSR | CT_NODE_PORT;
+	if (packet->entry_flags || !is_node)
+		return DSR_MET;
+	code = dsr_blank(skb, family);
+	if (code >= 0)
+		code = nat(skb, packet, &asked, family);
+	return code < 0 ? code : DSR_BACK;
 }
 
-subprogram int dsr_learn_ipv6(struct __sk_buff *skb, const struct packet *packet)
+/* Looks before admit() at what a packet tells of a connection that it may open, and whether the backend's entry
+ * can be that connection's. If not, the packet is made ready to go back to the node that was asked. Which node
+ * that was is not told by an address that any node may serve: such a packet goes on as a stray one of the other
+ * connection, and is sent again until that is over. Returns an enum dsr_met, or a drop. */
+subprogram int dsr_meet_ipv4(struct __sk_buff *skb, struct packet *packet)
 {
-	return packet ? dsr_learn_family(skb, packet, FAMILY_IPV6) : 0;
+	return packet ? dsr_meet_family(skb, packet, FAMILY_IPV4) : DSR_LEARN_DROP(DROP_INVALID_PACKET);
 }
 
-/* The same for what an endpoint has been given. What begins a connection of TCP anew without an option makes
- * the one before forgotten. */
-always_inline void dsr_learn(struct __sk_buff *skb, const struct packet *packet, int family)
+subprogram int dsr_meet_ipv6(struct __sk_buff *skb, struct packet *packet)
 {
+	return packet ? dsr_meet_family(skb, packet, FAMILY_IPV6) : DSR_LEARN_DROP(DROP_INVALID_PACKET);
+}
+
+always_inline int dsr_meet(struct __sk_buff *skb, const struct flow *flow, struct packet *packet)
+{
+	int family = flow->family;
+
 	if (!ENABLE_DSR || packet->node_port || packet->tail || !has_ports(packet->protocol) ||
-	    (packet->l4_offset == plain_l4_offset(family) && !(packet->tcp_flags & TCP_SYN)))
-		return;
-	if (family == FAMILY_IPV4)
-		dsr_learn_ipv4(skb, packet);
-	else
-		dsr_learn_ipv6(skb, packet);
+	    (packet->protocol == IPPROTO_TCP && !(packet->tcp_flags & TCP_SYN)) ||
+	    (packet->l4_offset == plain_l4_offset(family) && !identity_is_outside(flow->src_identity)))
+		return DSR_MET;
+	return family == FAMILY_IPV4 ? dsr_meet_ipv4(skb, packet) : dsr_meet_ipv6(skb, packet);
+}
+
+always_inline int dsr_learn_family(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	const struct ct_ends ends = ct_ends_of(packet);
+	union ct_key key __attribute__((aligned(8)));
+	struct nat asked = {};
+	struct ct_row *row;
+
+	ct_key_make(&key, &ends, family, TUPLE_IN, false);
+	row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
+	if (!row || !dsr_read(skb, packet, &asked, family))
+		return 0;
+	__builtin_memcpy(row->nat_addr, &asked.address, 16);
+	row->nat_port = asked.port;
+	ct_flags_set(row, CT_DSR | CT_NODE_PORT);
+	return 0;
+}
+
+/* Notes in the entry of a packet's connection what its opener asked, after admit(). */
+subprogram int dsr_learn(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	if (!packet)
+		return 0;
+	return family == FAMILY_IPV4 ? dsr_learn_family(skb, packet, FAMILY_IPV4)
+				     : dsr_learn_family(skb, packet, FAMILY_IPV6);
 }

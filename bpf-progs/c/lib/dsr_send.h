@@ -80,9 +80,15 @@ always_inline bool dsr_is_late(const struct packet *packet, int family)
 	return !(packet->tcp_flags & TCP_SYN) && snat_find(packet, &to, &is_fresh, family);
 }
 
+/* Whether the backend's node has sent a packet back, as it cannot tell its connection from another one. */
+always_inline bool dsr_is_back(const struct packet *packet, int family)
+{
+	return !packet->tail && packet->l4_offset == plain_l4_offset(family) + dsr_bytes(family);
+}
+
 always_inline int dsr_send_family(struct __sk_buff *skb, const struct flow *flow, struct packet *packet, int family)
 {
-	bool tcp = packet->protocol == IPPROTO_TCP;
+	bool tcp = packet->protocol == IPPROTO_TCP, opens = !tcp || packet->tcp_flags & TCP_SYN;
 	const struct ct_ends ends = ct_ends_of(packet);
 	union ct_key key __attribute__((aligned(8)));
 	struct ct_row *row;
@@ -92,9 +98,11 @@ always_inline int dsr_send_family(struct __sk_buff *skb, const struct flow *flow
 	row = ct_find(&key, packet, family, tcp);
 	if (unlikely(!row))
 		row = ct_find_old(&key, packet, family, tcp);
+	if (unlikely(row && opens && dsr_is_back(packet, family)))
+		__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)CT_DSR);
 	if (row ? !(row->flags & CT_DSR) : !dsr_may(flow, packet, family) || dsr_is_late(packet, family))
 		return DSR_NOT;
-	if (!tcp || packet->tcp_flags & TCP_SYN)
+	if (opens)
 		told = dsr_tell(skb, packet, family);
 	if (told < 0)
 		return told;

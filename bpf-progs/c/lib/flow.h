@@ -13,19 +13,21 @@ struct packet {
 	__be16 dport;
 	/* What policy looks at: the destination port, or the ICMP type. */
 	__be16 policy_port;
+	/* The client's own port, where another stands for it at the backend; else 0. */
+	__be16 own_port;
 	__u8 protocol;
 	__u8 tcp_flags;
 	__u8 hop_limit;
 	/* A later fragment: there is no layer-4 header. */
-	bool tail;
+	bool tail : 1;
 	/* One of a datagram whose first fragment was not seen: neither ports nor connection. */
-	bool headless;
+	bool headless : 1;
 	/* An ICMP error: it belongs to the connection of the packet inside. */
-	bool icmp_error;
+	bool icmp_error : 1;
 	/* Nothing has its address and port, but its address may be a service's. */
-	bool unserved;
+	bool unserved : 1;
 	/* Another packet of its connection has done what this one need not. */
-	bool again;
+	bool again : 1;
 	/* How its receiver is reached: enum ipcache_flags. */
 	__u8 reach;
 	/* Its connection came from outside by that service: */

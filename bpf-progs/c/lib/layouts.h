@@ -219,6 +219,8 @@ enum ct_flags {
 	/* The client sees another node's service: in the entry of who sends, that the backend answers him
 	 * itself; in the backend's, that nat_addr and nat_port are what he asked. */
 	CT_DSR = 128,
+	/* The client's own port is another, which nat_port says. */
+	CT_MOVED = 16384,
 	/* Of the node's own: it only answers, and the entry keeps its port from others. It is not the opener's
 	 * entry, and permits nothing. */
 	CT_ANSWERS = 32768,

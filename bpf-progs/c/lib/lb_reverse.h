@@ -43,16 +43,19 @@ always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
 	return true;
 }
 
-/* What the client of a backend behind this node has asked another node, of the connection that a packet, or
- * the packet inside an error, answers. */
-always_inline bool reverse_remote(const struct packet *packet, const struct packet *inner, struct nat *nat, int family)
+/* The entry of the connection from outside that a packet, or the packet inside an error, answers. */
+always_inline struct ct_row *reverse_entry(const struct packet *packet, const struct packet *inner, int family)
 {
 	const struct ct_ends ends = ct_ends_of(packet->icmp_error ? inner : packet);
 	union ct_key key __attribute__((aligned(8)));
-	struct ct_row *row;
 
 	ct_key_make(&key, &ends, family, TUPLE_IN, !packet->icmp_error);
-	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+	return ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
+}
+
+/* What the client of a backend behind this node has asked another node. */
+always_inline bool reverse_remote(const struct ct_row *row, struct nat *nat)
+{
 	if (!row || !(row->flags & CT_DSR))
 		return false;
 	__builtin_memcpy(&nat->address, row->nat_addr, 16);
@@ -60,23 +63,41 @@ always_inline bool reverse_remote(const struct packet *packet, const struct pack
 	return true;
 }
 
+/* Gives a client his own port back, as whom an answer, or an error about what he sent, is to reach him. */
+always_inline int reverse_port(struct __sk_buff *skb, struct packet *packet, const struct packet *inner, __be16 port,
+			       int family)
+{
+	struct nat client = {.port = port};
+
+	if (likely(!packet->icmp_error)) {
+		client.address = packet->daddr;
+		return nat(skb, packet, &client, family);
+	}
+	client.address = inner->saddr;
+	client.source = true;
+	return nat_inner(skb, packet, &client, family);
+}
+
 /* A reply of a backend, or an error about what was sent to it. What the error is about has been sent
  * to the service, as the client knows; it may also come from a router on the way. Of a service that
  * went nothing is known any more. */
 always_inline int lb_reverse_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
+	struct ct_row *row = NULL;
 	struct packet inner = {};
 	struct nat nat_to = {};
-	int code;
+	int code = 0;
 
 	if (unlikely(packet->icmp_error) && inner_read(skb, packet, &inner, family))
 		return REVERSE_DROP(DROP_INVALID_PACKET);
-	if (ENABLE_DSR && !packet->rev_nat) {
-		if (!reverse_remote(packet, &inner, &nat_to, family))
-			return 0;
-	} else if (!reverse_find(packet->rev_nat, &nat_to, family)) {
+	if (ENABLE_DSR && packet->node_port)
+		row = reverse_entry(packet, &inner, family);
+	if (packet->rev_nat ? !reverse_find(packet->rev_nat, &nat_to, family) : !reverse_remote(row, &nat_to))
 		return 0;
-	}
+	if (row && packet->rev_nat && row->flags & CT_MOVED)
+		code = reverse_port(skb, packet, &inner, row->nat_port, family);
+	if (code < 0)
+		return code;
 	if (unlikely(packet->icmp_error)) {
 		code = nat_inner(skb, packet, &nat_to, family);
 		if (code < 0 || !address_equal(&inner.daddr, &packet->saddr, family))
@@ -141,6 +162,13 @@ always_inline int lb_error_family(struct __sk_buff *skb, struct packet *packet, 
 	nat_to.source = true;
 	if (code >= 0)
 		code = nat_inner(skb, packet, &nat_to, family);
+	/* The backend knows its client by another port. */
+	if (ENABLE_DSR && code >= 0 && row->nat_port) {
+		nat_to.address = inner.daddr;
+		nat_to.port = row->nat_port;
+		nat_to.source = false;
+		code = nat_inner(skb, packet, &nat_to, family);
+	}
 	return code < 0 ? code : LB_TRANSLATED;
 }
 

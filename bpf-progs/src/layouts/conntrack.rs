@@ -101,7 +101,8 @@ pub struct CtRow {
     pub flags: u16,
     /// Id of the service that the connection was translated for; 0 for none.
     pub rev_nat_index: Be16,
-    /// Port to translate to.
+    /// Port to translate to: with [`CtFlags::DSR`] the one that the client asked, with [`CtFlags::MOVED`]
+    /// his own. In service entries the one by which the backend knows him instead; 0 if by his own.
     pub nat_port: Be16,
     /// TCP flags seen from the endpoint, as in byte 13 of the header.
     pub tx_flags_seen: u8,
@@ -134,6 +135,9 @@ impl CtFlags {
     /// answers him itself; in the backend's, that [`CtRow::nat_addr`] and [`CtRow::nat_port`] are what
     /// he asked.
     pub const DSR: u16 = 128;
+    /// The client's own port is another, [`CtRow::nat_port`]: he uses it towards another node too, and the
+    /// backend must know the two connections apart.
+    pub const MOVED: u16 = 16384;
     /// The node itself only answers: the entry keeps its port from others, and permits nothing.
     pub const ANSWERS: u16 = 32768;
 }

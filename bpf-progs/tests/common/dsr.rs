@@ -39,6 +39,38 @@ pub fn told(mut frame: Vec<u8>, asked: SocketAddr) -> Vec<u8> {
     frame
 }
 
+/// Whether a frame has an option, or what was one.
+pub fn is_told(frame: &[u8]) -> bool {
+    frame[14] == 0x47 || frame[12..14] == [0x86, 0xdd] && frame[20] == 60
+}
+
+/// The frame with the option made nothing, as it goes back to the node that wrote it.
+pub fn blanked(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame[14] == 0x47 {
+        frame[34..42].fill(1);
+        frame[24..26].fill(0);
+        let sum = checksum(&frame[14..42]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        frame[56] = 0x1e;
+        frame[58..78].fill(0);
+    }
+    frame
+}
+
+/// A frame with an option after one hop.
+pub fn onward(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame[14] == 0x47 {
+        frame[22] -= 1;
+        frame[24..26].fill(0);
+        let sum = checksum(&frame[14..42]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        frame[21] -= 1;
+    }
+    frame
+}
+
 impl Node {
     /// A row of the ipcache of what is behind another node, reached beside the overlay unless it leads
     /// there.
