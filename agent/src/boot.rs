@@ -21,7 +21,7 @@ use volvox_actors::{
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 
 use crate::{
-    config::Config,
+    config::{Config, LbMode},
     netns, node_information,
     ports::{
         Directories, DiskFiles, SystemClock,
@@ -254,6 +254,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
                 .context("--monitor-aggregation-interval")?,
             report_flags: config.monitor_aggregation_flags.0,
             host_firewall: config.enable_host_firewall,
+            dsr: config.bpf_lb_mode == LbMode::Dsr,
             ..Features::default()
         },
         sizes: MapSizes {

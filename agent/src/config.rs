@@ -33,7 +33,7 @@ pub use options::{Config, List};
 pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use values::{
-    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm,
+    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
     LogFormat, LogLevel, OptionalAddress, RoutingMode, TunnelProtocol, WITHOUT_ETCD_RS,
 };
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use volvox_actors::devices::DevicePattern;
 
 use super::{
-    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm,
+    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
     LogFormat, LogLevel, MonitorAggregation, Range, RateLimits, RoutingMode, TcpFlags,
     TunnelProtocol,
     aggregation::parse_interval,
@@ -334,6 +334,11 @@ pub struct Config {
     #[arg(long, value_enum, ignore_case = true, default_value = "random")]
     #[serde(rename = "LoadBalancerAlgorithm")]
     pub bpf_lb_algorithm: LbAlgorithm,
+
+    /// Whom a backend on another node answers when clients come from outside the cluster
+    #[arg(long, value_enum, ignore_case = true, default_value = "snat")]
+    #[serde(rename = "LoadBalancerMode")]
+    pub bpf_lb_mode: LbMode,
 
     /// Places of a table by which Maglev chooses: a prime, some hundred times the backends
     #[arg(long, value_name = "NUMBER", default_value_t = 16_381, value_parser = parse_table_size)]

@@ -52,6 +52,16 @@ pub enum LbAlgorithm {
     Maglev,
 }
 
+/// Whom a backend on another node sees and answers, of those who come from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LbMode {
+    /// The node that they came to
+    Snat,
+    /// Themselves: the same on all nodes, or on none
+    Dsr,
+}
+
 impl From<LbAlgorithm> for Algorithm {
     fn from(algorithm: LbAlgorithm) -> Self {
         match algorithm {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{Read, Write},
     net::{IpAddr, SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
@@ -33,7 +34,7 @@ fn serve(pod: &Pod) -> Result<Child> {
          proxy_temp_path {directory}; fastcgi_temp_path {directory};\n  \
          uwsgi_temp_path {directory}; scgi_temp_path {directory};\n  \
          keepalive_requests 1000000;\n  \
-         server {{ listen {PORT}; listen [::]:{PORT}; location / {{ return 200 \"{}\\n\"; }} }}\n}}\n",
+         server {{ listen {PORT}; listen [::]:{PORT}; location / {{ return 200 \"{} $remote_addr\\n\"; }} }}\n}}\n",
         pod.name
     );
     let file = Path::new(&directory).join("nginx.conf");
@@ -42,6 +43,17 @@ fn serve(pod: &Pod) -> Result<Child> {
     // It writes that when it listens.
     wait_for("a web server", || Ok(Path::new(&directory).join("pid").exists()))?;
     Ok(child)
+}
+
+/// Who answers there, and whom he answers.
+fn ask(at: SocketAddr) -> Result<(String, IpAddr)> {
+    let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(4))?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said)?;
+    let last = said.lines().last().and_then(|line| line.split_once(' '));
+    let (name, client) = last.with_context(|| format!("no answer: {said}"))?;
+    Ok((name.to_owned(), client.parse()?))
 }
 
 /// A program that is to run in a namespace.
@@ -77,59 +89,80 @@ fn answered(load: Child) -> Result<u64> {
 #[test]
 fn web_servers_on_two_nodes_answer_while_agents_restart() {
     lab::test("web::web_servers_on_two_nodes_answer_while_agents_restart", || {
-        let mut town = Town::found(2, &[])?;
-        let mut pods = Vec::new();
-        for number in [1, 2] {
-            pods.push(town.member(number).pod(&format!("shop/web-{number}"), &[("app", "web")])?);
-        }
-        let _servers = pods.iter().map(serve).collect::<Result<Vec<_>>>()?;
-        let backends = pods.iter().map(|pod| pod.address(false)).collect::<Result<Vec<_>>>()?;
-        let service = json!({ "apiVersion": "v1", "kind": "List", "items": [
-            {
-                "apiVersion": "v1", "kind": "Service",
-                "metadata": { "namespace": "shop", "name": "web" },
-                "spec": {
-                    "type": "NodePort", "clusterIPs": ["10.96.0.1"],
-                    "ports": [{ "port": 80, "nodePort": NODE_PORT, "protocol": "TCP" }],
-                },
-            },
-            {
-                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                "metadata": {
-                    "namespace": "shop", "name": "web",
-                    "labels": { "kubernetes.io/service-name": "web" },
-                },
-                "addressType": "IPv4", "ports": [{ "port": PORT, "protocol": "TCP" }],
-                "endpoints": backends.iter().map(|it| json!({ "addresses": [it] })).collect::<Vec<_>>(),
-            },
-        ]});
-        let mut nodes = Vec::new();
-        for member in &mut town.members {
-            member.run(|node| node.write_manifest("web.yaml", &service.to_string()))?;
-            let address = member.address(false)?;
-            let at = SocketAddr::new(address, NODE_PORT);
-            wait_for("the service from outside", || {
-                Ok(TcpStream::connect_timeout(&at, Duration::from_millis(500)).is_ok())
-            })?;
-            nodes.push(address);
-        }
-        let begun = Instant::now();
-        let loads = [load(nodes[0], true)?, load(nodes[0], false)?, load(nodes[1], false)?];
-        let mut random = Random::new(9);
-        while begun.elapsed() < SPAN {
-            for number in [1, 2] {
-                town.member(number).run(|node| {
-                    node.kill_agent()?;
-                    thread::sleep(random.below(Duration::from_millis(200)));
-                    node.exec_agent()
-                })?;
-                thread::sleep(random.below(Duration::from_millis(500)));
-            }
-        }
-        for load in loads {
-            let requests = answered(load)?;
-            ensure!(requests > 100, "only {requests} requests were answered");
-        }
-        Ok(())
+        under_load(&[], false)
     });
+}
+
+#[test]
+fn web_servers_answer_their_clients_themselves_while_agents_restart() {
+    lab::test("web::web_servers_answer_their_clients_themselves_while_agents_restart", || {
+        under_load(&[("bpf-lb-mode", "dsr")], true)
+    });
+}
+
+/// Loads both nodes while their agents are killed. `direct` says whether a server on the other node
+/// sees the client itself.
+fn under_load(flags: &[(&str, &str)], direct: bool) -> Result<()> {
+    let mut town = Town::found(2, flags)?;
+    let mut pods = Vec::new();
+    for number in [1, 2] {
+        pods.push(town.member(number).pod(&format!("shop/web-{number}"), &[("app", "web")])?);
+    }
+    let _servers = pods.iter().map(serve).collect::<Result<Vec<_>>>()?;
+    let backends = pods.iter().map(|pod| pod.address(false)).collect::<Result<Vec<_>>>()?;
+    let service = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "namespace": "shop", "name": "web" },
+            "spec": {
+                "type": "NodePort", "clusterIPs": ["10.96.0.1"],
+                "ports": [{ "port": 80, "nodePort": NODE_PORT, "protocol": "TCP" }],
+            },
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "namespace": "shop", "name": "web",
+                "labels": { "kubernetes.io/service-name": "web" },
+            },
+            "addressType": "IPv4", "ports": [{ "port": PORT, "protocol": "TCP" }],
+            "endpoints": backends.iter().map(|it| json!({ "addresses": [it] })).collect::<Vec<_>>(),
+        },
+    ]});
+    let mut nodes = Vec::new();
+    for member in &mut town.members {
+        member.run(|node| node.write_manifest("web.yaml", &service.to_string()))?;
+        let address = member.address(false)?;
+        let at = SocketAddr::new(address, NODE_PORT);
+        wait_for("the service from outside", || {
+            Ok(TcpStream::connect_timeout(&at, Duration::from_millis(500)).is_ok())
+        })?;
+        nodes.push(address);
+    }
+    let by_first = SocketAddr::new(nodes[0], NODE_PORT);
+    let client = TcpStream::connect(by_first)?.local_addr()?.ip();
+    wait_for("a server on the other node", || {
+        let (name, seen) = ask(by_first)?;
+        let wanted = if direct { client } else { nodes[0] };
+        ensure!(name == "web-1" || seen == wanted, "{name} sees {seen}, not {wanted}");
+        Ok(name == "web-2")
+    })?;
+    let begun = Instant::now();
+    let loads = [load(nodes[0], true)?, load(nodes[0], false)?, load(nodes[1], false)?];
+    let mut random = Random::new(9);
+    while begun.elapsed() < SPAN {
+        for number in [1, 2] {
+            town.member(number).run(|node| {
+                node.kill_agent()?;
+                thread::sleep(random.below(Duration::from_millis(200)));
+                node.exec_agent()
+            })?;
+            thread::sleep(random.below(Duration::from_millis(500)));
+        }
+    }
+    for load in loads {
+        let requests = answered(load)?;
+        ensure!(requests > 100, "only {requests} requests were answered");
+    }
+    Ok(())
 }
