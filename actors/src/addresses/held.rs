@@ -1,12 +1,11 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::IdentityId;
 
 /// Identities of other nodes: those that every policy knows, and how many addresses have each.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// Only looked up, and that once for each address: its order is nobody's.
-    all: HashMap<IdentityId, Holding>,
+    all: BTreeMap<IdentityId, Holding>,
     /// Those that are known, and that no address has.
     idle: BTreeSet<IdentityId>,
 }
