@@ -253,7 +253,7 @@ impl Addresses {
         let remote = &mut self.kept.borrow_mut().remote;
         match done {
             true => remote.mapped(rows),
-            false => remote.not_mapped(rows),
+            false => remote.unconfirmed(rows.into_iter().map(|(prefix, ..)| prefix)),
         }
     }
 

@@ -185,7 +185,7 @@ impl Remote {
     /// What the ipcache is to be told next.
     pub(super) fn next_rows(&mut self) -> Option<Vec<Mapping>> {
         let count = self.to_map.len().min(ROWS_AT_ONCE);
-        if count == 0 || self.told == TOLD_AHEAD {
+        if count == 0 || self.told >= TOLD_AHEAD {
             return None;
         }
         self.told += 1;
@@ -271,6 +271,7 @@ impl Remote {
     /// What the ipcache was told of these may or may not be in force: whoever they were is still
     /// somebody.
     pub(super) fn unconfirmed(&mut self, prefixes: impl IntoIterator<Item = IpNet>) {
+        self.told -= 1;
         for prefix in prefixes {
             if let Some(row) = self.rows.get_mut(&prefix) {
                 (row.under_way, row.due) = (false, false);
@@ -278,12 +279,6 @@ impl Remote {
             }
         }
         self.due.retain(|prefix| self.rows.get(prefix).is_some_and(|row| row.due));
-    }
-
-    /// The ipcache did not take these.
-    pub(super) fn not_mapped(&mut self, rows: Vec<Mapping>) {
-        self.told -= 1;
-        self.unconfirmed(rows.into_iter().map(|(prefix, ..)| prefix));
     }
 
     /// No answer will come to what the ipcache was told.
@@ -308,8 +303,10 @@ impl Remote {
 
     /// The ipcache is told to give these up.
     pub(super) fn unmapping(&mut self, prefixes: &[IpNet]) {
+        self.told += 1;
         for prefix in prefixes {
             let Some(row) = self.rows.get_mut(prefix) else { continue };
+            row.under_way = true;
             let Some(id) = row.mapped.take() else { continue };
             self.mapped -= 1;
             if row.attempted.contains(&id) {
@@ -347,8 +344,10 @@ impl Remote {
 
     /// These are in force no more.
     pub(super) fn unmapped(&mut self, prefixes: &[IpNet]) {
+        self.told -= 1;
         for prefix in prefixes {
             let Some(row) = self.rows.get_mut(prefix) else { continue };
+            row.under_way = false;
             let attempted = std::mem::take(&mut row.attempted);
             attempted.into_iter().for_each(|id| self.held.leave(id));
         }

@@ -105,7 +105,7 @@ fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
     remote.unmapping(&prefixes[1..]);
     remote.unmapped(&prefixes[1..]);
     // A refusal is tried again later, and what a life that ended was not answered at once.
-    remote.not_mapped(second);
+    remote.unconfirmed(second.into_iter().map(|(prefix, ..)| prefix));
     let rest = [(fourth, WEB, here), (prefixes[0], DB, here)];
     assert_eq!(remote.next_rows().unwrap(), rest);
     remote.lose_answers();
@@ -121,6 +121,41 @@ fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
     remote.mapped(last);
     assert_eq!((remote.next(), remote.has_stalled()), (None, false));
     assert_eq!((remote.held.users(WEB), remote.held.users(DB)), (2, 1));
+}
+
+#[test]
+fn an_address_that_comes_again_while_it_is_given_up_waits_until_it_is() {
+    let begin = || {
+        let mut remote = Remote::inherited(Inherited {
+            rows: [("10.9.0.1/32".parse().unwrap(), (WEB, Tunnel::NONE))].into(),
+            identities: [(WEB, Labels::default())].into(),
+            ..Inherited::default()
+        });
+        let prefix = at(&mut remote, "10.9.0.1", &[]);
+        remote.want(prefix, None, false);
+        let Some(Work::Unmap(gone)) = remote.next() else { panic!("it stays") };
+        remote.unmapping(&gone);
+        at(&mut remote, "10.9.0.1", &[]);
+        assert_eq!(remote.next_rows(), None, "nobody knows yet whether it is given up");
+        (remote, gone)
+    };
+    let again = |remote: &mut Remote| {
+        remote.listed();
+        assert_eq!(remote.next(), None, "somebody is to have the identity");
+        let rows = remote.next_rows().unwrap();
+        remote.mapped(rows);
+        assert_eq!((remote.next(), remote.held.users(WEB)), (None, 1));
+    };
+    let (mut answered, gone) = begin();
+    answered.unmapped(&gone);
+    again(&mut answered);
+    let (mut lost, _) = begin();
+    lost.lose_answers();
+    again(&mut lost);
+    let (mut refused, gone) = begin();
+    refused.unconfirmed(gone);
+    refused.resume();
+    again(&mut refused);
 }
 
 #[test]
