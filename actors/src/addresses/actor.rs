@@ -195,7 +195,10 @@ impl Addresses {
             None => self.look_again(cx),
             Some(Work::Adopt(wanted)) => self.adopt(cx, wanted),
             Some(Work::Unmap(prefixes)) => self.unmap(cx, prefixes),
-            Some(Work::Release(ids)) => self.release(ids),
+            Some(Work::Release(ids)) => {
+                self.release(ids);
+                self.look_again(cx);
+            }
         }
     }
 

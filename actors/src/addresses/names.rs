@@ -18,8 +18,10 @@ pub(super) struct Names {
     said: BTreeMap<IdentityId, Vec<(Arc<NamedPorts>, usize)>>,
     /// What addresses said that are something else by now, and may still be in force so.
     before: BTreeMap<IpNet, Vec<Said>>,
-    /// What policies know.
+    /// What policies know, or knew before they were told something else.
     known: BTreeMap<IdentityId, Arc<NamedPorts>>,
+    /// What policies were told and may know: nobody has said that they do.
+    telling: BTreeMap<IdentityId, Arc<NamedPorts>>,
     /// Identities of which policies may know too little or too much.
     changed: BTreeSet<IdentityId>,
 }
@@ -72,14 +74,15 @@ impl Names {
         before.into_iter().flatten().for_each(|said| self.take_back(said));
     }
 
-    /// Whether policies know what an address says.
+    /// Whether policies know what an address says, and will once they have heard what they are told.
     pub(super) fn knows(&self, (id, ports): &Said) -> bool {
-        self.known.get(id).is_some_and(|known| {
+        let has = |known: &Arc<NamedPorts>| {
             let has = |(name, ports): (&String, &BTreeSet<_>)| {
                 known.get(name).is_some_and(|known| known.is_superset(ports))
             };
             known == ports || ports.iter().all(has)
-        })
+        };
+        self.known.get(id).is_some_and(has) && self.telling.get(id).is_none_or(has)
     }
 
     /// What policies are to know of those that may be told to them, where they know something else.
@@ -88,10 +91,10 @@ impl Names {
         may_be_told: impl Fn(IdentityId) -> bool,
     ) -> BTreeMap<IdentityId, Arc<NamedPorts>> {
         let mut due = BTreeMap::new();
-        let (said, known) = (&self.said, &self.known);
+        let (said, known, telling) = (&self.said, &self.known, &self.telling);
         self.changed.retain(|&id| {
             let now = said.get(&id).map(|sets| union(sets));
-            if now.as_ref() == known.get(&id) {
+            if now.as_ref() == known.get(&id) && !telling.contains_key(&id) {
                 return false;
             }
             if may_be_told(id) {
@@ -102,9 +105,20 @@ impl Names {
         due
     }
 
+    /// Policies are told this.
+    pub(super) fn tell(&mut self, ports: &BTreeMap<IdentityId, Arc<NamedPorts>>) {
+        self.telling.extend(ports.iter().map(|(&id, ports)| (id, Arc::clone(ports))));
+    }
+
+    /// Policies are not told of this identity after all.
+    pub(super) fn spare(&mut self, id: IdentityId) {
+        self.telling.remove(&id);
+    }
+
     /// Policies know this.
     pub(super) fn learned(&mut self, ports: BTreeMap<IdentityId, Arc<NamedPorts>>) {
         for (id, ports) in ports {
+            self.telling.remove(&id);
             match ports.is_empty() {
                 true => self.known.remove(&id),
                 false => self.known.insert(id, ports),
@@ -167,5 +181,21 @@ mod tests {
         names.take_back((WEB, ports(81)));
         assert_eq!(tell(&mut names), Some(vec![]));
         assert!(names.said.is_empty() && names.known.is_empty() && names.changed.is_empty());
+    }
+
+    #[test]
+    fn what_policies_are_told_may_be_what_they_know() {
+        let mut names = Names::default();
+        [80, 81].into_iter().for_each(|number| names.say((WEB, ports(number))));
+        assert_eq!(tell(&mut names), Some(vec![80, 81]));
+        names.take_back((WEB, ports(81)));
+        let fewer = names.due(|_| true);
+        names.tell(&fewer);
+        assert!(names.knows(&(WEB, ports(80))) && !names.knows(&(WEB, ports(81))));
+        // Nobody has said that they heard: they are told again, also if all is as it was.
+        names.say((WEB, ports(81)));
+        assert!(!names.knows(&(WEB, ports(81))));
+        assert_eq!(tell(&mut names), Some(vec![80, 81]));
+        assert!(names.knows(&(WEB, ports(81))) && names.telling.is_empty());
     }
 }

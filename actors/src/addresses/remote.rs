@@ -238,6 +238,7 @@ impl Remote {
         let may_be_told = |id| self.ready && (self.held.has(id) || adopt.contains_key(&id));
         let names = self.names.due(may_be_told);
         if !adopt.is_empty() || !names.is_empty() {
+            self.names.tell(&names);
             return Some(Work::Adopt(Introduction { identities: adopt, named_ports: names }));
         }
         if !unmap.is_empty() {
@@ -257,6 +258,7 @@ impl Remote {
         if ids.is_empty() {
             return;
         }
+        ids.iter().for_each(|&id| self.names.spare(id));
         self.due.retain(|prefix| {
             let Some(row) = self.rows.get_mut(prefix) else { return false };
             match row.wanted.filter(|id| ids.contains(id)) {
