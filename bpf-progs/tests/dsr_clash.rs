@@ -23,6 +23,10 @@ fn world() -> World {
         for protocol in [TCP, UDP] {
             world.node.service((own, PORT).into(), protocol, open_service(SERVICE), &[id]);
         }
+        let balanced = LbRow { flags: LbFlags::LOAD_BALANCER, ..random_service(SERVICE + 3) };
+        for protocol in [TCP, UDP] {
+            world.node.service(balancer(own), protocol, balanced, &[id]);
+        }
         for number in [1, 2] {
             world.node.ipcache(other(own, number), if own.is_ipv4() { 32 } else { 128 }, 6);
         }
@@ -37,6 +41,12 @@ fn other(like: IpAddr, number: u8) -> IpAddr {
     }
 }
 
+/// What any node may serve.
+fn balancer(like: IpAddr) -> SocketAddr {
+    let text = if like.is_ipv4() { "203.0.113.80" } else { "2001:db8:80::80" };
+    (text.parse::<IpAddr>().unwrap(), 80).into()
+}
+
 /// What a client's connection to the endpoint goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
@@ -44,6 +54,10 @@ enum By {
     Other(u8),
     /// This node's own port.
     Own,
+    /// An address of no node, which leads to this one.
+    Balancer,
+    /// The same, which leads to another node.
+    BalancerElsewhere,
     /// The endpoint's own address.
     Itself,
 }
@@ -69,6 +83,9 @@ impl Client {
         match by {
             By::Other(number) => (other(self.own, number), PORT),
             By::Own => (self.own, PORT),
+            By::Balancer | By::BalancerElsewhere => {
+                (balancer(self.own).ip(), balancer(self.own).port())
+            }
             By::Itself => (self.near, 8080),
         }
     }
@@ -77,8 +94,8 @@ impl Client {
     fn says(&self, by: By, flags: u8) -> Vec<u8> {
         let plain = |to| self.frame((self.far, 5000), to, flags);
         match by {
-            By::Own => plain((self.own, PORT)),
-            By::Other(_) if self.protocol == UDP || flags & SYN != 0 => {
+            By::Own | By::Balancer => plain(self.at(by)),
+            By::Other(_) | By::BalancerElsewhere if self.protocol == UDP || flags & SYN != 0 => {
                 told(plain((self.near, 8080)), self.at(by).into())
             }
             _ => plain((self.near, 8080)),
@@ -205,26 +222,39 @@ fn what_asks_the_backend_itself_meanwhile_changes_nothing() {
 }
 
 #[test]
-fn what_asks_an_address_of_no_node_meanwhile_waits() {
-    let mut world = world();
-    for client in clients(&world, &[TCP, UDP]) {
-        let text = if client.own.is_ipv4() { "203.0.113.80" } else { "2001:db8:80::80" };
-        let asked: SocketAddr = (text.parse::<IpAddr>().unwrap(), 80).into();
-        let id = if client.own.is_ipv4() { 7 } else { 1007 };
-        let balanced = LbRow { flags: LbFlags::LOAD_BALANCER, ..random_service(SERVICE + 1) };
-        world.node.service(asked, client.protocol, balanced, &[id]);
-        client.heard(&mut world, By::Other(1), SYN);
-        let question = told(client.frame((client.far, 5000), (client.near, 8080), SYN), asked);
-        world.got(&question);
-        client.hears(&mut world, 5000, SYN | ACK, By::Other(1));
-        client.heard(&mut world, By::Other(1), RST);
-        client.heard(&mut world, By::Other(1), RST);
-        world.node.change(client.connection(5000), TupleFlags::IN, |row| row.lifetime = 1);
-        world.got(&question);
-        let a = world.a;
-        let answer = client.frame((client.near, 8080), (client.far, 5000), SYN | ACK);
-        let got = world.node.send(&a, &answer);
-        assert_eq!(ends_of(&got.frame).from, (asked.ip(), 80));
+fn what_asks_an_address_of_no_node_meanwhile_waits_or_is_not_of_tcp() {
+    for first in [By::Other(1), By::Own] {
+        let mut world = world();
+        for client in clients(&world, &[TCP, UDP]) {
+            let next = By::BalancerElsewhere;
+            client.heard(&mut world, first, SYN);
+            assert_eq!(client.heard(&mut world, next, SYN), 5000);
+            let heard = if client.protocol == TCP { first } else { next };
+            client.hears(&mut world, 5000, SYN | ACK, heard);
+            assert_eq!(client.heard(&mut world, next, ACK), 5000);
+            client.hears(&mut world, 5000, ACK, heard);
+            world.node.change(client.connection(5000), TupleFlags::IN, |row| row.lifetime = 1);
+            client.heard(&mut world, next, SYN);
+            client.hears(&mut world, 5000, SYN | ACK, next);
+        }
+    }
+}
+
+#[test]
+fn an_address_of_no_node_is_one_connection_by_whichever_node() {
+    for ways in [[By::Balancer, By::BalancerElsewhere], [By::BalancerElsewhere, By::Balancer]] {
+        let mut world = world();
+        for client in clients(&world, &[TCP, UDP]) {
+            client.heard(&mut world, ways[0], SYN);
+            client.hears(&mut world, 5000, SYN | ACK, ways[0]);
+            for by in [ways[1], ways[0], ways[1]] {
+                for flags in [ACK, SYN, ACK] {
+                    assert_eq!(client.heard(&mut world, by, flags), 5000, "{client:?} by {by:?}");
+                    client.hears(&mut world, 5000, ACK, by);
+                }
+            }
+        }
+        assert_eq!(world.node.drops(), [].into());
     }
 }
 

@@ -116,7 +116,8 @@ always_inline int dsr_meet_family(struct __sk_buff *skb, struct packet *packet, 
 	if (!is_told)
 		return DSR_MET;
 	is_node = identity_is_node(identity_of(&asked.address, family));
-	if (!row || dsr_is_of(row, &asked, family) || (!is_node && !ct_unless_former(row, packet)))
+	if (!row || dsr_is_of(row, &asked, family) ||
+	    (!is_node && (packet->protocol != IPPROTO_TCP || !ct_unless_former(row, packet))))
 		packet->entry_flags = CT_DSR | CT_NODE_PORT;
 	if (packet->entry_flags || !is_node)
 		return DSR_MET;
@@ -128,8 +129,9 @@ always_inline int dsr_meet_family(struct __sk_buff *skb, struct packet *packet, 
 
 /* Looks before admit() at what a packet tells of a connection that it may open, and whether the backend's entry
  * can be that connection's. If not, the packet is made ready to go back to the node that was asked. Which node
- * that was is not told by an address that any node may serve: such a packet goes on as a stray one of the other
- * connection, and is sent again until that is over. Returns an enum dsr_met, or a drop. */
+ * that was is not told by an address that any node may serve: such a packet of TCP goes on as a stray one of the
+ * other connection, and is sent again until that is over. What is not of TCP may never be over while it comes,
+ * so the last that asked has the entry. Returns an enum dsr_met, or a drop. */
 subprogram int dsr_meet_ipv4(struct __sk_buff *skb, struct packet *packet)
 {
 	return packet ? dsr_meet_family(skb, packet, FAMILY_IPV4) : DSR_LEARN_DROP(DROP_INVALID_PACKET);
@@ -164,6 +166,9 @@ always_inline int dsr_learn_family(struct __sk_buff *skb, const struct packet *p
 		return 0;
 	__builtin_memcpy(row->nat_addr, &asked.address, 16);
 	row->nat_port = asked.port;
+	/* A port that stood for another of the client's has become this connection's. */
+	if (unlikely(row->flags & CT_MOVED))
+		__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)CT_MOVED);
 	ct_flags_set(row, CT_DSR | CT_NODE_PORT);
 	return 0;
 }

@@ -41,17 +41,26 @@ always_inline void dsr_forget(struct ct_row *row)
 	__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)(CT_DSR | CT_NODE_PORT | CT_MOVED));
 }
 
+/* Whether an entry is of a connection that asked this, by whichever node. */
+always_inline bool dsr_is_of(const struct ct_row *row, const struct nat *asked, int family)
+{
+	struct nat service = {};
+
+	if (!row->rev_nat_index)
+		return row->flags & CT_DSR && row->nat_port == asked->port &&
+		       address_equal((const union address *)row->nat_addr, &asked->address, family);
+	return !(row->flags & CT_MOVED) && reverse_find(row->rev_nat_index, &service, family) &&
+	       service.port == asked->port && address_equal(&service.address, &asked->address, family);
+}
+
 /* The entry of the service that a packet was sent to, which now goes to a backend. */
-always_inline struct ct_row *dsr_service_entry(const struct packet *packet, int family)
+always_inline struct ct_row *dsr_service_entry(const struct packet *packet, const struct nat *asked, int family)
 {
 	struct ct_ends ends = ct_ends_of(packet);
 	union ct_key key __attribute__((aligned(8)));
-	struct nat service = {};
 
-	if (!reverse_find(packet->rev_nat, &service, family))
-		return NULL;
-	ends.daddr = &service.address;
-	ends.dport = service.port;
+	ends.daddr = &asked->address;
+	ends.dport = asked->port;
 	ct_key_make(&key, &ends, family, TUPLE_SERVICE, false);
 	return ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
 }
@@ -90,16 +99,19 @@ always_inline int dsr_port_family(const struct packet *packet, int family)
 	const struct ct_ends ends = ct_ends_of(packet);
 	union ct_key key __attribute__((aligned(8)));
 	struct ct_row *row, *service;
+	struct nat asked = {};
 
 	ct_key_make(&key, &ends, family, TUPLE_IN, false);
 	row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
 	if (likely(row && row->rev_nat_index == packet->rev_nat && !(row->flags & CT_MOVED)))
 		return packet->sport;
-	service = dsr_service_entry(packet, family);
+	service = reverse_find(packet->rev_nat, &asked, family) ? dsr_service_entry(packet, &asked, family) : NULL;
 	if (!service)
 		return packet->sport;
 	if (service->nat_port)
 		return service->nat_port;
+	if (row && dsr_is_of(row, &asked, family))
+		return packet->sport;
 	if (!row)
 		return packet->sport;
 	if (dsr_is_over(row) || !dsr_is_served(row, family)) {
@@ -145,11 +157,4 @@ always_inline int dsr_move(struct __sk_buff *skb, struct packet *packet, int fam
 	if (likely(port < 0 || port == packet->sport))
 		return port < 0 ? port : 0;
 	return dsr_come_from(skb, packet, port, family);
-}
-
-/* Whether an entry is of a connection that asked this. */
-always_inline bool dsr_is_of(const struct ct_row *row, const struct nat *asked, int family)
-{
-	return row->flags & CT_DSR && !row->rev_nat_index && row->nat_port == asked->port &&
-	       address_equal((const union address *)row->nat_addr, &asked->address, family);
 }
