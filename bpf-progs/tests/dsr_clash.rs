@@ -129,6 +129,22 @@ impl Client {
         Connection { opener: (self.far, port), other: (self.near, 8080), protocol }
     }
 
+    /// Has this node serve its port by a service.
+    fn serve(&self, world: &mut World, service: u16) {
+        let id = if self.own.is_ipv4() { 7 } else { 1007 };
+        let at = (self.own, PORT).into();
+        world.node.service(at, self.protocol, open_service(service), &[id]);
+    }
+
+    /// Has nothing be known of a service any more.
+    fn forget(&self, world: &mut World, service: u16) {
+        let key = Be16::new(service).to_bytes();
+        match self.own.is_ipv4() {
+            true => world.node.remove::<_, ReverseNat4Row>("cilium_lb4_reverse_nat", key),
+            false => world.node.remove::<_, ReverseNat6Row>("cilium_lb6_reverse_nat", key),
+        }
+    }
+
     fn row(&self, world: &mut World, port: u16) -> CtRow {
         world.node.tracked(self.connection(port), TupleFlags::IN).unwrap()
     }
@@ -320,6 +336,20 @@ fn a_moved_connection_stays_where_it_is() {
         world.node.untrack(client.connection(5000), TupleFlags::IN);
         assert_eq!(client.heard(&mut world, By::Own, ACK), port);
         client.hears(&mut world, port, ACK, By::Own);
+        // Both may be evicted, or the service be made anew.
+        world.node.untrack(service, TupleFlags::SERVICE);
+        assert_eq!(client.heard(&mut world, By::Own, ACK), port);
+        client.heard(&mut world, By::Other(1), SYN);
+        client.serve(&mut world, SERVICE + 2);
+        client.forget(&mut world, SERVICE);
+        world.node.untrack(service, TupleFlags::SERVICE);
+        assert_eq!(client.heard(&mut world, By::Own, ACK), port);
+        client.hears(&mut world, port, ACK, By::Own);
+        client.serve(&mut world, SERVICE);
+        client.forget(&mut world, SERVICE + 2);
+        assert_eq!(client.heard(&mut world, By::Own, ACK), port);
+        client.hears(&mut world, port, ACK, By::Own);
+        world.node.untrack(client.connection(5000), TupleFlags::IN);
         // It ends, and its port is used again.
         if client.protocol == TCP {
             client.heard(&mut world, By::Own, FIN | ACK);
@@ -368,17 +398,11 @@ fn a_connection_goes_on_when_its_service_is_made_anew() {
     let mut world = world();
     for client in clients(&world, &[TCP, UDP]) {
         client.heard(&mut world, By::Own, SYN);
-        let (id, v4) = (if client.own.is_ipv4() { 7 } else { 1007 }, client.own.is_ipv4());
-        let at = (client.own, PORT).into();
-        world.node.service(at, client.protocol, open_service(SERVICE + 2), &[id]);
-        let before = Be16::new(SERVICE).to_bytes();
-        match v4 {
-            true => world.node.remove::<_, ReverseNat4Row>("cilium_lb4_reverse_nat", before),
-            false => world.node.remove::<_, ReverseNat6Row>("cilium_lb6_reverse_nat", before),
-        }
+        client.serve(&mut world, SERVICE + 2);
+        client.forget(&mut world, SERVICE);
         assert_eq!(client.heard(&mut world, By::Own, ACK), 5000);
         client.hears(&mut world, 5000, ACK, By::Own);
-        world.node.service(at, client.protocol, open_service(SERVICE), &[id]);
+        client.serve(&mut world, SERVICE);
     }
 }
 

@@ -198,6 +198,34 @@ fn for_what_the_backends_node_sends_back_the_node_stands_in() {
 }
 
 #[test]
+fn what_only_seems_to_be_sent_back_changes_nothing() {
+    let mut world = world();
+    for (_, own, far) in world.families() {
+        let asked = SocketAddr::from((own, PORT));
+        let option = if own.is_ipv4() { 34 } else { 56 };
+        for (protocol, flags) in [(TCP, SYN), (UDP, 0)] {
+            let says = |flags| {
+                sealed(match protocol {
+                    TCP => tcp(far, own, 50_001, PORT, flags),
+                    _ => udp(far, own, 50_001, PORT),
+                })
+            };
+            world.got(&says(SYN));
+            let mut forged = blanked(told(says(flags), asked));
+            forged[option] = 0x1f;
+            world.got(&forged);
+            if protocol == TCP {
+                world.got(&says(ACK));
+                world.got(&blanked(told(says(SYN), asked)));
+            }
+            let row = entry(&mut world, (far, 50_001), protocol).unwrap();
+            assert_eq!(row.flags & CtFlags::DSR, CtFlags::DSR);
+        }
+    }
+    assert_eq!(world.node.translations(), [], "the node does not stand in");
+}
+
+#[test]
 fn errors_about_answers_find_the_backend() {
     let mut world = world();
     for (_, own, far) in world.families() {

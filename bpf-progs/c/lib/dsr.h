@@ -9,6 +9,11 @@
 /* Of the destination options. Who does not know it skips it. */
 #define DSR_IPV6_OPTION 0x1b
 
+#define IPV4_NO_OPERATION 1
+/* For experiments, among the destination options: who does not know it skips it. So much padding would make
+ * Linux drop the packet. */
+#define IPV6_EXPERIMENT 0x1e
+
 struct dsr_ipv4 {
 	__u8 type;
 	__u8 length; /* of all of it */
@@ -112,4 +117,20 @@ always_inline bool dsr_read(struct __sk_buff *skb, const struct packet *packet, 
 		service->port = option.port;
 	}
 	return true;
+}
+
+/* Whether nothing has been made of a packet's option. */
+always_inline bool dsr_is_blank(struct __sk_buff *skb, int family)
+{
+	__u32 at = plain_l4_offset(family), words[2];
+	struct dsr_ipv6 option;
+	__u8 next;
+
+	if (family == FAMILY_IPV4)
+		return !bpf_skb_load_bytes(skb, at, words, sizeof(words)) &&
+		       words[0] == IPV4_NO_OPERATION * 0x01010101u && words[1] == words[0];
+	return !bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, nexthdr), &next, 1) &&
+	       next == IPPROTO_DSTOPTS && !bpf_skb_load_bytes(skb, at, &option, offsetof(struct dsr_ipv6, address)) &&
+	       option.length == DSR_IPV6_LENGTH && option.type == IPV6_EXPERIMENT &&
+	       option.option_length == DSR_IPV6_OPTION_LENGTH;
 }

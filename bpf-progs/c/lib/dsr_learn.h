@@ -14,11 +14,6 @@
 
 #define DSR_LEARN_DROP(reason) DROP_FROM(FILE_DSR_LEARN_H, reason)
 
-#define IPV4_NO_OPERATION 1
-/* For experiments, among the destination options: who does not know it skips it. So much padding would make
- * Linux drop the packet. */
-#define IPV6_EXPERIMENT 0x1e
-
 /* What dsr_meet() found. */
 enum dsr_met {
 	/* It goes on. */

@@ -65,9 +65,16 @@ always_inline struct ct_row *dsr_service_entry(const struct packet *packet, cons
 	return ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
 }
 
+/* Whether an entry is of this client's port by another one, and by this service or one that went. */
+always_inline bool dsr_is_moved(const struct ct_row *row, const struct packet *packet, int family)
+{
+	return row->flags & CT_MOVED && row->nat_port == packet->sport &&
+	       (row->rev_nat_index == packet->rev_nat || !dsr_is_served(row, family));
+}
+
 /* A port that the backend has not heard the client by; 0 if none is found. It follows from the ends, so that a
- * connection whose service entry was evicted finds its own again. */
-always_inline __be16 dsr_port_find(const struct packet *packet, int family)
+ * connection whose service entry was evicted finds its own again; `is_known` asks for nothing else. */
+always_inline __be16 dsr_port_find(const struct packet *packet, bool is_known, int family)
 {
 	struct ct_ends ends = ct_ends_of(packet);
 	union ct_key key __attribute__((aligned(8)));
@@ -79,12 +86,14 @@ always_inline __be16 dsr_port_find(const struct packet *packet, int family)
 		mixed = mixed * 1664525 + 1013904223;
 		ct_key_make(&key, &ends, family, TUPLE_IN, false);
 		row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
+		if (row && dsr_is_moved(row, packet, family))
+			return ends.sport;
+		if (is_known)
+			return 0;
 		if (!row && ends.sport != packet->sport)
 			return ends.sport;
 		if (!row)
 			continue;
-		if (row->flags & CT_MOVED && row->nat_port == packet->sport && row->rev_nat_index == packet->rev_nat)
-			return ends.sport;
 		if (dsr_is_over(row)) {
 			dsr_forget(row);
 			return ends.sport;
@@ -100,6 +109,8 @@ always_inline int dsr_port_family(const struct packet *packet, int family)
 	union ct_key key __attribute__((aligned(8)));
 	struct ct_row *row, *service;
 	struct nat asked = {};
+	bool is_free;
+	__be16 port;
 
 	ct_key_make(&key, &ends, family, TUPLE_IN, false);
 	row = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
@@ -112,14 +123,16 @@ always_inline int dsr_port_family(const struct packet *packet, int family)
 		return service->nat_port;
 	if (row && dsr_is_of(row, &asked, family))
 		return packet->sport;
-	if (!row)
-		return packet->sport;
-	if (dsr_is_over(row) || !dsr_is_served(row, family)) {
+	is_free = !row || dsr_is_over(row) || !dsr_is_served(row, family);
+	port = is_free && packet->tcp_flags & TCP_SYN ? 0 : dsr_port_find(packet, is_free, family);
+	service->nat_port = port;
+	if (port)
+		return port;
+	if (!is_free)
+		return DSR_PORT_DROP(DROP_NAT_NO_MAPPING);
+	if (row)
 		dsr_forget(row);
-		return packet->sport;
-	}
-	service->nat_port = dsr_port_find(packet, family);
-	return service->nat_port ? service->nat_port : DSR_PORT_DROP(DROP_NAT_NO_MAPPING);
+	return packet->sport;
 }
 
 subprogram int dsr_port_ipv4(const struct packet *packet)

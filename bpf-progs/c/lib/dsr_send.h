@@ -80,10 +80,14 @@ always_inline bool dsr_is_late(const struct packet *packet, int family)
 	return !(packet->tcp_flags & TCP_SYN) && snat_find(packet, &to, &is_fresh, family);
 }
 
-/* Whether the backend's node has sent a packet back, as it cannot tell its connection from another one. */
-always_inline bool dsr_is_back(const struct packet *packet, int family)
+/* Whether the backend's node has sent a packet back, as it cannot tell its connection from another one. It does
+ * so before a connection of TCP is open only. */
+always_inline bool dsr_is_back(struct __sk_buff *skb, const struct packet *packet, const struct ct_row *row, int family)
 {
-	return !packet->tail && packet->l4_offset == plain_l4_offset(family) + dsr_bytes(family);
+	if (packet->tail || packet->l4_offset != plain_l4_offset(family) + dsr_bytes(family) ||
+	    (packet->protocol == IPPROTO_TCP && row->flags & CT_SEEN_NON_SYN))
+		return false;
+	return dsr_is_blank(skb, family);
 }
 
 always_inline int dsr_send_family(struct __sk_buff *skb, const struct flow *flow, struct packet *packet, int family)
@@ -98,7 +102,7 @@ always_inline int dsr_send_family(struct __sk_buff *skb, const struct flow *flow
 	row = ct_find(&key, packet, family, tcp);
 	if (unlikely(!row))
 		row = ct_find_old(&key, packet, family, tcp);
-	if (unlikely(row && opens && dsr_is_back(packet, family)))
+	if (unlikely(row && opens && dsr_is_back(skb, packet, row, family)))
 		__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)CT_DSR);
 	if (row ? !(row->flags & CT_DSR) : !dsr_may(flow, packet, family) || dsr_is_late(packet, family))
 		return DSR_NOT;
