@@ -360,6 +360,23 @@ fn a_moved_connection_stays_where_it_is() {
     }
 }
 
+#[test]
+fn a_moved_connection_leaves_a_port_that_the_client_uses_himself() {
+    let mut world = world();
+    for client in clients(&world, &[TCP, UDP]) {
+        client.heard(&mut world, By::Other(1), SYN);
+        let port = client.heard(&mut world, By::Own, SYN);
+        world.node.untrack(client.connection(port), TupleFlags::IN);
+        let asked = client.at(By::Other(1)).into();
+        world.got(&told(client.frame((client.far, port), (client.near, 8080), SYN), asked));
+        let next = client.heard(&mut world, By::Own, ACK);
+        assert!(next != port && next != 5000, "{next}");
+        client.hears(&mut world, next, ACK, By::Own);
+        assert_eq!(client.heard(&mut world, By::Own, ACK), next);
+        assert_eq!(client.row(&mut world, port).flags & CtFlags::MOVED, 0);
+    }
+}
+
 /// A fragment at an offset in units of eight bytes, the first or the last; its datagram has no checksum.
 fn fragment(src: IpAddr, dst: IpAddr, offset: u16, payload: &[u8]) -> Vec<u8> {
     let more = u16::from(offset == 0);

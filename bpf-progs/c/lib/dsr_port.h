@@ -105,9 +105,9 @@ always_inline __be16 dsr_port_find(const struct packet *packet, bool is_known, i
 /* The port that a packet's connection has at the backend, or a drop. */
 always_inline int dsr_port_family(const struct packet *packet, int family)
 {
-	const struct ct_ends ends = ct_ends_of(packet);
+	struct ct_ends ends = ct_ends_of(packet);
 	union ct_key key __attribute__((aligned(8)));
-	struct ct_row *row, *service;
+	struct ct_row *row, *service, *moved;
 	struct nat asked = {};
 	bool is_free;
 	__be16 port;
@@ -119,8 +119,14 @@ always_inline int dsr_port_family(const struct packet *packet, int family)
 	service = reverse_find(packet->rev_nat, &asked, family) ? dsr_service_entry(packet, &asked, family) : NULL;
 	if (!service)
 		return packet->sport;
-	if (service->nat_port)
-		return service->nat_port;
+	if (service->nat_port) {
+		ends.sport = service->nat_port;
+		ct_key_make(&key, &ends, family, TUPLE_IN, false);
+		moved = ct_lookup_both(&key, family, packet->protocol == IPPROTO_TCP);
+		/* The client may have come to use that port himself. */
+		if (likely(!moved || (moved->flags & CT_MOVED && moved->nat_port == packet->sport)))
+			return service->nat_port;
+	}
 	if (row && dsr_is_of(row, &asked, family))
 		return packet->sport;
 	is_free = !row || dsr_is_over(row) || !dsr_is_served(row, family);
