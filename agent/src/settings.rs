@@ -95,7 +95,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         follow: ClusterSettings {
             seed: seed(),
             node_name: node_name(),
-            sync_timeout: config.k8s_sync_timeout.max(config.crd_wait_timeout),
+            sync_timeout: config.sync_timeout(),
             further: Vec::new(),
         },
         publish: Some(publish(config, node)),

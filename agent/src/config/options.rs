@@ -79,10 +79,15 @@ pub struct Config {
     #[serde(rename = "K8sSyncTimeout", serialize_with = "as_nanoseconds")]
     pub k8s_sync_timeout: Duration,
 
-    /// The same for resources that nobody defined; the longer of the two counts
+    /// The same for resources that nobody defined; the longest of the three counts
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration, hide = true)]
     #[serde(rename = "CRDWaitTimeout", serialize_with = "as_nanoseconds")]
     pub crd_wait_timeout: Duration,
+
+    /// The same for identities
+    #[arg(long, value_name = "DURATION", default_value = "3m0s", value_parser = parse_duration, hide = true)]
+    #[serde(rename = "AllocatorListTimeout", serialize_with = "as_nanoseconds")]
+    pub allocator_list_timeout: Duration,
 
     /// Whether this node's Node is annotated with prefixes and router of its pods, and its prefixes
     /// may come from such annotations
@@ -434,6 +439,12 @@ pub struct Config {
 pub type List = Vec<String>;
 
 impl Config {
+    /// After how long it is complained of a cluster that is not synced: the longest of its time-outs.
+    pub fn sync_timeout(&self) -> Duration {
+        let of_resources = self.crd_wait_timeout.max(self.allocator_list_timeout);
+        self.k8s_sync_timeout.max(of_resources)
+    }
+
     /// What is logged, `--debug` considered.
     pub fn effective_log_level(&self) -> LogLevel {
         if self.debug { self.log_level.max(LogLevel::Debug) } else { self.log_level }

@@ -102,6 +102,15 @@ fn switches_and_values_are_read_as_go_programs_do() {
 }
 
 #[test]
+fn the_longest_time_out_of_a_cluster_counts() {
+    assert_eq!(settings(&[]).sync_timeout(), Duration::from_secs(300));
+    for flag in ["k8s-sync-timeout", "crd-wait-timeout", "allocator-list-timeout"] {
+        let config = settings(&[&format!("--{flag}=10m")]);
+        assert_eq!(config.sync_timeout(), Duration::from_secs(600));
+    }
+}
+
+#[test]
 fn a_flag_that_is_given_twice_is_refused_by_name() {
     for (arguments, flag) in [
         (["--mtu=1400", "--mtu=1500"], "'--mtu <BYTES>'"),
