@@ -94,13 +94,9 @@ impl Remote {
             said.into_iter().for_each(|said| self.names.say(said));
         }
         let before = std::mem::replace(&mut row.wanted, identity);
-        match row.may_have(&self.held, &self.names) {
-            Some(id) => {
-                row.begin(id, &mut self.held);
-                self.to_map.push_back((prefix, id, row.wanted_via));
-            }
-            None if !std::mem::replace(&mut row.due, true) => self.due.push(prefix),
-            None => {}
+        // Not at once: what is said together may be of one address again.
+        if !std::mem::replace(&mut row.due, true) {
+            self.due.push(prefix);
         }
         self.wanted += usize::from(identity.is_some());
         self.wanted -= usize::from(before.is_some());

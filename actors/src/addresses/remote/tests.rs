@@ -89,6 +89,7 @@ fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
     let mut remote = Remote::inherited(inherited);
     let here = Via::default();
     let prefixes = ["10.9.0.1", "10.9.0.2"].map(|ip| at(&mut remote, ip, &[]));
+    assert_eq!(remote.next(), None);
     let first = remote.next_rows().unwrap();
     assert_eq!(first, prefixes.map(|prefix| (prefix, WEB, here)));
     let owner = Owner { identity: DB, named_ports: None, tunnel: Tunnel::NONE };
@@ -96,6 +97,7 @@ fn what_is_said_while_the_ipcache_is_told_is_told_once_it_has_answered() {
     remote.want(prefixes[1], None, false);
     assert_eq!(remote.next(), None, "both are under way");
     let third = at(&mut remote, "10.9.0.3", &[]);
+    assert_eq!(remote.next(), None);
     let second = remote.next_rows().unwrap();
     assert_eq!(second, [(third, WEB, here)]);
     let fourth = at(&mut remote, "10.9.0.4", &[]);
@@ -167,6 +169,22 @@ fn many_rows_are_told_in_parts() {
         let ip = std::net::Ipv4Addr::from(0x0a09_0000 + nth);
         at(&mut remote, &ip.to_string(), &[]);
     }
+    assert_eq!(remote.next(), None);
     let parts = [remote.next_rows().unwrap(), remote.next_rows().unwrap()];
     assert_eq!(parts.each_ref().map(Vec::len), [ROWS_AT_ONCE, 1]);
+}
+
+#[test]
+fn of_what_is_said_together_the_last_is_told() {
+    let mut remote = Remote::default();
+    remote.held.learned(WEB);
+    let prefix = at(&mut remote, "10.9.0.1", &[]);
+    remote.want(prefix, None, false);
+    assert_eq!((remote.next().is_some(), remote.next_rows()), (false, None));
+    at(&mut remote, "10.9.0.1", &[]);
+    let tunnel = Tunnel::to("192.0.2.1".parse().unwrap());
+    remote.want(prefix, Some(Owner { identity: WEB, named_ports: None, tunnel }), true);
+    assert_eq!(remote.next(), None);
+    let rows = remote.next_rows().unwrap();
+    assert_eq!((rows.len(), remote.tunnel(rows[0].2)), (1, tunnel));
 }
