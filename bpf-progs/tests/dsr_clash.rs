@@ -208,7 +208,7 @@ fn what_asks_another_node_meanwhile_goes_back_to_it() {
                 let back = client.frame((client.far, 5000), client.at(By::Other(2)), SYN);
                 assert_eq!(
                     got.frame,
-                    onward(blanked(told(back, asked))),
+                    forwarded(blanked(told(back, asked))),
                     "{client:?} after {first:?}"
                 );
                 client.hears(&mut world, 5000, ACK, first);

@@ -58,19 +58,6 @@ pub fn blanked(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// A frame with an option after one hop.
-pub fn onward(mut frame: Vec<u8>) -> Vec<u8> {
-    if frame[14] == 0x47 {
-        frame[22] -= 1;
-        frame[24..26].fill(0);
-        let sum = checksum(&frame[14..42]);
-        frame[24..26].copy_from_slice(&sum.to_be_bytes());
-    } else {
-        frame[21] -= 1;
-    }
-    frame
-}
-
 impl Node {
     /// A row of the ipcache of what is behind another node, reached beside the overlay unless it leads
     /// there.

@@ -57,7 +57,8 @@ pub fn forwarded(mut frame: Vec<u8>) -> Vec<u8> {
     if frame[12..14] == [8, 0] {
         frame[22] -= 1;
         frame[24..26].fill(0);
-        let sum = checksum(&frame[14..34]);
+        let end = 14 + 4 * usize::from(frame[14] & 0xf);
+        let sum = checksum(&frame[14..end]);
         frame[24..26].copy_from_slice(&sum.to_be_bytes());
     } else {
         frame[21] -= 1;
