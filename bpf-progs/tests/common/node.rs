@@ -327,22 +327,23 @@ pub(super) fn load_object(
     let mut ebpf = loader.load(object).expect("the object's maps can be created: are you root?");
     for name in programs {
         let program: &mut SchedClassifier = ebpf.program_mut(name).unwrap().try_into().unwrap();
-        load(program, name);
+        load(name, || program.load());
     }
     ebpf
 }
 
-/// Loads a program. The verifier gives up, to be asked again, when a signal is pending.
-fn load(program: &mut SchedClassifier, name: &str) {
-    for _ in 0..5 {
-        match program.load() {
+/// Loads a program, again and again: the verifier gives up when a signal is pending, as it is
+/// whenever something stops the process for a moment.
+pub(super) fn load(name: &str, mut program: impl FnMut() -> Result<(), ProgramError>) {
+    for _ in 0..32 {
+        match program() {
             Ok(()) => return,
             Err(ProgramError::LoadError { io_error, .. })
                 if io_error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => panic!("the verifier refuses {name}: {error:?}"),
         }
     }
-    panic!("the verifier was interrupted five times on {name}");
+    panic!("the verifier was interrupted 32 times on {name}");
 }
 
 pub(super) fn enter_namespace() {

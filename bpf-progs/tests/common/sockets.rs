@@ -1,7 +1,7 @@
 //! A node whose sockets are balanced: the programs attached to a cgroup of the test's own, in which
 //! the test's process is while it runs.
 
-use super::{Node, run_ip};
+use super::{Node, node, run_ip};
 use aya::programs::{CgroupAttachMode, CgroupSock, CgroupSockAddr, Program};
 use aya::{Ebpf, EbpfLoader};
 use std::fs::{self, File};
@@ -70,12 +70,12 @@ fn load(host: u64) -> Ebpf {
     }
     let mut ebpf = loader.load(SOCKET_OBJECT).expect("its maps can be created: are you root?");
     for hook in SocketHook::ALL {
-        let loaded = match ebpf.program_mut(hook.program()).unwrap() {
+        let program = ebpf.program_mut(hook.program()).unwrap();
+        node::load(hook.program(), || match program {
             Program::CgroupSockAddr(program) => program.load(),
             Program::CgroupSock(program) => program.load(),
             _ => panic!("{hook:?} is no program of a cgroup"),
-        };
-        loaded.unwrap_or_else(|error| panic!("the verifier refuses {hook:?}: {error:?}"));
+        });
     }
     ebpf
 }

@@ -12,8 +12,9 @@ use super::{
     sys,
 };
 
-/// How often loading is tried while signals interrupt it.
-const ATTEMPTS_MAX: u32 = 5;
+/// How often a program's loading is tried while signals interrupt it: what stops the machine for a
+/// moment, again and again, may do so each second, and a large program takes a good part of one.
+const ATTEMPTS_MAX: u32 = 32;
 
 /// Loads programs of an object over the pinned maps and pins them in a directory, in that order.
 ///
@@ -38,23 +39,24 @@ pub(super) fn load(
         }
         let mut loaded = loader.load(object)?;
         for name in names {
-            classifier(&mut loaded, name)?.load()?;
+            let program = classifier(&mut loaded, name)?;
+            persist(|| program.load())?;
         }
         Ok(loaded)
     };
-    let mut loaded = persist(|| attempt(VerifierLogLevel::DISABLE))
-        .or_else(|_| persist(|| attempt(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)))
+    let mut loaded = attempt(VerifierLogLevel::DISABLE)
+        .or_else(|_| attempt(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS))
         .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })?;
     names.iter().map(|name| pin(&mut loaded, name, directory)).collect()
 }
 
 /// Tries again what a signal interrupted: the kernel gives up verifying when one is pending.
-pub(super) fn persist<T>(
-    mut attempt: impl FnMut() -> Result<T, Box<dyn std::error::Error>>,
-) -> Result<T, Box<dyn std::error::Error>> {
+pub(super) fn persist<E: std::error::Error + 'static>(
+    mut attempt: impl FnMut() -> Result<(), E>,
+) -> Result<(), E> {
     for _ in 1..ATTEMPTS_MAX {
         match attempt() {
-            Err(error) if is_interrupted(&*error) => {}
+            Err(error) if is_interrupted(&error) => {}
             result => return result,
         }
     }
@@ -109,7 +111,7 @@ mod tests {
             calls += 1;
             match calls > failures {
                 true => Ok(()),
-                false => Err(Box::new(Refused(io::Error::from_raw_os_error(errno))) as _),
+                false => Err(Refused(io::Error::from_raw_os_error(errno))),
             }
         });
         (calls, done.is_ok())

@@ -136,15 +136,15 @@ fn attach(pins: &Pins, wanted: &Wanted) -> Result<(), DatapathError> {
         let mut object = loader.load(SOCKET_OBJECT)?;
         for hook in SocketHook::ALL {
             match program(&mut object, hook)? {
-                Program::CgroupSockAddr(program) => program.load()?,
-                Program::CgroupSock(program) => program.load()?,
+                Program::CgroupSockAddr(program) => persist(|| program.load())?,
+                Program::CgroupSock(program) => persist(|| program.load())?,
                 _ => return Err(format!("{} is no program of a cgroup", hook.program()).into()),
             }
         }
         Ok(object)
     };
-    let mut object = persist(|| load(VerifierLogLevel::DISABLE))
-        .or_else(|_| persist(|| load(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS)))
+    let mut object = load(VerifierLogLevel::DISABLE)
+        .or_else(|_| load(VerifierLogLevel::DEBUG | VerifierLogLevel::STATS))
         .map_err(|error| DatapathError::Load { cause: chain(error.as_ref()) })?;
     let directory = pins.socket_links();
     make_dir(&directory).map_err(|e| bpffs("make", directory, e))?;
