@@ -27,7 +27,7 @@ impl Sockets {
     /// In a network namespace of this thread, which counts as the node's own.
     pub fn new() -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        super::node::enter_namespace();
+        node::enter_namespace();
         run_ip(&["link", "set", "lo", "up"]);
         let mut ebpf = load(netns_cookie());
         let cgroup = Cgroup::enter();
