@@ -11,6 +11,7 @@ pub mod kernel;
 pub mod kvstore;
 mod links;
 pub mod manifests;
+mod mapping;
 pub mod netlink;
 pub mod sysctl;
 mod workers;

@@ -4,10 +4,10 @@
 
 #include "lib/socket.h"
 
-always_inline int forth_ipv4(struct bpf_sock_addr *ctx, bool again)
+always_inline int forth_ipv4(struct bpf_sock_addr *ctx)
 {
 	struct end end = end_of_ipv4(ctx->user_ip4, ctx->user_port);
-	int balanced = balance_ipv4(ctx, &end, again);
+	int balanced = balance_family(ctx, &end, FAMILY_IPV4);
 
 	if (balanced < 0)
 		return refuse(EHOSTUNREACH);
@@ -38,10 +38,10 @@ always_inline void put_ipv6(struct bpf_sock_addr *ctx, const struct end *end)
 	ctx->user_port = end->port;
 }
 
-always_inline int forth_ipv6(struct bpf_sock_addr *ctx, bool again)
+always_inline int forth_ipv6(struct bpf_sock_addr *ctx)
 {
 	struct end end = end_of_ipv6(ctx);
-	int balanced = socket_balance(ctx, &end, again);
+	int balanced = socket_balance(ctx, &end);
 
 	if (balanced < 0)
 		return refuse(EHOSTUNREACH);
@@ -54,7 +54,7 @@ always_inline int back_ipv4(struct bpf_sock_addr *ctx)
 {
 	struct end end = end_of_ipv4(ctx->user_ip4, ctx->user_port);
 
-	if (reverse_sk_find(bpf_get_socket_cookie(ctx), &end, FAMILY_IPV4)) {
+	if (socket_recall(bpf_get_socket_cookie(ctx), &end, FAMILY_IPV4)) {
 		ctx->user_ip4 = end.address.v4;
 		ctx->user_port = end.port;
 	}
@@ -73,26 +73,26 @@ always_inline int back_ipv6(struct bpf_sock_addr *ctx)
 SEC("cgroup/connect4")
 int cil_sock4_connect(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv4(ctx, false);
+	return forth_ipv4(ctx);
 }
 
 SEC("cgroup/connect6")
 int cil_sock6_connect(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv6(ctx, false);
+	return forth_ipv6(ctx);
 }
 
 /* A datagram of a socket that is not connected, or to another address. */
 SEC("cgroup/sendmsg4")
 int cil_sock4_sendmsg(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv4(ctx, true);
+	return forth_ipv4(ctx);
 }
 
 SEC("cgroup/sendmsg6")
 int cil_sock6_sendmsg(struct bpf_sock_addr *ctx)
 {
-	return forth_ipv6(ctx, true);
+	return forth_ipv6(ctx);
 }
 
 SEC("cgroup/recvmsg4")
@@ -168,11 +168,10 @@ int cil_sock6_post_bind(struct bpf_sock *ctx)
 	return post_bind(ctx, &end);
 }
 
-/* A connected socket is closed: what it asked for is forgotten. */
+/* A socket is closed: what it asked for is forgotten. */
 SEC("cgroup/sock_release")
 int cil_sock_release(struct bpf_sock *ctx)
 {
-	union reverse_sk_key key __attribute__((aligned(8)));
 	__u64 socket = bpf_get_socket_cookie(ctx);
 	struct end end;
 
@@ -182,13 +181,10 @@ int cil_sock_release(struct bpf_sock *ctx)
 		end = end_of(ctx->dst_ip6[0], ctx->dst_ip6[1], ctx->dst_ip6[2], ctx->dst_ip6[3], ctx->dst_port);
 	else
 		return PROCEED;
-	if (end.family == FAMILY_IPV4) {
-		reverse_sk_key(&key, socket, &end, FAMILY_IPV4);
-		bpf_map_delete_elem(&cilium_lb4_reverse_sk, &key);
-	} else {
-		reverse_sk_key(&key, socket, &end, FAMILY_IPV6);
-		bpf_map_delete_elem(&cilium_lb6_reverse_sk, &key);
-	}
+	if (end.family == FAMILY_IPV4)
+		socket_forget(socket, &end, FAMILY_IPV4);
+	else
+		socket_forget(socket, &end, FAMILY_IPV6);
 	return PROCEED;
 }
 

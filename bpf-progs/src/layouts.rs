@@ -18,8 +18,9 @@ mod nat;
 mod node;
 mod policy;
 mod prefix;
+mod reverse_nat;
 mod service;
-mod translation;
+mod socket;
 
 pub use affinity::{
     Affinity4Key, Affinity6Key, AffinityMatchKey, AffinityRow, SourceRange4Key, SourceRange6Key,
@@ -38,11 +39,12 @@ pub use nat::{Nat4Key, Nat4Row, Nat6Key, Nat6Row};
 pub use node::NodeRow;
 pub use policy::{Direction, PolicyKey, PolicyRow, PolicyStatsKey, PolicyStatsRow, policy_slot};
 pub use prefix::{Prefix4Key, Prefix6Key};
+pub use reverse_nat::{ReverseNat4Row, ReverseNat6Row};
 pub use service::{
     Lb4Key, Lb6Key, LbAlgorithm, LbFlags, LbFlags2, LbKey, LbNumbersRow, LbRow, LbScope,
 };
-pub use translation::{
-    ReverseNat4Row, ReverseNat6Row, ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row,
+pub use socket::{
+    ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row, SOCKET_NOTES, SocketNote, SocketSet,
 };
 
 use std::net::IpAddr;

@@ -26,6 +26,9 @@ pub const NO_COMMON_LRU: u32 = 2;
 /// Flag `BPF_F_RDONLY_PROG`: programs may only read.
 pub const RDONLY_PROG: u32 = 128;
 
+/// Flag `BPF_F_MMAPABLE`: the agent can share its memory with programs.
+pub const MMAPABLE: u32 = 1024;
+
 /// What a map is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapSpec {
@@ -87,6 +90,10 @@ const OLD_CT6: MapSpec = spec::<Ct6Key, CtRow>("cilium_ct6_old", MapType::LruHas
 
 /// Rows of each map of load balancing.
 const LB_ENTRIES: u32 = 65536;
+
+/// Sets of notes, of [`SOCKET_NOTES`] each, about what sockets asked for. A socket's is that of the
+/// remainder which its cookie leaves.
+pub const SOCKET_SETS: u32 = 16384;
 
 /// Rows of each map of address translation, two for each flow.
 const NAT_ENTRIES: u32 = 524_288;
@@ -184,6 +191,7 @@ pub const MAPS: &[MapSpec] = &[
     maglev("cilium_lb6_maglev"),
     lru::<ReverseSk4Key, ReverseSk4Row>("cilium_lb4_reverse_sk"),
     lru::<ReverseSk6Key, ReverseSk6Row>("cilium_lb6_reverse_sk"),
+    spec::<u32, SocketSet>("volvox_socket", MapType::Array, SOCKET_SETS, MMAPABLE),
     spec::<u32, LbNumbersRow>("volvox_lb", MapType::Array, 1, 0),
 ];
 

@@ -36,6 +36,7 @@ plain!(
     Lb6Key,
     LbNumbersRow,
     LbRow,
+    SocketSet,
     LxcKey,
     LxcRow,
     MetricsKey,

@@ -172,6 +172,13 @@ fn rows_of_load_balancing_agree_with_c() {
     same!(btf, ReverseSk6Key, "reverse_sk6_key", [cookie, address, port, pad]);
     same!(btf, ReverseSk4Row, "reverse_sk4_row", [address, port, rev_nat]);
     same!(btf, ReverseSk6Row, "reverse_sk6_row", [address, port, rev_nat]);
+    same!(
+        btf,
+        SocketNote,
+        "socket_note",
+        [backend, service, backend_port, service_port, rev_nat, family, pad]
+    );
+    same!(btf, SocketSet, "socket_set", [sockets, notes]);
     same!(btf, Fragment4Key, "fragment4_key", [daddr, saddr, id, protocol, pad]);
     same!(btf, Fragment6Key, "fragment6_key", [id, protocol, pad, daddr, saddr]);
     same!(btf, FragmentRow, "fragment_row", [sport, dport]);

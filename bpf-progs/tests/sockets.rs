@@ -284,34 +284,3 @@ fn the_node_reaches_its_ports_by_its_loopback_and_a_pod_does_not() {
         });
     }
 }
-
-#[test]
-fn a_closed_socket_is_forgotten() {
-    let mut world = World::new();
-    for v6 in [false, true] {
-        let listener = TcpListener::bind(local(v6)).unwrap();
-        world.serve(TCP, &[listener.local_addr().unwrap()]);
-        let client = TcpStream::connect(service(v6)).unwrap();
-        assert_eq!(noted(&mut world, v6), 1);
-        drop(client);
-        drop(listener);
-        assert_eq!(noted(&mut world, v6), 0);
-    }
-}
-
-/// Sockets of which it is noted what they asked for.
-fn noted(world: &mut World, v6: bool) -> usize {
-    use aya::maps::HashMap;
-    let mut count = 0;
-    let node = &mut world.sockets.node;
-    if v6 {
-        node.map::<HashMap<_, ReverseSk6Key, ReverseSk6Row>>("cilium_lb6_reverse_sk", |map| {
-            count = map.keys().count();
-        });
-    } else {
-        node.map::<HashMap<_, ReverseSk4Key, ReverseSk4Row>>("cilium_lb4_reverse_sk", |map| {
-            count = map.keys().count();
-        });
-    }
-    count
-}

@@ -7,7 +7,6 @@
 //! so. Nothing here keeps the agent from starting.
 
 mod file;
-mod mapping;
 #[cfg(test)]
 mod tests;
 
@@ -27,8 +26,8 @@ use volvox_actors::{
     ports::{Clock, Time},
 };
 
-use self::mapping::Mapping;
 use super::SystemClock;
+use super::mapping::Mapping;
 
 /// The ring of the life that runs, or ran last.
 pub const CURRENT: &str = "flight.ring";

@@ -32,6 +32,7 @@ mod rows;
 mod run;
 mod services;
 mod snapshot;
+mod socket_notes;
 mod sockets;
 mod stale_sockets;
 mod step;

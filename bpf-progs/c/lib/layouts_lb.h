@@ -157,6 +157,26 @@ struct reverse_sk6_row {
 	__be16 rev_nat;
 };
 
+/* What a socket asked for. */
+struct socket_note {
+	__u8 backend[16];
+	__u8 service[16];
+	__be16 backend_port;
+	__be16 service_port;
+	__be16 rev_nat;
+	__u8 family;
+	__u8 pad;
+};
+
+#define SOCKET_NOTES 4
+
+/* Notes of all sockets whose cookies leave the same remainder. Who looks for one reads a single line of the
+ * processor's cache unless it is there. */
+struct socket_set {
+	__u64 sockets[SOCKET_NOTES]; /* whose the note is, by its cookie; 0 if it is free */
+	struct socket_note notes[SOCKET_NOTES];
+};
+
 /* A datagram that comes in fragments. */
 struct fragment4_key {
 	__be32 daddr;

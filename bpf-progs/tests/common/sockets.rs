@@ -64,8 +64,10 @@ impl Drop for Sockets {
 fn load(host: u64) -> Ebpf {
     let mut loader = EbpfLoader::new();
     loader.override_global(HOST_NETNS, &host, true);
-    for map in maps::MAPS.iter().filter(|map| map.max_entries > MAX_ENTRIES && map.inner.is_none())
-    {
+    let shrinks = |map: &&maps::MapSpec| {
+        map.max_entries > MAX_ENTRIES && map.inner.is_none() && map.map_type != maps::MapType::Array
+    };
+    for map in maps::MAPS.iter().filter(shrinks) {
         loader.map_max_entries(map.name, MAX_ENTRIES);
     }
     let mut ebpf = loader.load(SOCKET_OBJECT).expect("its maps can be created: are you root?");

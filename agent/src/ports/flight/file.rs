@@ -11,7 +11,7 @@ use rustix::{
 };
 use volvox_actors::host::flight;
 
-use super::{FlightFileError, mapping::Mapping};
+use super::{super::mapping::Mapping, FlightFileError};
 
 /// File systems on which what was allocated can be written, whatever else fills them: tmpfs, ext2 to
 /// ext4, XFS, and overlays on such.

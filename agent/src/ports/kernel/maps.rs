@@ -16,6 +16,7 @@ use super::{
     pins::{Pins, bpffs, rename, unpin},
     resizing::{Resizing, Slot},
     services::ServiceMaps,
+    socket_notes::SocketNotes,
     sys::{Map, MapInfo, NewMap},
     table::{Table, scan},
     writes::Writes,
@@ -179,6 +180,7 @@ impl Maps {
                 ranges6: table!("cilium_lb6_source_range", services),
                 sockets4: table!("cilium_lb4_reverse_sk", services),
                 sockets6: table!("cilium_lb6_reverse_sk", services),
+                notes: SocketNotes::new(take("volvox_socket")),
                 numbers: table!("volvox_lb", services),
                 maglev: [
                     table!("cilium_lb6_maglev", services),

@@ -22,6 +22,7 @@ use zerocopy::IntoBytes;
 pub(super) use self::read::{Taken, maglev_tables, sort, take_all};
 use super::{
     error::refused,
+    socket_notes::SocketNotes,
     sys::{Map, NewMap},
     table::{Plain, Table},
 };
@@ -41,7 +42,9 @@ pub(super) struct ServiceMaps {
     pub(super) matches: Table<raw::AffinityMatchKey, u8>,
     pub(super) ranges4: Table<raw::SourceRange4Key, u8>,
     pub(super) ranges6: Table<raw::SourceRange6Key, u8>,
-    /// What sockets asked for, by the backend that they were given.
+    /// What sockets asked for, by the backend that they were given,
+    pub(super) notes: SocketNotes,
+    /// and of what finds no room there.
     pub(super) sockets4: Table<raw::ReverseSk4Key, raw::ReverseSk4Row>,
     pub(super) sockets6: Table<raw::ReverseSk6Key, raw::ReverseSk6Row>,
     pub(super) numbers: Table<u32, raw::LbNumbersRow>,

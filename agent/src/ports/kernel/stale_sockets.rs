@@ -46,6 +46,9 @@ pub(super) fn end(maps: &ServiceMaps, namespaces: &BTreeSet<String>) -> Result<u
 /// Which sockets are noted to be led to what is no backend.
 fn stale(maps: &ServiceMaps) -> Result<Noted, KernelError> {
     let mut noted: BTreeMap<SocketAddr, Vec<u64>> = BTreeMap::new();
+    for (cookie, at) in maps.notes.all()? {
+        noted.entry(at).or_default().push(cookie);
+    }
     maps.sockets4.for_each(|key, _| {
         let at = SocketAddr::from((key.address, key.port.get()));
         noted.entry(at).or_default().push(key.cookie);
@@ -83,6 +86,7 @@ fn end_here(stale: &Noted) -> io::Result<Vec<(u64, SocketAddr)>> {
 /// Nobody asks any more what these asked for.
 fn forget(maps: &ServiceMaps, ended: &[(u64, SocketAddr)]) -> Result<(), KernelError> {
     for &(cookie, at) in ended {
+        maps.notes.forget((cookie, at))?;
         let port = at.port().into();
         match at {
             SocketAddr::V4(at) => {

@@ -12,7 +12,13 @@ use volvox_actors::{
     model::{BackendId, L4Address, Transport},
     ports::{BackendRow, BackendState, KernelOp, KernelOutcome, ServiceRows},
 };
-use volvox_bpf_progs::layouts::{ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row};
+use volvox_bpf_progs::{
+    layouts::{
+        FAMILY_IPV4, FAMILY_IPV6, ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row,
+        SocketSet,
+    },
+    maps::SOCKET_SETS,
+};
 
 use super::{super::stale_sockets, sandbox::Sandbox};
 use crate::{
@@ -29,7 +35,25 @@ fn connected(to: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// Notes that a socket asked for a service.
+/// Notes, in the set of its number, that a socket asked for a service.
+fn note_in_set(datapath: &Datapath, socket: &UdpSocket) {
+    let (maps, cookie) = (&datapath.maps.services, socket_cookie(socket).unwrap());
+    let at = socket.peer_addr().unwrap();
+    let mut set = SocketSet::default();
+    set.sockets[2] = cookie;
+    let note = &mut set.notes[2];
+    note.backend_port = at.port().into();
+    match at.ip() {
+        IpAddr::V4(ip) => {
+            note.backend[..4].copy_from_slice(&ip.octets());
+            note.family = FAMILY_IPV4;
+        }
+        IpAddr::V6(ip) => (note.backend, note.family) = (ip.octets(), FAMILY_IPV6),
+    }
+    maps.notes.put((cookie % u64::from(SOCKET_SETS)) as u32, &set);
+}
+
+/// Notes the same in the map for what finds no room there.
 fn note(datapath: &Datapath, socket: &UdpSocket) {
     let (maps, cookie) = (&datapath.maps.services, socket_cookie(socket).unwrap());
     match socket.peer_addr().unwrap() {
@@ -50,7 +74,7 @@ fn notes(datapath: &Datapath) -> usize {
     let (mut count, maps) = (0, &datapath.maps.services);
     maps.sockets4.for_each(|_, _| count += 1).unwrap();
     maps.sockets6.for_each(|_, _| count += 1).unwrap();
-    count
+    count + maps.notes.all().unwrap().len()
 }
 
 /// What the socket says to who reads it.
@@ -78,9 +102,9 @@ fn sockets_of_backends_that_are_gone_end_wherever_they_are() {
             let in_pod = || pod.run(|| connected(gone)).unwrap();
             let (kept, not_noted, stale) = (connected(here), connected(gone), connected(gone));
             let (of_pod, of_pod_not_noted) = (in_pod(), in_pod());
-            for socket in [&kept, &stale, &of_pod] {
-                note(&datapath, socket);
-            }
+            note(&datapath, &kept);
+            note_in_set(&datapath, &stale);
+            note(&datapath, &of_pod);
             let path = format!("/proc/self/fd/{}", pod.as_fd().as_raw_fd());
             let namespaces = [path, "/run/netns/gone".to_owned()].into();
             let op = KernelOp::EndSockets { namespaces };

@@ -1,57 +1,60 @@
-//! How what backends answer is translated back: `cilium_lb4_reverse_nat` by service,
-//! `cilium_lb4_reverse_sk` by socket, and their IPv6 twins.
+//! What sockets asked for, by the backend that they were given: `volvox_socket` by socket, and, of
+//! what finds no room there, `cilium_lb4_reverse_sk` by socket and backend, and its IPv6 twin.
 
-use super::Be16;
+use super::{Be16, FAMILY_IPV4, FAMILY_IPV6};
 use std::mem::{offset_of, size_of};
-use std::net::{SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Value of `cilium_lb4_reverse_nat`; the key is the service id, in network order.
+/// Notes in a set of `volvox_socket`.
+pub const SOCKET_NOTES: usize = 4;
+
+/// What `volvox_socket` notes of a socket.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
-pub struct ReverseNat4Row {
-    /// Address that clients use.
-    pub address: [u8; 4],
-    /// Port that clients use.
-    pub port: Be16,
+pub struct SocketNote {
+    /// Address of the backend; IPv4 stands in the first four bytes.
+    pub backend: [u8; 16],
+    /// Address of the service, likewise.
+    pub service: [u8; 16],
+    /// Port of the backend.
+    pub backend_port: Be16,
+    /// Port of the service.
+    pub service_port: Be16,
+    /// Service id.
+    pub rev_nat: Be16,
+    /// Family of both addresses.
+    pub family: u8,
+    /// Zero.
+    pub pad: u8,
 }
 
-/// Value of `cilium_lb6_reverse_nat`; the key is the service id, in network order.
+impl SocketNote {
+    /// The backend; nothing if the note was never written.
+    pub fn backend(&self) -> Option<SocketAddr> {
+        let [a, b, c, d, ..] = self.backend;
+        let address = match self.family {
+            FAMILY_IPV4 => IpAddr::from([a, b, c, d]),
+            FAMILY_IPV6 => IpAddr::from(self.backend),
+            _ => return None,
+        };
+        Some((address, self.backend_port.get()).into())
+    }
+}
+
+/// Value of `volvox_socket`: notes of sockets whose cookies leave the same remainder, the key.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
-pub struct ReverseNat6Row {
-    /// Address that clients use.
-    pub address: [u8; 16],
-    /// Port that clients use.
-    pub port: Be16,
-}
-
-impl ReverseNat4Row {
-    /// The row of a service that clients reach there.
-    pub fn new(frontend: SocketAddrV4) -> Self {
-        Self { address: frontend.ip().octets(), port: Be16::new(frontend.port()) }
-    }
-
-    /// Address and port that clients use.
-    pub fn frontend(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.address.into(), self.port.get())
-    }
-}
-
-impl ReverseNat6Row {
-    /// The row of a service that clients reach there.
-    pub fn new(frontend: SocketAddrV6) -> Self {
-        Self { address: frontend.ip().octets(), port: Be16::new(frontend.port()) }
-    }
-
-    /// Address and port that clients use.
-    pub fn frontend(&self) -> SocketAddrV6 {
-        SocketAddrV6::new(self.address.into(), self.port.get(), 0, 0)
-    }
+pub struct SocketSet {
+    /// Whose each note is: the kernel's number of the socket, its cookie; 0 if the note is free,
+    /// and with the highest bit while it is written.
+    pub sockets: [u64; SOCKET_NOTES],
+    /// What is noted.
+    pub notes: [SocketNote; SOCKET_NOTES],
 }
 
 /// Key of `cilium_lb4_reverse_sk`: a socket and the backend that it was connected to.
@@ -137,8 +140,10 @@ pub struct ReverseSk6Row {
 }
 
 const _: () = {
-    assert!(size_of::<ReverseNat4Row>() == 6);
-    assert!(size_of::<ReverseNat6Row>() == 18);
+    assert!(size_of::<SocketNote>() == 40);
+    assert!(offset_of!(SocketNote, backend_port) == 32);
+    assert!(size_of::<SocketSet>() == 192);
+    assert!(offset_of!(SocketSet, notes) == 32);
     assert!(size_of::<ReverseSk4Key>() == 16);
     assert!(offset_of!(ReverseSk4Key, port) == 12);
     assert!(size_of::<ReverseSk6Key>() == 32);

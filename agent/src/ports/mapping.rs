@@ -1,13 +1,13 @@
 //! Mapped memory. The only unsafe code about it.
 
-use std::{ffi::c_void, fs::File, io, ops::Range, ptr, slice, sync::atomic::AtomicU64};
+use std::{ffi::c_void, io, ops::Range, os::fd::AsFd, ptr, slice, sync::atomic::AtomicU64};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// The least size of a page; of larger ones, part of one will do.
 const PAGE: usize = 4096;
 
-/// Memory of a file, or of nothing, in words that others may look at and change.
+/// Memory of a file, of a BPF map, or of nothing, in words that others may look at and change.
 pub(super) struct Mapping {
     start: *mut c_void,
     bytes: usize,
@@ -21,7 +21,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// The first bytes of a file, to be changed or only looked at. Every page of them must be
     /// there: reading beyond the end is a signal that kills.
-    pub(super) fn of_file(file: &File, bytes: usize, writable: bool) -> io::Result<Self> {
+    pub(super) fn of_file(file: impl AsFd, bytes: usize, writable: bool) -> io::Result<Self> {
         let mut rights = ProtFlags::READ;
         if writable {
             rights |= ProtFlags::WRITE;
@@ -41,8 +41,8 @@ impl Mapping {
 
     pub(super) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping begins at a page, is as long as said, lives as long as the borrow,
-        // and nobody in this process reaches it in another way. Other processes may change it,
-        // which atomics allow; a store needs `of_file` with `writable`, as the recorder has it.
+        // and nobody in this process reaches it in another way. Others may change it, which
+        // atomics allow; a store needs `of_file` with `writable`, as those have it who store.
         unsafe { slice::from_raw_parts(self.start.cast(), self.bytes / size_of::<AtomicU64>()) }
     }
 

@@ -1,0 +1,83 @@
+//! Notes of what sockets asked for, in memory that the programs share with the agent: they write and
+//! free notes at any time, and the agent frees some.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use volvox_actors::ports::KernelError;
+use volvox_bpf_progs::{
+    layouts::{SOCKET_NOTES, SocketNote, SocketSet},
+    maps::SOCKET_SETS,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{error::refused, sys::Map};
+use crate::ports::mapping::Mapping;
+
+/// Words of a set,
+const SET_WORDS: usize = size_of::<SocketSet>() / size_of::<u64>();
+/// and of one of its notes, which follow the sockets that they are of.
+const NOTE_WORDS: usize = size_of::<SocketNote>() / size_of::<u64>();
+
+/// The map of notes, open.
+#[derive(Debug)]
+pub(super) struct SocketNotes {
+    map: Map,
+}
+
+impl SocketNotes {
+    /// A map whose layout was compared.
+    pub(super) fn new(map: Map) -> Self {
+        Self { map }
+    }
+
+    fn memory(&self, writable: bool) -> Result<Mapping, KernelError> {
+        let bytes = SOCKET_SETS as usize * size_of::<SocketSet>();
+        let mapping = Mapping::of_file(&self.map, bytes, writable);
+        mapping.map_err(|error| refused("share the memory of", "map volvox_socket", &error))
+    }
+
+    /// Sockets, each with the backend that it was led to.
+    pub(super) fn all(&self) -> Result<Vec<(u64, SocketAddr)>, KernelError> {
+        let memory = self.memory(false)?;
+        let sets = memory.words().chunks_exact(SET_WORDS);
+        Ok(sets.flat_map(|set| (0..SOCKET_NOTES).filter_map(|at| read(set, at))).collect())
+    }
+
+    /// Frees what is noted of a socket and a backend.
+    pub(super) fn forget(&self, noted: (u64, SocketAddr)) -> Result<(), KernelError> {
+        let memory = self.memory(true)?;
+        let (socket, _) = noted;
+        let sets = &mut memory.words().chunks_exact(SET_WORDS);
+        let set = sets.nth((socket % u64::from(SOCKET_SETS)) as usize).unwrap_or_default();
+        for at in (0..SOCKET_NOTES).filter(|at| read(set, *at) == Some(noted)) {
+            // Unless it was closed meanwhile, and another socket has the note.
+            let _ = set[at].compare_exchange(socket, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Writes a set.
+    #[cfg(test)]
+    pub(super) fn put(&self, index: u32, set: &SocketSet) {
+        self.map.update(index.as_bytes(), set.as_bytes()).unwrap();
+    }
+}
+
+/// Socket and backend of a note; nothing if it is free or half written, or was given away while it was
+/// read.
+fn read(set: &[AtomicU64], at: usize) -> Option<(u64, SocketAddr)> {
+    let (sockets, notes) = set.split_at(SOCKET_NOTES);
+    let socket = sockets[at].load(Ordering::Acquire);
+    if socket.cast_signed() <= 0 {
+        return None;
+    }
+    let mut words = [0; NOTE_WORDS];
+    for (word, from) in words.iter_mut().zip(&notes[at * NOTE_WORDS..]) {
+        *word = from.load(Ordering::Acquire);
+    }
+    let note = SocketNote::read_from_bytes(words.as_bytes()).ok()?;
+    (sockets[at].load(Ordering::Acquire) == socket).then_some((socket, note.backend()?))
+}

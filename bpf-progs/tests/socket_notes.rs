@@ -1,0 +1,166 @@
+//! Where it is noted what a socket asked for: in the set of its number, and in a map if that is full.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod common;
+
+use aya::maps::{Array, HashMap};
+use common::*;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+use volvox_bpf_progs::layouts::*;
+use volvox_bpf_progs::maps::SOCKET_SETS;
+
+/// Only a failing test waits this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A socket that is none of this machine's.
+const STRANGER: u64 = 1 << 60;
+
+fn local(v6: bool) -> SocketAddr {
+    let address: IpAddr = if v6 { Ipv6Addr::LOCALHOST.into() } else { [127, 0, 0, 1].into() };
+    (address, 0).into()
+}
+
+/// One of many services.
+fn service(v6: bool, port: u16) -> SocketAddr {
+    (service_address(local(v6).ip()), port).into()
+}
+
+fn udp_socket(v6: bool) -> UdpSocket {
+    let socket = UdpSocket::bind(local(v6)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// Makes it the only backend of a service.
+fn serve(sockets: &mut Sockets, protocol: u8, port: u16, backend: SocketAddr) {
+    let (id, node) = (u32::from(port), &mut sockets.node);
+    node.backend(id, backend, 0, BackendState::Active);
+    let row = random_service(SERVICE + port);
+    node.service(service(backend.is_ipv6(), port), protocol, row, &[id]);
+}
+
+/// Asks a service from a socket that is not connected; what answers is its own backend.
+fn asks(client: &UdpSocket, at: SocketAddr, backend: &UdpSocket) {
+    client.send_to(b"question", at).unwrap();
+    let (_, from) = backend.recv_from(&mut [0; 16]).unwrap();
+    backend.send_to(b"answer", from).unwrap();
+    assert_eq!(client.recv_from(&mut [0; 16]).unwrap(), (6, at));
+}
+
+/// How much is noted of sockets of this machine, in sets and in the map of a family.
+fn noted(sockets: &mut Sockets, v6: bool) -> (usize, usize) {
+    let (mut in_sets, mut in_map) = (0, 0);
+    let family = if v6 { FAMILY_IPV6 } else { FAMILY_IPV4 };
+    let is_ours = |socket: &u64| ![0, STRANGER].contains(socket);
+    sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |map| {
+        for set in map.iter().map(Result::unwrap) {
+            let notes = set.sockets.iter().zip(set.notes);
+            in_sets +=
+                notes.filter(|(socket, note)| is_ours(socket) && note.family == family).count();
+        }
+    });
+    if v6 {
+        sockets
+            .node
+            .map::<HashMap<_, ReverseSk6Key, ReverseSk6Row>>("cilium_lb6_reverse_sk", |map| {
+                in_map = map.keys().count()
+            });
+    } else {
+        sockets
+            .node
+            .map::<HashMap<_, ReverseSk4Key, ReverseSk4Row>>("cilium_lb4_reverse_sk", |map| {
+                in_map = map.keys().count()
+            });
+    }
+    (in_sets, in_map)
+}
+
+/// Fills every set, but for so many notes of each.
+fn fill(sockets: &mut Sockets, but: usize) {
+    let mut set = SocketSet::default();
+    set.sockets[but..].fill(STRANGER);
+    sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |mut map| {
+        for index in 0..SOCKET_SETS {
+            map.set(index, set, 0).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_closed_socket_is_forgotten_wherever_it_was_noted() {
+    let mut sockets = Sockets::new();
+    for (but, expected) in [(4, (1, 0)), (0, (0, 1)), (1, (1, 0))] {
+        fill(&mut sockets, but);
+        for v6 in [false, true] {
+            let listener = TcpListener::bind(local(v6)).unwrap();
+            serve(&mut sockets, TCP, 80, listener.local_addr().unwrap());
+            let client = TcpStream::connect(service(v6, 80)).unwrap();
+            assert_eq!(client.peer_addr().unwrap(), service(v6, 80));
+            assert_eq!(noted(&mut sockets, v6), expected);
+            drop(client);
+            drop(listener);
+            assert_eq!(noted(&mut sockets, v6), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn a_socket_may_ask_more_services_than_its_set_has_notes() {
+    let mut sockets = Sockets::new();
+    for v6 in [false, true] {
+        let client = udp_socket(v6);
+        let servers: Vec<UdpSocket> = (0..7).map(|_| udp_socket(v6)).collect();
+        for (port, server) in (80..).zip(&servers) {
+            serve(&mut sockets, UDP, port, server.local_addr().unwrap());
+        }
+        for _ in 0..2 {
+            for (port, server) in (80..).zip(&servers) {
+                asks(&client, service(v6, port), server);
+            }
+            assert_eq!(noted(&mut sockets, v6), (SOCKET_NOTES, servers.len() - SOCKET_NOTES));
+        }
+        drop(client);
+        assert_eq!(noted(&mut sockets, v6).0, 0);
+    }
+}
+
+#[test]
+fn a_backend_is_of_the_service_that_was_asked_last() {
+    let mut sockets = Sockets::new();
+    for but in [4, 0] {
+        fill(&mut sockets, but);
+        for v6 in [false, true] {
+            let (client, server) = (udp_socket(v6), udp_socket(v6));
+            for port in [80, 81] {
+                serve(&mut sockets, UDP, port, server.local_addr().unwrap());
+            }
+            for port in [80, 81, 80, 80, 81, 81, 80] {
+                asks(&client, service(v6, port), &server);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_socket_that_is_connected_anew_hears_both() {
+    let mut sockets = Sockets::new();
+    for v6 in [false, true] {
+        let (client, servers) = (udp_socket(v6), [udp_socket(v6), udp_socket(v6)]);
+        for (port, server) in (80..).zip(&servers) {
+            serve(&mut sockets, UDP, port, server.local_addr().unwrap());
+        }
+        client.connect(service(v6, 80)).unwrap();
+        client.send(b"question").unwrap();
+        let (_, from) = servers[0].recv_from(&mut [0; 16]).unwrap();
+        servers[0].send_to(b"answer", from).unwrap();
+        client.connect(service(v6, 81)).unwrap();
+        assert_eq!(client.peer_addr().unwrap(), service(v6, 81));
+        // It came before.
+        assert_eq!(client.recv_from(&mut [0; 16]).unwrap(), (6, service(v6, 80)));
+        assert_eq!(noted(&mut sockets, v6), (2, 0));
+        drop(client);
+        assert_eq!(noted(&mut sockets, v6), (0, 0));
+    }
+}
