@@ -44,7 +44,8 @@ pub use service::{
     Lb4Key, Lb6Key, LbAlgorithm, LbFlags, LbFlags2, LbKey, LbNumbersRow, LbRow, LbScope,
 };
 pub use socket::{
-    ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row, SOCKET_NOTES, SocketNote, SocketSet,
+    NOTE_CLAIMED, ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row, SOCKET_NOTES,
+    SocketNote, SocketSet,
 };
 
 use std::net::IpAddr;

@@ -92,7 +92,7 @@ const OLD_CT6: MapSpec = spec::<Ct6Key, CtRow>("cilium_ct6_old", MapType::LruHas
 const LB_ENTRIES: u32 = 65536;
 
 /// Sets of notes, of [`SOCKET_NOTES`] each, about what sockets asked for. A socket's is that of the
-/// remainder which its cookie leaves.
+/// remainder which its cookie leaves: of another number, a map must be made anew, not copied.
 pub const SOCKET_SETS: u32 = 16384;
 
 /// Rows of each map of address translation, two for each flow.

@@ -51,8 +51,7 @@ fn asks(client: &UdpSocket, at: SocketAddr, backend: &UdpSocket) {
 
 /// How much is noted of sockets of this machine, in sets and in the map of a family.
 fn noted(sockets: &mut Sockets, v6: bool) -> (usize, usize) {
-    let (mut in_sets, mut in_map) = (0, 0);
-    let family = if v6 { FAMILY_IPV6 } else { FAMILY_IPV4 };
+    let (mut in_sets, family) = (0, family(v6));
     let is_ours = |socket: &u64| ![0, STRANGER].contains(socket);
     sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |map| {
         for set in map.iter().map(Result::unwrap) {
@@ -61,26 +60,36 @@ fn noted(sockets: &mut Sockets, v6: bool) -> (usize, usize) {
                 notes.filter(|(socket, note)| is_ours(socket) && note.family == family).count();
         }
     });
-    if v6 {
-        sockets
-            .node
-            .map::<HashMap<_, ReverseSk6Key, ReverseSk6Row>>("cilium_lb6_reverse_sk", |map| {
-                in_map = map.keys().count()
-            });
-    } else {
-        sockets
-            .node
-            .map::<HashMap<_, ReverseSk4Key, ReverseSk4Row>>("cilium_lb4_reverse_sk", |map| {
-                in_map = map.keys().count()
-            });
-    }
-    (in_sets, in_map)
+    (in_sets, rows(sockets, v6).iter().filter(|socket| is_ours(socket)).count())
 }
 
-/// Fills every set, but for so many notes of each.
-fn fill(sockets: &mut Sockets, but: usize) {
+fn family(v6: bool) -> u8 {
+    if v6 { FAMILY_IPV6 } else { FAMILY_IPV4 }
+}
+
+/// Sockets of the rows in the map of a family.
+fn rows(sockets: &mut Sockets, v6: bool) -> Vec<u64> {
+    let mut all = Vec::new();
+    let node = &mut sockets.node;
+    if v6 {
+        node.map::<HashMap<_, ReverseSk6Key, ReverseSk6Row>>("cilium_lb6_reverse_sk", |map| {
+            all.extend(map.keys().map(|key| key.unwrap().cookie));
+        });
+    } else {
+        node.map::<HashMap<_, ReverseSk4Key, ReverseSk4Row>>("cilium_lb4_reverse_sk", |map| {
+            all.extend(map.keys().map(|key| key.unwrap().cookie));
+        });
+    }
+    all
+}
+
+/// Fills every set, but for so many notes of each, with those of a stranger who uses a family.
+fn fill(sockets: &mut Sockets, but: usize, v6: bool) {
     let mut set = SocketSet::default();
     set.sockets[but..].fill(STRANGER);
+    for (note, port) in set.notes.iter_mut().zip(1000..) {
+        (note.family, note.backend_port) = (family(v6), Be16::new(port));
+    }
     sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |mut map| {
         for index in 0..SOCKET_SETS {
             map.set(index, set, 0).unwrap();
@@ -89,21 +98,54 @@ fn fill(sockets: &mut Sockets, but: usize) {
 }
 
 #[test]
-fn a_closed_socket_is_forgotten_wherever_it_was_noted() {
+fn a_closed_socket_is_forgotten() {
     let mut sockets = Sockets::new();
-    for (but, expected) in [(4, (1, 0)), (0, (0, 1)), (1, (1, 0))] {
-        fill(&mut sockets, but);
+    for but in [SOCKET_NOTES, 1, 0] {
         for v6 in [false, true] {
+            fill(&mut sockets, but, !v6);
             let listener = TcpListener::bind(local(v6)).unwrap();
             serve(&mut sockets, TCP, 80, listener.local_addr().unwrap());
             let client = TcpStream::connect(service(v6, 80)).unwrap();
             assert_eq!(client.peer_addr().unwrap(), service(v6, 80));
-            assert_eq!(noted(&mut sockets, v6), expected);
+            assert_eq!(noted(&mut sockets, v6), (1, 0));
+            // Who had the place is known by the map.
+            let moved = rows(&mut sockets, !v6);
+            assert_eq!(moved.contains(&STRANGER), but == 0, "{but} {moved:?}");
             drop(client);
             drop(listener);
             assert_eq!(noted(&mut sockets, v6), (0, 0));
         }
     }
+}
+
+#[test]
+fn a_note_that_nobody_can_read_gives_way() {
+    let mut sockets = Sockets::new();
+    sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |mut map| {
+        let set = SocketSet { sockets: [STRANGER; SOCKET_NOTES], ..SocketSet::default() };
+        for index in 0..SOCKET_SETS {
+            map.set(index, set, 0).unwrap();
+        }
+    });
+    let (client, server) = (udp_socket(false), udp_socket(false));
+    serve(&mut sockets, UDP, 80, server.local_addr().unwrap());
+    asks(&client, service(false, 80), &server);
+    assert_eq!(noted(&mut sockets, false), (1, 0));
+    assert_eq!(rows(&mut sockets, false), []);
+}
+
+#[test]
+fn ipv4_within_ipv6_is_noted_as_ipv4() {
+    let mut sockets = Sockets::new();
+    let listener = TcpListener::bind(local(false)).unwrap();
+    serve(&mut sockets, TCP, 80, listener.local_addr().unwrap());
+    let IpAddr::V4(v4) = service(false, 80).ip() else { panic!("it is of IPv4") };
+    let mapped: SocketAddr = (v4.to_ipv6_mapped(), 80).into();
+    let client = TcpStream::connect(mapped).unwrap();
+    assert_eq!(client.peer_addr().unwrap(), mapped);
+    assert_eq!([false, true].map(|v6| noted(&mut sockets, v6)), [(1, 0), (0, 0)]);
+    drop(client);
+    assert_eq!(noted(&mut sockets, false), (0, 0));
 }
 
 #[test]
@@ -122,16 +164,17 @@ fn a_socket_may_ask_more_services_than_its_set_has_notes() {
             assert_eq!(noted(&mut sockets, v6), (SOCKET_NOTES, servers.len() - SOCKET_NOTES));
         }
         drop(client);
-        assert_eq!(noted(&mut sockets, v6).0, 0);
+        // Rows of the map grow old.
+        assert_eq!(noted(&mut sockets, v6), (0, servers.len() - SOCKET_NOTES));
     }
 }
 
 #[test]
 fn a_backend_is_of_the_service_that_was_asked_last() {
     let mut sockets = Sockets::new();
-    for but in [4, 0] {
-        fill(&mut sockets, but);
+    for but in [SOCKET_NOTES, 0] {
         for v6 in [false, true] {
+            fill(&mut sockets, but, v6);
             let (client, server) = (udp_socket(v6), udp_socket(v6));
             for port in [80, 81] {
                 serve(&mut sockets, UDP, port, server.local_addr().unwrap());

@@ -41,7 +41,7 @@ impl Mapping {
 
     pub(super) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping begins at a page, is as long as said, lives as long as the borrow,
-        // and nobody in this process reaches it in another way. Others may change it, which
+        // and this process reaches it as atomics only. Others may change it, which
         // atomics allow; a store needs `of_file` with `writable`, as those have it who store.
         unsafe { slice::from_raw_parts(self.start.cast(), self.bytes / size_of::<AtomicU64>()) }
     }

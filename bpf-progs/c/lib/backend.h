@@ -92,7 +92,7 @@ always_inline int backend_choose(const union lb_key *of, struct lb_row *known, c
 				 __u32 hash, struct backend *backend, int family)
 {
 	union lb_key key __attribute__((aligned(8))) = *of;
-	__u32 drawn = bpf_get_prandom_u32(), id;
+	__u32 drawn = 0, id;
 	struct lb_row service, *row;
 
 	for (int attempt = 0; attempt < BACKEND_ATTEMPTS; attempt++) {
@@ -107,8 +107,12 @@ always_inline int backend_choose(const union lb_key *of, struct lb_row *known, c
 			id = affinity_find(&service, client, family);
 		if (!id && hash && attempt < 2 && service.backend >> 24 == LB_MAGLEV)
 			id = maglev_find(service.rev_nat, hash, family);
-		if (!id)
+		if (!id) {
+			/* One backend is no choice. */
+			if (!drawn && service.count + service.qcount > 1)
+				drawn = bpf_get_prandom_u32();
 			id = slot_find(&service, &key, drawn + attempt, family);
+		}
 		if (!id || !backend_read(backend, id, family))
 			continue;
 		if (backend_takes(backend, &service) || attempt >= BACKEND_ATTEMPTS_CHOOSY) {

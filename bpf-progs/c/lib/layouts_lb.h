@@ -170,6 +170,9 @@ struct socket_note {
 
 #define SOCKET_NOTES 4
 
+/* Stands for a socket while its note is written. */
+#define NOTE_CLAIMED (1ULL << 63)
+
 /* Notes of all sockets whose cookies leave the same remainder. Who looks for one reads a single line of the
  * processor's cache unless it is there. */
 struct socket_set {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What sockets asked for, by the backend that they were given. A socket has its notes in the set that its
- * number leads to: that takes no memory and no lock, and they are free again when it is closed. What finds no
- * room there is in the maps by socket and backend, as are notes that earlier programs made. */
+ * number leads to: that takes no memory and no lock. They are free again when it is closed; some sockets of the
+ * kernel's own are closed unseen, as is any while no program looks. So whoever finds a set full has a place in it,
+ * and what was there moves to the maps by socket and backend, where notes grow old. Earlier programs had all
+ * notes there. */
 #pragma once
 
 #include "lb_maps.h"
 #include "end.h"
-
-/* Stands for a socket while its note is written. */
-#define NOTE_CLAIMED (1ULL << 63)
 
 union reverse_sk_key {
 	struct reverse_sk4_key v4;
@@ -28,9 +27,10 @@ always_inline __u64 note_socket(const struct socket_set *set, int i)
 	return *(const volatile __u64 *)&set->sockets[i];
 }
 
-always_inline void note_free(struct socket_set *set, int i)
+/* Gives a note to another socket, or to none; fails if it is not that one's any more. */
+always_inline bool note_pass(struct socket_set *set, int i, __u64 from, __u64 to)
 {
-	*(volatile __u64 *)&set->sockets[i] = 0;
+	return __sync_val_compare_and_swap(&set->sockets[i], from, to) == from;
 }
 
 always_inline bool note_is_of(const struct socket_set *set, int i, __u64 socket, const struct end *backend, int family)
@@ -41,25 +41,33 @@ always_inline bool note_is_of(const struct socket_set *set, int i, __u64 socket,
 	       address_equal((const union address *)note->backend, &backend->address, family);
 }
 
-/* Writes a note into a set. Returns whether there was room. */
+/* Writes a note that was claimed. */
+always_inline void note_write(struct socket_set *set, int i, __u64 socket, const struct end *service,
+			      const struct end *backend, __be16 rev_nat, int family)
+{
+	struct socket_note *note = &set->notes[i];
+
+	__builtin_memcpy(note->backend, &backend->address, 16);
+	__builtin_memcpy(note->service, &service->address, 16);
+	note->backend_port = backend->port;
+	note->service_port = service->port;
+	note->rev_nat = rev_nat;
+	note->family = family;
+	/* What looks for the socket's note took turns with it since: at the socket's lock, or at the queue from
+	 * which it has an answer. So this needs no order among processors. The agent, which took none, only
+	 * believes what the socket itself confirms. */
+	keep_apart();
+	*(volatile __u64 *)&set->sockets[i] = socket;
+}
+
+/* Writes a note where one is free. Returns whether one was. */
 always_inline bool note_add(struct socket_set *set, __u64 socket, const struct end *service,
 			    const struct end *backend, __be16 rev_nat, int family)
 {
 	for (int i = 0; i < SOCKET_NOTES; i++) {
-		struct socket_note *note = &set->notes[i];
-
-		if (note_socket(set, i) || __sync_val_compare_and_swap(&set->sockets[i], 0, NOTE_CLAIMED))
+		if (note_socket(set, i) || !note_pass(set, i, 0, NOTE_CLAIMED))
 			continue;
-		__builtin_memcpy(note->backend, &backend->address, 16);
-		__builtin_memcpy(note->service, &service->address, 16);
-		note->backend_port = backend->port;
-		note->service_port = service->port;
-		note->rev_nat = rev_nat;
-		note->family = family;
-		/* Who looks for the socket's note took turns with it since: at the socket's lock, or at the
-		 * queue from which it has an answer. So this needs no order among processors. */
-		keep_apart();
-		*(volatile __u64 *)&set->sockets[i] = socket;
+		note_write(set, i, socket, service, backend, rev_nat, family);
 		return true;
 	}
 	return false;
@@ -78,7 +86,7 @@ always_inline void note_drop(struct socket_set *set, __u64 socket, const struct 
 {
 	for (int i = 0; i < SOCKET_NOTES; i++) {
 		if (note_is_of(set, i, socket, backend, family))
-			note_free(set, i);
+			note_pass(set, i, socket, 0);
 	}
 }
 
@@ -160,10 +168,44 @@ always_inline long reverse_sk_put(__u64 socket, const struct end *service, const
 	}
 }
 
+/* What is noted at a place of a set, as a row of a map. */
+subprogram long note_move(__u64 socket, const struct socket_note *note)
+{
+	struct end service = {}, backend = {};
+
+	if (!note)
+		return -1;
+	__builtin_memcpy(&service.address, note->service, 16);
+	__builtin_memcpy(&backend.address, note->backend, 16);
+	service.port = note->service_port;
+	backend.port = note->backend_port;
+	if (note->family == FAMILY_IPV4)
+		return reverse_sk_put(socket, &service, &backend, note->rev_nat, FAMILY_IPV4);
+	if (note->family == FAMILY_IPV6)
+		return reverse_sk_put(socket, &service, &backend, note->rev_nat, FAMILY_IPV6);
+	return 0;
+}
+
+/* Writes a note in place of another one, of which the map knows from then on. Returns whether it did. */
+always_inline bool note_replace(struct socket_set *set, __u64 socket, const struct end *service,
+				const struct end *backend, __be16 rev_nat, int family)
+{
+	/* Sockets of a set differ in it. */
+	__u32 i = socket / SOCKET_SETS % SOCKET_NOTES;
+	__u64 former = note_socket(set, i);
+
+	if (!former || former == NOTE_CLAIMED || note_move(former, &set->notes[i]) ||
+	    !note_pass(set, i, former, NOTE_CLAIMED))
+		return false;
+	note_write(set, i, socket, service, backend, rev_nat, family);
+	return true;
+}
+
 /* Notes what a socket asked for, by the backend that it was given. */
 always_inline long socket_note(__u64 socket, const struct end *service, const struct end *backend, __be16 rev_nat,
 			       int family)
 {
+	union reverse_sk_key key __attribute__((aligned(8)));
 	struct socket_set *set = socket_set(socket);
 	enum noted said;
 	long error;
@@ -174,6 +216,10 @@ always_inline long socket_note(__u64 socket, const struct end *service, const st
 	said = note_says(set, socket, service, backend, rev_nat, family);
 	if (said == NOTED ||
 	    (said == NOTED_NOT && note_add(set, socket, service, backend, rev_nat, family)))
+		return 0;
+	reverse_sk_key(&key, socket, backend, family);
+	if (said == NOTED_NOT && !reverse_sk_says(&key, service, rev_nat, family) &&
+	    note_replace(set, socket, service, backend, rev_nat, family))
 		return 0;
 	error = reverse_sk_put(socket, service, backend, rev_nat, family);
 	/* It asked for another service before: from now on it is known by the row. */
@@ -221,7 +267,8 @@ always_inline bool socket_recall(__u64 socket, struct end *end, int family)
 	return true;
 }
 
-/* Forgets what a socket asked for. Of the maps' rows, that of the backend it was connected to. */
+/* Forgets what a socket asked for. Of the maps' rows only that of the backend it was connected to, if that is
+ * where it was noted: they are of no use any more, and grow old. */
 always_inline void socket_forget(__u64 socket, const struct end *backend, int family)
 {
 	union reverse_sk_key key __attribute__((aligned(8)));
@@ -234,7 +281,7 @@ always_inline void socket_forget(__u64 socket, const struct end *backend, int fa
 		if (note_socket(set, i) != socket)
 			continue;
 		was_in_set |= note_is_of(set, i, socket, backend, family);
-		note_free(set, i);
+		note_pass(set, i, socket, 0);
 	}
 	if (was_in_set)
 		return;

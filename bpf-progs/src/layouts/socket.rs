@@ -9,6 +9,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Notes in a set of `volvox_socket`.
 pub const SOCKET_NOTES: usize = 4;
 
+/// Stands for a socket while its note is written.
+pub const NOTE_CLAIMED: u64 = 1 << 63;
+
 /// What `volvox_socket` notes of a socket.
 #[repr(C)]
 #[derive(
@@ -50,8 +53,8 @@ impl SocketNote {
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct SocketSet {
-    /// Whose each note is: the kernel's number of the socket, its cookie; 0 if the note is free,
-    /// and with the highest bit while it is written.
+    /// Whose each note is: the kernel's number of the socket, its cookie; 0 if the note is free, and
+    /// [`NOTE_CLAIMED`] while it is written.
     pub sockets: [u64; SOCKET_NOTES],
     /// What is noted.
     pub notes: [SocketNote; SOCKET_NOTES],

@@ -317,7 +317,8 @@ pub(super) fn load_object(
         loader.override_global(name, value, true);
     }
     for map in maps::MAPS {
-        if map.max_entries > MAX_ENTRIES && map.inner.is_none() {
+        let is_array = map.map_type == maps::MapType::Array;
+        if map.max_entries > MAX_ENTRIES && map.inner.is_none() && !is_array {
             loader.map_max_entries(map.name, MAX_ENTRIES);
         }
         if let Some(pins) = pins {

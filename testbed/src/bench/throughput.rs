@@ -1,7 +1,9 @@
 //! How much goes through one connection from pod to pod: on one node, against namespaces that a bare
-//! pair of interfaces joins, and to another node, against a bare tunnel over the same network.
+//! pair of interfaces joins, and to another node, against a bare tunnel over the same network. Pods are a
+//! pair of interfaces away from their node's tunnel; what that costs is told by namespaces that the
+//! kernel alone forwards for.
 
-use std::{net::SocketAddr, process::Command, time::Duration};
+use std::{fs, net::SocketAddr, process::Command, time::Duration};
 
 use anyhow::{Result, ensure};
 
@@ -26,8 +28,9 @@ pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {
     against(names, ([&from.netns, &to.netns], target), (&bare, bare_target))
 }
 
-/// `throughput.vxlan`: from a pod of one node to a pod of another, in terms of the bare tunnel.
-pub(super) fn vxlan() -> Result<[Figure; 2]> {
+/// `throughput.vxlan`: from a pod of one node to a pod of another, in terms of the bare tunnel; and
+/// `throughput.vxlan_routed`: the same by the kernel alone.
+pub(super) fn vxlan() -> Result<[Figure; 3]> {
     let mut town = Town::found(2, &[])?;
     let from = town.member(1).pod("bench/from", &[])?;
     let to = town.member(2).pod("bench/to", &[])?;
@@ -37,7 +40,15 @@ pub(super) fn vxlan() -> Result<[Figure; 2]> {
     })?;
     let (bare, bare_target) = bare_tunnel()?;
     let names = ["throughput.vxlan", "throughput.vxlan_rate"];
-    against(names, ([&from.netns, &to.netns], target), (&bare, bare_target))
+    let ours = against(names, ([&from.netns, &to.netns], target), (&bare, bare_target))?;
+    let (routed, routed_target) = behind(&bare)?;
+    let mut by_kernel = Figure::new("throughput.vxlan_routed", Unit::Ratio);
+    for _ in 0..TURNS {
+        by_kernel
+            .push(in_terms(([&routed[0], &routed[1]], routed_target), (&bare, bare_target))?.0);
+    }
+    let [ratio, rate] = ours;
+    Ok([ratio, rate, by_kernel])
 }
 
 /// How much goes from one namespace to an address in another, in turn with how much does between two
@@ -50,12 +61,21 @@ fn against(
     let mut ratio = Figure::new(ratio, Unit::Ratio).above(0.9);
     let mut rate = Figure::new(rate, Unit::Megabytes);
     for _ in 0..TURNS {
-        let ours = bulk(ours[0], ours[1], target, SPAN)?;
-        let theirs = bulk(&bare[0], &bare[1], bare_target, SPAN)?;
-        ratio.push(ours / theirs);
-        rate.push(ours / 1e6);
+        let (share, bytes) = in_terms((ours, target), (bare, bare_target))?;
+        ratio.push(share);
+        rate.push(bytes / 1e6);
     }
     Ok([ratio, rate])
+}
+
+/// One turn of both: how much, in terms of the bare ones, and in bytes a second.
+fn in_terms(
+    (ours, target): ([&Netns; 2], SocketAddr),
+    (bare, bare_target): (&[Netns; 2], SocketAddr),
+) -> Result<(f64, f64)> {
+    let ours = bulk(ours[0], ours[1], target, SPAN)?;
+    let theirs = bulk(&bare[0], &bare[1], bare_target, SPAN)?;
+    Ok((ours / theirs, ours))
 }
 
 /// Two namespaces at the network of the town, each with an end of a tunnel, and the address of the
@@ -79,6 +99,31 @@ fn bare_tunnel() -> Result<([Netns; 2], SocketAddr)> {
         }
     }
     Ok((pair, SocketAddr::new("203.0.113.2".parse()?, PORT)))
+}
+
+/// A namespace behind each end of the bare tunnel, which the kernel forwards for as for a pod, and the
+/// address of the second's.
+fn behind(tunnel: &[Netns; 2]) -> Result<([Netns; 2], SocketAddr)> {
+    let pair = [Netns::create("routed-1")?, Netns::create("routed-2")?];
+    for (own, other) in [(1, 2), (2, 1)] {
+        let (pod, node) = (format!("routed-{own}"), format!("tunnel-{own}"));
+        for words in [
+            // As much as the tunnel takes.
+            format!(
+                "link add eth0 mtu 1450 netns {pod} type veth peer name pod mtu 1450 netns {node}"
+            ),
+            format!("-n {pod} addr add 198.18.{own}.2/24 dev eth0"),
+            format!("-n {node} addr add 198.18.{own}.1/24 dev pod"),
+            format!("-n {pod} link set eth0 up"),
+            format!("-n {node} link set pod up"),
+            format!("-n {pod} route add default via 198.18.{own}.1"),
+            format!("-n {node} route add 198.18.{other}.0/24 via 203.0.113.{other}"),
+        ] {
+            ip(&words)?;
+        }
+        tunnel[own - 1].run(|| Ok(fs::write("/proc/sys/net/ipv4/ip_forward", "1")?))?;
+    }
+    Ok((pair, SocketAddr::new("198.18.2.2".parse()?, PORT)))
 }
 
 fn ip(words: &str) -> Result<()> {

@@ -31,7 +31,7 @@ pub struct MapSizes {
     pub ct_any: u32,
     /// Rows of one endpoint's policy: `--bpf-policy-map-max`.
     pub policy: u32,
-    /// Rows of each map of load balancing: `--bpf-lb-map-max`.
+    /// Rows of each map of load balancing, but that of what sockets asked: `--bpf-lb-map-max`.
     pub lb: u32,
     /// Rows of each map of translations, two for each flow: `--bpf-nat-global-max`.
     pub nat: u32,

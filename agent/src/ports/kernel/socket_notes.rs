@@ -8,7 +8,7 @@ use std::{
 
 use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{
-    layouts::{SOCKET_NOTES, SocketNote, SocketSet},
+    layouts::{NOTE_CLAIMED, SOCKET_NOTES, SocketNote, SocketSet},
     maps::SOCKET_SETS,
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -33,29 +33,26 @@ impl SocketNotes {
         Self { map }
     }
 
-    fn memory(&self, writable: bool) -> Result<Mapping, KernelError> {
+    fn memory(&self) -> Result<Mapping, KernelError> {
         let bytes = SOCKET_SETS as usize * size_of::<SocketSet>();
-        let mapping = Mapping::of_file(&self.map, bytes, writable);
+        let mapping = Mapping::of_file(&self.map, bytes, true);
         mapping.map_err(|error| refused("share the memory of", "map volvox_socket", &error))
     }
 
     /// Sockets, each with the backend that it was led to.
     pub(super) fn all(&self) -> Result<Vec<(u64, SocketAddr)>, KernelError> {
-        let memory = self.memory(false)?;
+        let memory = self.memory()?;
         let sets = memory.words().chunks_exact(SET_WORDS);
         Ok(sets.flat_map(|set| (0..SOCKET_NOTES).filter_map(|at| read(set, at))).collect())
     }
 
-    /// Frees what is noted of a socket and a backend.
-    pub(super) fn forget(&self, noted: (u64, SocketAddr)) -> Result<(), KernelError> {
-        let memory = self.memory(true)?;
-        let (socket, _) = noted;
-        let sets = &mut memory.words().chunks_exact(SET_WORDS);
-        let set = sets.nth((socket % u64::from(SOCKET_SETS)) as usize).unwrap_or_default();
-        for at in (0..SOCKET_NOTES).filter(|at| read(set, *at) == Some(noted)) {
-            // Unless it was closed meanwhile, and another socket has the note.
-            let _ = set[at].compare_exchange(socket, 0, Ordering::AcqRel, Ordering::Relaxed);
+    /// Frees what is noted of sockets, each with a backend.
+    pub(super) fn forget(&self, all: &[(u64, SocketAddr)]) -> Result<(), KernelError> {
+        if all.is_empty() {
+            return Ok(());
         }
+        let memory = self.memory()?;
+        all.iter().for_each(|noted| forget(memory.words(), *noted));
         Ok(())
     }
 
@@ -66,12 +63,23 @@ impl SocketNotes {
     }
 }
 
-/// Socket and backend of a note; nothing if it is free or half written, or was given away while it was
-/// read.
+/// Frees what is noted of a socket and a backend.
+fn forget(words: &[AtomicU64], noted: (u64, SocketAddr)) {
+    let (socket, _) = noted;
+    let at = (socket % u64::from(SOCKET_SETS)) as usize;
+    let set = words.chunks_exact(SET_WORDS).nth(at).unwrap_or_default();
+    for at in (0..SOCKET_NOTES).filter(|at| read(set, *at) == Some(noted)) {
+        // Unless it was closed meanwhile, and another socket has the note.
+        let _ = set[at].compare_exchange(socket, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// Socket and backend of a note; nothing if it is free or is being written. The backend may be that of
+/// the socket before, which this one is not connected to.
 fn read(set: &[AtomicU64], at: usize) -> Option<(u64, SocketAddr)> {
     let (sockets, notes) = set.split_at(SOCKET_NOTES);
     let socket = sockets[at].load(Ordering::Acquire);
-    if socket.cast_signed() <= 0 {
+    if [0, NOTE_CLAIMED].contains(&socket) {
         return None;
     }
     let mut words = [0; NOTE_WORDS];

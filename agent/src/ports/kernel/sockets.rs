@@ -19,6 +19,7 @@ use volvox_bpf_progs::{
 
 use super::{
     error::DatapathError,
+    generation,
     loader::{chain, persist},
     maps::Maps,
     pins::{Pins, bpffs, make_dir, names, remove_dir, rename, unpin},
@@ -101,7 +102,7 @@ pub(super) fn settle(
     let netns = netns.map_err(|error| DatapathError::Load { cause: error.to_string() })?;
     let wanted = Wanted { cgroup: Cgroup::open(path)?, features, netns };
     let number = wanted.number();
-    if row.sockets == number && all_run(pins, &wanted) {
+    if row.sockets == number && all_run(pins, &wanted, maps) {
         return Ok(());
     }
     // Whatever happens now, it is not what the row says.
@@ -112,11 +113,15 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// Whether each hook's link is at the cgroup. What it runs, the node's row says.
-fn all_run(pins: &Pins, wanted: &Wanted) -> bool {
+/// Whether each hook's link is at the cgroup, and its program uses the maps that are open. What the
+/// programs are, the node's row says.
+fn all_run(pins: &Pins, wanted: &Wanted, maps: &Maps) -> bool {
     SocketHook::ALL.iter().all(|hook| {
         let link = sys::get(&place(pins, *hook)).and_then(sys::link_cgroup);
-        link.is_ok_and(|(_, cgroup)| cgroup == wanted.cgroup.id)
+        link.is_ok_and(|(program, cgroup)| {
+            let program = sys::program_by_id(program).and_then(generation::Program::of);
+            cgroup == wanted.cgroup.id && program.is_ok_and(|it| it.uses(maps))
+        })
     })
 }
 

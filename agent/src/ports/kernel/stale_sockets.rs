@@ -85,8 +85,8 @@ fn end_here(stale: &Noted) -> io::Result<Vec<(u64, SocketAddr)>> {
 
 /// Nobody asks any more what these asked for.
 fn forget(maps: &ServiceMaps, ended: &[(u64, SocketAddr)]) -> Result<(), KernelError> {
+    maps.notes.forget(ended)?;
     for &(cookie, at) in ended {
-        maps.notes.forget((cookie, at))?;
         let port = at.port().into();
         match at {
             SocketAddr::V4(at) => {

@@ -8,7 +8,7 @@ use rustix::mount::{MountFlags, mount};
 use volvox_bpf_progs::{Features, SocketHook};
 
 use super::sandbox::Sandbox;
-use crate::ports::kernel::{Datapath, DatapathConfig, sys, uninstall};
+use crate::ports::kernel::{Datapath, DatapathConfig, MapSizes, sys, uninstall};
 
 /// A cgroup of the test's own, below that of the process.
 struct Cgroup {
@@ -70,6 +70,18 @@ fn sockets_are_balanced_at_one_cgroup_whatever_comes() {
             .unwrap();
         drop(open(&config(sandbox, Some(&here.path))));
         assert_eq!(links(sandbox).len(), first.len());
+        // The maps are replaced by others: no program goes on with those before.
+        let first = links(sandbox);
+        let larger = config(sandbox, Some(&here.path));
+        let sizes = MapSizes { lb: 2 * larger.sizes.lb, ..larger.sizes };
+        let larger = DatapathConfig { sizes, ..larger };
+        drop(open(&larger));
+        let resized = links(sandbox);
+        assert!(first.iter().all(|(name, (id, _))| resized[name].0 != *id), "{resized:?}");
+        drop(open(&larger));
+        assert_eq!(links(sandbox), resized, "once is enough");
+        drop(open(&config(sandbox, Some(&here.path))));
+        let first = links(sandbox);
         // Other programs: the same cgroup goes from one to the other.
         let other = config(sandbox, Some(&here.path));
         let other =
