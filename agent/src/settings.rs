@@ -53,6 +53,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         node_selectors: config.enable_node_selector_labels,
         host_firewall: config.enable_host_firewall,
         families,
+        rows_max: config.bpf_policy_map_max,
     };
     Ok(ColonySettings {
         cluster: config.cluster_name.clone(),

@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read, Write},
+    net::Ipv4Addr,
     os::unix::net::UnixStream,
 };
 
@@ -16,6 +17,15 @@ fn node() -> Result<(Node, Pod)> {
     let pod = Pod::create(&node, "default/web", &[("app", "web")], Through::Rest)?;
     node.wait_for_ready(1)?;
     Ok((node, pod))
+}
+
+/// A policy for all pods of the namespace.
+fn policy(name: &str, rule: &str) -> String {
+    format!(
+        "apiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\n\
+         metadata: {{name: {name}, namespace: default}}\n\
+         spec: {{endpointSelector: {{}}, ingress: [{rule}]}}\n"
+    )
 }
 
 /// What must be the same afterwards.
@@ -117,13 +127,10 @@ fn a_huge_body_costs_no_memory_and_no_time_of_others() {
 fn a_wrong_policy_is_reported_and_harms_no_other() {
     lab::test("a_wrong_policy_is_reported_and_harms_no_other", || {
         let (mut node, _pod) = node()?;
-        let policy = |name: &str, rule: &str| {
-            format!(
-                "apiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\n\
-                 metadata: {{name: {name}, namespace: default}}\n\
-                 spec: {{endpointSelector: {{}}, ingress: [{rule}]}}\n"
-            )
-        };
+        // Of almost five million bytes, each prefix for itself.
+        let each = (0..280_000).map(|n| format!("{}/32", Ipv4Addr::from(0xb000_0000 + 2 * n)));
+        let giant = format!("{{fromCIDR: [{}]}}", each.collect::<Vec<_>>().join(", "));
+        node.write_manifest("giant.yaml", &policy("giant", &giant))?;
         node.write_manifest("good.yaml", &policy("good", "{fromEntities: [host]}"))?;
         node.write_manifest(
             "port.yaml",
@@ -151,6 +158,7 @@ fn a_wrong_policy_is_reported_and_harms_no_other() {
         };
         let wanted = [
             ("except.yaml", false, 0),
+            ("giant.yaml", false, 0),
             ("good.yaml", true, 1),
             ("nobody.yaml", true, 0),
             ("port.yaml", false, 0),
@@ -160,7 +168,12 @@ fn a_wrong_policy_is_reported_and_harms_no_other() {
         node.wait("policies are not judged", |node| Ok(stands(node)? == wanted))?;
         let view: Value = node.rest().get("/volvox/policy")?;
         let text = view.to_string();
-        for words in ["70000", "192.168.0.0/16", "spec.ingress[0].toPorts[0].ports[0].port"] {
+        for words in [
+            "70000",
+            "more than 16384 prefixes",
+            "192.168.0.0/16",
+            "spec.ingress[0].toPorts[0].ports[0].port",
+        ] {
             ensure!(text.contains(words), "{words} is not named: {view:#}");
         }
         Ok(())

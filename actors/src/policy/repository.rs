@@ -10,7 +10,10 @@ use serde_json::Value;
 use super::{
     Bound, IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError,
     PolicyName, PolicySettings, Refused, ServiceName, Services, Subject, UnresolvedPort,
-    Unsupported, groups::Groups, parse, rule::Rule,
+    Unsupported,
+    groups::Groups,
+    parse,
+    rule::{Clause, Rule},
 };
 use crate::model::{Families, Labels};
 
@@ -161,6 +164,10 @@ impl Repository {
                 refused.push(Refused { name: Some(policy.name), error });
                 continue;
             }
+            if let Some(error) = self.too_large(source, &policy) {
+                refused.push(Refused { name: Some(policy.name), error });
+                continue;
+            }
             report.accepted.push(policy.name.clone());
             report.unsupported.extend(policy.unsupported.iter().cloned());
             new.policies.insert(policy.name.clone(), policy);
@@ -179,6 +186,29 @@ impl Repository {
         self.replace(source, &old, new, services, &mut report);
         self.revision += u64::from(report.changed);
         report
+    }
+
+    /// Why a policy fits no endpoint's map: a rule of it names more prefixes than that has rows. It
+    /// would only hold up the others while it is tried in vain.
+    fn too_large(&self, source: &str, policy: &Policy) -> Option<PolicyError> {
+        let most = self.settings.rows_max as usize;
+        let over = policy.rules.iter().find_map(|rule| {
+            let mut named = BTreeSet::new();
+            rule.clauses.iter().find(|clause| {
+                self.prefixes(clause).any(|prefix| named.insert(prefix) && named.len() > most)
+            })
+        })?;
+        Some(PolicyError {
+            file: source.to_owned(),
+            object: Some(policy.name.to_string()),
+            path: over.origin.path.clone(),
+            problem: format!(
+                "with this the rule names more than {most} prefixes, for which no endpoint's policy \
+                 has room"
+            ),
+            remedy: "name wider ones, or start the agent with a larger --bpf-policy-map-max"
+                .to_owned(),
+        })
     }
 
     /// Some of the services are others now.
@@ -303,16 +333,21 @@ impl Repository {
     /// Every prefix that needs an identity of its own, exceptions included. All of a family is
     /// none of them: that is the world.
     pub fn cidrs(&self) -> BTreeSet<IpNet> {
-        let peers =
-            self.rules().flat_map(|rule| &rule.clauses).filter_map(|clause| match &clause.peers {
-                Peers::Any => None,
-                Peers::Of(peers) => Some(peers),
-            });
-        let nets = peers.flatten().flat_map(Peer::cidrs);
-        let nets = nets.map(|cidr| std::iter::once(&cidr.net).chain(&cidr.except));
+        let clauses = self.rules().flat_map(|rule| &rule.clauses);
+        clauses.flat_map(|clause| self.prefixes(clause)).collect()
+    }
+
+    /// Those of one clause, one after the other.
+    fn prefixes(&self, clause: &Clause) -> impl Iterator<Item = IpNet> {
+        let peers = match &clause.peers {
+            Peers::Any => None,
+            Peers::Of(peers) => Some(peers),
+        };
+        let nets = peers.into_iter().flatten().flat_map(Peer::cidrs);
+        let nets = nets.flat_map(|cidr| std::iter::once(&cidr.net).chain(&cidr.except));
         let Families { ipv4, ipv6 } = self.settings.families;
-        let enabled = |net: &&IpNet| if net.addr().is_ipv4() { ipv4 } else { ipv6 };
-        nets.flatten().filter(enabled).filter(|net| net.prefix_len() > 0).copied().collect()
+        let enabled = move |net: &&IpNet| if net.addr().is_ipv4() { ipv4 } else { ipv6 };
+        nets.filter(enabled).filter(|net| net.prefix_len() > 0).copied()
     }
 
     /// All rules, in the order of their sources and names.

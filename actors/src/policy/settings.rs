@@ -33,6 +33,8 @@ pub struct PolicySettings {
     pub host_firewall: bool,
     /// Address families that are enabled.
     pub families: Families,
+    /// How many rows an endpoint's policy has room for: `--bpf-policy-map-max`.
+    pub rows_max: u32,
 }
 
 impl Default for PolicySettings {
@@ -45,6 +47,7 @@ impl Default for PolicySettings {
             node_selectors: false,
             host_firewall: false,
             families: Families::DUAL,
+            rows_max: 16_384,
         }
     }
 }

@@ -148,3 +148,31 @@ fn only_peers_that_are_selected_concern_an_endpoint() {
     assert!(concerns("web", "db"));
     assert!(!concerns("web", "mail") && !concerns("db", "db"));
 }
+
+#[test]
+fn a_policy_that_fits_no_endpoints_map_is_refused_and_its_earlier_version_stays() {
+    let mut repository =
+        Repository::new(PolicySettings { rows_max: 4, ..PolicySettings::default() });
+    let with = |ingress: &[&str], egress: &[&str]| {
+        let mut policy = policy("one", "web");
+        policy["spec"]["ingress"] =
+            json!([{ "fromCIDR": ingress }, { "fromCIDR": ["10.1.0.0/16"] }]);
+        policy["spec"]["egress"] = json!([{ "toCIDR": egress }]);
+        Ok(vec![policy, self::policy("two", "db")])
+    };
+    // Of one prefix there is one identity, and all of a family is the world.
+    let fits = with(&["10.1.0.0/16", "10.2.0.0/16", "0.0.0.0/0"], &["10.3.0.0/16", "fd00::/8"]);
+    assert_eq!(repository.apply("a.yaml", &fits, &no_services()).rejected, []);
+    let before = repository.cidrs();
+    let large = with(&["10.1.0.0/16", "10.2.0.0/16"], &["10.3.0.0/16", "10.4.0.0/16", "fd00::/8"]);
+    let report = repository.apply("a.yaml", &large, &no_services());
+    let [error] = &report.rejected[..] else { panic!("{report:?}") };
+    assert_eq!(
+        error.to_string(),
+        "a.yaml: CiliumNetworkPolicy default/one: spec.egress[0]: with this the rule names more than \
+         4 prefixes, for which no endpoint's policy has room; name wider ones, or start the agent \
+         with a larger --bpf-policy-map-max"
+    );
+    assert!(!report.changed);
+    assert_eq!((in_force(&repository), repository.cidrs()), (vec!["one", "two"], before));
+}
