@@ -316,12 +316,9 @@ pub(super) fn load_object(
     for (name, value) in &globals {
         loader.override_global(name, value, true);
     }
-    for map in maps::MAPS {
-        let is_array = map.map_type == maps::MapType::Array;
-        if map.max_entries > MAX_ENTRIES && map.inner.is_none() && !is_array {
-            loader.map_max_entries(map.name, MAX_ENTRIES);
-        }
-        if let Some(pins) = pins {
+    shrink(&mut loader);
+    if let Some(pins) = pins {
+        for map in maps::MAPS {
             loader.map_pin_path(map.name, Path::new(pins).join(map.name));
         }
     }
@@ -331,6 +328,16 @@ pub(super) fn load_object(
         load(name, || program.load());
     }
     ebpf
+}
+
+/// Makes no map larger than a test needs, but those whose places a program knows by number.
+pub(super) fn shrink(loader: &mut EbpfLoader<'_>) {
+    for map in maps::MAPS {
+        let is_array = map.map_type == maps::MapType::Array;
+        if map.max_entries > MAX_ENTRIES && map.inner.is_none() && !is_array {
+            loader.map_max_entries(map.name, MAX_ENTRIES);
+        }
+    }
 }
 
 /// Loads a program, again and again: the verifier gives up when a signal is pending, as it is

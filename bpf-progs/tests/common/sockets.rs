@@ -8,13 +8,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use volvox_bpf_progs::object::HOST_NETNS;
-use volvox_bpf_progs::{SOCKET_OBJECT, SocketHook, maps};
+use volvox_bpf_progs::{SOCKET_OBJECT, SocketHook};
 
 /// A process is in one cgroup: its tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
-
-/// Rows that a test needs at most.
-const MAX_ENTRIES: u32 = 1024;
 
 /// The programs, attached; all of it goes with the value.
 pub struct Sockets {
@@ -64,12 +61,7 @@ impl Drop for Sockets {
 fn load(host: u64) -> Ebpf {
     let mut loader = EbpfLoader::new();
     loader.override_global(HOST_NETNS, &host, true);
-    let shrinks = |map: &&maps::MapSpec| {
-        map.max_entries > MAX_ENTRIES && map.inner.is_none() && map.map_type != maps::MapType::Array
-    };
-    for map in maps::MAPS.iter().filter(shrinks) {
-        loader.map_max_entries(map.name, MAX_ENTRIES);
-    }
+    node::shrink(&mut loader);
     let mut ebpf = loader.load(SOCKET_OBJECT).expect("its maps can be created: are you root?");
     for hook in SocketHook::ALL {
         let program = ebpf.program_mut(hook.program()).unwrap();
