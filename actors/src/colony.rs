@@ -8,14 +8,16 @@
 //!   manifests
 //! ```
 
+mod late;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::{cell::OnceCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use ipnet::IpNet;
 
+pub(crate) use self::late::Late;
 use self::settings::{mesh_settings, nodes_settings, routes_settings, services_settings};
 use crate::{
     addresses::{AddressesPeers, Inherited},
@@ -29,6 +31,7 @@ use crate::{
     devices::{Devices, DevicesMsg, DevicesSettings},
     endpoint::{Peers, Settings},
     endpoints::{Announcer, Endpoints, EndpointsMsg, Schedule},
+    health_checks::{HealthChecks, HealthChecksMsg},
     host::{Host, Ref, Reply},
     identity::{Identities, IdentityMsg, LabelFilter, reserved},
     ipam::{Ipam, IpamMsg, Pools},
@@ -38,7 +41,9 @@ use crate::{
     node::{Node, NodeHearers, NodeMsg, NodeSettings},
     nodes::{self, Nodes, NodesMsg, NodesPeers},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
-    ports::{Cluster, Disk, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters},
+    ports::{
+        Cluster, Disk, HealthListeners, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters,
+    },
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
     routes::{Routes, RoutesMsg, RoutingMode},
@@ -65,6 +70,8 @@ pub struct Ports {
     pub cluster: Option<Rc<dyn Cluster>>,
     /// Other clusters, if this one is meshed with them.
     pub clusters: Option<Rc<dyn RemoteClusters>>,
+    /// Where load balancers ask for services, if they are answered.
+    pub health_listeners: Option<Rc<dyn HealthListeners>>,
 }
 
 /// How this node is to be run.
@@ -146,6 +153,8 @@ pub struct Colony {
     pub conntrack: Ref<ConntrackMsg>,
     /// The owner of frontends and backends.
     pub services: Ref<ServicesMsg>,
+    /// The owner of health checks, if load balancers are answered.
+    pub health_checks: Option<Ref<HealthChecksMsg>>,
     /// The owner of the node's devices.
     pub devices: Ref<DevicesMsg>,
     /// The node itself.
@@ -226,11 +235,15 @@ impl Colony {
             let peers = move || SocketsPeers { kernel: Rc::clone(&kernel), endpoints: late.get() };
             host.spawn(name("sockets"), SUPERVISOR_CAPACITY, Sockets::factory(peers))
         });
+        let health_checks = ports.health_listeners.clone().map(|listeners| {
+            let health_checks = HealthChecks::factory(listeners);
+            host.spawn(name("health-checks"), SUPERVISOR_CAPACITY, health_checks)
+        });
         let services = {
             let settings = services_settings(&settings, &ports);
             let found = inheritance.kernel.services.clone();
-            let sockets = sockets.clone();
-            Services::factory(Rc::clone(kernel), settings, found, sockets)
+            let (sockets, health) = (sockets.clone(), health_checks.clone());
+            Services::factory(Rc::clone(kernel), settings, found, sockets, health)
         };
         let services = host.spawn(name("services"), SUPERVISOR_CAPACITY, services);
         let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone());
@@ -453,6 +466,7 @@ impl Colony {
             workloads,
             conntrack,
             services,
+            health_checks,
             devices,
             node,
             routes,
@@ -470,31 +484,4 @@ impl Colony {
 fn prefixes(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IdentityId> {
     let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
     rows.filter(|(_, id)| id.scope() == Scope::LocalCidr).collect()
-}
-
-/// An address that is there by the time anybody runs: behaviours are made when their cell first
-/// runs, and no cell runs before the spawning has ended.
-pub(crate) struct Late<T>(Rc<OnceCell<T>>);
-
-impl<T> Default for Late<T> {
-    fn default() -> Self {
-        Self(Rc::default())
-    }
-}
-
-impl<T> Clone for Late<T> {
-    fn clone(&self) -> Self {
-        Self(Rc::clone(&self.0))
-    }
-}
-
-impl<T: Clone> Late<T> {
-    pub(crate) fn set(&self, address: T) {
-        // Set once, by who spawns.
-        let _ = self.0.set(address);
-    }
-
-    pub(crate) fn get(&self) -> T {
-        self.0.get().expect("cells run after all are spawned").clone()
-    }
 }

@@ -17,6 +17,7 @@ mod dice;
 pub mod endpoint;
 pub mod endpoints;
 mod field;
+pub mod health_checks;
 pub mod host;
 pub mod identity;
 pub mod invariants;

@@ -92,4 +92,10 @@ pub enum Mutant {
     ServicesPrunedEarly,
     /// What may be an Ingress's goes before Ingresses were heard of.
     IngressesPrunedEarly,
+    /// The row of a device that went is left.
+    DeviceRowLeft,
+    /// Routes to other nodes go before all nodes were named.
+    RoutesPrunedEarly,
+    /// The rule that looks up the node's own addresses goes before it is put elsewhere.
+    LocalRuleGoesFirst,
 }

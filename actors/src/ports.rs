@@ -8,6 +8,7 @@ mod cluster;
 mod clusters;
 /// Wishes on disk, and the steps that fulfil them.
 pub mod disk;
+mod health_listeners;
 mod kernel;
 mod keyspace;
 mod kvstore;
@@ -20,13 +21,14 @@ pub use cluster::{
 };
 pub use clusters::{ClustersSink, RemoteClusters, Way};
 pub use disk::{Disk, DiskError, FsOp};
+pub use health_listeners::{HealthAnswer, HealthListeners, ListenError};
 pub use kernel::{
     About, Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
     DeviceTables, EndpointRow, HOST_DEVICE, HOST_IFINDEX, HOST_PEER, Hook, HookState, Hop, InOrder,
     IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
-    KernelSnapshot, Link, LxcRow, OVERLAY, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys,
-    ServiceRows, ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
-    ipcache_flags, lxc_flags, service_flags,
+    KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, OVERLAY, Refusal,
+    Routing, RoutingDevice, RoutingOp, ServiceKeys, ServiceRows, ServiceTables, SlotKey, SlotRow,
+    Swept, UnusedNumbers, config_flags, device_flags, ipcache_flags, lxc_flags, service_flags,
 };
 pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{

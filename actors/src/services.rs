@@ -4,8 +4,8 @@
 //!   cluster ──┐  objects                        frontends, backends        ┌─► reverse translation
 //!   manifests ┼─────────► book ─► expand ─► claims ─► table ─┐             ├─► affinity, ranges
 //!   other     │                                              ├─► batch ─► kernel ─► slots ─► first slot
-//!   clusters ─┘                        maps ─► inherited ─► backends                      │
-//!                                                            └───────────────── removals ◄─┘
+//!   clusters ─┘                 │      maps ─► inherited ─► backends                      │
+//!                            health                          └───────────────── removals ◄─┘
 //! ```
 
 mod actor;
@@ -15,6 +15,7 @@ mod book;
 mod claims;
 mod dense;
 mod expand;
+mod health;
 mod host_port;
 mod ingress;
 mod inherited;

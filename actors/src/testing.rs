@@ -19,6 +19,7 @@ mod memory_disk;
 mod memory_fs;
 mod memory_kernel;
 mod memory_kvstore;
+mod memory_listeners;
 mod memory_platter;
 mod patches;
 mod residue;
@@ -39,6 +40,7 @@ pub use memory_disk::MemoryDisk;
 pub use memory_fs::MemoryFs;
 pub use memory_kernel::MemoryKernel;
 pub use memory_kvstore::{KvLink, MemoryKvStore};
+pub use memory_listeners::MemoryListeners;
 pub use residue::Residue;
 pub use world::{
     Created, World, allow_from, allow_to_nodes, link, node, pod, spec, to_http, with_http,

@@ -9,6 +9,7 @@ pub mod dashboard;
 pub mod delete_queue;
 pub mod faces;
 pub mod gateway;
+pub mod health_ports;
 pub mod heap;
 pub mod life;
 pub mod logging;

@@ -1,13 +1,15 @@
 //! A life of the agent: the actors' thread, from the first message to the signal that ends it.
 
-use std::{future::pending, mem, rc::Rc, thread, time::Duration};
+use std::{future::pending, mem, path::PathBuf, rc::Rc, thread, time::Duration};
 
 use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
+    conntrack::ConntrackMsg,
     endpoints::{EndpointsMsg, Target},
     host::{ActixDriver, Host, Record},
+    model::Families,
     node::NodeMsg,
     policy::PolicyMsg,
     restore::{RestoreInput, RestoreMsg},
@@ -26,8 +28,9 @@ use crate::{
     delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
     faces::Faces,
     gateway::gateway,
+    health_ports::HealthPorts,
     ports::{
-        ClusterDirectory, DiskPort, LinkWatch, SystemClock,
+        ClusterDirectory, DiskPort, LinkWatch, SignalWatch, SystemClock,
         cluster::{Access, ClusterPort},
         kernel::KernelPort,
         kvstore::{Embedded, Etcd},
@@ -94,7 +97,12 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let cluster = cluster.map(|cluster| Rc::new(cluster) as _);
     let clusters = config.clustermesh_config.clone().map(ClusterDirectory::new);
     let clusters = clusters.map(|clusters| Rc::new(clusters) as _);
-    let ports = Ports { kernel, disk: Rc::clone(&disk) as _, kvstore, cluster, clusters };
+    let answers = config.enable_health_check_nodeport;
+    let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
+    let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
+    let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
+    let disk_port = Rc::clone(&disk) as _;
+    let ports = Ports { kernel, disk: disk_port, kvstore, cluster, clusters, health_listeners };
     actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {
@@ -118,6 +126,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         _ => hand_out(&colony, first),
     }
     actix::spawn(follow_links(colony.clone()));
+    actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone()));
     if let Some(manifests) = manifests {
         actix::spawn(follow(colony.clone(), manifests));
     }
@@ -268,6 +277,24 @@ async fn follow_links(colony: Colony) {
         colony.host.outside("interfaces changed", || {
             if let Err(refused) = colony.node.tell(NodeMsg::Changed) {
                 tracing::warn!(%refused, "interfaces are looked at within a minute");
+            }
+        });
+    }
+}
+
+/// Has dead connections collected when the datapath finds no room.
+async fn follow_signals(colony: Colony, bpf_root: PathBuf) {
+    let mut watch = match SignalWatch::start(&bpf_root) {
+        Ok(watch) => watch,
+        Err(error) => {
+            return tracing::error!(%error, "dead connections are collected by the clock only");
+        }
+    };
+    while let Some((table, families)) = watch.next().await {
+        colony.host.outside("no room", || {
+            let full = ConntrackMsg::Full { table, families };
+            if let Err(refused) = colony.conntrack.tell(full) {
+                tracing::warn!(%refused, "the next signal has dead connections collected");
             }
         });
     }

@@ -13,6 +13,7 @@ mod links;
 pub mod manifests;
 mod mapping;
 pub mod netlink;
+mod signals;
 pub mod sysctl;
 mod workers;
 
@@ -20,4 +21,5 @@ pub use clock::SystemClock;
 pub use clusters::ClusterDirectory;
 pub use disk::{Directories, DirectoriesError, DiskFiles, DiskPort, DiskTrouble, Steps, hold_bpf};
 pub use links::{LinkWatch, LinkWatchError};
+pub use signals::{Full, SignalWatch, SignalWatchError};
 pub use workers::{Workers, WorkersError};

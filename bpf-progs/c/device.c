@@ -77,6 +77,13 @@ always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct pa
 	return lxc ? FOR_NODE : to_remote(skb, flow, packet, own);
 }
 
+/* Whether a packet to the node is for nothing but the overlay: no answer to what the node's address stands
+ * for, and for no service. */
+always_inline bool is_for_overlay(const struct packet *packet)
+{
+	return !packet->headless && !snat_in_range(packet->dport) && is_outer(packet->protocol, packet->dport);
+}
+
 /* What one machine sends to another. */
 always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own,
 			       const struct lxc_row *lxc)
@@ -90,6 +97,8 @@ always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct 
 	if (lxc && !(lxc->flags & LXC_HOST))
 		return to_endpoint(skb, flow, packet, lxc);
 	is_own = lxc || address_equal(&packet->daddr, own, flow->family);
+	if (is_own && is_for_overlay(packet))
+		return FOR_NODE;
 	if (is_own) {
 		code = snat_back(skb, packet, flow->family);
 		if (code < 0)

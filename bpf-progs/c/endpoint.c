@@ -232,6 +232,7 @@ const union {
 	struct trace_record trace;
 	struct drop_record drop;
 	struct verdict_record verdict;
+	struct signal_record signal;
 } LAYOUTS = {};
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

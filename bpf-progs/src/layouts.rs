@@ -20,6 +20,7 @@ mod policy;
 mod prefix;
 mod reverse_nat;
 mod service;
+mod signal;
 mod socket;
 
 pub use affinity::{
@@ -43,6 +44,7 @@ pub use reverse_nat::{ReverseNat4Row, ReverseNat6Row};
 pub use service::{
     Lb4Key, Lb6Key, LbAlgorithm, LbFlags, LbFlags2, LbKey, LbNumbersRow, LbRow, LbScope,
 };
+pub use signal::SignalRecord;
 pub use socket::{
     NOTE_CLAIMED, ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row, SOCKET_NOTES,
     SocketNote, SocketSet,

@@ -149,6 +149,7 @@ pub const MAPS: &[MapSpec] = &[
     spec::<Ct6Key, CtRow>("cilium_ct_any6_global", MapType::LruHash, 262_144, 0),
     spec::<MetricsKey, MetricsRow>("cilium_metrics", MapType::PercpuHash, 1024, 0),
     spec::<u32, u32>("cilium_events", MapType::PerfEventArray, 0, 0),
+    spec::<u32, u32>("cilium_signals", MapType::PerfEventArray, 0, 0),
     spec::<PolicyStatsKey, PolicyStatsRow>(
         "cilium_policystats",
         MapType::LruPercpuHash,

@@ -4,25 +4,18 @@
 
 mod common;
 
-use common::outside::{Ends, World, open_service, route_outside};
+use common::outside::{Ends, World, backend_id, open_service, serving};
 use common::*;
 use std::net::{IpAddr, SocketAddr};
 use volvox_bpf_progs::layouts::*;
 
 const PORT: u16 = 30_080;
 
-/// An endpoint that hears everybody, behind a node that serves it at a port, and two other nodes.
+/// A node that serves an endpoint, as any node may, and two other nodes.
 fn world() -> World {
-    let mut world = World::with(dsr());
-    route_outside();
-    let a = world.a;
-    world.node.rules(&a, &[everything(Direction::Ingress)]);
-    for (near, own, _) in world.families() {
-        let id = if own.is_ipv4() { 7 } else { 1007 };
-        world.node.backend(id, (near, 8080).into(), 0, BackendState::Active);
-        for protocol in [TCP, UDP] {
-            world.node.service((own, PORT).into(), protocol, open_service(SERVICE), &[id]);
-        }
+    let mut world = serving(dsr(), PORT);
+    for (_, own, _) in world.families() {
+        let id = backend_id(own);
         let balanced = LbRow { flags: LbFlags::LOAD_BALANCER, ..random_service(SERVICE + 3) };
         for protocol in [TCP, UDP] {
             world.node.service(balancer(own), protocol, balanced, &[id]);
@@ -131,7 +124,7 @@ impl Client {
 
     /// Has this node serve its port by a service.
     fn serve(&self, world: &mut World, service: u16) {
-        let id = if self.own.is_ipv4() { 7 } else { 1007 };
+        let id = backend_id(self.own);
         let at = (self.own, PORT).into();
         world.node.service(at, self.protocol, open_service(service), &[id]);
     }
@@ -428,7 +421,7 @@ fn two_services_of_the_backends_node_are_two_connections() {
     let mut world = world();
     let a = world.a;
     for client in clients(&world, &[TCP, UDP]) {
-        let id = if client.own.is_ipv4() { 7 } else { 1007 };
+        let id = backend_id(client.own);
         let second = (client.own, PORT + 1);
         world.node.service(second.into(), client.protocol, open_service(SERVICE + 1), &[id]);
         assert_eq!(client.heard(&mut world, By::Own, SYN), 5000);

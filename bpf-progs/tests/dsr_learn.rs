@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::outside::{World, open_service, route_outside};
+use common::outside::{World, backend_id, serving};
 use common::*;
 use std::net::{IpAddr, SocketAddr};
 use volvox_bpf_progs::Features;
@@ -12,18 +12,10 @@ use volvox_bpf_progs::layouts::*;
 
 const PORT: u16 = 30_080;
 
-/// An endpoint that hears everybody and says nothing unasked, behind a node that serves it at a port.
+/// A node that serves an endpoint, and another one.
 fn world(features: Features) -> World {
-    let mut world = World::with(features);
-    route_outside();
-    let a = world.a;
-    world.node.rules(&a, &[everything(Direction::Ingress)]);
-    for (near, own, _) in world.families() {
-        let id = if own.is_ipv4() { 7 } else { 1007 };
-        world.node.backend(id, (near, 8080).into(), 0, BackendState::Active);
-        for protocol in [TCP, UDP] {
-            world.node.service((own, PORT).into(), protocol, open_service(SERVICE), &[id]);
-        }
+    let mut world = serving(features, PORT);
+    for (_, own, _) in world.families() {
         world.node.ipcache(other_node(own), if own.is_ipv4() { 32 } else { 128 }, 6);
     }
     world
@@ -73,7 +65,7 @@ fn a_backend_answers_as_a_service_of_the_cluster() {
     for (near, own, far) in world.families() {
         let text = if own.is_ipv4() { "203.0.113.80" } else { "2001:db8:80::80" };
         let asked: SocketAddr = (text.parse::<IpAddr>().unwrap(), 80).into();
-        let id = if own.is_ipv4() { 7 } else { 1007 };
+        let id = backend_id(own);
         let balanced = LbRow { flags: LbFlags::LOAD_BALANCER, ..random_service(SERVICE + 1) };
         world.node.service(asked, UDP, balanced, &[id]);
         world.got(&told(sealed(udp(far, near, 5000, 8080)), asked));
@@ -87,7 +79,7 @@ fn nobody_chooses_what_answers_seem_to_come_from() {
     let mut world = world(dsr());
     for (near, own, far) in world.families() {
         let inner = SocketAddr::from((service_address(near), 80));
-        let id = if own.is_ipv4() { 7 } else { 1007 };
+        let id = backend_id(own);
         world.node.service(inner, UDP, random_service(SERVICE + 1), &[id]);
         let victim = if own.is_ipv4() { "203.0.113.9" } else { "2001:db8:9::9" }.parse().unwrap();
         for (number, forged) in [

@@ -224,6 +224,7 @@ fn records_agree_with_c() {
         "verdict_record",
         [header, remote_identity, verdict, dport, protocol, bits, auth, pad, cookie, pad1,]
     );
+    same!(btf, SignalRecord, "signal_record", [signal, data]);
 }
 
 #[test]

@@ -119,6 +119,30 @@ fn the_node_itself_serves() {
 }
 
 #[test]
+fn what_carries_the_overlay_is_no_services() {
+    let mut world = world();
+    let up = world.up;
+    // A port that may stand for another's may be the overlay's too: then answers come there as well.
+    for (tunnel, is_served) in [(PORT, false), (PORT + 1, true), (50_000, true)] {
+        let tunnel_port = Be16::new(tunnel);
+        world.node.node(NodeRow { tunnel_ifindex: 7, tunnel_port, ..NodeRow::default() });
+        for (near, own, far) in world.families() {
+            let port = if tunnel == 50_000 { tunnel } else { PORT };
+            serve(&mut world, port, SERVICE, near);
+            let outer = sealed(udp(far, own, 50_001, port));
+            let got = world.node.receive(&up, &outer);
+            assert_eq!(
+                (got.action, got.frame == outer),
+                if is_served { (REDIRECT, false) } else { (OK, true) }
+            );
+            let got = world.node.receive(&up, &sealed(tcp(far, own, 50_001, port, SYN)));
+            assert_eq!(got.action, REDIRECT, "only datagrams carry it");
+        }
+    }
+    assert_eq!(world.node.drops(), [].into());
+}
+
+#[test]
 fn source_ranges_hold() {
     let mut world = world();
     let up = world.up;

@@ -19,6 +19,7 @@ pub mod model;
 pub mod node;
 mod oracle;
 mod pace;
+mod peers;
 mod pod;
 mod rest;
 pub mod scenarios;
@@ -27,6 +28,7 @@ pub mod shrink;
 mod store;
 mod tamper;
 pub mod trace;
+pub mod uplink;
 
 pub use command::{Options, run, seeds_until_caught};
 pub use rest::Realised;

@@ -1,9 +1,10 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
-use super::{ConntrackMsg, ConntrackStatus, interval};
+use super::{ConntrackMsg, ConntrackStatus, FullSignals, FullTable, interval, rounds::Rounds};
 use crate::{
-    host::{AskError, Behaviour, Cx},
-    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Swept},
+    host::{AskError, Behaviour, Cx, TimerId},
+    model::Families,
+    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Swept, Time},
 };
 
 /// How long the kernel may take for a round.
@@ -13,12 +14,13 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub struct Conntrack {
     kernel: Rc<dyn Kernel>,
     fixed: Option<Duration>,
-    /// Outlives a crash: whoever said that restore is over says it once.
+    /// Outlives a crash: whoever said something says it once.
     kept: Rc<RefCell<Kept>>,
+    timer: Option<TimerId>,
 }
 
 struct Kept {
-    begun: bool,
+    rounds: Rounds,
     status: ConntrackStatus,
 }
 
@@ -33,39 +35,75 @@ impl Conntrack {
         let status = ConntrackStatus {
             interval: fixed.unwrap_or(interval::FIRST),
             rounds: 0,
+            rounds_by_signal: 0,
+            translations_full: FullSignals::default(),
+            connections_full: FullSignals::default(),
             connections: Swept::default(),
             translations: Swept::default(),
             deleted_total: 0,
             translations_deleted_total: 0,
             last_error: None,
         };
-        let kept = Rc::new(RefCell::new(Kept { begun: false, status }));
-        move || Self { kernel: Rc::clone(&kernel), fixed, kept: Rc::clone(&kept) }
+        let kept = Rc::new(RefCell::new(Kept { rounds: Rounds::default(), status }));
+        move || Self { kernel: Rc::clone(&kernel), fixed, kept: Rc::clone(&kept), timer: None }
     }
 
-    fn schedule(&self, cx: &mut Cx<'_, Self>) {
-        let interval = self.kept.borrow().status.interval;
-        cx.after(interval, ConntrackMsg::Collect);
+    /// Sets the timer for the next round, which may be due at another time than before.
+    fn schedule(&mut self, cx: &mut Cx<'_, Self>) {
+        if let Some(timer) = self.timer.take() {
+            cx.cancel(timer);
+        }
+        let kept = self.kept.borrow();
+        if let Some(due) = kept.rounds.next(kept.status.interval, cx.now()) {
+            self.timer = Some(cx.after(due.since(cx.now()), ConntrackMsg::Collect));
+        }
+    }
+
+    fn note_full(&self, table: FullTable, families: Families) {
+        let kept = &mut *self.kept.borrow_mut();
+        let full = match table {
+            FullTable::Translations => &mut kept.status.translations_full,
+            FullTable::Connections => &mut kept.status.connections_full,
+        };
+        let is_new = kept.rounds.note_full(families);
+        for (signals, is_told) in [(&mut full.ipv4, families.ipv4), (&mut full.ipv6, families.ipv6)]
+        {
+            match is_new {
+                true => signals.received += u64::from(is_told),
+                false => signals.coalesced += u64::from(is_told),
+            }
+        }
     }
 
     fn collect(&self, cx: &mut Cx<'_, Self>) {
+        let kept = &mut *self.kept.borrow_mut();
+        let Some(round) = kept.rounds.start(kept.status.interval, cx.now()) else { return };
+        kept.status.rounds_by_signal += u64::from(round.by_signal);
         let why = "dead connections to be collected";
         let reply = cx.expect("kernel", PATIENCE, why, ConntrackMsg::Collected);
-        self.kernel.submit(KernelJob::new(vec![KernelOp::CollectConntrack]), reply);
+        let op = KernelOp::CollectConntrack(round.families);
+        self.kernel.submit(KernelJob::new(vec![op]), reply);
     }
 
-    fn collected(&self, done: Result<KernelDone, AskError>) {
-        let status = &mut self.kept.borrow_mut().status;
+    /// What a round over one family finds says nothing of when the next one over both is due.
+    fn collected(&self, done: Result<KernelDone, AskError>, now: Time) {
+        let Kept { rounds, status } = &mut *self.kept.borrow_mut();
+        let mut freed = false;
         match found(done) {
             Ok((connections, translations)) => {
                 status.rounds += 1;
-                (status.connections, status.translations) = (connections, translations);
                 status.deleted_total += connections.deleted;
                 status.translations_deleted_total += translations.deleted;
                 status.last_error = None;
-                if self.fixed.is_none() {
-                    let Swept { seen, deleted } = connections;
-                    status.interval = interval::next(status.interval, seen, deleted);
+                freed = [connections, translations]
+                    .iter()
+                    .any(|swept| interval::is_worth_it(swept.seen, swept.deleted));
+                if rounds.is_over_all() {
+                    (status.connections, status.translations) = (connections, translations);
+                    if self.fixed.is_none() {
+                        let Swept { seen, deleted } = connections;
+                        status.interval = interval::next(status.interval, seen, deleted);
+                    }
                 }
             }
             Err(error) => {
@@ -73,6 +111,7 @@ impl Conntrack {
                 status.last_error = Some(error);
             }
         }
+        rounds.end(freed, now);
     }
 }
 
@@ -81,21 +120,23 @@ impl Behaviour for Conntrack {
     type Observed = ConntrackStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.borrow().begun {
-            self.schedule(cx);
-        }
+        self.kept.borrow_mut().rounds.lose(cx.now());
+        self.schedule(cx);
     }
 
     fn handle(&mut self, msg: ConntrackMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             ConntrackMsg::Begin => {
-                if !std::mem::replace(&mut self.kept.borrow_mut().begun, true) {
-                    self.schedule(cx);
-                }
+                self.kept.borrow_mut().rounds.begin(cx.now());
+                self.schedule(cx);
+            }
+            ConntrackMsg::Full { table, families } => {
+                self.note_full(table, families);
+                self.schedule(cx);
             }
             ConntrackMsg::Collect => self.collect(cx),
             ConntrackMsg::Collected(done) => {
-                self.collected(done);
+                self.collected(done, cx.now());
                 self.schedule(cx);
             }
             ConntrackMsg::Show(reply) => {

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 /// Before anything is known of the node's traffic.
 pub(super) const FIRST: Duration = Duration::from_secs(300);
-const MIN: Duration = Duration::from_secs(10);
+/// No round comes sooner after another one unless it was configured so.
+pub(super) const MIN: Duration = Duration::from_secs(10);
 const MAX: Duration = Duration::from_secs(12 * 3600);
 
 /// Above this share of dead rows rounds come sooner, by that share but never all of it.
@@ -12,9 +13,18 @@ const SHARE_MAX: f64 = 0.9;
 const FEW: f64 = 0.05;
 const LATER: f64 = 1.5;
 
+/// Whether a round that removed so many of those that it saw was worth it.
+pub(super) fn is_worth_it(seen: u64, deleted: u64) -> bool {
+    share(seen, deleted) >= FEW
+}
+
+fn share(seen: u64, deleted: u64) -> f64 {
+    if seen == 0 { 0.0 } else { deleted as f64 / seen as f64 }
+}
+
 /// The time until the next round, as Cilium 1.19 chooses it from what the last one found.
 pub(super) fn next(interval: Duration, seen: u64, deleted: u64) -> Duration {
-    let share = if seen == 0 { 0.0 } else { deleted as f64 / seen as f64 };
+    let share = share(seen, deleted);
     let factor = if share > MANY {
         1.0 - share.min(SHARE_MAX)
     } else if share < FEW {

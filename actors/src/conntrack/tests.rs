@@ -3,11 +3,16 @@ use std::{rc::Rc, time::Duration};
 use super::*;
 use crate::{
     host::{Ref, Universe},
+    model::Families,
     ports::{KernelOp, KernelOutcome, Swept},
     testing::{FakeKernel, crash},
 };
 
 const FIVE_MINUTES: Duration = Duration::from_secs(300);
+const TEN_SECONDS: Duration = Duration::from_secs(10);
+
+const IPV4: Families = Families { ipv4: true, ipv6: false };
+const IPV6: Families = Families { ipv4: false, ipv6: true };
 
 struct Bench {
     universe: Universe,
@@ -32,10 +37,26 @@ impl Bench {
     }
 
     fn found(&self, seen: u64, deleted: u64) {
+        self.found_in(Families::DUAL, seen, deleted);
+    }
+
+    fn found_in(&self, families: Families, seen: u64, deleted: u64) {
         let connections = Swept { seen, deleted };
         let translations = Swept { seen: 2 * seen, deleted: 2 * deleted };
         let ops = self.kernel.answer(|_| KernelOutcome::Collected { connections, translations });
-        assert_eq!(ops, [KernelOp::CollectConntrack]);
+        assert_eq!(ops, [KernelOp::CollectConntrack(families)]);
+        self.universe.settle();
+    }
+
+    /// The datapath finds no room.
+    fn full(&self, families: Families) {
+        let table = FullTable::Translations;
+        self.conntrack.tell(ConntrackMsg::Full { table, families }).unwrap();
+        self.universe.advance(Duration::ZERO);
+    }
+
+    fn crash(&self) {
+        self.conntrack.tell(ConntrackMsg::Show(crash())).unwrap();
         self.universe.settle();
     }
 
@@ -115,7 +136,145 @@ fn a_silent_kernel_and_a_crash_do_not_end_it() {
     bench.until_next();
     bench.universe.advance(FIVE_MINUTES);
     assert!(bench.status().last_error.is_some_and(|error| error.contains("deadline")));
-    bench.conntrack.tell(ConntrackMsg::Show(crash())).unwrap();
+    bench.crash();
     bench.universe.advance(FIVE_MINUTES);
     assert_eq!(bench.kernel.pending(), 2);
+}
+
+#[test]
+fn a_full_table_has_its_family_swept_at_once() {
+    for families in [IPV4, IPV6] {
+        let bench = Bench::begun(None);
+        bench.universe.advance(TEN_SECONDS / 2);
+        bench.full(families);
+        assert_eq!(bench.until_next(), Duration::ZERO);
+        bench.found_in(families, 1000, 500);
+        let status = bench.status();
+        assert_eq!((status.rounds, status.rounds_by_signal), (1, 1));
+        assert_eq!(status.interval, FIVE_MINUTES, "one family says nothing of both");
+        assert_eq!(status.connections, Swept::default());
+        assert_eq!(bench.until_next(), FIVE_MINUTES - TEN_SECONDS / 2);
+        bench.found(1, 0);
+        assert_eq!(bench.status().rounds_by_signal, 1);
+    }
+}
+
+#[test]
+fn signals_wait_until_a_while_after_the_round_before_and_merge() {
+    let bench = Bench::begun(None);
+    bench.full(IPV4);
+    assert_eq!(bench.kernel.pending(), 1);
+    // What comes during a round is not answered by it.
+    bench.full(IPV4);
+    assert_eq!(bench.kernel.pending(), 1);
+    bench.universe.advance(TEN_SECONDS * 2);
+    bench.found_in(IPV4, 1, 1);
+    bench.universe.advance(TEN_SECONDS / 2);
+    bench.full(IPV4);
+    bench.full(IPV6);
+    assert_eq!(bench.until_next(), TEN_SECONDS / 2);
+    bench.found(1, 0);
+    let status = bench.status();
+    assert_eq!((status.rounds, status.rounds_by_signal), (2, 2));
+    let ipv4 = Signals { received: 2, coalesced: 1 };
+    let ipv6 = Signals { received: 1, coalesced: 0 };
+    assert_eq!(status.translations_full, FullSignals { ipv4, ipv6 });
+    assert_eq!(status.connections_full, FullSignals::default());
+    // Both together are a round of all families.
+    assert_eq!(bench.until_next(), status.interval);
+}
+
+/// Has IPv4 be full again and again, where each round removes so many of a hundred; how many rounds there
+/// are until one is over all families.
+fn rounds_until_all(bench: &Bench, deleted: u64) -> u64 {
+    let start = bench.universe.host.now();
+    for rounds in 1..100 {
+        bench.full(IPV4);
+        bench.until_next();
+        let ops = bench.kernel.answer(|_| KernelOutcome::Collected {
+            connections: Swept { seen: 100, deleted },
+            translations: Swept::default(),
+        });
+        bench.universe.settle();
+        if ops == [KernelOp::CollectConntrack(Families::DUAL)] {
+            assert_eq!(bench.universe.host.now().since(start), FIVE_MINUTES);
+            return rounds;
+        }
+        assert_eq!(ops, [KernelOp::CollectConntrack(IPV4)]);
+    }
+    panic!("no round is over all families");
+}
+
+#[test]
+fn a_family_that_is_full_again_and_again_keeps_none_from_its_round() {
+    let bench = Bench::begun(None);
+    assert_eq!(rounds_until_all(&bench, 10), 31);
+    assert_eq!(bench.status().rounds_by_signal, 30);
+}
+
+#[test]
+fn what_is_full_of_what_lives_is_swept_ever_more_rarely() {
+    let bench = Bench::begun(None);
+    // At once, then after 20, 40 and 80 seconds, then the regular one.
+    assert_eq!(rounds_until_all(&bench, 0), 5);
+    // After that they come soon again.
+    bench.full(IPV4);
+    assert_eq!(bench.until_next(), TEN_SECONDS);
+}
+
+#[test]
+fn a_fixed_interval_may_be_shorter_than_signals_wait() {
+    let second = Duration::from_secs(1);
+    let bench = Bench::begun(Some(second));
+    assert_eq!(bench.until_next(), second);
+    bench.found(1, 0);
+    bench.full(IPV4);
+    assert_eq!(bench.until_next(), second);
+    bench.found(1, 0);
+    assert_eq!(bench.status().rounds_by_signal, 0);
+}
+
+#[test]
+fn a_table_that_is_full_before_restore_is_over_is_swept_then() {
+    let bench = Bench::new(None);
+    bench.full(IPV6);
+    bench.universe.advance(FIVE_MINUTES);
+    assert_eq!(bench.kernel.pending(), 0);
+    bench.conntrack.tell(ConntrackMsg::Begin).unwrap();
+    bench.universe.settle();
+    assert_eq!(bench.until_next(), Duration::ZERO);
+    bench.found_in(IPV6, 1, 0);
+}
+
+#[test]
+fn a_crash_loses_neither_a_signal_nor_a_round() {
+    let bench = Bench::begun(None);
+    // One that waits for the next round.
+    bench.full(IPV4);
+    bench.found_in(IPV4, 1, 1);
+    bench.full(IPV4);
+    bench.crash();
+    assert_eq!(bench.until_next(), TEN_SECONDS);
+    // And one whose round nobody hears of.
+    bench.crash();
+    bench.found_in(IPV4, 1, 1);
+    assert_eq!(bench.until_next(), TEN_SECONDS);
+    bench.found_in(IPV4, 1, 1);
+    let ipv4 = Signals { received: 2, coalesced: 0 };
+    assert_eq!(bench.status().translations_full, FullSignals { ipv4, ..FullSignals::default() });
+    // The regular one, too.
+    bench.until_next();
+    bench.crash();
+    bench.found(1, 1);
+    assert_eq!(bench.until_next(), TEN_SECONDS);
+}
+
+#[test]
+fn a_failed_round_is_not_repeated_for_the_signal() {
+    let bench = Bench::begun(None);
+    bench.full(IPV4);
+    bench.kernel.fail();
+    bench.universe.settle();
+    assert_eq!(bench.until_next(), FIVE_MINUTES);
+    bench.found(1, 0);
 }

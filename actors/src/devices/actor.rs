@@ -24,7 +24,7 @@ pub struct Devices {
     settings: Rc<DevicesSettings>,
     /// Outlives a crash.
     kept: Rc<RefCell<Kept>>,
-    /// What the kernel holds; `None` until it is read.
+    /// What the kernel holds; `None` until it is read, anew whenever interfaces are told.
     present: Option<DeviceTables>,
     /// Steps that the kernel is doing.
     under_way: Vec<KernelOp>,
@@ -186,6 +186,10 @@ impl Behaviour for Devices {
         match msg {
             DevicesMsg::Links(links) => {
                 self.kept.borrow_mut().links = Some(links);
+                if !self.busy {
+                    // Endpoints may have had programs loaded since, which devices are to run, too.
+                    self.present = None;
+                }
                 self.proceed(cx);
             }
             DevicesMsg::Read(done) => self.read(done, cx),

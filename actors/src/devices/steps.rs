@@ -3,7 +3,10 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 
 use super::choice::Wanted;
-use crate::ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, KernelOp};
+use crate::{
+    mutants::{Mutant, mutated},
+    ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, KernelOp, OVERLAY},
+};
 
 /// Steps from what there is to what is wanted: what a program reads comes before the program, and
 /// goes after it.
@@ -29,9 +32,15 @@ pub(super) fn steps(
     }));
     let others = present.links.iter().filter(|(_, links)| links.kind == DeviceKind::Native);
     let surplus = others.filter(|(ifindex, _)| !wanted.links.contains_key(ifindex));
-    let surplus = surplus.map(|(_, links)| links.name.clone()).chain(present.gone.iter().cloned());
+    // The owner of the ways to other nodes may just be giving a new device of tunnels programs.
+    let gone = present.gone.iter().filter(|name| *name != OVERLAY);
+    let surplus = surplus.map(|(_, links)| &links.name).chain(gone);
+    // Who has that name now was attached in place of who had it before.
+    let has_name = |name: &String| wanted.links.values().any(|links| links.name == *name);
+    let surplus = surplus.filter(|name| !has_name(name)).cloned();
     ops.extend(surplus.map(|name| KernelOp::DetachDevice { name }));
     let surplus = present.rows.keys().filter(|ifindex| !wanted.rows.contains_key(ifindex));
+    let surplus = surplus.filter(|_| !mutated(Mutant::DeviceRowLeft));
     ops.extend(surplus.map(|&ifindex| KernelOp::DeleteDevice { ifindex }));
     let surplus: Vec<_> = present.unmasqueraded.difference(unmasqueraded).copied().collect();
     if !surplus.is_empty() {

@@ -216,6 +216,26 @@ fn programs_find_their_rows_before_they_run_and_until_they_do_not() {
 }
 
 #[test]
+fn who_has_the_name_of_one_that_went_keeps_its_programs() {
+    let bench = Bench::new(settings());
+    bench.links(&[uplink(2, "eth0", &["192.0.2.10/24"])]);
+    bench.links(&[uplink(3, "eth0", &["192.0.2.10/24"])]);
+    // The same as the next life finds it.
+    bench.kernel.tamper(|state| state.unplug(3));
+    let four = uplink(4, "eth0", &["192.0.2.10/24"]);
+    bench.kernel.tamper(|state| state.plug(four.clone()));
+    let make = Devices::factory(Rc::new(bench.kernel.clone()), settings());
+    let next = bench.universe.spawn("devices-2", make);
+    next.tell(DevicesMsg::Links(Rc::new([(4, four)].into()))).unwrap();
+    bench.settle();
+    let tables = bench.present();
+    assert_eq!(tables.links.keys().chain(tables.rows.keys()).copied().collect::<Vec<_>>(), [4, 4]);
+    assert!(tables.gone.is_empty());
+    let detached = |op: &KernelOp| matches!(op, KernelOp::DetachDevice { .. });
+    assert!(!bench.kernel.writes().iter().any(detached), "{:?}", bench.kernel.writes());
+}
+
+#[test]
 fn what_fails_is_read_again_and_tried_again() {
     let bench = Bench::new(settings());
     let mut refused: BTreeSet<_> =
@@ -245,6 +265,7 @@ fn programs_of_another_generation_are_replaced_and_the_tunnels_are_not_ours() {
         };
         state.devices.links.insert(2, links("eth0", DeviceKind::Native));
         state.devices.links.insert(7, links("cilium_vxlan", DeviceKind::Overlay));
+        state.devices.gone.insert("cilium_vxlan".to_owned());
     });
     bench.links(&links);
     let tables = bench.present();
@@ -252,6 +273,20 @@ fn programs_of_another_generation_are_replaced_and_the_tunnels_are_not_ours() {
     assert_eq!(tables.links[&7].state, HookState::Stale);
     let attached = |op: &KernelOp| matches!(op, KernelOp::AttachDevice { .. });
     assert_eq!(bench.kernel.writes().iter().filter(|op| attached(op)).count(), 1);
+    assert_eq!(tables.gone.len(), 1);
+}
+
+#[test]
+fn programs_that_were_loaded_for_endpoints_run_at_devices_by_the_next_look() {
+    let bench = Bench::new(settings());
+    let links = [uplink(2, "eth0", &["192.0.2.10/24"])];
+    bench.links(&links);
+    let stale = |state: &mut crate::testing::KernelState| {
+        state.devices.links.values_mut().for_each(|links| links.state = HookState::Stale);
+    };
+    bench.kernel.tamper(stale);
+    bench.links(&links);
+    assert_eq!(bench.present().links[&2].state, HookState::Link);
 }
 
 #[test]

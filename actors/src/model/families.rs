@@ -1,7 +1,7 @@
 use super::IdentityId;
 
-/// Address families that are enabled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Address families: those that are enabled, say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Families {
     /// IPv4.
     pub ipv4: bool,
@@ -12,6 +12,14 @@ pub struct Families {
 impl Families {
     /// Both.
     pub const DUAL: Self = Self { ipv4: true, ipv6: true };
+    /// Neither.
+    pub const NONE: Self = Self { ipv4: false, ipv6: false };
+
+    /// Those that either has.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self { ipv4: self.ipv4 || other.ipv4, ipv6: self.ipv6 || other.ipv6 }
+    }
 
     /// The identity of everything outside the cluster in a family: with both enabled each has one
     /// of its own. `None` if the family is not enabled.

@@ -55,6 +55,9 @@ impl Mutant {
         Self::BackendGoesFirst,
         Self::ServicesPrunedEarly,
         Self::IngressesPrunedEarly,
+        Self::DeviceRowLeft,
+        Self::RoutesPrunedEarly,
+        Self::LocalRuleGoesFirst,
     ];
 
     /// Its name.
@@ -96,6 +99,9 @@ impl Mutant {
             Self::BackendGoesFirst => "backend-goes-first",
             Self::ServicesPrunedEarly => "services-pruned-early",
             Self::IngressesPrunedEarly => "ingresses-pruned-early",
+            Self::DeviceRowLeft => "device-row-left",
+            Self::RoutesPrunedEarly => "routes-pruned-early",
+            Self::LocalRuleGoesFirst => "local-rule-goes-first",
         }
     }
 }

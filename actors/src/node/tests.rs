@@ -56,7 +56,7 @@ impl Bench {
             sources: BTreeSet::new(),
         };
         let services =
-            Services::factory(FakeKernel::new(), services, ServiceTables::default(), None);
+            Services::factory(FakeKernel::new(), services, ServiceTables::default(), None, None);
         let services = universe.spawn("services", services);
         let devices = DevicesSettings {
             patterns: Vec::new(),

@@ -14,7 +14,10 @@ pub use about::About;
 pub use devices::{DeviceKind, DeviceLinks, DeviceRow, DeviceTables, device_flags};
 pub use in_order::InOrder;
 use ipnet::IpNet;
-pub use routing::{HOST_DEVICE, HOST_PEER, Hop, OVERLAY, Routing, RoutingDevice, RoutingOp};
+pub use routing::{
+    HOST_DEVICE, HOST_PEER, Hop, LOCAL_RULE_PRIORITY, LocalRule, LocalRules, OVERLAY, Routing,
+    RoutingDevice, RoutingOp,
+};
 use serde::{Deserialize, Serialize};
 pub use services::{
     BackendRow, BackendState, ServiceKeys, ServiceRows, ServiceTables, SlotKey, SlotRow,
@@ -24,8 +27,8 @@ pub use services::{
 use crate::{
     host::{Current, Reply},
     model::{
-        Addresses, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows, ServiceId,
-        Tunnel,
+        Addresses, EndpointId, Families, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows,
+        ServiceId, Tunnel,
     },
 };
 
@@ -332,8 +335,9 @@ pub enum KernelOp {
     /// that are noted to have asked for a service: the node's, and those of the namespaces that these
     /// files name. Killed in the middle, the next time goes on.
     EndSockets { namespaces: BTreeSet<String> },
-    /// Removes connections whose lifetime is over, and translations that have no connection.
-    CollectConntrack,
+    /// Removes connections of these families whose lifetime is over, and translations that have no
+    /// connection.
+    CollectConntrack(Families),
     /// Loads a fresh program generation beside the current one and makes it current.
     LoadPrograms,
 }

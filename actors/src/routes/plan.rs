@@ -4,10 +4,11 @@ use ipnet::IpNet;
 
 use super::{Neighbour, RoutesSettings, RoutingMode, wanted::Wanted};
 use crate::{
+    mutants::{Mutant, mutated},
     nodes::NodeKey,
     ports::{
-        DeviceKind, HOST_DEVICE, HOST_PEER, KernelOp, Link, OVERLAY, Routing, RoutingDevice,
-        RoutingOp,
+        DeviceKind, HOST_DEVICE, HOST_PEER, KernelOp, LOCAL_RULE_PRIORITY, Link, LocalRule,
+        LocalRules, OVERLAY, Routing, RoutingDevice, RoutingOp,
     },
 };
 
@@ -45,6 +46,9 @@ impl Plan {
         match settings.mode {
             RoutingMode::Tunnel { port } => planner.tunnel(port),
             RoutingMode::Native { .. } => planner.native(),
+        }
+        for ipv6 in [false, true] {
+            planner.look_up_own_addresses(ipv6);
         }
         planner.plan
     }
@@ -125,7 +129,7 @@ impl Planner<'_> {
             }
         }
         let present: BTreeSet<IpNet> = routes.keys().chain(odd).copied().collect();
-        let all = self.known.all;
+        let all = self.known.all || mutated(Mutant::RoutesPrunedEarly);
         for prefix in present.into_iter().filter(|_| all) {
             let stays =
                 wanted.routes.contains_key(&prefix) || wanted.troubles.contains_key(&prefix);
@@ -136,6 +140,31 @@ impl Planner<'_> {
         let named = |(prefix, why): (IpNet, String)| (prefix.to_string(), why);
         self.plan.troubles.extend(wanted.troubles.into_iter().map(named));
         self.plan.skipped.extend(wanted.skipped.into_iter().map(named));
+    }
+
+    /// Moves the rule with which the kernel begins to where others' fit in before it. The new one is
+    /// there before the old one goes; one that somebody else made, or moved elsewhere, stays. If
+    /// there is none any more the node hears nobody: it is made again.
+    fn look_up_own_addresses(&mut self, ipv6: bool) {
+        let families = self.settings.families;
+        let is_on = if ipv6 { families.ipv6 } else { families.ipv4 };
+        let Some(LocalRules { priorities, others }) =
+            self.routing.rules.get(&ipv6).filter(|_| is_on)
+        else {
+            return;
+        };
+        let (is_first, is_gone) = (priorities.contains(&0), priorities.is_empty() && !others);
+        let priority = LOCAL_RULE_PRIORITY;
+        let delete = RoutingOp::DeleteLocalRule(LocalRule { ipv6, priority: 0 });
+        if is_first && mutated(Mutant::LocalRuleGoesFirst) {
+            self.step(delete.clone());
+        }
+        if (is_first && !priorities.contains(&priority)) || is_gone {
+            self.step(RoutingOp::PutLocalRule(LocalRule { ipv6, priority }));
+        }
+        if is_first {
+            self.step(delete);
+        }
     }
 
     fn make_overlay(&mut self, port: u16) {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod faults;
+mod local_rules;
 mod native;
 mod town;
 mod tunnel;

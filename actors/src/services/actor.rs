@@ -1,3 +1,5 @@
+mod prune;
+
 use std::{
     cell::RefCell,
     collections::{BTreeSet, VecDeque},
@@ -15,20 +17,20 @@ use super::{
     book::{Book, Name},
     claims::{Claims, Stores},
     expand::{Surroundings, Wish},
+    health::Health,
     inherited::{Findings, inherit},
     messages::ClusterObject,
     pressure::{self, Pressure},
     remote::Remote,
-    shape::Shape,
     shown,
     table::Table,
 };
 use crate::{
     cluster::Feed,
+    health_checks::{HealthCheck, HealthChecksMsg},
     host::{AskError, Behaviour, Cx, Ref},
-    model::{Families, Frontend, Transport},
-    mutants::{Mutant, mutated},
-    ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers, service_flags},
+    model::Families,
+    ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
     sockets::SocketsMsg,
     workloads::Manifest,
 };
@@ -71,6 +73,8 @@ pub struct Services {
     resting: bool,
     /// It told itself to go on.
     going: bool,
+    /// Who answers load balancers is being told something.
+    telling: bool,
     failures: u32,
     last_error: Option<String>,
 }
@@ -105,6 +109,8 @@ struct Kept {
     unused: UnusedNumbers,
     room: usize,
     pressure: Pressure,
+    /// What is told to who answers load balancers, if anybody does.
+    health: Option<Health>,
     /// A batch was given to the kernel, and its end was not heard.
     open_batch: bool,
     /// Sockets may be connected to backends that are no more: the life before may have died as it
@@ -130,6 +136,7 @@ impl Services {
         settings: ServicesSettings,
         found: ServiceTables,
         sockets: Option<Ref<SocketsMsg>>,
+        health_checks: Option<Ref<HealthChecksMsg>>,
     ) -> impl FnMut() -> Self + 'static {
         let (mut table, mut backends) = (Table::default(), Backends::default());
         let UnusedNumbers { backend, service } = found.unused;
@@ -159,6 +166,7 @@ impl Services {
             unused,
             room,
             pressure: Pressure::default(),
+            health: health_checks.map(Health::new),
             open_batch: false,
             backends_gone: true,
             cluster: "cluster".into(),
@@ -172,6 +180,7 @@ impl Services {
             writing: None,
             resting: false,
             going: false,
+            telling: false,
             failures: 0,
             last_error: None,
         }
@@ -187,6 +196,25 @@ impl Services {
         }
         self.write(cx);
         self.tell_sockets();
+        self.tell_health(cx);
+    }
+
+    /// Tells what is new to who answers load balancers; if that one crashes over it, all of it.
+    fn tell_health(&mut self, cx: &mut Cx<'_, Self>) {
+        let kept = &mut *self.kept.borrow_mut();
+        let Some(health) = kept.health.as_mut().filter(|_| !self.telling) else { return };
+        let Some((all, changes)) = health.take_news() else { return };
+        let make = |reply| HealthChecksMsg::Set { all, changes, reply };
+        cx.ask(health.hearer(), PATIENCE, "health checks", make, ServicesMsg::HealthTold);
+        self.telling = true;
+    }
+
+    fn health_told(&mut self, told: Result<(), AskError>) {
+        self.telling = false;
+        let is_lost = told.is_err_and(|error| error != AskError::Gone);
+        if let Some(health) = self.kept.borrow_mut().health.as_mut().filter(|_| is_lost) {
+            health.begin_anew();
+        }
     }
 
     /// Before all are known whom anybody names, nobody is gone; a full mailbox has the same in it.
@@ -335,6 +363,7 @@ impl Kept {
             None if self.awaited.contains(&ServiceSource::Cluster) => Wish::default(),
             None => Wish::of_nobody(said),
         };
+        let asked = wish.health;
         let mut stores = Stores {
             table: &mut self.table,
             backends: &mut self.backends,
@@ -342,47 +371,12 @@ impl Kept {
             keeps: self.awaited.contains(&ServiceSource::Mesh),
         };
         self.claims.give(name, wish, &mut stores, &mut self.changed);
-    }
-
-    /// What an earlier life left and nobody named goes, once everyone has said what it knows: first
-    /// frontends, which only this cluster names, then backends, which others may.
-    fn prune(&mut self) {
-        let frontends = match mutated(Mutant::ServicesPrunedEarly) {
-            true => Some(Pruned::new()),
-            false => self.heard_but(ServiceSource::Mesh),
-        };
-        if let Some(apart) = frontends.filter(|it| self.pruned.0.as_ref() != Some(it)) {
-            let addresses = &self.surroundings.addresses;
-            let pruned = self.table.prune(|at, shape| {
-                may_be_of(at, shape, addresses).is_none_or(|source| !apart.contains(&source))
-            });
-            self.pruned.0 = Some(apart);
-            tracing::info!(pruned, "services of the life before that are no more");
-            self.claims.retry(&mut self.changed);
+        if let Some(health) = &mut self.health {
+            // Where there was no room for it nobody is reached.
+            let serves = self.claims.serves(name);
+            let unserved = |check| HealthCheck { local_endpoints: 0, ..check };
+            health.set(name, asked.map(|check| if serves { check } else { unserved(check) }));
         }
-        let backends = self.heard_but(ServiceSource::Ingresses);
-        if backends.is_some() && backends != self.pruned.1 {
-            self.pruned.1 = backends;
-            let used = self.table.unowned().flat_map(|(_, shape)| &shape.backends);
-            let used = used.copied().collect();
-            let pruned = self.backends.prune(&used);
-            tracing::info!(pruned, "backends of the life before that are no more");
-            // Those of other clusters are known now.
-            let global = self.book.services().filter(|(_, spec)| spec.is_global);
-            self.changed.extend(global.map(|(name, _)| Rc::clone(name)));
-            self.claims.retry(&mut self.changed);
-        }
-    }
-
-    /// Whose may not go yet, if all have been heard whom nothing is told apart from, and `other` is not
-    /// waited for.
-    fn heard_but(&self, other: ServiceSource) -> Option<Pruned> {
-        let (mut apart, rest): (Pruned, Pruned) =
-            self.awaited.iter().partition(|source| source.is_apart());
-        if mutated(Mutant::IngressesPrunedEarly) {
-            apart.clear();
-        }
-        rest.iter().all(|source| *source == other).then_some(apart)
     }
 
     /// Tells of maps that are nearly full.
@@ -408,18 +402,6 @@ impl Kept {
     }
 }
 
-/// Whose a frontend of an earlier life may be of those that are told apart: an Ingress's are at the
-/// node's own addresses, by TCP.
-fn may_be_of(at: &Frontend, shape: &Shape, addresses: &BTreeSet<IpAddr>) -> Option<ServiceSource> {
-    let has = |flag| shape.flags & flag != 0;
-    let is_own = addresses.contains(&at.at.address);
-    if has(service_flags::HOST_PORT) {
-        return Some(ServiceSource::Pods);
-    }
-    let is_entry = has(service_flags::EXTERNAL_IP) && at.at.transport == Transport::TCP && is_own;
-    is_entry.then_some(ServiceSource::Ingresses)
-}
-
 impl Behaviour for Services {
     type Msg = ServicesMsg;
     type Observed = ServicesStatus;
@@ -432,6 +414,7 @@ impl Behaviour for Services {
                 kept.table.end(false);
                 kept.backends.end(false, false);
             }
+            kept.health.iter_mut().for_each(Health::begin_anew);
         }
         self.go_on(cx);
     }
@@ -475,6 +458,7 @@ impl Behaviour for Services {
             }
             ServicesMsg::Show(reply) => return reply.send(self.status()),
             ServicesMsg::Written(done) => self.written(done, cx),
+            ServicesMsg::HealthTold(told) => self.health_told(told),
             ServicesMsg::Retry => self.resting = false,
             ServicesMsg::Continue => self.going = false,
         }

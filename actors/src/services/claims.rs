@@ -98,6 +98,11 @@ impl Claims {
         }
     }
 
+    /// Whether a service has any frontend.
+    pub(super) fn serves(&self, name: &Name) -> bool {
+        self.by_service.get(name).is_some_and(|claim| !claim.frontends.is_empty())
+    }
+
     /// There may be room again.
     pub(super) fn retry(&mut self, changed: &mut BTreeSet<Name>) {
         changed.append(&mut self.starving);
@@ -183,7 +188,7 @@ fn exchange(
     stores: &mut Stores<'_>,
     changed: &mut BTreeSet<Name>,
 ) -> (Claim, Denial) {
-    let Wish { frontends, backends, ingresses, mut problems } = wish;
+    let Wish { frontends, backends, ingresses, mut problems, .. } = wish;
     // First all that is new, so that what stays never goes in between.
     for (at, active) in &backends {
         stores.backends.list(*at, *active);

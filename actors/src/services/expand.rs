@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     clustermesh::RemoteService,
+    health_checks::HealthCheck,
     model::{Families, Frontend, L4Address, LookupScope, Transport},
     ports::service_flags as flags,
 };
@@ -54,6 +55,8 @@ pub(super) struct Wish {
     pub(super) backends: BTreeMap<L4Address, bool>,
     /// Which Ingress wants a frontend, if one does.
     pub(super) ingresses: BTreeMap<Frontend, Rc<str>>,
+    /// Where load balancers ask for it, if they do.
+    pub(super) health: Option<HealthCheck>,
     /// What of it cannot be had, and why.
     pub(super) problems: Vec<String>,
 }
@@ -152,6 +155,7 @@ impl Surroundings {
             }
             self.frontends(spec, port, said, &members, &mut wish);
         }
+        wish.health = self.health(spec, said);
         for (ingress, entry) in said.entries() {
             if !spec.ports.iter().any(|port| entry.means(port)) {
                 wish.problems.push(format!(
@@ -162,6 +166,17 @@ impl Surroundings {
             }
         }
         wish
+    }
+
+    /// What load balancers are told who ask: how many pods of this node take new connections, whatever
+    /// ports they serve. Each has an address of each family.
+    fn health(&self, spec: &Spec, said: &Said) -> Option<HealthCheck> {
+        let port = Some(spec.health_port).filter(|port| *port > 0)?;
+        let members = spec.ports.iter().flat_map(|port| self.members(said, port));
+        let here = members.filter(|(_, it)| it.local && it.serving == Serving::Ready);
+        let here: BTreeSet<IpAddr> = here.map(|(at, _)| at.address).collect();
+        let of_ipv4 = here.iter().filter(|address| address.is_ipv4()).count();
+        Some(HealthCheck { port, local_endpoints: of_ipv4.max(here.len() - of_ipv4) })
     }
 
     /// Who is listed for a port.
@@ -193,7 +208,7 @@ impl Surroundings {
             let transport = Transport::named(&of.protocol);
             let transport = transport.filter(|it| alike(*it, port_transport))?;
             let at = L4Address { address, port: of.port, transport };
-            Some((at, Listed { serving: Serving::Ready, local: false, zones: None }))
+            Some((at, Listed { serving: Serving::Ready, local: false, zones: None, here: None }))
         })
     }
 
@@ -323,8 +338,8 @@ impl Surroundings {
     }
 
     /// Who is used of those who are listed: of the frontend's family, on this node if only such are
-    /// wanted, for clients of this zone if each says for whose. Who ends is used only if there is
-    /// nobody else.
+    /// wanted, for clients of this node, or of this zone, if each says for whose. Who ends is used
+    /// only if there is nobody else.
     fn used(
         &self,
         at: L4Address,
@@ -338,17 +353,12 @@ impl Surroundings {
         };
         let of = |serving| members.iter().filter(can).filter(move |(_, it)| it.serving == serving);
         let ready: Vec<_> = of(Serving::Ready).collect();
-        let mut used = ready.clone();
-        if let Some(zone) = self.zone.as_ref().filter(|_| !local) {
-            let hinted =
-                ready.iter().all(|(_, it)| it.zones.is_some_and(|zones| !zones.is_empty()));
-            let is_here = |(_, it): &&(L4Address, Listed<'_>)| {
-                it.zones.is_some_and(|zones| zones.contains(zone))
-            };
-            if hinted && ready.iter().copied().any(|it| is_here(&it)) {
-                used.retain(is_here);
-            }
-        }
+        let mut used = match local {
+            true => ready,
+            false => near(&ready, |it| it.here)
+                .or_else(|| near(&ready, |it| it.is_for(self.zone.as_ref()?)))
+                .unwrap_or(ready),
+        };
         if used.is_empty() {
             used = of(Serving::Ending).collect();
         }
@@ -362,12 +372,30 @@ struct Listed<'a> {
     serving: Serving,
     local: bool,
     zones: Option<&'a [Arc<str>]>,
+    here: Option<bool>,
 }
 
 impl<'a> Listed<'a> {
     fn of(member: &'a Member) -> Self {
-        Self { serving: member.serving, local: member.local, zones: member.zones.as_deref() }
+        let &Member { serving, local, here, .. } = member;
+        Self { serving, local, zones: member.zones.as_deref(), here }
     }
+
+    /// Whether it is for clients of a zone, if it is said for which it is.
+    fn is_for(&self, zone: &Arc<str>) -> Option<bool> {
+        self.zones.filter(|zones| !zones.is_empty()).map(|zones| zones.contains(zone))
+    }
+}
+
+/// Those who are near, if each says whether it is, and there are any.
+fn near<'a, 'b>(
+    all: &[&'a (L4Address, Listed<'b>)],
+    is_near: impl Fn(&Listed<'b>) -> Option<bool>,
+) -> Option<Vec<&'a (L4Address, Listed<'b>)>> {
+    let told: Option<Vec<_>> = all.iter().map(|(_, it)| is_near(it)).collect();
+    let near: Vec<_> =
+        all.iter().zip(told?).filter(|(_, is_near)| *is_near).map(|(it, _)| *it).collect();
+    (!near.is_empty()).then_some(near)
 }
 
 fn alike(one: Transport, other: Transport) -> bool {

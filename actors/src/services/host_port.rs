@@ -51,7 +51,8 @@ pub(super) fn pod(root: &Mapping<'_>, node: &str) -> Result<Option<(Spec, Slice)
     if ports.is_empty() || addresses.is_empty() {
         return Ok(None);
     }
-    let member = |address| Member { address, serving: Serving::Ready, local: true, zones: None };
+    let member =
+        |address| Member { address, serving: Serving::Ready, local: true, zones: None, here: None };
     let slice =
         Slice { ports: behind.into(), members: addresses.into_iter().map(member).collect() };
     Ok(Some((Spec { ports: ports.into(), hosts: hosts.into(), ..Spec::default() }, slice)))

@@ -94,6 +94,8 @@ pub enum ServicesMsg {
 
     /// The kernel's answer to a batch.
     Written(Result<KernelDone, AskError>),
+    /// Whether who answers load balancers heard what is new.
+    HealthTold(Result<(), AskError>),
     /// Time to write again what could not be written.
     Retry,
     /// More is to be looked at.
@@ -112,6 +114,7 @@ impl Message for ServicesMsg {
             Self::ListBackends(_) => "ListBackends",
             Self::Show(_) => "Show",
             Self::Written(_) => "Written",
+            Self::HealthTold(_) => "HealthTold",
             Self::Retry => "Retry",
             Self::Continue => "Continue",
         }

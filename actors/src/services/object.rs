@@ -35,6 +35,8 @@ pub(super) struct Spec {
     pub(super) ranges: Box<[IpNet]>,
     /// For how many seconds a client stays with its backend; 0 if it need not.
     pub(super) affinity: u32,
+    /// Where load balancers ask whether this node has pods of it; 0 is nowhere.
+    pub(super) health_port: u16,
     /// From outside only backends of this node are used,
     pub(super) external_local: bool,
     /// or from inside.
@@ -73,6 +75,7 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
     let annotations = inside("annotations")?;
     let said = |name: &str| said(annotations.as_ref(), name);
     let is_global = said("service.cilium.io/global")?.unwrap_or(false);
+    let external_local = is_local(&spec, "externalTrafficPolicy")?;
     Ok(Some(Spec {
         cluster: cluster_addresses(&spec)?,
         external: addresses(&spec, "externalIPs")?,
@@ -81,11 +84,18 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
         hosts: Box::default(),
         ranges: if is_balanced { ranges(&spec)? } else { Box::default() },
         affinity: affinity(&spec)?,
-        external_local: is_local(&spec, "externalTrafficPolicy")?,
+        health_port: if is_balanced && external_local { health_port(&spec)? } else { 0 },
+        external_local,
         internal_local: is_local(&spec, "internalTrafficPolicy")?,
         is_global,
         is_shared: said("service.cilium.io/shared")?.unwrap_or(is_global),
     }))
+}
+
+/// Where load balancers ask for it; 0 is nowhere.
+fn health_port(spec: &Mapping<'_>) -> Result<u16, Fault> {
+    let field = spec.get("healthCheckNodePort").filter(|field| field.value.as_u64() != Some(0));
+    field.as_ref().map(number).transpose().map(Option::unwrap_or_default)
 }
 
 /// What an annotation says, if it is there.

@@ -46,6 +46,8 @@ pub(super) struct Member {
     pub(super) local: bool,
     /// Clients of which zones are to use it; nobody says so if there is none.
     pub(super) zones: Option<Box<[Arc<str>]>>,
+    /// Whether clients of this node are; nobody says of which nodes if there is none.
+    pub(super) here: Option<bool>,
 }
 
 /// The service that a slice is of; `None` if it is nobody's.
@@ -78,14 +80,16 @@ pub(super) fn slice(root: &Mapping<'_>, node: &str) -> Result<Slice, Fault> {
         let Some(serving) = serving(&endpoint)? else { continue };
         let at = endpoint.get("nodeName").or_else(|| hostname(&endpoint));
         let local = at.map(|field| field.text()).transpose()? == Some(node);
-        let zones = zones(&endpoint)?;
+        let zones = hints(&endpoint, "forZones")?;
+        let nodes = hints(&endpoint, "forNodes")?.filter(|nodes| !nodes.is_empty());
+        let here = nodes.map(|nodes| nodes.iter().any(|it| &**it == node));
         for field in endpoint.list("addresses")?.unwrap_or_default() {
             let address = field.address()?;
             if is_ipv4.is_some_and(|is_ipv4| is_ipv4 != address.is_ipv4()) {
                 let problem = format!("{address} is of another family than the slice");
                 return Err(field.fault(problem, "put it into a slice of its own"));
             }
-            members.push(Member { address, serving, local, zones: zones.clone() });
+            members.push(Member { address, serving, local, zones: zones.clone(), here });
         }
     }
     Ok(Slice { ports: ports.collect::<Result<_, _>>()?, members: members.into() })
@@ -120,11 +124,12 @@ fn serving(endpoint: &Mapping<'_>) -> Result<Option<Serving>, Fault> {
     })
 }
 
-fn zones(endpoint: &Mapping<'_>) -> Result<Option<Box<[Arc<str>]>>, Fault> {
+/// For clients of which zones, or nodes, somebody is listed.
+fn hints(endpoint: &Mapping<'_>, kind: &str) -> Result<Option<Box<[Arc<str>]>>, Fault> {
     let Some(hints) = endpoint.get("hints") else { return Ok(None) };
-    let Some(all) = hints.any_mapping()?.list("forZones")? else { return Ok(None) };
-    let zone = |field: &Field<'_>| Ok(field.any_mapping()?.need("name")?.text()?.into());
-    all.iter().map(zone).collect::<Result<_, _>>().map(Some)
+    let Some(all) = hints.any_mapping()?.list(kind)? else { return Ok(None) };
+    let name = |field: &Field<'_>| Ok(field.any_mapping()?.need("name")?.text()?.into());
+    all.iter().map(name).collect::<Result<_, _>>().map(Some)
 }
 
 /// Reads Endpoints, each subset as a slice.
@@ -137,7 +142,7 @@ pub(super) fn endpoints(root: &Mapping<'_>, node: &str) -> Result<Vec<Slice>, Fa
             let listed = field.any_mapping()?;
             let at = listed.get("nodeName").map(|field| field.text()).transpose()?;
             let (address, serving) = (listed.need("ip")?.address()?, Serving::Ready);
-            Ok(Member { address, serving, local: at == Some(node), zones: None })
+            Ok(Member { address, serving, local: at == Some(node), zones: None, here: None })
         };
         let members = subset.list("addresses")?.unwrap_or_default();
         Ok(Slice {

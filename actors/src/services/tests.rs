@@ -1,3 +1,4 @@
+mod health_checks;
 mod histories;
 mod host_ports;
 mod ingresses;

@@ -6,12 +6,12 @@ use std::{
 use ipnet::IpNet;
 
 use crate::ports::{
-    DeviceTables, HOST_DEVICE, HOST_PEER, HookState, Hop, Link, OVERLAY, Refusal, Routing,
-    RoutingDevice, RoutingOp,
+    DeviceTables, HOST_DEVICE, HOST_PEER, HookState, Hop, LOCAL_RULE_PRIORITY, Link, LocalRule,
+    LocalRules, OVERLAY, Refusal, Routing, RoutingDevice, RoutingOp,
 };
 
 /// What leads to other nodes, in memory. Devices are among the interfaces, too.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct KernelRouting {
     /// By their names.
     pub devices: BTreeMap<String, RoutingDevice>,
@@ -19,12 +19,30 @@ pub struct KernelRouting {
     pub routes: BTreeMap<IpNet, Hop>,
     /// Prefixes to which somebody else has a route.
     pub foreign: BTreeSet<IpNet>,
+    /// Rules that look up the node's own addresses.
+    pub rules: BTreeMap<bool, LocalRules>,
     /// The device by which programs send packets in tunnels.
     pub tunnel: u32,
     /// The UDP port of the outer packets.
     pub port: u16,
     /// Which records they emit of what comes out of them.
     pub records: u16,
+}
+
+impl Default for KernelRouting {
+    /// A node on which an agent has been.
+    fn default() -> Self {
+        let moved = LocalRules { priorities: [LOCAL_RULE_PRIORITY].into(), others: false };
+        Self {
+            devices: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            foreign: BTreeSet::new(),
+            rules: [false, true].map(|ipv6| (ipv6, moved.clone())).into(),
+            tunnel: 0,
+            port: 0,
+            records: 0,
+        }
+    }
 }
 
 /// Number of the first device that is made: above all that tests give.
@@ -44,6 +62,7 @@ impl KernelRouting {
             devices: devices.map(device).collect(),
             routes: self.routes.clone(),
             odd: BTreeSet::new(),
+            rules: self.rules.clone(),
             tunnel: self.tunnel,
             port: self.port,
             records: self.records,
@@ -100,6 +119,12 @@ impl KernelRouting {
                 }
             }
             RoutingOp::Unroute { prefix } => drop(self.routes.remove(prefix)),
+            RoutingOp::PutLocalRule(LocalRule { ipv6, priority }) => {
+                self.rules.entry(*ipv6).or_default().priorities.insert(*priority);
+            }
+            RoutingOp::DeleteLocalRule(LocalRule { ipv6, priority }) => {
+                self.rules.entry(*ipv6).or_default().priorities.remove(priority);
+            }
         }
         Ok(())
     }

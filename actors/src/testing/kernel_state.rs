@@ -74,6 +74,15 @@ impl KernelState {
         }
     }
 
+    /// An interface goes down, and its routes with it.
+    pub fn go_down(&mut self, ifindex: u32) {
+        if let Some(link) = self.rows.links.get_mut(&ifindex) {
+            link.up = false;
+        }
+        self.rows.routes.retain(|_, to| *to != ifindex);
+        self.routing.lose(ifindex);
+    }
+
     /// Does a step.
     pub(super) fn step(&mut self, op: &KernelOp) -> Result<KernelOutcome, KernelError> {
         let outcome = match op {
@@ -96,7 +105,7 @@ impl KernelState {
             }
             KernelOp::ReadDevices => KernelOutcome::Devices(Box::new(self.devices.clone())),
             KernelOp::EndSockets { .. } => KernelOutcome::Ended(0),
-            KernelOp::CollectConntrack => KernelOutcome::Collected {
+            KernelOp::CollectConntrack(_) => KernelOutcome::Collected {
                 connections: Swept::default(),
                 translations: Swept::default(),
             },
@@ -112,9 +121,8 @@ impl KernelState {
         match op {
             KernelOp::LinkUp { ifindex } => self.link(op, *ifindex)?.up = true,
             KernelOp::LinkDown { ifindex } => {
-                self.link(op, *ifindex)?.up = false;
-                self.rows.routes.retain(|_, to| to != ifindex);
-                self.routing.lose(*ifindex);
+                self.link(op, *ifindex)?;
+                self.go_down(*ifindex);
             }
             KernelOp::PutRoute { address, ifindex } => {
                 if !self.link(op, *ifindex)?.up {
@@ -166,6 +174,9 @@ impl KernelState {
             KernelOp::AttachDevice { ifindex, name, kind } => {
                 self.link(op, *ifindex)?;
                 let (name, kind) = (name.clone(), *kind);
+                // Pins of who had the name before make room.
+                self.devices.links.retain(|_, links| links.name != name);
+                self.devices.gone.remove(&name);
                 let links = DeviceLinks { name, kind, state: HookState::Link };
                 self.devices.links.insert(*ifindex, links);
             }
@@ -283,7 +294,7 @@ pub(super) fn is_read(op: &KernelOp) -> bool {
             | KernelOp::ReadPolicy { .. }
             | KernelOp::ReadAttachment { .. }
             | KernelOp::EndSockets { .. }
-            | KernelOp::CollectConntrack
+            | KernelOp::CollectConntrack(_)
     )
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Fate, KernelState, MemoryCluster, MemoryClusters, MemoryDisk, MemoryKernel, MemoryKvStore,
-    settings::settings,
+    MemoryListeners, settings::settings,
 };
 use crate::{
     colony::{Colony, ColonySettings, Inheritance, Ports},
@@ -42,6 +42,8 @@ pub struct World {
     pub cluster: Option<MemoryCluster>,
     /// Other clusters that the next agent reads, if it does.
     pub clusters: Option<MemoryClusters>,
+    /// Where load balancers ask for services.
+    pub listeners: MemoryListeners,
     /// What each source of manifests holds.
     pub manifests: BTreeMap<String, Vec<Value>>,
     /// Whether the next agent restores endpoints.
@@ -93,6 +95,7 @@ impl World {
             kvstore: None,
             cluster: None,
             clusters: None,
+            listeners: MemoryListeners::default(),
             manifests,
             restores: true,
             keeps_options: true,
@@ -138,6 +141,7 @@ impl World {
             kvstore: self.kvstore.as_ref().map(|store| Rc::new(store.clone()) as _),
             cluster: cluster.map(|cluster| Rc::new(cluster) as _),
             clusters: self.clusters.clone().map(|clusters| Rc::new(clusters) as _),
+            health_listeners: Some(Rc::new(self.listeners.clone())),
         };
         let colony = Colony::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
         let input = RestoreInput {
@@ -166,6 +170,7 @@ impl World {
         }
         self.kernel.forget();
         self.disk.forget();
+        self.listeners.forget();
         if let Some(store) = &self.kvstore {
             store.forget();
         }
@@ -224,7 +229,10 @@ impl World {
         loop {
             self.life().universe.settle();
             let worked = !self.fate.is_dead()
-                && (self.kernel.step(0) || self.disk.step() || self.answer_kvstore());
+                && (self.kernel.step(0)
+                    || self.disk.step()
+                    || self.listeners.step()
+                    || self.answer_kvstore());
             if !worked {
                 break;
             }

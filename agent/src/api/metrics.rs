@@ -18,7 +18,7 @@ use axum::{
 use volvox_actors::{
     auditor::AuditorMsg, build_queue::BuildQueueMsg, colony::Colony, conntrack::ConntrackMsg,
     endpoints::EndpointsMsg, host::Waits, identity::IdentityMsg, ipam::IpamMsg, model::Labels,
-    policy::PolicyMsg, restore::RestoreMsg, services::ServicesMsg,
+    policy::PolicyMsg, restore::RestoreMsg,
 };
 
 use self::sheet::Sheet;
@@ -69,7 +69,7 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     let conntrack = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
     node::write_conntrack(&mut sheet, &conntrack);
 
-    let serving = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show).await?;
+    let serving = super::services::gather(api, what).await?;
     services::write(&mut sheet, &serving);
 
     if let Some(report) = Sharing::gather(api, what).await? {

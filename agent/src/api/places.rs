@@ -19,7 +19,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Places for connections.
-pub(super) struct Places {
+pub(crate) struct Places {
     count: u32,
     free: Arc<Semaphore>,
     idle: Mutex<Idle>,
@@ -35,7 +35,7 @@ struct Idle {
 }
 
 impl Places {
-    pub(super) fn new(count: u32) -> Arc<Self> {
+    pub(crate) fn new(count: u32) -> Arc<Self> {
         let free = Arc::new(Semaphore::new(count as usize));
         Arc::new(Self { count, free, idle: Mutex::default(), more_idle: Notify::new() })
     }

@@ -29,7 +29,9 @@ use tokio::{
 use super::places::{Place, Places};
 
 /// What each listener allows.
-const LIMITS: Limits = Limits { connections: 512, head: Duration::from_secs(15) };
+const LIMITS: Limits = Limits { connections: 512, head: HEAD_PATIENCE };
+/// How long a request's head may take to arrive.
+pub(crate) const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 /// How long requests that are being answered may take once the server is told to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -40,6 +42,27 @@ struct Limits {
     connections: u32,
     /// How long a request's head may take to arrive.
     head: Duration,
+}
+
+/// What is allowed to those who connect.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    /// How many at a time, at one listener or several.
+    pub(crate) places: Arc<Places>,
+    /// How long a request's head may take to arrive,
+    pub(crate) head: Duration,
+    /// and how large it may be, bytes; as large as HTTP libraries usually take if not given.
+    pub(crate) head_bytes: Option<usize>,
+    /// Whether another request may follow by the same connection.
+    pub(crate) keep_alive: bool,
+}
+
+impl Terms {
+    /// For those of this machine whom the socket's owner lets connect.
+    fn of_users(limits: Limits) -> Self {
+        let places = Places::new(limits.connections);
+        Self { places, head: limits.head, head_bytes: None, keep_alive: true }
+    }
 }
 
 /// Serves HTTP on a thread of its own: a big answer or a slow client never holds up an actor.
@@ -118,8 +141,8 @@ async fn serve_socket(
         Socket::Tcp(socket) => TcpListener::from_std(socket).map(Listened::Tcp),
     };
     match listened {
-        Ok(Listened::Unix(listener)) => serve(listener, router, stopped, limits).await,
-        Ok(Listened::Tcp(listener)) => serve(listener, router, stopped, limits).await,
+        Ok(Listened::Unix(it)) => serve(it, router, stopped, Terms::of_users(limits)).await,
+        Ok(Listened::Tcp(it)) => serve(it, router, stopped, Terms::of_users(limits)).await,
         Err(error) => tracing::error!(%error, "a socket cannot be served"),
     }
 }
@@ -129,31 +152,32 @@ enum Listened {
     Tcp(TcpListener),
 }
 
-async fn serve<L: Listener>(
+/// Serves a router at a listener until it is stopped, or this is dropped: connections end by
+/// themselves.
+pub(crate) async fn serve<L: Listener>(
     mut listener: L,
     router: Router,
     stopped: watch::Receiver<bool>,
-    limits: Limits,
+    terms: Terms,
 ) {
-    let places = Places::new(limits.connections);
     loop {
         let next = async {
             let (stream, _) = listener.accept().await;
-            Some((stream, places.take().await?))
+            Some((stream, terms.places.take().await?))
         };
         let (stream, place) = tokio::select! {
             Some(next) = next => next,
             () = told(stopped.clone()) => break,
         };
-        let (router, stopped) = (router.clone(), stopped.clone());
+        let (router, stopped, terms) = (router.clone(), stopped.clone(), terms.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve_connection(stream, router, stopped, place, limits).await {
-                tracing::debug!(%error, "a connection to the API broke");
+            if let Err(error) = serve_connection(stream, router, stopped, place, terms).await {
+                tracing::debug!(%error, "a connection broke");
             }
         });
     }
     drop(listener);
-    let _ = timeout(STOP_PATIENCE, places.all_free()).await;
+    let _ = timeout(STOP_PATIENCE, terms.places.all_free()).await;
 }
 
 async fn serve_connection(
@@ -161,20 +185,22 @@ async fn serve_connection(
     router: Router,
     stopped: watch::Receiver<bool>,
     place: Arc<Place>,
-    limits: Limits,
+    terms: Terms,
 ) -> Result<(), hyper::Error> {
     let router = TowerToHyperService::new(router);
     let answers = Arc::clone(&place);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
-        .serve_connection(
-            TokioIo::new(stream),
-            service_fn(move |request: Request<Incoming>| {
-                let (answering, answer) = (answers.answer(), router.call(request));
-                async { answer.await.map(|answer| answer.map(|body| answering.until_sent(body))) }
-            }),
-        );
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(terms.head).keep_alive(terms.keep_alive);
+    if let Some(bytes) = terms.head_bytes {
+        http.max_buf_size(bytes);
+    }
+    let connection = http.serve_connection(
+        TokioIo::new(stream),
+        service_fn(move |request: Request<Incoming>| {
+            let (answering, answer) = (answers.answer(), router.call(request));
+            async { answer.await.map(|answer| answer.map(|body| answering.until_sent(body))) }
+        }),
+    );
     let mut connection = pin!(connection);
     tokio::select! {
         // First of all: a request that is there already is answered.

@@ -1,11 +1,30 @@
 //! What is not as it should be with services.
 
-use volvox_actors::services::{Refused, ServicesStatus};
+use volvox_actors::{
+    health_checks::{HealthCheckView, HealthChecksMsg},
+    services::{Refused, ServicesMsg, ServicesStatus},
+};
 
-use super::troubles::Trouble;
+use super::{Api, troubles::Trouble};
+use crate::gateway::GatewayError;
 
 /// How many refused objects and how many problems are named one by one.
 const NAMED_MAX: usize = 20;
+
+/// Asks how services stand, and whether load balancers can ask for each.
+pub(super) async fn gather(api: &Api, what: &'static str) -> Result<ServicesStatus, GatewayError> {
+    let (status, checks) = tokio::try_join!(
+        api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show),
+        api.gateway.ask_if(what, |colony| colony.health_checks.as_ref(), HealthChecksMsg::Show),
+    )?;
+    Ok(with_checks(status, checks.unwrap_or_default()))
+}
+
+fn with_checks(mut status: ServicesStatus, checks: Vec<HealthCheckView>) -> ServicesStatus {
+    let problems = checks.into_iter().filter_map(|it| Some((it.service, it.problem?)));
+    status.problems.extend(problems);
+    status
+}
 
 /// What is wrong: objects that are refused, what services cannot have, writes that fail, what the
 /// maps held at start until it is put right, and what of it stays.
@@ -63,7 +82,7 @@ fn listed<'a>(name: &str, what: &str, each: impl Iterator<Item = &'a String>) ->
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::services::ServiceSource;
+    use volvox_actors::{health_checks::HealthCheck, services::ServiceSource};
 
     use super::*;
 
@@ -99,6 +118,19 @@ mod tests {
         assert_eq!(texts(&status), wanted);
         assert_eq!(troubles(&status)[2].failures, 3);
         assert_eq!(texts(&ServicesStatus::default()), [""; 0]);
+    }
+
+    #[test]
+    fn a_service_for_which_nobody_can_ask_is_named() {
+        let view = |service: &str, problem: Option<&str>| HealthCheckView {
+            service: service.to_owned(),
+            check: HealthCheck { port: 31000, local_endpoints: 1 },
+            problem: problem.map(ToOwned::to_owned),
+        };
+        let problem = "its healthCheckNodePort 31000 is default/web's";
+        let views = vec![view("default/db", Some(problem)), view("default/web", None)];
+        let status = with_checks(ServicesStatus::default(), views);
+        assert_eq!(texts(&status), [format!("service default/db: {problem}")]);
     }
 
     #[test]

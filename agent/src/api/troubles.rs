@@ -16,7 +16,6 @@ use volvox_actors::{
     publish::{PublisherMsg, Unpublished},
     restore::{RestoreMsg, RestoreReport},
     routes::{RoutesMsg, RoutesView},
-    services::ServicesMsg,
 };
 
 use super::{Api, devices, mesh, services, sharing::Sharing};
@@ -87,7 +86,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         Sharing::gather(api, what),
         api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
         mesh::gather(api, what),
-        api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show),
+        services::gather(api, what),
         api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
         api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
     )?;

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{gob::encode, listener::Listener};
-use crate::ports::kernel::Events;
+use crate::ports::kernel::Rings;
 
 /// How many may listen at a time; more wait in the kernel.
 const LISTENERS_MAX: usize = 32;
@@ -25,7 +25,7 @@ pub(super) struct Hub {
     stopped: UnixStream,
     bpf_root: PathBuf,
     listeners: Vec<Listener>,
-    events: Option<Events>,
+    events: Option<Rings>,
 }
 
 /// What there is to do.
@@ -83,7 +83,7 @@ impl Hub {
             fds.push(PollFd::new(one, PollFlags::IN | writes));
         }
         let rings = fds.len();
-        let ring_fds = self.events.iter().flat_map(Events::fds);
+        let ring_fds = self.events.iter().flat_map(Rings::fds);
         fds.extend(ring_fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         poll(&mut fds, None)?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -116,7 +116,7 @@ impl Hub {
             }
         };
         if self.events.is_none() {
-            match Events::open(&self.bpf_root) {
+            match Rings::events(&self.bpf_root) {
                 Ok(events) => self.events = Some(events),
                 Err(error) => {
                     tracing::warn!(%error, "no records to hand on");

@@ -14,7 +14,6 @@ mod datapath;
 mod devices;
 mod dump;
 mod error;
-mod events;
 mod flipper;
 mod generation;
 mod hooks;
@@ -27,6 +26,7 @@ mod pace;
 mod pins;
 mod policies;
 mod resizing;
+mod rings;
 mod routing;
 mod rows;
 mod run;
@@ -49,7 +49,7 @@ use std::{rc::Rc, sync::Arc, thread};
 
 use volvox_actors::{
     host::{Host, Reply},
-    model::Addresses,
+    model::{Addresses, Families},
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
 
@@ -57,11 +57,11 @@ use super::{Workers, WorkersError};
 pub use datapath::{Datapath, DatapathConfig};
 pub use dump::{Client, Connection, Dump, MaglevShares, Peer, ServedClient, Translation};
 pub use error::DatapathError;
-pub use events::{Event, Events};
 use flipper::Flipper;
 use hooks::Place;
 pub use maps::MapSizes;
 use pace::Pace;
+pub use rings::{Event, Rings};
 use run::{Run, Stretch, Timed, stretch, timed};
 use step::Stepper;
 pub use tally::{MapTally, POLICY_MAP};
@@ -83,7 +83,7 @@ struct Lanes {
     clear: Workers<Vec<u32>, Timed<()>>,
     settle: Workers<Place, Timed<()>>,
     scrub: Workers<Addresses, Timed<()>>,
-    collect: Workers<(), Timed<KernelOutcome>>,
+    collect: Workers<Families, Timed<KernelOutcome>>,
     load: Workers<(), Timed<()>>,
     pace: Arc<Pace>,
 }
@@ -126,10 +126,11 @@ impl KernelPort {
             collect: Workers::start_batching(
                 "kernel-collect",
                 UNDER_WAY,
-                move |wanted: Vec<()>| {
+                move |wanted: Vec<Families>| {
+                    let families = wanted.iter().copied().fold(Families::NONE, Families::union);
                     let sweep = || {
-                        let connections = conntrack::collect(&collect.maps)?;
-                        let translations = nat::collect(&collect.maps)?;
+                        let connections = conntrack::collect(&collect.maps, families)?;
+                        let translations = nat::collect(&collect.maps, families)?;
                         Ok(KernelOutcome::Collected { connections, translations })
                     };
                     timed(|| vec![sweep(); wanted.len()])

@@ -11,6 +11,7 @@ mod device;
 mod error;
 mod filter;
 mod link;
+mod local_rule;
 mod message;
 mod node_route;
 mod route;

@@ -6,6 +6,7 @@
 #include "features.h"
 #include "flow.h"
 #include "metrics.h"
+#include "signal.h"
 
 #define CAPTURE_BYTES 128
 #define RECORD_IPV6 1
@@ -108,6 +109,8 @@ subprogram int drop(struct __sk_buff *skb, const struct flow *flow, int code)
 	if (!flow)
 		return TC_ACT_SHOT;
 	metrics_dropped(skb, flow->direction, code);
+	if (drop_reason_of(code) == DROP_CT_CREATE_FAILED)
+		signal_send(skb, SIGNAL_CT_FULL, flow->family);
 	if (NOTIFY & CONFIG_DROP_NOTIFY && flow->notify & CONFIG_DROP_NOTIFY)
 		drop_write(skb, flow, code);
 	return TC_ACT_SHOT;

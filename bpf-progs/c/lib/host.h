@@ -119,18 +119,12 @@ always_inline bool host_had_before(struct __sk_buff *skb, const struct packet *p
 subprogram int host_carries(struct __sk_buff *skb, const struct packet *packet, int family)
 {
 	struct packet inner = {};
-	struct node_row *node;
-	__u32 zero = 0;
 
 	if (!packet || packet->headless)
 		return false;
-	node = bpf_map_lookup_elem(&volvox_node, &zero);
-	if (!node || !node->tunnel_ifindex || !node->tunnel_port)
-		return false;
 	if (!packet->icmp_error)
-		return packet->protocol == IPPROTO_UDP && packet->dport == node->tunnel_port;
-	return !inner_read(skb, packet, &inner, family) && inner.protocol == IPPROTO_UDP &&
-	       inner.dport == node->tunnel_port;
+		return is_outer(packet->protocol, packet->dport);
+	return !inner_read(skb, packet, &inner, family) && is_outer(inner.protocol, inner.dport);
 }
 
 /* Whether there is a policy to ask about a packet, and which. Neighbours find each other without one,

@@ -350,6 +350,12 @@ struct verdict_record {
 	__u32 pad1;
 };
 
+/* A record of cilium_signals. */
+struct signal_record {
+	__u32 signal; /* enum signal */
+	__u32 data; /* 0 IPv4, 1 IPv6 */
+};
+
 /* Reserved identities. */
 #define IDENTITY_HOST 1
 #define IDENTITY_WORLD 2

@@ -68,6 +68,18 @@ always_inline __u32 identity_of(const union address *address, int family)
 	return identity_in(ipcache_find(address, family), family);
 }
 
+/* Whether packets of this kind carry those of the overlay. */
+always_inline bool is_outer(__u8 protocol, __be16 port)
+{
+	struct node_row *node;
+	__u32 zero = 0;
+
+	if (protocol != IPPROTO_UDP)
+		return false;
+	node = bpf_map_lookup_elem(&volvox_node, &zero);
+	return node && node->tunnel_ifindex && node->tunnel_port && port == node->tunnel_port;
+}
+
 /* The receiver of a packet, as the cluster knows it: its identity, and in the packet how it is reached. */
 always_inline __u32 identity_reached(struct packet *packet, int family)
 {

@@ -23,12 +23,17 @@ TABLE(cilium_snat_v6_external, BPF_MAP_TYPE_LRU_HASH, struct nat6_key, struct na
 TABLE(cilium_ipmasq_v4, BPF_MAP_TYPE_LPM_TRIE, struct prefix4_key, __u8, 16384, BPF_F_NO_PREALLOC);
 TABLE(cilium_ipmasq_v6, BPF_MAP_TYPE_LPM_TRIE, struct prefix6_key, __u8, 16384, BPF_F_NO_PREALLOC);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(__u32));
-	__uint(max_entries, 0); /* one per CPU */
-} cilium_events SEC(".maps");
+/* Rings of whoever listens. */
+#define RINGS(name)                                                                                \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);                                       \
+		__uint(key_size, sizeof(__u32));                                                   \
+		__uint(value_size, sizeof(__u32));                                                 \
+		__uint(max_entries, 0); /* one per CPU */                                          \
+	} name SEC(".maps")
+
+RINGS(cilium_events);
+RINGS(cilium_signals);
 
 /* One endpoint's policy. Sizes, not types: clang gives inner maps incomplete types. */
 struct policy_map {

@@ -62,7 +62,7 @@ always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet
 			return MASQUERADE_DROP(DROP_NAT_UNSUPPORTED);
 	}
 	if (unlikely(!is_fresh || !snat_is_steady(packet))) {
-		port = family == FAMILY_IPV4 ? snat_claim_ipv4(packet, own, 0) : snat_claim_ipv6(packet, own, 0);
+		port = snat_claim(skb, packet, own, 0, family);
 		if (port < 0)
 			return port;
 		to.address = *own;
@@ -122,7 +122,7 @@ always_inline int host_out_family(struct __sk_buff *skb, const struct flow *flow
 		code = host_track(flow, packet);
 		if (code < 0)
 			return code;
-		code = family == FAMILY_IPV4 ? snat_claim_ipv4(packet, own, 1) : snat_claim_ipv6(packet, own, 1);
+		code = snat_claim(skb, packet, own, 1, family);
 		if (code < 0)
 			return code;
 		to.address = *own;

@@ -6,12 +6,16 @@
 #pragma once
 
 #include "conntrack.h"
+#include "signal.h"
 #include "snat_maps.h"
 
 #define SNAT_DROP(reason) DROP_FROM(FILE_SNAT_H, reason)
 
 /* How many ports are tried beside the sender's own. */
 #define SNAT_ATTEMPTS 32
+
+/* Beside a port: more than half of those attempts were taken. */
+#define SNAT_FEW_LEFT 0x10000
 
 /* What snat_back() found. */
 enum snat_result {
@@ -144,13 +148,15 @@ always_inline int snat_note(const struct packet *packet, const union address *ad
 }
 
 /* The port that the flow of a packet has on an address, or else gets: its own if that is within the
- * range and free, else one that follows from its ends. Returns the port, or a drop. */
+ * range and free, else one that follows from its ends. Returns the port, perhaps with SNAT_FEW_LEFT, or a
+ * drop: of DROP_NAT_NO_MAPPING if there is no room. */
 always_inline int snat_claim_family(const struct packet *packet, const union address *address, __u64 needs_ct,
 				    int family)
 {
 	__be16 port = snat_keep(packet, address, needs_ct, family);
 	__u32 mixed, ports = NAT_PORT_MAX - NAT_PORT_MIN + 1;
 	bool taken = false;
+	int code;
 
 	if (port)
 		return port;
@@ -159,8 +165,10 @@ always_inline int snat_claim_family(const struct packet *packet, const union add
 	for (int attempt = 0; attempt <= SNAT_ATTEMPTS; attempt++) {
 		if (attempt || snat_in_range(port))
 			taken = snat_take(packet, address, port, needs_ct, false, family);
-		if (taken)
-			return snat_note(packet, address, port, needs_ct, family);
+		if (taken) {
+			code = snat_note(packet, address, port, needs_ct, family);
+			return code >= 0 && attempt > SNAT_ATTEMPTS / 2 ? code | SNAT_FEW_LEFT : code;
+		}
 		if (packet->protocol == IPPROTO_SCTP)
 			return SNAT_DROP(DROP_NAT_UNSUPPORTED);
 		port = bpf_htons(NAT_PORT_MIN + mixed % ports);
@@ -181,6 +189,21 @@ subprogram int snat_claim_ipv6(const struct packet *packet, const union address 
 	if (!packet || !address)
 		return SNAT_DROP(DROP_INVALID_PACKET);
 	return snat_claim_family(packet, address, needs_ct, FAMILY_IPV6);
+}
+
+/* The same; the agent is told if there are few ports left, or none. It is so here, not where ports are tried,
+ * because the stack would not do. */
+always_inline int snat_claim(struct __sk_buff *skb, const struct packet *packet, const union address *address,
+			     __u64 needs_ct, int family)
+{
+	int port = family == FAMILY_IPV4 ? snat_claim_ipv4(packet, address, needs_ct)
+					 : snat_claim_ipv6(packet, address, needs_ct);
+
+	if (likely((__u32)port < SNAT_FEW_LEFT))
+		return port;
+	if (port >= 0 || drop_reason_of(port) == DROP_NAT_NO_MAPPING)
+		signal_send(skb, SIGNAL_NAT_FULL, family);
+	return port < 0 ? port : port & ~SNAT_FEW_LEFT;
 }
 
 /* What the source of a packet becomes. Returns whether its flow has a row, which `is_fresh` says to be
@@ -221,7 +244,7 @@ always_inline int snat_out_family(struct __sk_buff *skb, struct packet *packet, 
 	int port;
 
 	if (!snat_find(packet, &to, &is_fresh, family) || !is_fresh || !snat_is_steady(packet)) {
-		port = family == FAMILY_IPV4 ? snat_claim_ipv4(packet, own, 0) : snat_claim_ipv6(packet, own, 0);
+		port = snat_claim(skb, packet, own, 0, family);
 		if (port < 0)
 			return port;
 		to.address = *own;

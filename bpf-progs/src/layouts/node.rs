@@ -30,7 +30,7 @@ pub struct NodeRow {
     /// Those of [`DeviceFlags`](super::DeviceFlags) that say which records are written of what comes
     /// from the overlay.
     pub tunnel_flags: u32,
-    /// UDP port of the overlay's outer packets, which the node's own policy does not concern; 0 if it
+    /// UDP port of the overlay's outer packets, which no policy and no service concerns; 0 if it
     /// is not told.
     pub tunnel_port: Be16,
     /// Zero.

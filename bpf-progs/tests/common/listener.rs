@@ -1,4 +1,4 @@
-//! What the programs write to `cilium_events`.
+//! What the programs write to `cilium_events`, and to `cilium_signals`.
 
 use super::Node;
 use aya::maps::PerfEventArray;
@@ -10,7 +10,16 @@ pub struct Listener(Vec<PerfEventArrayBuffer<aya::maps::MapData>>);
 
 impl Listener {
     pub fn new(node: &mut Node) -> Self {
-        let map = node.ebpf.take_map("cilium_events").unwrap();
+        Self::on(node, "cilium_events")
+    }
+
+    /// Listens to signals instead of records.
+    pub fn to_signals(node: &mut Node) -> Self {
+        Self::on(node, "cilium_signals")
+    }
+
+    fn on(node: &mut Node, map: &str) -> Self {
+        let map = node.ebpf.take_map(map).unwrap();
         let mut array = PerfEventArray::try_from(map).unwrap();
         Self(online_cpus().unwrap().into_iter().map(|cpu| array.open(cpu, None).unwrap()).collect())
     }

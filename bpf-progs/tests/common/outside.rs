@@ -62,6 +62,27 @@ impl World {
     }
 }
 
+/// An endpoint that hears everybody and says nothing unasked, behind a node that serves it at a port.
+pub fn serving(features: Features, port: u16) -> World {
+    let mut world = World::with(features);
+    route_outside();
+    let a = world.a;
+    world.node.rules(&a, &[everything(Direction::Ingress)]);
+    for (near, own, _) in world.families() {
+        let id = backend_id(own);
+        world.node.backend(id, (near, 8080).into(), 0, BackendState::Active);
+        for protocol in [TCP, UDP] {
+            world.node.service((own, port).into(), protocol, open_service(SERVICE), &[id]);
+        }
+    }
+    world
+}
+
+/// The number of that endpoint as a backend, of the family that `like` has.
+pub fn backend_id(like: IpAddr) -> u32 {
+    if like.is_ipv4() { 7 } else { 1007 }
+}
+
 impl Node {
     /// Lets clients of a prefix use a service that only some may.
     pub fn source_range(&mut self, id: u16, address: IpAddr, bits: u8) {

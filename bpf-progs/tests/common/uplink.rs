@@ -5,6 +5,7 @@ use super::{ANY_MACS, Node, Outcome};
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{HashMap, MapData};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use volvox_bpf_progs::layouts::*;
 use volvox_bpf_progs::object::{
     FROM_CONTAINER, FROM_NETDEV, FROM_OVERLAY, TO_CONTAINER, TO_NETDEV, TO_OVERLAY,
@@ -82,6 +83,16 @@ impl Node {
             node.host_address(address);
         }
         (node, uplink)
+    }
+
+    /// A node with programs for endpoints only, and no room for another connection but those of TCP.
+    pub fn without_room() -> Self {
+        enter_namespace();
+        own_bpffs();
+        full::<Ct4Key>("cilium_ct_any4_global");
+        full::<Ct6Key>("cilium_ct_any6_global");
+        let programs = [FROM_CONTAINER, TO_CONTAINER];
+        Self::of(load_object(OBJECT, &programs, Features::default(), Some(PINS)))
     }
 
     /// Makes an address the node's own.
@@ -184,6 +195,13 @@ impl Node {
 
 /// Both families are masqueraded.
 pub const MASQUERADE: u16 = DeviceFlags::MASQUERADE_IPV4 | DeviceFlags::MASQUERADE_IPV6;
+
+/// Puts a map of connections where the programs find it, which has one row and evicts none for others.
+fn full<K: aya::Pod + Default>(name: &str) {
+    let mut map = HashMap::<MapData, K, CtRow>::create(1, 0).unwrap();
+    map.insert(K::default(), CtRow::default(), 0).unwrap();
+    map.pin(Path::new(PINS).join(name)).unwrap();
+}
 
 /// A BPF file system in a mount namespace of this thread: both end with it.
 fn own_bpffs() {

@@ -106,7 +106,8 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
             algorithm: Algorithm::Random,
             sources: [ServiceSource::Cluster].into(),
         };
-        let services = Services::factory(Rc::new(InOrder::new(port, &host)), settings, found, None);
+        let kernel = Rc::new(InOrder::new(port, &host));
+        let services = Services::factory(kernel, settings, found, None, None);
         let services = host.spawn("services".to_owned(), MAILBOX, services);
         work(Owner { services, host, datapath }).await
     })

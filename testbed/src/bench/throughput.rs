@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// How often both are measured, in turn.
-const TURNS: usize = 8;
+const TURNS: usize = 16;
 /// How long each.
-const SPAN: Duration = Duration::from_millis(800);
+const SPAN: Duration = Duration::from_millis(400);
 
 /// `throughput.local`: pod 0 to pod 1, in terms of the bare pair.
 pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {

@@ -9,6 +9,7 @@ use super::{
     around::{Server, Store},
     model::{App, Policy},
     served::Members,
+    uplink::Uplink,
 };
 
 /// Pods that a node has.
@@ -93,6 +94,24 @@ pub enum Action {
     },
     /// From now on agents are started with a policy of the node itself, or without one.
     Guard(bool),
+    /// Something happens to an interface to other machines.
+    Device {
+        /// The interface.
+        number: u8,
+        /// What happens.
+        what: Uplink,
+        /// Whether the agent hears of it now.
+        told: bool,
+    },
+    /// Another node's pods have that prefix from now on; without one it is gone.
+    Peer {
+        /// The node.
+        number: u8,
+        /// Its prefix.
+        prefix: Option<u8>,
+    },
+    /// From now on agents reach other nodes by routes to neighbours, or in tunnels.
+    Native(bool),
     /// The agent hears what it has not heard, and something that it has heard once more.
     Deliver,
     /// A manifest is missing for a moment, then listed again.
@@ -244,6 +263,15 @@ impl fmt::Display for Action {
             }
             Self::Guard(true) => f.write_str("agents have a policy of the node"),
             Self::Guard(false) => f.write_str("agents have no policy of the node"),
+            Self::Device { number, what, told } => {
+                write!(f, "interface {number} {what}{}", heard(told))
+            }
+            Self::Peer { number, prefix: None } => write!(f, "node {number} is gone"),
+            Self::Peer { number, prefix: Some(prefix) } => {
+                write!(f, "node {number} has the prefix {prefix}")
+            }
+            Self::Native(true) => f.write_str("agents route to neighbours"),
+            Self::Native(false) => f.write_str("agents reach other nodes in tunnels"),
             Self::Deliver => f.write_str("what was not told is told"),
             Self::Relist(which) => write!(f, "manifest {which} is missing, then listed again"),
             Self::Unreadable(which) => write!(f, "manifest {which} cannot be read"),

@@ -4,7 +4,9 @@ use super::{
     action::{Action, FARS, Fault, PODS, REMOTES, SOURCES, Version},
     around::{Server, Store},
     model::{App, Policy},
+    peers::{PEERS, PREFIXES},
     served::{BACKENDS, SERVICES},
+    uplink::{SETS, UPLINKS, Uplink},
 };
 use crate::random::Random;
 
@@ -13,10 +15,13 @@ const FOLLOW: u64 = 0x6b75_6265;
 const SHARE: u64 = 0x6574_6364;
 const SERVE: u64 = 0x7365_7276;
 const GUARD: u64 = 0x6775_6172;
+const PLUG: u64 = 0x706c_7567;
+const MEET: u64 = 0x6d65_6574;
 
 /// A whole history at random. One in three follows an API server, the others take manifests; one in
 /// three shares a store with another node, and half of these are meshed with another cluster. Every
-/// other one has services; in one of three the node itself has a policy.
+/// other one has services; in one of three the node itself has a policy. In one of three interfaces to
+/// other machines come and go, and in half of those with a store other nodes have prefixes of pods.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut actions = live_and_die(seed);
     let mut random = Random::new(seed ^ FOLLOW);
@@ -35,7 +40,66 @@ pub fn draw(seed: u64) -> Vec<Action> {
     if random.roll(3) == 0 {
         actions = guard(actions, &mut random);
     }
+    let mut random = Random::new(seed ^ PLUG);
+    if random.roll(3) == 0 {
+        actions = plug(actions, &mut random);
+    }
+    let mut random = Random::new(seed ^ MEET);
+    if actions.contains(&Action::Share) && random.roll(2) == 0 {
+        actions = meet(actions, &mut random);
+    }
     actions
+}
+
+/// The same, with interfaces to other machines that come, change and go. Now and then the agent is
+/// started anew at the end, when nothing changed.
+fn plug(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let come = |number| Action::Device { number, what: Uplink::Comes(0), told: true };
+    let mut all: Vec<_> = (1..=UPLINKS).map(come).collect();
+    for action in actions {
+        all.push(action);
+        if random.roll(10) == 0 {
+            all.push(device(random));
+        }
+    }
+    if random.roll(4) == 0 {
+        // Prefixes that no policy names any more go a while after it.
+        all.extend([Action::Rest, Action::Time { ms: 700_000, seed: 1 }, Action::Unchanged]);
+    }
+    all
+}
+
+fn device(random: &mut Random) -> Action {
+    use Uplink::{Comes, Down, Goes, Has, OverlayGoes, Up};
+    let set = random.roll(SETS) as u8;
+    let what = random.one_of(&[Comes(set), Comes(0), Goes, Down, Up, Up, Has(set), OverlayGoes]);
+    let number = 1 + random.roll(UPLINKS.into()) as u8;
+    Action::Device { number, what, told: random.roll(4) > 0 }
+}
+
+/// The same, with other nodes that have prefixes of pods, and are reached in tunnels or by routes.
+fn meet(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let mut all = Vec::new();
+    for action in actions {
+        if action == Action::Kill && random.roll(8) == 0 {
+            all.push(Action::Native(random.roll(2) == 0));
+        }
+        let begins = action == Action::Share;
+        all.push(action);
+        if begins {
+            all.extend((random.roll(3) == 0).then_some(Action::Native(true)));
+            all.extend((1..=PEERS).map(|number| peer(random, number)));
+        } else if random.roll(16) == 0 {
+            let number = 1 + random.roll(PEERS.into()) as u8;
+            all.push(peer(random, number));
+        }
+    }
+    all
+}
+
+fn peer(random: &mut Random, number: u8) -> Action {
+    let prefix = (random.roll(4) > 0).then(|| random.roll(PREFIXES.into()) as u8);
+    Action::Peer { number, prefix }
 }
 
 /// The same, where the node itself has a policy, and now and then has none.

@@ -24,8 +24,8 @@ use super::{
     oracle::Oracle,
     pod::Pod,
     rest::Realised,
-    served,
     trace::Trace,
+    uplink,
 };
 
 /// Whom the host has a connection with.
@@ -92,6 +92,8 @@ pub struct Node {
     pub(super) power: Option<(bool, u64)>,
     /// Another cluster, if there is one.
     pub(super) far: Option<Far>,
+    /// How many interfaces to other machines there were.
+    pub(super) uplink_numbers: u32,
     lives: u64,
     endpoints: u64,
 }
@@ -103,7 +105,7 @@ impl Node {
         world.kernel.forget_steps();
         world.disk.forget_steps();
         world.kernel.tamper(|state| state.rows.links.clear());
-        served::plug_host(&world.kernel);
+        uplink::begin(&world.kernel);
         // Few addresses, so that they are used again soon.
         world.settings.pools.ipv4 = "10.0.0.0/26".parse().ok();
         let recorder = trace.clone();
@@ -131,6 +133,7 @@ impl Node {
             host_number: None,
             power: None,
             far: None,
+            uplink_numbers: 0,
             lives: 1,
             endpoints: 0,
         };
@@ -226,6 +229,9 @@ impl Node {
             Action::Service { number, members, told } => self.service(*number, *members, *told),
             Action::Ingress { number, there, told } => self.ingress(*number, *there, *told),
             Action::Guard(wanted) => self.guard(*wanted),
+            Action::Device { number, what, told } => self.uplink(*number, *what, *told),
+            Action::Peer { number, prefix } => self.peer(*number, *prefix),
+            Action::Native(wanted) => self.native(*wanted),
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),

@@ -17,11 +17,12 @@ use volvox_actors_simulated::{
 };
 
 use super::{
-    action::REMOTES,
     datapath::{Datapath, Door, outside, receiver},
     model::{App, OUTSIDE, PROBES, Peer, Policy, Way, passes},
+    peers::Peers,
     served::Served,
     store::address_of,
+    uplink::Uplinks,
 };
 
 const APPS: usize = App::NAMED.len() + 1;
@@ -85,13 +86,17 @@ pub(super) struct Oracle {
     /// The pods, by number.
     pub(super) subjects: BTreeMap<u8, Subject>,
     /// What pods of other nodes were since the node was last at rest; none is not there.
-    remotes: BTreeMap<u8, Vec<Option<App>>>,
+    pub(super) remotes: BTreeMap<u8, Vec<Option<App>>>,
     /// What each source of policies held since the node was last at rest.
     sources: BTreeMap<u8, Vec<Vec<Policy>>>,
     /// What all versions let pass, and what any does, by [`place`].
     expected: [Option<(u8, u8)>; PLACES],
     /// Services.
     pub(super) served: Served,
+    /// Interfaces to other machines.
+    pub(super) uplinks: Uplinks,
+    /// Other nodes with prefixes.
+    pub(super) peers: Peers,
     datapath: Datapath,
     outside: Vec<IpAddr>,
     /// Their identities, as far as they are known by the ipcache as it is.
@@ -113,6 +118,8 @@ impl Default for Oracle {
             sources: BTreeMap::new(),
             expected: [None; PLACES],
             served: Served::default(),
+            uplinks: Uplinks::default(),
+            peers: Peers::default(),
             datapath: Datapath::default(),
             outside: OUTSIDE.iter().map(|text| text.parse().expect("an address")).collect(),
             abroad: [None; OUTSIDE.len()],
@@ -130,21 +137,6 @@ impl Oracle {
         versions.retain(|version| *version != policies);
         versions.push(policies);
         self.expected = [None; PLACES];
-    }
-
-    /// A pod of another node is that from now on; what it was before.
-    pub(super) fn remote_is(&mut self, number: u8, app: Option<App>) -> Option<App> {
-        let versions = self.remotes.entry(number).or_insert_with(|| vec![None]);
-        let before = versions.last().copied().flatten();
-        versions.retain(|version| *version != app);
-        versions.push(app);
-        before
-    }
-
-    /// What pods of the other node are now.
-    pub(super) fn remote_apps(&self) -> Vec<App> {
-        let theirs = self.remotes.range(..=REMOTES).map(|(_, versions)| versions);
-        theirs.filter_map(|versions| versions.last().copied().flatten()).collect()
     }
 
     /// What that source holds now.
@@ -210,6 +202,12 @@ impl Oracle {
             KernelOp::PutServices(_) | KernelOp::DeleteServices(_) => {
                 self.violations.extend(self.served.wrong(&state.services));
             }
+            KernelOp::Routing(_)
+            | KernelOp::AttachDevice { .. }
+            | KernelOp::DetachDevice { .. } => {
+                let wrong = self.uplinks.wrong(state, op).or_else(|| self.peers.wrong(state));
+                self.violations.extend(wrong);
+            }
             _ => {}
         }
     }
@@ -239,6 +237,7 @@ impl Oracle {
         let found = std::mem::take(&mut self.violations).into_iter().next();
         if found.is_none() {
             self.served.rest();
+            self.peers.rest(state);
         } else {
             (self.subjects, self.remotes, self.sources, self.late) = before;
             self.expected = [None; PLACES];

@@ -123,6 +123,9 @@ impl Node {
         if let Some(unguarded) = self.unguarded() {
             return Some(unguarded);
         }
+        if let Some(wrong) = self.unplugged().or_else(|| self.misrouted()) {
+            return Some(wrong);
+        }
         if let Some(programs) = self.programs() {
             return Some(programs);
         }
@@ -269,6 +272,7 @@ impl Node {
     pub(super) fn clear(&mut self) {
         (1..=PODS).for_each(|number| self.remove(number));
         self.leave_alone();
+        self.unplug_uplinks();
         self.guard(false);
         self.world.kernel.tamper(|state| {
             state.connections.remove(&HOST_PEER);

@@ -6,6 +6,7 @@ use super::{
     around::Store,
     draw::power_cut,
     model::{App, Policy, Way},
+    uplink::Uplink,
 };
 use crate::random::Random;
 
@@ -347,6 +348,26 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "c_29795_a_restart_without_changes_writes_nothing",
         make: |_| vec![Action::Unchanged],
+    },
+    Scenario {
+        name: "a_restart_without_changes_writes_nothing_of_devices_and_routes",
+        make: |random| {
+            let come = |number| Action::Device { number, what: Uplink::Comes(0), told: true };
+            vec![
+                Action::Share,
+                Action::Native(random.roll(2) == 0),
+                come(1),
+                come(2),
+                Action::Peer { number: 1, prefix: Some(0) },
+                Action::Peer { number: 2, prefix: Some(1) },
+                // Both have it: it stays the first one's.
+                Action::Peer { number: 3, prefix: Some(1) },
+                Action::Unchanged,
+                Action::Peer { number: 1, prefix: None },
+                Action::Device { number: 2, what: Uplink::Goes, told: random.roll(2) == 0 },
+                Action::Unchanged,
+            ]
+        },
     },
     Scenario {
         name: "kube_router_873_a_new_pod_is_denied_until_it_is_programmed",

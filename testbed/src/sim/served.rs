@@ -1,6 +1,9 @@
 //! Services of the node: what packets to each find, at every step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use serde_json::{Value, json};
 use volvox_actors_simulated::{
@@ -38,6 +41,13 @@ pub(super) struct Served {
     ingresses: BTreeMap<u8, Vec<bool>>,
     /// Numbers of the frontends that there are.
     ids: BTreeMap<Frontend, ServiceId>,
+    /// Addresses that the node has besides.
+    pub(super) hosts: BTreeSet<IpAddr>,
+}
+
+/// The address that the node always has.
+pub(super) fn host() -> IpAddr {
+    HOST.parse().expect("an address")
 }
 
 /// The node has its address.
@@ -119,8 +129,12 @@ fn backend(bit: u8) -> String {
 fn frontend(number: u8, face: Face) -> Frontend {
     let address = match face {
         Face::Service => std::net::Ipv4Addr::new(10, 96, 0, number).into(),
-        Face::Ingress => HOST.parse().expect("an address"),
+        Face::Ingress => host(),
     };
+    frontend_at(address, number)
+}
+
+fn frontend_at(address: IpAddr, number: u8) -> Frontend {
     let at = L4Address { address, port: 80 + u16::from(number), transport: Transport::TCP };
     Frontend { at, scope: LookupScope::External }
 }
@@ -235,13 +249,17 @@ impl Served {
                 Some(0) => Landing::NoBackend,
                 Some(members) => Landing::At(places(members)),
             };
-            let landing = services.landing(frontend(number, face));
-            if landing != wanted {
-                return Some(format!("{face:?} {number} is {landing:?}, not {wanted:?}"));
-            }
-            if let Some(members) = newest {
-                slots += 1 + members.count_ones() as usize;
-                backends.extend(places(members));
+            let hosts = self.hosts.iter().filter(|it| face == Face::Ingress && it.is_ipv4());
+            let hosts = hosts.map(|&address| frontend_at(address, number));
+            for frontend in hosts.chain([frontend(number, face)]) {
+                let landing = services.landing(frontend);
+                if landing != wanted {
+                    return Some(format!("{face:?} {frontend} is {landing:?}, not {wanted:?}"));
+                }
+                if let Some(members) = newest {
+                    slots += 1 + members.count_ones() as usize;
+                    backends.extend(places(members));
+                }
             }
         }
         let KernelServices { slots: rows, backends: there, reverse_nat, .. } = services;

@@ -20,6 +20,7 @@ use super::{
     far,
     model::{App, NAMESPACE},
     node::Node,
+    oracle::Oracle,
 };
 
 /// The node that all remote pods are on.
@@ -37,7 +38,7 @@ pub(super) fn address_of(remote: u8) -> IpAddr {
 }
 
 /// Where a node says where it is.
-fn node_key(name: &str) -> String {
+pub(super) fn node_key(name: &str) -> String {
     format!("{NODES}default/{name}")
 }
 
@@ -83,6 +84,23 @@ pub(super) fn affect(store: &MemoryKvStore, what: Store) {
         Store::Expired => store.expire(),
         Store::HungUp => store.hang_up(),
         Store::Lost => store.lose_answers(),
+    }
+}
+
+impl Oracle {
+    /// A pod of another node is that from now on; what it was before.
+    pub(super) fn remote_is(&mut self, number: u8, app: Option<App>) -> Option<App> {
+        let versions = self.remotes.entry(number).or_insert_with(|| vec![None]);
+        let before = versions.last().copied().flatten();
+        versions.retain(|version| *version != app);
+        versions.push(app);
+        before
+    }
+
+    /// What pods of the other node are now.
+    pub(super) fn remote_apps(&self) -> Vec<App> {
+        let theirs = self.remotes.range(..=REMOTES).map(|(_, versions)| versions);
+        theirs.filter_map(|versions| versions.last().copied().flatten()).collect()
     }
 }
 
@@ -157,6 +175,7 @@ impl Node {
         self.store(Store::Up);
         self.far(Store::Up);
         (1..=REMOTES).for_each(|number| self.remote(number, None));
+        self.part();
         far::pods().for_each(|number| self.far_pod(number, None));
     }
 

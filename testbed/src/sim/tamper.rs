@@ -11,7 +11,7 @@ use volvox_actors_simulated::{
 use super::{
     action::{PODS, Version},
     node::Node,
-    served,
+    uplink::uplinks,
 };
 use crate::random::Random;
 
@@ -87,6 +87,7 @@ impl Node {
         for number in 1..=PODS {
             self.lose(number, random.roll(2) == 0);
         }
+        let links = self.world.kernel.with(|state| uplinks(state).cloned().collect());
         let complaints = self.world.cut_power(tmpfs, &mut |sides| random.roll(sides));
         if let Some(complaint) = complaints.into_iter().next() {
             self.wrong(complaint);
@@ -94,7 +95,7 @@ impl Node {
         self.host_connected = false;
         // What was not synced is not sure.
         self.host_number = None;
-        served::plug_host(&self.world.kernel);
+        self.begin_anew(links);
         self.oracle.borrow_mut().served.forget();
         if tmpfs {
             self.torn = 0;

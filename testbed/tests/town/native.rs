@@ -1,6 +1,6 @@
 //! Packets go to other nodes as they are, by routes that agents make.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{net::SocketAddr, process::Command, thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
@@ -31,14 +31,25 @@ fn pods_and_hosts_of_two_nodes_reach_each_other() {
         }
         let routes = town.member(1).ip("route show proto 155")?;
         ensure!(routes.contains("10.2.0.0/24 via 192.0.2.2 dev eth0"), "{routes}");
+        for family in ["-4", "-6"] {
+            wait_for("there is room before the rule for the node's own addresses", || {
+                let rules = town.members[0].ip(&format!("{family} rule show"))?;
+                Ok(rules.starts_with("100:\tfrom all lookup local\n"))
+            })?;
+        }
         let member = town.members.remove(0);
         let netns = member.netns.clone();
         member.uninstall()?;
-        let left = netns.run(|| {
-            let output = std::process::Command::new("ip").args(["route", "show"]).output()?;
-            Ok(String::from_utf8(output.stdout)?)
-        })?;
+        let shown = |what| {
+            netns.run(move || {
+                let output = Command::new("ip").args([what, "show"]).output()?;
+                Ok(String::from_utf8(output.stdout)?)
+            })
+        };
+        let left = shown("route")?;
         ensure!(!left.contains("155"), "left: {left}");
+        let rules = shown("rule")?;
+        ensure!(rules.starts_with("0:\tfrom all lookup local\n"), "left: {rules}");
         Ok(())
     });
 }

@@ -82,7 +82,7 @@ impl KernelOp {
             Self::ScrubConntrack { .. } => "ScrubConntrack",
             Self::ForgetServices(_) => "ForgetServices",
             Self::EndSockets { .. } => "EndSockets",
-            Self::CollectConntrack => "CollectConntrack",
+            Self::CollectConntrack(_) => "CollectConntrack",
             Self::LoadPrograms => "LoadPrograms",
         }
     }
@@ -96,7 +96,7 @@ impl KernelOp {
             | Self::DetachDevice { .. }
             | Self::ReadRouting
             | Self::EndSockets { .. }
-            | Self::CollectConntrack
+            | Self::CollectConntrack(_)
             | Self::LoadPrograms => About::All,
             Self::Routing(op) => op.about(),
             Self::ReadPolicy { slot }

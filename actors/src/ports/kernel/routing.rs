@@ -39,6 +39,28 @@ pub enum Hop {
     },
 }
 
+/// Where the rule that looks up the node's own addresses belongs: others' rules fit in before it.
+pub const LOCAL_RULE_PRIORITY: u32 = 100;
+
+/// A rule by which every packet of a family is looked up in the table of the node's own addresses, of
+/// the kernel's origin (`proto kernel`): programs that tidy up rules of others leave such alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LocalRule {
+    /// Of IPv6, or else of IPv4.
+    pub ipv6: bool,
+    /// Rules of lower numbers are asked first. The kernel begins with 0.
+    pub priority: u32,
+}
+
+/// Which rules of a family look up every packet in the table of the node's own addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalRules {
+    /// Priorities of those of the kernel's origin.
+    pub priorities: BTreeSet<u32>,
+    /// Whether somebody else made one.
+    pub others: bool,
+}
+
 /// A device that is there, or should be, for pods of other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoutingDevice {
@@ -67,6 +89,9 @@ pub struct Routing {
     pub routes: BTreeMap<IpNet, Hop>,
     /// Prefixes to which a route of ours leads that is of no such kind.
     pub odd: BTreeSet<IpNet>,
+    /// Rules that look up the node's own addresses, of IPv4 and of IPv6 (`true`); none of a family
+    /// that has no rules at all.
+    pub rules: BTreeMap<bool, LocalRules>,
     /// The device by which the programs send packets in tunnels; 0 if they send none.
     pub tunnel: u32,
     /// The UDP port of the outer packets, which a policy of the node itself lets pass; 0 if the
@@ -153,6 +178,10 @@ pub enum RoutingOp {
         /// The prefix of a node's pods.
         prefix: IpNet,
     },
+    /// Makes a rule that looks up the node's own addresses; one that is there stays.
+    PutLocalRule(LocalRule),
+    /// Removes such a rule; an absent one is fine.
+    DeleteLocalRule(LocalRule),
 }
 
 impl RoutingOp {
@@ -169,15 +198,19 @@ impl RoutingOp {
             Self::Tunnel { .. } => "SetTunnel",
             Self::Route { .. } => "PutNodeRoute",
             Self::Unroute { .. } => "DeleteNodeRoute",
+            Self::PutLocalRule(_) => "PutLocalRule",
+            Self::DeleteLocalRule(_) => "DeleteLocalRule",
         }
     }
 
     /// What it is about, for traces.
     pub(super) fn about(&self) -> About {
         match self {
-            Self::MakeOverlay { .. } | Self::MakeHostPair { .. } | Self::Prepare { .. } => {
-                About::All
-            }
+            Self::MakeOverlay { .. }
+            | Self::MakeHostPair { .. }
+            | Self::Prepare { .. }
+            | Self::PutLocalRule(_)
+            | Self::DeleteLocalRule(_) => About::All,
             Self::SetMtu { ifindex, .. }
             | Self::Assign { ifindex, .. }
             | Self::Unassign { ifindex, .. }

@@ -85,6 +85,7 @@ pub(super) fn routing(world: &World) -> Routing {
             devices,
             routes: state.routing.routes.clone(),
             odd: foreign,
+            rules: state.routing.rules.clone(),
             tunnel: state.routing.tunnel,
             port: state.routing.port,
             records: state.routing.records,

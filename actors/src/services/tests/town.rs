@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Feed,
+    health_checks::HealthChecks,
     host::{Behaviour, Cx, Ref, Universe},
     model::{Families, Frontend, L4Address, LookupScope, Transport},
     ports::{KernelOp, ObjectKey},
@@ -14,7 +15,7 @@ use crate::{
         ServicesStatus,
     },
     sockets::SocketsMsg,
-    testing::{Fate, KernelServices, Landing, MemoryKernel},
+    testing::{Fate, KernelServices, Landing, MemoryKernel, MemoryListeners},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,6 +28,8 @@ pub(super) struct Town {
     pub(super) services: Ref<ServicesMsg>,
     /// How often it was said that backends went.
     pub(super) gone: Rc<Cell<usize>>,
+    /// Where load balancers ask for services.
+    pub(super) listeners: MemoryListeners,
     sources: BTreeSet<ServiceSource>,
 }
 
@@ -40,9 +43,9 @@ impl Town {
         let fate = Fate::default();
         let kernel = MemoryKernel::new(&fate);
         let sources = sources.iter().copied().collect();
-        let gone = Rc::default();
-        let (universe, services) = spawn(&kernel, &sources, &gone);
-        let town = Self { universe, kernel, fate, services, gone, sources };
+        let (gone, listeners) = (Rc::default(), MemoryListeners::default());
+        let (universe, services) = spawn(&kernel, &sources, &gone, &listeners);
+        let town = Self { universe, kernel, fate, services, gone, listeners, sources };
         town.settle();
         town
     }
@@ -50,7 +53,8 @@ impl Town {
     /// The agent dies where it is, and lives again.
     pub(super) fn restart(&mut self) {
         self.kernel.forget();
-        let (universe, services) = spawn(&self.kernel, &self.sources, &self.gone);
+        self.listeners.forget();
+        let (universe, services) = spawn(&self.kernel, &self.sources, &self.gone, &self.listeners);
         (self.universe, self.services) = (universe, services);
         self.settle();
     }
@@ -59,7 +63,7 @@ impl Town {
     pub(super) fn settle(&self) {
         loop {
             self.universe.settle();
-            if !self.kernel.step(0) {
+            if !self.kernel.step(0) && !self.listeners.step() {
                 return;
             }
         }
@@ -164,6 +168,7 @@ fn spawn(
     kernel: &MemoryKernel,
     sources: &BTreeSet<ServiceSource>,
     gone: &Rc<Cell<usize>>,
+    listeners: &MemoryListeners,
 ) -> (Universe, Ref<ServicesMsg>) {
     let universe = Universe::default();
     let settings = ServicesSettings {
@@ -174,8 +179,11 @@ fn spawn(
     };
     let gone = Rc::clone(gone);
     let sockets = universe.spawn("sockets", move || Ender(Rc::clone(&gone)));
+    let health = HealthChecks::factory(Rc::new(listeners.clone()));
+    let health = Some(universe.spawn("health-checks", health));
     let found = kernel.with(|state| state.services.tables());
-    let services = Services::factory(Rc::new(kernel.clone()), settings, found, Some(sockets));
+    let kernel = Rc::new(kernel.clone());
+    let services = Services::factory(kernel, settings, found, Some(sockets), health);
     let services = universe.spawn("services", services);
     (universe, services)
 }

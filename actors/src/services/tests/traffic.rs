@@ -194,6 +194,35 @@ fn clients_of_a_zone_stay_in_it_if_everyone_says_for_whom_he_is() {
 }
 
 #[test]
+fn clients_of_a_node_stay_on_it_if_everyone_says_for_whom_he_is() {
+    let town = Town::new();
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"namespace": "", "name": "here", "labels": {"topology.kubernetes.io/zone": "z1"}},
+    });
+    town.tell(&[node, service("web", "10.96.0.1")]);
+    let all = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+    let mut slice = slice("web-a", "web", &all);
+    for (nodes, landing) in [
+        // As with trafficDistribution: PreferSameNode, where two are in this zone.
+        ([Some("here"), Some("next"), Some("far")], &all[..1]),
+        ([Some("other"), Some("next"), Some("far")], &all[..2]),
+        ([Some("here"), None, Some("far")], &all[..2]),
+    ] {
+        for (at, (node, zone)) in nodes.iter().zip(["z1", "z1", "z2"]).enumerate() {
+            slice["endpoints"][at]["hints"] = json!({"forZones": [{"name": zone}]});
+            if let Some(node) = node {
+                slice["endpoints"][at]["hints"]["forNodes"] = json!([{"name": node}]);
+            }
+        }
+        town.tell(std::slice::from_ref(&slice));
+        let landing: Vec<_> = landing.iter().map(|to| format!("{to}:8080")).collect();
+        let landing: Vec<_> = landing.iter().map(String::as_str).collect();
+        assert_eq!(town.landing("10.96.0.1:80"), at(&landing), "{nodes:?}");
+    }
+}
+
+#[test]
 fn two_families_and_three_protocols() {
     let town = Town::new();
     let mut dns = service("dns", "10.96.0.10");

@@ -7,6 +7,7 @@ use crate::{
         Api, ApiError,
         extract::Segment,
         models::{Backend, Service, ServicesSummary},
+        services,
     },
     gateway::GatewayError,
 };
@@ -46,6 +47,5 @@ pub(crate) async fn backends(State(api): State<Api>) -> Answer {
 /// How services stand.
 pub(crate) async fn summary(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/services";
-    let status = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show).await?;
-    ok(&ServicesSummary::from(status))
+    ok(&ServicesSummary::from(services::gather(&api, what).await?))
 }

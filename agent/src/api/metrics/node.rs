@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use volvox_actors::{
     auditor::AuditView,
-    conntrack::ConntrackStatus,
+    conntrack::{ConntrackStatus, FullSignals, Signals},
     identity::Identity,
     invariants::{ALWAYS, AT_REST},
     ipam::Lease,
@@ -71,7 +71,21 @@ pub(super) fn write_audit(sheet: &mut Sheet, audit: &AuditView) {
 pub(super) fn write_conntrack(sheet: &mut Sheet, status: &ConntrackStatus) {
     let help = "Rounds of collecting dead connections";
     sheet.counter("cilium_datapath_conntrack_gc_runs", help, bare(status.rounds as f64));
-    let help = "Connections that the last round of collecting saw";
+    let help = "Rounds that were begun because a table was full";
+    sheet.counter("volvox_conntrack_rounds_by_signal", help, bare(status.rounds_by_signal as f64));
+    let help = "Signals of the datapath that a table is full: the first ones (received), and further ones before the round that they began (coalesced)";
+    let of = |signal, FullSignals { ipv4, ipv6 }| {
+        [("ipv4", ipv4), ("ipv6", ipv6)].into_iter().flat_map(move |(data, told)| {
+            let Signals { received, coalesced } = told;
+            [("received", received), ("coalesced", coalesced)].map(|(status, count)| {
+                row([("signal", signal), ("data", data), ("status", status)], count as f64)
+            })
+        })
+    };
+    let nat = of("nat_fill_up", status.translations_full);
+    let ct = of("ct_fill_up", status.connections_full);
+    sheet.counter("cilium_datapath_signals_handled", help, nat.chain(ct));
+    let help = "Connections that the last round of collecting over both families saw";
     let by_status = |swept: Swept| {
         [
             row([("status", "alive")], swept.seen.saturating_sub(swept.deleted) as f64),
@@ -81,7 +95,7 @@ pub(super) fn write_conntrack(sheet: &mut Sheet, status: &ConntrackStatus) {
     sheet.gauge("cilium_datapath_conntrack_gc_entries", help, by_status(status.connections));
     let help = "Dead connections that were removed";
     sheet.counter("volvox_conntrack_deleted", help, bare(status.deleted_total as f64));
-    let help = "Translations of addresses that the last round of collecting saw";
+    let help = "Translations of addresses that the last round of collecting over both families saw";
     sheet.gauge("cilium_datapath_nat_gc_entries", help, by_status(status.translations));
     let help = "Translations of addresses without a connection that were removed";
     let removed = bare(status.translations_deleted_total as f64);

@@ -103,6 +103,8 @@ pub struct Collecting {
     pub interval_seconds: f64,
     /// Rounds so far.
     pub rounds: u64,
+    /// Rounds that were begun because a table was full.
+    pub rounds_by_signal: u64,
     /// Connections looked at in the last round.
     pub seen: u64,
     /// Connections removed in the last round.
@@ -124,6 +126,7 @@ impl From<ConntrackStatus> for Collecting {
         Self {
             interval_seconds: status.interval.as_secs_f64(),
             rounds: status.rounds,
+            rounds_by_signal: status.rounds_by_signal,
             seen: status.connections.seen,
             deleted: status.connections.deleted,
             deleted_total: status.deleted_total,

@@ -33,8 +33,9 @@ use volvox_actors::{
 };
 
 use fakes::{
-    fake_auditor, fake_build_queue, fake_conntrack, fake_devices, fake_identities, fake_ipam,
-    fake_ipcache, fake_node, fake_nodes, fake_policy, fake_restore, fake_routes, fake_services,
+    fake_auditor, fake_build_queue, fake_conntrack, fake_devices, fake_health_checks,
+    fake_identities, fake_ipam, fake_ipcache, fake_node, fake_nodes, fake_policy, fake_restore,
+    fake_routes, fake_services,
 };
 
 use crate::{
@@ -214,6 +215,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             routes: spawn(&host, "routes", || fake_routes),
             nodes: Some(spawn(&host, "nodes", || fake_nodes)),
             services: spawn(&host, "services", || fake_services),
+            health_checks: Some(spawn(&host, "health-checks", || fake_health_checks)),
             auditor: spawn(&host, "auditor", || fake_auditor),
             host,
             kvstore: None,

@@ -323,7 +323,12 @@ fn what_the_agent_shows_of_itself() {
         ("waits", json!({"waits": [], "cycle": [], "pruning": [{"what": "text", "whom": "text"}]})),
         ("endpoint/442/why", json!({"id": 0, "state": "text", "since-seconds": 0.5, "chain": []})),
         ("build-queue", json!({"permits": 0, "building": [0], "waiting": []})),
-        ("conntrack", json!({"interval-seconds": 0.5, "rounds": 0, "deleted-total": 0})),
+        (
+            "conntrack",
+            json!({
+                "interval-seconds": 0.5, "rounds": 0, "rounds-by-signal": 0, "deleted-total": 0,
+            }),
+        ),
         (
             "devices",
             json!({

@@ -3,7 +3,7 @@ use std::{fs::File, path::Path};
 use crate::{
     client::error::ClientError,
     monitor::{Monitor, stand_in_beside},
-    ports::kernel::Events,
+    ports::kernel::Rings,
 };
 
 /// Reads the records while no agent does, for this monitor and for all others: the kernel has one
@@ -17,9 +17,9 @@ pub(super) struct StandIn {
 impl StandIn {
     /// `None` if another monitor reads already.
     pub(super) fn start(api: &Path, bpf_root: &Path) -> Result<Option<Self>, ClientError> {
-        let Some(hold) = Events::hold(bpf_root)? else { return Ok(None) };
+        let Some(hold) = Rings::hold(bpf_root)? else { return Ok(None) };
         // Those who listen learn only that there are no records; here is why.
-        drop(Events::open(bpf_root)?);
+        drop(Rings::events(bpf_root)?);
         let hub = Monitor::start(&stand_in_beside(api), bpf_root)
             .map_err(|error| ClientError::Failed(error.to_string()))?;
         Ok(Some(Self { _hub: hub, _hold: hold }))

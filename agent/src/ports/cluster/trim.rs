@@ -36,11 +36,12 @@ const CONTAINER: [&str; 3] = ["name", "ports", "restartPolicy"];
 const HOST_PORT_POD: [&str; 2] = ["hostNetwork", "nodeName"];
 const HOST_PORT_STATUS: [&str; 3] = ["phase", "podIP", "podIPs"];
 /// of a service,
-const SERVICE: [&str; 11] = [
+const SERVICE: [&str; 12] = [
     "clusterIP",
     "clusterIPs",
     "externalIPs",
     "externalTrafficPolicy",
+    "healthCheckNodePort",
     "internalTrafficPolicy",
     "loadBalancerSourceRanges",
     "ports",

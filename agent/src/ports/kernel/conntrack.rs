@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use rustix::time::{ClockId, clock_gettime};
 use volvox_actors::{
-    model::ServiceId,
+    model::{Families, ServiceId},
     ports::{KernelError, Swept},
 };
 use volvox_bpf_progs::layouts::{Ct4Key, Ct6Key, CtRow};
@@ -12,15 +12,15 @@ use super::{
     table::{Plain, Table},
 };
 
-/// Removes connections whose lifetime is over, by the clock that programs read.
-pub(super) fn collect(maps: &Maps) -> Result<Swept, KernelError> {
+/// Removes connections of these families whose lifetime is over, by the clock that programs read.
+pub(super) fn collect(maps: &Maps, families: Families) -> Result<Swept, KernelError> {
     maps.finish_resizing()?;
     let now = u32::try_from(clock_gettime(ClockId::Monotonic).tv_sec).unwrap_or(u32::MAX);
     let mut swept = Swept::default();
-    for table in &maps.ct4 {
+    for table in maps.ct4.iter().filter(|_| families.ipv4) {
         sweep(table, &mut swept, |_, row| row.lifetime < now)?;
     }
-    for table in &maps.ct6 {
+    for table in maps.ct6.iter().filter(|_| families.ipv6) {
         sweep(table, &mut swept, |_, row| row.lifetime < now)?;
     }
     Ok(swept)

@@ -1,6 +1,9 @@
 //! Translations of addresses: which of them still have a connection.
 
-use volvox_actors::ports::{KernelError, Swept};
+use volvox_actors::{
+    model::Families,
+    ports::{KernelError, Swept},
+};
 use volvox_bpf_progs::layouts::{
     Ct4Key, Ct6Key, CtRow, Nat4Key, Nat4Row, Nat6Key, Nat6Row, TupleFlags,
 };
@@ -10,18 +13,22 @@ use super::{
     table::{Plain, Table},
 };
 
-/// Removes translations whose connection is gone. Programs make a connection before they translate
-/// it, and a row is asked for again just before it goes: what lives is not cut.
-pub(super) fn collect(maps: &Maps) -> Result<Swept, KernelError> {
+/// Removes translations of these families whose connection is gone. Programs make a connection
+/// before they translate it, and a row is asked for again just before it goes: what lives is not cut.
+pub(super) fn collect(maps: &Maps, families: Families) -> Result<Swept, KernelError> {
     let mut swept = Swept::default();
-    let [tcp, any] = &maps.ct4;
-    sweep(&maps.nat4, &mut swept, |key, row| {
-        is_tracked(tcp, any, &opener4(key, row), key.protocol)
-    })?;
-    let [tcp, any] = &maps.ct6;
-    sweep(&maps.nat6, &mut swept, |key, row| {
-        is_tracked(tcp, any, &opener6(key, row), key.protocol)
-    })?;
+    if families.ipv4 {
+        let [tcp, any] = &maps.ct4;
+        sweep(&maps.nat4, &mut swept, |key, row| {
+            is_tracked(tcp, any, &opener4(key, row), key.protocol)
+        })?;
+    }
+    if families.ipv6 {
+        let [tcp, any] = &maps.ct6;
+        sweep(&maps.nat6, &mut swept, |key, row| {
+            is_tracked(tcp, any, &opener6(key, row), key.protocol)
+        })?;
+    }
     Ok(swept)
 }
 

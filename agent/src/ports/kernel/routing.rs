@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fs::File, io, io::Read};
 
 use volvox_actors::{
     model::Mac,
-    ports::{HOST_DEVICE, HOST_PEER, KernelError, OVERLAY, Routing, RoutingDevice, RoutingOp},
+    ports::{
+        HOST_DEVICE, HOST_PEER, KernelError, LOCAL_RULE_PRIORITY, LocalRule, OVERLAY, Routing,
+        RoutingDevice, RoutingOp,
+    },
 };
 
 use super::{
@@ -39,7 +42,8 @@ pub(super) fn read(socket: &mut Socket) -> Result<Routing, KernelError> {
     let devices = found.iter().map(device).collect();
     let NodeRoutes { hops, odd } = socket.node_routes().map_err(netlink)?;
     let strict = sysctl.is_strict();
-    Ok(Routing { links, devices, routes: hops, odd, strict, ..Routing::default() })
+    let rules = socket.local_rules().map_err(netlink)?;
+    Ok(Routing { links, devices, routes: hops, odd, rules, strict, ..Routing::default() })
 }
 
 /// Whether it is what a device of that name is to be.
@@ -78,6 +82,8 @@ pub(super) fn change(socket: &mut Socket, op: RoutingOp) -> Result<(), KernelErr
         RoutingOp::Remove { ifindex, name } => remove(socket, ifindex, &name).map(drop),
         RoutingOp::Route { prefix, hop, replaces } => socket.put_node_route(prefix, hop, replaces),
         RoutingOp::Unroute { prefix } => socket.delete_node_route(prefix).map(drop),
+        RoutingOp::PutLocalRule(rule) => socket.put_local_rule(rule),
+        RoutingOp::DeleteLocalRule(rule) => socket.delete_local_rule(rule).map(drop),
         RoutingOp::Tunnel { .. } => unreachable!("that is a row's step"),
     }
     .map_err(netlink)
@@ -111,6 +117,16 @@ pub(super) fn uninstall(
             && socket.delete_link(device.ifindex)?
         {
             removed.push(format!("interface {name}"));
+        }
+    }
+    for (ipv6, rules) in socket.local_rules()? {
+        let priority = LOCAL_RULE_PRIORITY;
+        if rules.priorities.contains(&priority) {
+            crash::step();
+            socket.put_local_rule(LocalRule { ipv6, priority: 0 })?;
+            crash::step();
+            socket.delete_local_rule(LocalRule { ipv6, priority })?;
+            removed.push(format!("routing rule {priority}"));
         }
     }
     Ok(())

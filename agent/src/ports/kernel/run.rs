@@ -103,7 +103,7 @@ fn is_pooled(op: &KernelOp) -> bool {
             | KernelOp::ClearSlot { .. }
             | KernelOp::Settle { .. }
             | KernelOp::ScrubConntrack { .. }
-            | KernelOp::CollectConntrack
+            | KernelOp::CollectConntrack(_)
             | KernelOp::LoadPrograms
     )
 }
@@ -156,7 +156,9 @@ impl Run {
             KernelOp::ScrubConntrack { addresses } => {
                 lanes.scrub.submit(addresses, self.after_write(lanes));
             }
-            KernelOp::CollectConntrack => lanes.collect.submit((), self.after(lanes)),
+            KernelOp::CollectConntrack(families) => {
+                lanes.collect.submit(families, self.after(lanes));
+            }
             _ => lanes.load.submit((), self.after_write(lanes)),
         }
     }

@@ -12,6 +12,7 @@ mod resizing;
 mod routing;
 pub(crate) mod sandbox;
 pub(crate) mod services;
+mod signals;
 mod sockets;
 mod stale_sockets;
 mod upgrade;

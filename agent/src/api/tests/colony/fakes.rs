@@ -7,8 +7,9 @@ use serde_json::json;
 use volvox_actors::{
     auditor::{AuditView, AuditorMsg},
     build_queue::{BuildQueueMsg, Queued},
-    conntrack::{ConntrackMsg, ConntrackStatus},
+    conntrack::{ConntrackMsg, ConntrackStatus, FullSignals, Signals},
     devices::{DeviceStatus, DevicesMsg, DevicesStatus},
+    health_checks::{HealthCheck, HealthCheckView, HealthChecksMsg},
     identity::{Identity, IdentityMsg},
     ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
@@ -156,6 +157,15 @@ pub(super) fn fake_conntrack(msg: ConntrackMsg) {
         reply.send(ConntrackStatus {
             interval: Duration::from_secs(300),
             rounds: 2,
+            rounds_by_signal: 1,
+            translations_full: FullSignals {
+                ipv4: Signals { received: 5, coalesced: 6 },
+                ipv6: Signals { received: 1, coalesced: 2 },
+            },
+            connections_full: FullSignals {
+                ipv4: Signals { received: 7, coalesced: 8 },
+                ipv6: Signals { received: 3, coalesced: 4 },
+            },
             connections: Swept { seen: 10, deleted: 1 },
             translations: Swept { seen: 6, deleted: 2 },
             deleted_total: 3,
@@ -279,5 +289,12 @@ pub(super) fn fake_services(msg: ServicesMsg) {
             ..ServicesStatus::default()
         }),
         _ => {}
+    }
+}
+
+pub(super) fn fake_health_checks(msg: HealthChecksMsg) {
+    if let HealthChecksMsg::Show(reply) = msg {
+        let check = HealthCheck { port: 31000, local_endpoints: 1 };
+        reply.send(vec![HealthCheckView { service: "default/web".into(), check, problem: None }]);
     }
 }

@@ -5,7 +5,7 @@ use std::{
 
 use rustix::mount::{MountFlags, mount_remount};
 use volvox_actors::{
-    model::{EndpointId, IdentityId},
+    model::{EndpointId, Families, IdentityId},
     ports::{EndpointRow, LxcRow},
 };
 use volvox_bpf_progs::layouts::{Ct4Key, CtRow, LxcKey};
@@ -212,7 +212,7 @@ fn connections_are_forgotten_by_age_and_by_address() {
             let (key, row) = connection(number, lifetime);
             table.put(&key, &row).unwrap();
         }
-        let swept = conntrack::collect(&datapath.maps).unwrap();
+        let swept = conntrack::collect(&datapath.maps, Families::DUAL).unwrap();
         assert_eq!((swept.seen, swept.deleted), (3, 1));
         let scrubbed: Vec<_> = addresses(2).iter().collect();
         assert_eq!(conntrack::scrub(&datapath.maps, &scrubbed).unwrap().deleted, 1);

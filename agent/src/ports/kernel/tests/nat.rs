@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use rustix::time::{ClockId, clock_gettime};
-use volvox_actors::ports::Swept;
+use volvox_actors::{model::Families, ports::Swept};
 use volvox_bpf_progs::layouts::{
     Ct4Key, Ct6Key, CtRow, Nat4Key, Nat4Row, Nat6Key, Nat6Row, TupleFlags,
 };
@@ -53,6 +53,11 @@ fn tracked(datapath: &Datapath, protocol: u8, port: u16, lifetime: u32) {
     table.put(&key, &CtRow { lifetime, ..CtRow::default() }).unwrap();
 }
 
+/// Looks at all translations.
+fn collect(datapath: &Datapath) -> Swept {
+    nat::collect(&datapath.maps, Families::DUAL).unwrap()
+}
+
 /// Second of the clock that programs read.
 fn now() -> u32 {
     u32::try_from(clock_gettime(ClockId::Monotonic).tv_sec).unwrap()
@@ -68,11 +73,14 @@ fn translations_go_with_their_connections_and_not_before() {
         tracked(&datapath, TCP, 40_000, now() + 60);
         tracked(&datapath, UDP, 40_000, now() + 60);
         tracked(&datapath, TCP, 41_000, now() - 1);
-        assert_eq!(nat::collect(&datapath.maps).unwrap(), Swept { seen: 8, deleted: 2 });
+        let other = Families { ipv4: false, ipv6: true };
+        assert_eq!(nat::collect(&datapath.maps, other).unwrap(), Swept::default());
+        assert_eq!(conntrack::collect(&datapath.maps, other).unwrap(), Swept::default());
+        assert_eq!(collect(&datapath), Swept { seen: 8, deleted: 2 });
         // What lived a second ago goes with the sweep of connections, in the same round.
-        conntrack::collect(&datapath.maps).unwrap();
-        assert_eq!(nat::collect(&datapath.maps).unwrap(), Swept { seen: 6, deleted: 2 });
-        assert_eq!(nat::collect(&datapath.maps).unwrap(), Swept { seen: 4, deleted: 0 });
+        conntrack::collect(&datapath.maps, Families::DUAL).unwrap();
+        assert_eq!(collect(&datapath), Swept { seen: 6, deleted: 2 });
+        assert_eq!(collect(&datapath), Swept { seen: 4, deleted: 0 });
         let left = crate::ports::kernel::Dump::at(sandbox.root()).translations().unwrap();
         let ports = left.iter().map(|it| (it.direction, it.protocol, it.becomes.port));
         let ports: Vec<_> = ports.collect();
@@ -126,7 +134,10 @@ fn translations_of_ipv6_go_with_theirs() {
         datapath.maps.ct6[1]
             .put(&key, &CtRow { lifetime: now() + 60, ..CtRow::default() })
             .unwrap();
-        assert_eq!(nat::collect(&datapath.maps).unwrap(), Swept { seen: 4, deleted: 2 });
-        assert_eq!(nat::collect(&datapath.maps).unwrap(), Swept { seen: 2, deleted: 0 });
+        let other = Families { ipv4: true, ipv6: false };
+        assert_eq!(nat::collect(&datapath.maps, other).unwrap(), Swept::default());
+        assert_eq!(conntrack::collect(&datapath.maps, other).unwrap(), Swept::default());
+        assert_eq!(collect(&datapath), Swept { seen: 4, deleted: 2 });
+        assert_eq!(collect(&datapath), Swept { seen: 2, deleted: 0 });
     });
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     netns::Netns,
     ports::{
-        kernel::{Dump, Event, Events, hooks::Place, rows::config_to_raw},
+        kernel::{Dump, Event, Rings, hooks::Place, rows::config_to_raw},
         netlink::{Socket, Veth},
     },
 };
@@ -44,7 +44,7 @@ fn a_drop_is_heard_and_counted() {
         settle(&datapath, place).unwrap();
         netlink.set_link_up(ifindex).unwrap();
 
-        let mut events = Events::open(sandbox.root()).unwrap();
+        let mut events = Rings::events(sandbox.root()).unwrap();
         container.run(|| send_one(addresses(1).ipv4.unwrap())).unwrap();
         let mut drops = Vec::new();
         while drops.is_empty() {

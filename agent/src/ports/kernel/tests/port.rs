@@ -3,7 +3,7 @@ use std::{net::IpAddr, rc::Rc};
 use tokio::sync::oneshot;
 use volvox_actors::{
     host::{ActixDriver, Host, NoRecorder, Reply},
-    model::{EndpointId, IdentityId},
+    model::{EndpointId, Families, IdentityId},
     ports::{
         Attachment, HookState, IpcacheRow, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
         LxcRow, Refusal, Swept,
@@ -187,7 +187,7 @@ fn a_row_of_another_endpoint_is_not_deleted() {
             KernelOp::PutLxc { address, row },
             KernelOp::DeleteLxc { address, endpoint: 1 },
             KernelOp::Snapshot,
-            KernelOp::CollectConntrack,
+            KernelOp::CollectConntrack(Families::DUAL),
             KernelOp::LoadPrograms,
         ];
         let [done] = run(sandbox, vec![ops]).try_into().unwrap();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::fd::AsFd};
 
-use volvox_actors::ports::Hook;
+use volvox_actors::{model::Families, ports::Hook};
 use volvox_bpf_progs::{
     layouts::{Ct4Key, CtRow},
     maps::CONNECTIONS,
@@ -144,7 +144,7 @@ fn where_a_hook_cannot_be_switched_both_maps_stay_until_connections_are_swept() 
         old.maps.ct4[0].put(&key, &row).unwrap();
         let new = Datapath::open(&sized(sandbox, 8192)).unwrap();
         assert_eq!(replaced(&new.maps)[TCP], current(&old.maps));
-        conntrack::collect(&new.maps).unwrap();
+        conntrack::collect(&new.maps, Families::DUAL).unwrap();
         assert_eq!(replaced(&new.maps), BTreeMap::new());
         assert_eq!(new.maps.ct4[0].get(&key).unwrap(), Some(row));
     });

@@ -23,13 +23,37 @@ use super::{
     pins::{Pins, bpffs},
 };
 
-/// Pages of each CPU's ring, a power of two.
-const PAGES: usize = 64;
+/// What programs tell by rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ring {
+    /// What becomes of packets.
+    Events,
+    /// Where there is no room, seldom.
+    Signals,
+}
 
-/// What a program wrote to `cilium_events`.
+impl Ring {
+    fn map(self) -> &'static str {
+        match self {
+            Self::Events => "cilium_events",
+            Self::Signals => "cilium_signals",
+        }
+    }
+
+    /// Pages of each CPU's, a power of two.
+    fn pages(self) -> usize {
+        match self {
+            Self::Events => 64,
+            Self::Signals => 1,
+        }
+    }
+}
+
+/// What a program wrote to a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A record, see [`volvox_bpf_progs::layouts::Record`]; padding may follow it.
+    /// A record, see [`volvox_bpf_progs::layouts::Record`] and
+    /// [`volvox_bpf_progs::layouts::SignalRecord`]; padding may follow it.
     Sample {
         /// CPU that wrote it.
         cpu: u32,
@@ -45,17 +69,17 @@ pub enum Event {
     },
 }
 
-/// The datapath's records, while somebody listens.
+/// What the datapath tells while somebody listens, on each CPU.
 ///
 /// The kernel serves one reader: who opens it last gets the records. Without a reader, writing one
 /// costs the programs next to nothing.
-pub struct Events {
+pub struct Rings {
     rings: Vec<(u32, PerfEventArrayBuffer<MapData>)>,
 }
 
-impl Events {
-    /// The right to read them while no agent does: `None` if somebody has it. An agent takes what
-    /// it needs without it.
+impl Rings {
+    /// The right to read records of packets while no agent does: `None` if somebody has it. An agent
+    /// takes what it needs without it.
     pub fn hold(bpf_root: &Path) -> Result<Option<File>, DatapathError> {
         let maps = Pins::at(bpf_root).maps();
         let taken = File::open(&maps).and_then(|directory| {
@@ -68,9 +92,18 @@ impl Events {
         taken.map_err(|error| bpffs("take hold of", maps, error))
     }
 
-    /// Opens a ring for each CPU.
-    pub fn open(bpf_root: &Path) -> Result<Self, DatapathError> {
-        let path = Pins::at(bpf_root).map("cilium_events");
+    /// Records of packets.
+    pub fn events(bpf_root: &Path) -> Result<Self, DatapathError> {
+        Self::open(bpf_root, Ring::Events)
+    }
+
+    /// Signals, see [`volvox_bpf_progs::layouts::SignalRecord`].
+    pub fn signals(bpf_root: &Path) -> Result<Self, DatapathError> {
+        Self::open(bpf_root, Ring::Signals)
+    }
+
+    fn open(bpf_root: &Path, ring: Ring) -> Result<Self, DatapathError> {
+        let path = Pins::at(bpf_root).map(ring.map());
         let failed = |cause: Box<dyn std::error::Error + Send + Sync>| {
             bpffs("listen to", path.clone(), std::io::Error::other(cause))
         };
@@ -80,7 +113,7 @@ impl Events {
         let cpus = online_cpus().map_err(|(_, error)| failed(error.into()))?;
         let rings = cpus
             .into_iter()
-            .map(|cpu| Ok((cpu, array.open(cpu, Some(PAGES))?)))
+            .map(|cpu| Ok((cpu, array.open(cpu, Some(ring.pages()))?)))
             .collect::<Result<_, aya::maps::perf::PerfBufferError>>()
             .map_err(|error| failed(error.into()))?;
         Ok(Self { rings })
