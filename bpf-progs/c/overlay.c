@@ -80,21 +80,49 @@ int cil_from_overlay(struct __sk_buff *skb)
 	return code < 0 ? drop(skb, &flow, code) : code;
 }
 
+/* Who sent a packet that the stack forwards, if it is an endpoint, here or elsewhere; else 0. An answer's mark
+ * does not tell. */
+always_inline __u32 forwarded_from(struct __sk_buff *skb, const struct packet *packet, const struct lxc_row *lxc,
+				   int family)
+{
+	switch (skb->mark & MARK_KIND) {
+	case MARK_KIND_IDENTITY:
+		return identity_of_sender(skb, &packet->saddr, family);
+	case MARK_KIND_SNAT_DONE:
+		return lxc && !(lxc->flags & LXC_HOST) ? lxc->sec_id : 0;
+	default:
+		return 0;
+	}
+}
+
 always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
+	struct node_row *node;
+	struct lxc_row *lxc;
+	__u32 zero = 0;
 	int code;
 
-	/* Endpoints' packets are sent here by programs that have judged them. */
-	if (!ENABLE_HOST_FIREWALL || (skb->mark & MARK_KIND) == MARK_KIND_OVERLAY ||
-	    (skb->mark & MARK_KIND) == MARK_KIND_IDENTITY)
+	/* Most of the endpoints' packets are sent here by programs that have judged them. */
+	if (likely((skb->mark & MARK_KIND) == MARK_KIND_OVERLAY) || (!ENABLE_HOST_FIREWALL && !(skb->mark & MARK_KIND)))
 		return TC_ACT_OK;
 	flow->family = family_of(skb);
-	if (!flow->family)
+	node = bpf_map_lookup_elem(&volvox_node, &zero);
+	if (!flow->family || !node)
 		return TC_ACT_OK;
-	flow->src_identity = IDENTITY_HOST;
+	flow->notify = device_notify(node->tunnel_flags);
 	code = device_parse(skb, &packet, flow->family);
-	code = host_sends(skb, flow, &packet, lxc_find(&packet.saddr, flow->family), NULL, code);
+	lxc = lxc_find(&packet.saddr, flow->family);
+	flow->src_identity = forwarded_from(skb, &packet, lxc, flow->family);
+	if (flow->src_identity) {
+		code = overlay_tell(skb, overlay_identity(flow->src_identity, flow->family));
+		if (code < 0)
+			return code;
+		trace(skb, flow, TRACE_TO_OVERLAY, ADMIT_REPORT | TRACE_REASON_UNKNOWN, skb->ifindex);
+		return TC_ACT_OK;
+	}
+	flow->src_identity = IDENTITY_HOST;
+	code = host_sends(skb, flow, &packet, lxc, NULL, code);
 	if (code < 0 || code == HOST_UNASKED)
 		return code < 0 ? code : TC_ACT_OK;
 	skb->mark = MARK_KIND_OVERLAY;
@@ -102,7 +130,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	return TC_ACT_OK;
 }
 
-/* What goes to other nodes through the overlay: of it, what the node sends itself. */
+/* What goes to other nodes through the overlay: of it, what the stack sends there. */
 SEC("classifier/cil_to_overlay")
 int cil_to_overlay(struct __sk_buff *skb)
 {

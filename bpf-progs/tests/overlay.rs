@@ -6,12 +6,14 @@ mod common;
 
 use aya::maps::HashMap;
 use aya::maps::lpm_trie::{Key, LpmTrie};
+use aya::programs::tc::TcAttachType;
 use common::outside::open_service;
 use common::overlay::*;
 use common::talk::*;
 use common::*;
 use std::net::IpAddr;
 use volvox_bpf_progs::layouts::*;
+use volvox_bpf_progs::object::TO_OVERLAY;
 use zerocopy::IntoBytes;
 
 #[test]
@@ -105,6 +107,38 @@ fn the_node_itself_hears_the_overlay() {
         world.other.run(move || udp_socket((from, 0).into()).send_to(b"hello", to).unwrap());
         let (_, heard) = receive(&hearing, &mut [0; 16], "what the other node says");
         assert_eq!(heard.ip(), from);
+    }
+    assert_eq!(world.node.drops(), [].into());
+}
+
+/// Routes lead to addresses that the ipcache does not have yet.
+#[test]
+fn what_the_stack_sends_by_the_overlay_keeps_its_sender() {
+    let mut world = World::new();
+    let pod = world.pod.0;
+    attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+    // The other node does not hear the identity that the routes name.
+    world.other.run(|| run_ip(&["link", "delete", &format!("vx{REMOTE_NODE}")]));
+    for near in [pod.v4(), pod.v6()] {
+        let (there, family) = (peer(pod.identity, near), if near.is_ipv4() { "-4" } else { "-6" });
+        world.not_in_ipcache(there);
+        let to = format!("{there}/{}", bits(there));
+        let route = format!(
+            "{family} route add {to} encap ip id {REMOTE_NODE} dst 192.0.2.254 dev overlay0"
+        );
+        // A plain device at the other end takes no other.
+        let mac = pod.node_mac.map(|byte| format!("{byte:02x}")).join(":");
+        let neighbour = format!("neighbour add {there} lladdr {mac} dev overlay0");
+        for command in [route, neighbour] {
+            run_ip(&command.split(' ').collect::<Vec<_>>());
+        }
+        let asking = world.pod.1.run(move || udp_socket((near, 0).into()));
+        let answering = world.other.run(move || udp_socket((there, 5300).into()));
+        assert_eq!(ask(&asking, (there, 5300).into(), &answering, 500), near);
+        // Answers to who asks the pod itself go the same way.
+        let asked = world.pod.1.run(move || udp_socket((near, 5301).into()));
+        let asking = world.other.run(move || udp_socket((there, 0).into()));
+        assert_eq!(ask(&asking, (near, 5301).into(), &asked, 500), there);
     }
     assert_eq!(world.node.drops(), [].into());
 }

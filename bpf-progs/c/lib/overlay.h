@@ -57,6 +57,28 @@ subprogram int overlay_out(struct __sk_buff *skb, const struct flow *flow, const
 	return bpf_redirect(ifindex, 0);
 }
 
+/* Names the sender of a packet that the stack sends by the overlay's device: its route says of all that it is
+ * the node. */
+subprogram int overlay_tell(struct __sk_buff *skb, __u32 identity)
+{
+	struct bpf_tunnel_key key = {.tunnel_id = identity, .tunnel_ttl = OVERLAY_HOP_LIMIT}, routed = {};
+	__u64 flags = BPF_F_ZERO_CSUM_TX;
+
+	/* Of what leaves, the kernel shows the far end in the place of this one. */
+	if (!bpf_skb_get_tunnel_key(skb, &routed, sizeof(routed), 0)) {
+		key.remote_ipv4 = routed.local_ipv4;
+	} else if (!bpf_skb_get_tunnel_key(skb, &routed, sizeof(routed), BPF_F_TUNINFO_IPV6)) {
+		__builtin_memcpy(key.remote_ipv6, routed.local_ipv6, sizeof(key.remote_ipv6));
+		flags = BPF_F_TUNINFO_IPV6;
+	} else {
+		return OVERLAY_DROP(DROP_NO_TUNNEL);
+	}
+	if (bpf_skb_set_tunnel_key(skb, &key, sizeof(key), flags))
+		return OVERLAY_DROP(DROP_WRITE_ERROR);
+	skb->mark = MARK_KIND_OVERLAY;
+	return 0;
+}
+
 /* Who outside the cluster an address is: this node may know it more closely than the one that sent the
  * packet. */
 subprogram int overlay_client(__u32 carried, const struct packet *packet, int family)

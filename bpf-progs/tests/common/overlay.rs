@@ -150,6 +150,15 @@ impl World {
         });
     }
 
+    /// Takes an address out of the ipcache again.
+    pub fn not_in_ipcache(&mut self, address: IpAddr) {
+        let key = IpcacheKey::new(address, bits(address));
+        self.node.map::<LpmTrie<_, [u8; 20], IpcacheRow>>("cilium_ipcache_v2", |mut map| {
+            let data = key.as_bytes()[4..].try_into().unwrap();
+            map.remove(&Key::new(key.prefix_len, data)).unwrap();
+        });
+    }
+
     /// Whether what the other node says for an identity reaches the pod.
     pub fn hears(&self, identity: u32, like: IpAddr) -> bool {
         let (pod, from) = (self.pod.0.ip(like), peer(identity, like));

@@ -86,6 +86,28 @@ fn a_pod_of_which_the_receiver_has_not_heard_is_known_by_the_tunnel() {
     });
 }
 
+/// Until a node has heard of an address, routes lead there: they do not make a pod the node.
+#[test]
+fn a_pod_of_which_the_sender_has_not_heard_knows_who_speaks() {
+    lab::test("tunnel::a_pod_of_which_the_sender_has_not_heard_knows_who_speaks", || {
+        let (mut town, [client, other, web]) = found()?;
+        for ipv6 in [false, true] {
+            wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
+        }
+        let one = town.member(1).netns.clone();
+        town.member(1).run(lab::Node::kill_agent)?;
+        let late = town.member(2).pod("shop/late", &[("app", "web")])?;
+        for ipv6 in [false, true] {
+            let late_at = late.address(ipv6)?;
+            wait("to a new pod", &client.netns, &late.netns, late_at, true)?;
+            wait("from a node to a new pod", &one, &late.netns, late_at, true)?;
+            let refused = exchange(&other.netns, &late.netns, late_at)?;
+            ensure!(refused.is_none(), "policy does not hold: {refused:?}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn agents_come_and_go_and_nothing_is_lost() {
     lab::test("tunnel::agents_come_and_go_and_nothing_is_lost", || {

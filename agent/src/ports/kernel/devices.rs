@@ -29,8 +29,6 @@ const OVERLAY: [Spot; 2] = [
     Spot { program: object::FROM_OVERLAY, attach_type: TCX_INGRESS },
     Spot { program: object::TO_OVERLAY, attach_type: TCX_EGRESS },
 ];
-/// Of the overlay's, those that there are whatever is enabled.
-const OVERLAY_ALWAYS: usize = 1;
 
 /// Which devices are to run other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +48,6 @@ pub(super) struct Devices<'a> {
 }
 
 impl Devices<'_> {
-    /// The hooks of a kind of device that run a program, and those that are to run none: what leaves
-    /// by the overlay is looked at for the node's own policy only.
-    fn hooks(&self, kind: DeviceKind) -> (&'static [Spot], &'static [Spot]) {
-        match kind {
-            DeviceKind::Native => (&NATIVE, &[]),
-            DeviceKind::Overlay if self.build.features().host_firewall => (&OVERLAY, &[]),
-            DeviceKind::Overlay => OVERLAY.split_at(OVERLAY_ALWAYS),
-        }
-    }
-
     /// What the kernel holds of devices.
     pub(super) fn read(&self) -> Result<DeviceTables, KernelError> {
         let mut tables =
@@ -96,8 +84,7 @@ impl Devices<'_> {
         current: Option<&[Program]>,
     ) -> Result<(u32, HookState), KernelError> {
         let (mut at, mut state) = (0, HookState::Link);
-        let (hooks, idle) = self.hooks(kind);
-        for (nth, hook) in hooks.iter().enumerate() {
+        for (nth, hook) in hooks(kind).iter().enumerate() {
             let wanted = current.map(|programs| programs[nth].id);
             match self.link(name, hook.program)? {
                 Some(link) if link.ifindex != 0 && [0, link.ifindex].contains(&at) => {
@@ -107,11 +94,6 @@ impl Devices<'_> {
                     }
                 }
                 _ => state = HookState::Stale,
-            }
-        }
-        for hook in idle {
-            if self.link(name, hook.program)?.is_some() {
-                state = HookState::Stale;
             }
         }
         Ok((at, state))
@@ -127,8 +109,7 @@ impl Devices<'_> {
         let programs = self.programs(kind)?;
         self.take_over(ifindex, name)?;
         let mut replaced = Replaced::default();
-        let (hooks, idle) = self.hooks(kind);
-        for (hook, program) in hooks.iter().zip(&programs) {
+        for (hook, program) in hooks(kind).iter().zip(&programs) {
             let path = self.path(name, hook.program);
             match PinnedLink::open(&path)? {
                 Some(link) if link.ifindex == ifindex => {
@@ -136,9 +117,6 @@ impl Devices<'_> {
                 }
                 _ => PinnedLink::make(program, (ifindex, *hook), &path, self.writes)?,
             }
-        }
-        for hook in idle {
-            self.unlink(name, hook)?;
         }
         Ok(())
     }
@@ -171,7 +149,7 @@ impl Devices<'_> {
     /// Removes the links that are pinned by a name, the way out first.
     pub(super) fn detach(&self, name: &str) -> Result<(), KernelError> {
         for hook in NATIVE.iter().chain(&OVERLAY).rev() {
-            self.unlink(name, hook)?;
+            PinnedLink::remove(&self.path(name, hook.program), self.writes)?;
         }
         let links = self.pins.device(name).join("links");
         // What somebody else has something in stays.
@@ -179,11 +157,6 @@ impl Devices<'_> {
             let _ = remove_dir(&self.pins.device(name));
         }
         Ok(())
-    }
-
-    /// Removes one link that is pinned by a name, if there is one.
-    fn unlink(&self, name: &str, hook: &Spot) -> Result<(), KernelError> {
-        PinnedLink::remove(&self.path(name, hook.program), self.writes)
     }
 
     /// Has every device that runs older programs run the current ones; false if one does not. Those
@@ -203,11 +176,7 @@ impl Devices<'_> {
 
     fn switch_one(&self, name: &str, kind: DeviceKind, wanted: Switch) -> Result<(), KernelError> {
         let (mut programs, mut replaced) = (None, Replaced::default());
-        let (hooks, idle) = self.hooks(kind);
-        for hook in idle {
-            self.unlink(name, hook)?;
-        }
-        for (nth, hook) in hooks.iter().enumerate() {
+        for (nth, hook) in hooks(kind).iter().enumerate() {
             let Some(link) = self.link(name, hook.program)? else { continue };
             if link.ifindex == 0 || (wanted == Switch::Needed && self.serves(&link)) {
                 continue;
@@ -236,7 +205,7 @@ impl Devices<'_> {
             DeviceKind::Native => DEVICE_OBJECT,
             DeviceKind::Overlay => OVERLAY_OBJECT,
         };
-        let names: Vec<_> = self.hooks(kind).0.iter().map(|hook| hook.program).collect();
+        let names: Vec<_> = hooks(kind).iter().map(|hook| hook.program).collect();
         let directory = self.build.directory(self.pins);
         // Pins of an earlier try, or of programs that use maps which were replaced.
         for name in &names {
@@ -255,7 +224,7 @@ impl Devices<'_> {
     fn pinned_programs(&self, kind: DeviceKind) -> Result<Option<Vec<Program>>, KernelError> {
         let directory = self.build.directory(self.pins);
         let mut programs = Vec::new();
-        for hook in self.hooks(kind).0 {
+        for hook in hooks(kind) {
             let path = directory.join(hook.program);
             match sys::get(&path).and_then(Program::of) {
                 Ok(program) if program.uses(self.maps) => programs.push(program),
@@ -279,6 +248,13 @@ impl Devices<'_> {
 
     fn link(&self, name: &str, program: &str) -> Result<Option<PinnedLink>, KernelError> {
         PinnedLink::open(&self.path(name, program))
+    }
+}
+
+fn hooks(kind: DeviceKind) -> &'static [Spot; 2] {
+    match kind {
+        DeviceKind::Native => &NATIVE,
+        DeviceKind::Overlay => &OVERLAY,
     }
 }
 
