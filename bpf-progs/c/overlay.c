@@ -33,7 +33,7 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 		host_track(flow, packet);
 	if (code)
 		return to_asker(skb, flow, packet, NULL);
-	identity_mark(skb, flow->src_identity);
+	skb->mark = identity_mark(overlay_identity(flow->src_identity, flow->family), MARK_KIND_IDENTITY);
 	return host_has(&packet->daddr, lxc, NULL, flow->family) ? FOR_NODE : TC_ACT_OK;
 }
 
@@ -80,19 +80,20 @@ int cil_from_overlay(struct __sk_buff *skb)
 	return code < 0 ? drop(skb, &flow, code) : code;
 }
 
-/* Who sent a packet that the stack forwards, if it is an endpoint, here or elsewhere; else 0. An answer's mark
- * does not tell. */
-always_inline __u32 forwarded_from(struct __sk_buff *skb, const struct packet *packet, const struct lxc_row *lxc,
-				   int family)
+/* Who sent a packet that leaves, if it is not the node itself; else 0. Marks tell of endpoints; others for whom
+ * the node forwards are outside the cluster, whatever address they say they have. */
+always_inline __u32 behind_node(struct __sk_buff *skb, const struct packet *packet, const struct lxc_row *lxc,
+				int family)
 {
-	switch (skb->mark & MARK_KIND) {
-	case MARK_KIND_IDENTITY:
-		return identity_of_sender(skb, &packet->saddr, family);
-	case MARK_KIND_SNAT_DONE:
-		return lxc && !(lxc->flags & LXC_HOST) ? lxc->sec_id : 0;
-	default:
+	__u32 kind = skb->mark & MARK_KIND;
+
+	if (kind == MARK_KIND_IDENTITY || kind == MARK_KIND_SNAT_DONE)
+		return marked_identity(skb->mark);
+	/* What the node says has a socket, but for some answers. */
+	if (skb->sk || address_is_zero(&packet->saddr) || host_has(&packet->saddr, lxc, NULL, family) ||
+	    host_routes(&packet->saddr, family))
 		return 0;
-	}
+	return overlay_client(identity_world(family), packet, family);
 }
 
 always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
@@ -104,7 +105,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	int code;
 
 	/* Most of the endpoints' packets are sent here by programs that have judged them. */
-	if (likely((skb->mark & MARK_KIND) == MARK_KIND_OVERLAY) || (!ENABLE_HOST_FIREWALL && !(skb->mark & MARK_KIND)))
+	if (likely((skb->mark & MARK_KIND) == MARK_KIND_OVERLAY))
 		return TC_ACT_OK;
 	flow->family = family_of(skb);
 	node = bpf_map_lookup_elem(&volvox_node, &zero);
@@ -113,7 +114,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	flow->notify = device_notify(node->tunnel_flags);
 	code = device_parse(skb, &packet, flow->family);
 	lxc = lxc_find(&packet.saddr, flow->family);
-	flow->src_identity = forwarded_from(skb, &packet, lxc, flow->family);
+	flow->src_identity = behind_node(skb, &packet, lxc, flow->family);
 	if (flow->src_identity) {
 		code = overlay_tell(skb, overlay_identity(flow->src_identity, flow->family));
 		if (code < 0)

@@ -14,8 +14,8 @@ pub const FROM_NETDEV: &str = "cil_from_netdev";
 pub const TO_NETDEV: &str = "cil_to_netdev";
 /// Program at the ingress of the overlay's device: what other nodes send through it.
 pub const FROM_OVERLAY: &str = "cil_from_overlay";
-/// Program at the egress of the overlay's device: what the node itself sends through it. Only
-/// [`Features::host_firewall`](crate::Features::host_firewall) has it do anything.
+/// Program at the egress of the overlay's device: what the stack sends through it: whom it
+/// is from, and the node's own policy.
 pub const TO_OVERLAY: &str = "cil_to_overlay";
 
 /// The ELF object with the programs of a node's device, over the maps of [`OBJECT`] and with the same

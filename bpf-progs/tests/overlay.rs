@@ -7,11 +7,14 @@ mod common;
 use aya::maps::HashMap;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::programs::tc::TcAttachType;
+use common::frame::{ANY_MACS, Mac};
+use common::host::host_firewall;
 use common::outside::open_service;
 use common::overlay::*;
 use common::talk::*;
 use common::*;
 use std::net::IpAddr;
+use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::*;
 use volvox_bpf_progs::object::TO_OVERLAY;
 use zerocopy::IntoBytes;
@@ -111,34 +114,101 @@ fn the_node_itself_hears_the_overlay() {
     assert_eq!(world.node.drops(), [].into());
 }
 
+/// Has the node's routes lead to an address by the overlay, as the node's own; what listens there takes
+/// frames to that MAC address only.
+fn routed(there: IpAddr, mac: Mac) {
+    let family = if there.is_ipv4() { "-4" } else { "-6" };
+    let to = format!("{there}/{}", bits(there));
+    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+    for command in [
+        format!("{family} route add {to} encap ip id {REMOTE_NODE} dst 192.0.2.254 dev overlay0"),
+        format!("neighbour add {there} lladdr {mac} dev overlay0"),
+    ] {
+        run_ip(&command.split(' ').collect::<Vec<_>>());
+    }
+}
+
 /// Routes lead to addresses that the ipcache does not have yet.
 #[test]
 fn what_the_stack_sends_by_the_overlay_keeps_its_sender() {
+    for features in [Features::default(), host_firewall()] {
+        let mut world = World::with(features);
+        let pod = world.pod.0;
+        attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+        // The other node does not hear the identity that the routes name.
+        world.other.run(|| run_ip(&["link", "delete", &format!("vx{REMOTE_NODE}")]));
+        for near in [pod.v4(), pod.v6()] {
+            let there = peer(pod.identity, near);
+            world.not_in_ipcache(there);
+            routed(there, pod.node_mac);
+            let asking = world.pod.1.run(move || udp_socket((near, 0).into()));
+            let answering = world.other.run(move || udp_socket((there, 5300).into()));
+            assert_eq!(ask(&asking, (there, 5300).into(), &answering, 500), near);
+            // Answers to who asks the pod itself go the same way.
+            let asked = world.pod.1.run(move || udp_socket((near, 5301).into()));
+            let asking = world.other.run(move || udp_socket((there, 0).into()));
+            assert_eq!(ask(&asking, (near, 5301).into(), &asked, 500), there);
+        }
+        assert_eq!(world.node.drops(), [].into());
+    }
+}
+
+#[test]
+fn the_node_itself_is_another_node_to_others() {
     let mut world = World::new();
-    let pod = world.pod.0;
+    let mac = world.pod.0.node_mac;
     attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
-    // The other node does not hear the identity that the routes name.
-    world.other.run(|| run_ip(&["link", "delete", &format!("vx{REMOTE_NODE}")]));
-    for near in [pod.v4(), pod.v6()] {
-        let (there, family) = (peer(pod.identity, near), if near.is_ipv4() { "-4" } else { "-6" });
-        world.not_in_ipcache(there);
-        let to = format!("{there}/{}", bits(there));
-        let route = format!(
-            "{family} route add {to} encap ip id {REMOTE_NODE} dst 192.0.2.254 dev overlay0"
-        );
-        // A plain device at the other end takes no other.
-        let mac = pod.node_mac.map(|byte| format!("{byte:02x}")).join(":");
-        let neighbour = format!("neighbour add {there} lladdr {mac} dev overlay0");
-        for command in [route, neighbour] {
+    for own in [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)] {
+        let there = peer(REMOTE_NODE, own);
+        routed(there, mac);
+        world.reach(REMOTE_NODE, &[own]);
+        let asking = udp_socket((own, 0).into());
+        let answering = world.other.run(move || udp_socket((there, 5300).into()));
+        assert_eq!(ask(&asking, (there, 5300).into(), &answering, 500), own);
+    }
+}
+
+/// Whoever has the node forward his packets is not the node, nor whoever's address he takes.
+#[test]
+fn strangers_behind_the_node_are_the_world() {
+    let mut world = World::new();
+    attach(&mut world.node, 1, TO_OVERLAY, "overlay0", TcAttachType::Egress);
+    let stranger = Namespace::new();
+    run_ip(&["link", "add", "near0", "type", "veth", "peer", "name", "far0"]);
+    run_ip(&["link", "set", "far0", "netns", &stranger.path]);
+    for (name, value) in [("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/near0/rp_filter", "0")] {
+        std::fs::write(format!("/proc/sys/net/{name}"), value).unwrap();
+    }
+    let plug = |name: &str, addresses: [&str; 2]| {
+        let [four, six] = addresses.map(|it| format!("address add {it} dev {name}"));
+        for command in [format!("link set {name} up"), four, six + " nodad"] {
             run_ip(&command.split(' ').collect::<Vec<_>>());
         }
-        let asking = world.pod.1.run(move || udp_socket((near, 0).into()));
+    };
+    plug("near0", ["172.31.0.1/24", "fd31::1/64"]);
+    stranger.run(move || plug("far0", ["172.31.0.2/24", "fd31::2/64"]));
+    for (nth, own) in ["172.31.0.2", "fd31::2"].into_iter().enumerate() {
+        let own: IpAddr = own.parse().unwrap();
+        let there = peer(WORLD[nth], own);
+        let forged: IpAddr = ["10.2.0.250", "f00d:2::250"][nth].parse().unwrap();
+        world.behind_overlay(forged, PEERS[0]);
+        routed(there, ANY_MACS.1);
+        world.reach(WORLD[nth], &[own]);
+        stranger.run(move || {
+            let family = if own.is_ipv4() { "-4" } else { "-6" };
+            let gateway = if own.is_ipv4() { "172.31.0.1" } else { "fd31::1" };
+            run_ip(&[family, "route", "add", "default", "via", gateway]);
+            let forged = format!("{forged}/{}", bits(forged));
+            std::fs::write("/proc/sys/net/ipv6/conf/far0/accept_dad", "0").unwrap();
+            run_ip(&["address", "add", &forged, "dev", "far0"]);
+        });
+        let asking = stranger.run(move || udp_socket((own, 0).into()));
         let answering = world.other.run(move || udp_socket((there, 5300).into()));
-        assert_eq!(ask(&asking, (there, 5300).into(), &answering, 500), near);
-        // Answers to who asks the pod itself go the same way.
-        let asked = world.pod.1.run(move || udp_socket((near, 5301).into()));
-        let asking = world.other.run(move || udp_socket((there, 0).into()));
-        assert_eq!(ask(&asking, (near, 5301).into(), &asked, 500), there);
+        assert_eq!(ask(&asking, (there, 5300).into(), &answering, 500), own);
+        let forging = stranger.run(move || udp_socket((forged, 0).into()));
+        forging.send_to(b"hello", (there, 5300)).unwrap();
+        let (_, heard) = receive(&answering, &mut [0; 16], "what has another's address");
+        assert_eq!(heard.ip(), forged);
     }
     assert_eq!(world.node.drops(), [].into());
 }

@@ -112,7 +112,7 @@ impl Planner<'_> {
             {
                 self.step(RoutingOp::Remove { ifindex: device.ifindex, name: name.to_owned() });
                 if name == OVERLAY {
-                    // Its program's pin is left.
+                    // Its programs' pins are left.
                     self.plan.ops.push(KernelOp::DetachDevice { name: name.to_owned() });
                 }
             }
@@ -199,6 +199,11 @@ impl Planner<'_> {
         let Some(device) = self.routing.devices.get(name) else { return };
         let Some(link) = self.routing.links.get(&device.ifindex) else { return };
         let ifindex = device.ifindex;
+        // First of all: what else fails must not keep programs away.
+        if name == OVERLAY && !device.attached {
+            let (name, kind) = (name.to_owned(), DeviceKind::Overlay);
+            self.plan.ops.push(KernelOp::AttachDevice { ifindex, name, kind });
+        }
         if !device.prepared {
             self.step(RoutingOp::Prepare { name: name.to_owned() });
         }
@@ -207,10 +212,6 @@ impl Planner<'_> {
         }
         if !link.up {
             self.plan.ops.push(KernelOp::LinkUp { ifindex });
-        }
-        if name == OVERLAY && !device.attached {
-            let (name, kind) = (name.to_owned(), DeviceKind::Overlay);
-            self.plan.ops.push(KernelOp::AttachDevice { ifindex, name, kind });
         }
         if name == HOST_DEVICE {
             for address in self.settings.router.iter() {

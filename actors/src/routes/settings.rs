@@ -45,7 +45,7 @@ pub struct RoutesSettings {
     pub pools: Pools,
     /// The largest packet that the node's own devices take, bytes.
     pub mtu: u32,
-    /// Which records programs emit of what comes out of tunnels: bits of
+    /// Which records programs emit of what goes through tunnels: bits of
     /// [`device_flags`](crate::ports::device_flags).
     pub records: u16,
     /// Whether nobody will ever name other nodes.

@@ -38,14 +38,13 @@ always_inline int rewrite(struct __sk_buff *skb, const struct config_row *dst, _
 	return 0;
 }
 
-/* Leaves the rest to the host's routes; the mark tells to_container who sent it. Whoever asked the
- * endpoint itself is answered by it: such a packet keeps its source, which the mark says instead. */
+/* Leaves the rest to the host's routes; the mark tells to_container and to_overlay who sent it. Whoever
+ * asked the endpoint itself is answered by it: such a packet keeps its source, as the mark says, too. */
 always_inline int to_stack(struct __sk_buff *skb, const struct flow *flow, int admitted)
 {
-	if ((admitted & ~ADMIT_REPORT) == CT_REPLY)
-		skb->mark = MARK_KIND_SNAT_DONE;
-	else
-		identity_mark(skb, flow->src_identity);
+	bool answers = (admitted & ~ADMIT_REPORT) == CT_REPLY;
+
+	skb->mark = identity_mark(flow->src_identity, answers ? MARK_KIND_SNAT_DONE : MARK_KIND_IDENTITY);
 	trace(skb, flow, TRACE_TO_STACK, admitted, 0);
 	metrics_forwarded(skb, EGRESS);
 	return TC_ACT_OK;

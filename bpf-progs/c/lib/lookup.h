@@ -108,18 +108,23 @@ always_inline __u32 identity_of_receiver(const struct lxc_row *lxc, struct packe
 /* A packet of the overlay, of the node's own. */
 #define MARK_KIND_OVERLAY 0x0400
 
-always_inline void identity_mark(struct __sk_buff *skb, __u32 identity)
+always_inline __u32 identity_mark(__u32 identity, __u32 kind)
 {
-	skb->mark = (identity & 0xffff) << 16 | (identity >> 16 & 0xff) | MARK_KIND_IDENTITY;
+	return (identity & 0xffff) << 16 | (identity >> 16 & 0xff) | kind;
 }
 
-/* The sender of a packet that the host's stack sends to an endpoint. */
+always_inline __u32 marked_identity(__u32 mark)
+{
+	return (mark & 0xff) << 16 | mark >> 16;
+}
+
+/* The sender of a packet that the host's stack sends to an endpoint, or to the wire. */
 always_inline __u32 identity_of_sender(struct __sk_buff *skb, const union address *source, int family)
 {
 	__u32 mark = skb->mark;
 
 	if ((mark & MARK_KIND) == MARK_KIND_IDENTITY)
-		return (mark & 0xff) << 16 | mark >> 16;
+		return marked_identity(mark);
 	if ((mark & MARK_KIND) == MARK_KIND_HOST)
 		return IDENTITY_HOST;
 	return identity_of(source, family);

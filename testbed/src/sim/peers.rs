@@ -204,7 +204,7 @@ fn left_over(state: &KernelState) -> Option<String> {
     }
 }
 
-/// Programs send into no tunnel, or into that which there is, and take what comes out of it.
+/// Programs send into no tunnel, or into that which there is, and see what goes through it.
 fn misled(state: &KernelState) -> Option<String> {
     let tunnel = state.routing.tunnel;
     let overlay = state.rows.links.values().find(|link| link.name == OVERLAY);
@@ -217,5 +217,5 @@ fn misled(state: &KernelState) -> Option<String> {
     }
     let links = state.devices.links.get(&overlay.ifindex);
     let attached = links.is_some_and(|links| links.state == HookState::Link);
-    (!attached).then(|| format!("what comes out of tunnels meets {links:?}"))
+    (!attached).then(|| format!("what goes through tunnels meets {links:?}"))
 }

@@ -34,7 +34,7 @@ pub struct DeviceRow {
 pub enum DeviceKind {
     /// One of the node's own: what comes from the wire, what goes to it.
     Native,
-    /// The tunnel to other nodes: what comes from them.
+    /// The tunnel to other nodes: what comes from them, what the stack sends to them.
     Overlay,
 }
 

@@ -74,7 +74,7 @@ pub struct RoutingDevice {
     pub port: u16,
     /// The kernel's parameters for it are as they are to be.
     pub prepared: bool,
-    /// Of the overlay: the current program takes what comes out of tunnels.
+    /// Of the overlay: the current programs take what goes through tunnels.
     pub attached: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct Routing {
     /// The UDP port of the outer packets, which a policy of the node itself lets pass; 0 if the
     /// programs do not know it.
     pub port: u16,
-    /// Which records they emit of what comes out of them: bits of
+    /// Which records they emit of what goes through them: bits of
     /// [`device_flags`](super::device_flags).
     pub records: u16,
     /// The kernel drops packets whose source is reached by another interface than they came by,
@@ -159,7 +159,7 @@ pub enum RoutingOp {
         ifindex: u32,
         /// The UDP port of the outer packets.
         port: u16,
-        /// Which records they emit of what comes out of it: bits of
+        /// Which records they emit of what goes through it: bits of
         /// [`device_flags`](super::device_flags).
         records: u16,
     },

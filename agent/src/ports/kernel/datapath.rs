@@ -109,7 +109,7 @@ impl Datapath {
     }
 
     /// The device by which the programs send packets in tunnels, 0 if they send none; the port of
-    /// these; and which records they emit of what comes out of them.
+    /// these; and which records they emit of what goes through them.
     pub(super) fn tunnel(&self) -> Result<(u32, u16, u16), KernelError> {
         let row = self.maps.node.get(&0)?.unwrap_or_default();
         let records = u16::try_from(row.tunnel_flags).unwrap_or_default();
