@@ -19,6 +19,8 @@ pub use labels::{Label, LabelError, Labels, Source};
 pub use named_ports::NamedPorts;
 pub(crate) use named_ports::SharedPorts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};
-pub use service::{BackendId, Frontend, L4Address, LookupScope, ServiceId, Transport};
+pub use service::{
+    BackendId, Frontend, L4Address, L4AddressError, LookupScope, ServiceId, Transport,
+};
 pub use timestamp::Timestamp;
 pub use tunnel::Tunnel;

@@ -92,6 +92,8 @@ pub enum Mutant {
     ServicesPrunedEarly,
     /// What may be an Ingress's goes before Ingresses were heard of.
     IngressesPrunedEarly,
+    /// Of backends that were quarantined before a restart nothing is known after it.
+    QuarantineForgotten,
     /// The row of a device that went is left.
     DeviceRowLeft,
     /// Routes to other nodes go before all nodes were named.

@@ -36,5 +36,5 @@ pub use book::Refused;
 pub use expand::Algorithm;
 pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
-    ServicesStatus,
+    ServicesStatus, UnknownBackend,
 };

@@ -28,7 +28,7 @@ use std::{io, process::ExitCode, time::Duration};
 use clap::{CommandFactory, Parser};
 
 use self::{
-    args::{Arguments, Command, ListCommand},
+    args::{Arguments, Command},
     error::ClientError,
     output::Output,
     why::Places,
@@ -78,7 +78,7 @@ async fn dispatch(
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
         Command::Service(command) => service::run(client, out, command).await,
-        Command::Backend(ListCommand::List) => service::backends(client, out).await,
+        Command::Backend(command) => service::backend(client, out, command).await,
         Command::Policy(command) => policy::run(client, out, command).await,
         Command::Bpf(command) => bpf::run(out, bpf_root, command),
         Command::Identity(command) => identity::run(client, out, command).await,

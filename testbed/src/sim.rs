@@ -21,6 +21,7 @@ mod oracle;
 mod pace;
 mod peers;
 mod pod;
+mod quarantine;
 mod rest;
 pub mod scenarios;
 mod served;

@@ -296,3 +296,87 @@ fn a_datagram_socket_hears_that_its_backend_is_gone() {
         Ok(())
     });
 }
+
+/// Which of the servers a new connection reaches, and its two ends.
+fn reached(
+    client: &Pod,
+    to: SocketAddr,
+    servers: &[TcpListener; 2],
+) -> Result<(usize, TcpStream, TcpStream)> {
+    let connect = move || Ok(TcpStream::connect_timeout(&to, Duration::from_secs(8))?);
+    let near = client.netns.run(connect)?;
+    let own = near.local_addr()?;
+    for _ in 0..200 {
+        for (nth, server) in servers.iter().enumerate() {
+            match server.accept() {
+                Ok((far, from)) if from == own => return Ok((nth, near, far)),
+                _ => {}
+            }
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    anyhow::bail!("the connection is nobody's")
+}
+
+/// Who is quarantined keeps its connections and gets no new ones, whatever agents come and go, until
+/// it is released.
+#[test]
+fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
+    lab::test("a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new", || {
+        let mut node = Node::new(Binaries::find()?)?;
+        node.start_agent()?;
+        let pod = |name: &str| Pod::create(&node, &format!("shop/{name}"), &[], Through::Cni);
+        let (first, second, client) = (pod("first")?, pod("second")?, pod("client")?);
+        let bind = || {
+            let listener = TcpListener::bind(("0.0.0.0", PORT))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let servers = [first.netns.run(bind)?, second.netns.run(bind)?];
+        let places = [first.address(false)?, second.address(false)?];
+        let web = |backends| slice("web", "web", "TCP", PORT, backends);
+        let objects = |backends| list(&[service("web", "10.96.0.1", "TCP"), web(backends)]);
+        let leads = |node: &mut Node, count| {
+            node.wait("the service leads elsewhere", |node| {
+                let all: Vec<Value> = node.rest().get("/service")?;
+                let backends = |it: &Value| it["spec"]["backend-addresses"].as_array().cloned();
+                Ok(all.first().and_then(backends).is_some_and(|all| all.len() == count))
+            })
+        };
+        let to: SocketAddr = (Ipv4Addr::new(10, 96, 0, 1), PORT).into();
+        node.write_manifest("services.yaml", &objects(&places[..1]))?;
+        leads(&mut node, 1)?;
+        let (nth, mut near, mut far) = reached(&client, to, &servers)?;
+        ensure!(nth == 0, "there is only one");
+        node.write_manifest("services.yaml", &objects(&places))?;
+        leads(&mut node, 2)?;
+        let unknown = node.volvox("backend quarantine 10.9.9.9:7000/TCP");
+        ensure!(unknown.is_err_and(|it| it.to_string().contains("no service has a backend")));
+        let place = format!("{}:{PORT}/TCP", places[0]);
+        let said = node.volvox(&format!("backend quarantine {place}"))?;
+        ensure!(said.contains("quarantined"), "{said}");
+        let only_second = |when: &str| -> Result<()> {
+            for _ in 0..24 {
+                let (nth, ..) = reached(&client, to, &servers)?;
+                ensure!(nth == 1, "a new connection came to who is quarantined, {when}");
+            }
+            Ok(())
+        };
+        only_second("at once")?;
+        node.kill_agent()?;
+        only_second("without an agent")?;
+        node.start_agent()?;
+        leads(&mut node, 2)?;
+        only_second("after a restart")?;
+        let mut byte = [7];
+        near.write_all(&byte)?;
+        far.set_nonblocking(false)?;
+        far.set_read_timeout(Some(Duration::from_secs(8)))?;
+        far.read_exact(&mut byte).context("the connection from before is lost")?;
+        let rows = node.volvox("bpf lb list")?;
+        ensure!(rows.contains("1 used, 1 quarantined"), "{rows}");
+        ensure!(node.volvox("status")?.contains("1 quarantined"), "status does not say it");
+        node.volvox(&format!("backend release {place}"))?;
+        lab::wait_for("who was released is reached", || Ok(reached(&client, to, &servers)?.0 == 0))
+    });
+}

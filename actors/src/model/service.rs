@@ -1,6 +1,7 @@
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
+    str::FromStr,
 };
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -93,6 +94,28 @@ impl L4Address {
 impl fmt::Display for L4Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.socket(), self.transport)
+    }
+}
+
+/// Why a text is no place of a service or backend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP or [fd00::1]:53/UDP")]
+pub struct L4AddressError(String);
+
+/// As it is shown; of any case, and of TCP if no protocol is said.
+impl FromStr for L4Address {
+    type Err = L4AddressError;
+
+    fn from_str(text: &str) -> Result<Self, L4AddressError> {
+        let (socket, transport) = text.split_once('/').unwrap_or((text, "TCP"));
+        let transport = Transport::named(&transport.to_uppercase());
+        let parsed = socket.parse::<SocketAddr>().ok().zip(transport);
+        let of = |(socket, transport): (SocketAddr, _)| Self {
+            address: socket.ip(),
+            port: socket.port(),
+            transport,
+        };
+        parsed.map(of).ok_or_else(|| L4AddressError(text.to_owned()))
     }
 }
 

@@ -1,4 +1,5 @@
 mod prune;
+mod quarantine;
 
 use std::{
     cell::RefCell,
@@ -75,6 +76,7 @@ pub struct Services {
     going: bool,
     /// Who answers load balancers is being told something.
     telling: bool,
+    asked: quarantine::Asked,
     failures: u32,
     last_error: Option<String>,
 }
@@ -181,6 +183,7 @@ impl Services {
             resting: false,
             going: false,
             telling: false,
+            asked: Default::default(),
             failures: 0,
             last_error: None,
         }
@@ -236,8 +239,9 @@ impl Services {
         let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
         let next = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans);
         let Some((batch, ops)) = next else {
-            return;
+            return self.asked.rest();
         };
+        self.asked.begin(batch.is_all());
         kept.open_batch = true;
         let why = "rows of services";
         let reply = cx.expect("kernel", PATIENCE, why, ServicesMsg::Written);
@@ -251,6 +255,7 @@ impl Services {
         kept.open_batch = false;
         let steps = done.as_ref().map_or(0, |done| done.outcomes.len());
         batch.end(steps, &mut kept.table, &mut kept.backends);
+        self.asked.end(done.as_ref().is_ok_and(|done| done.failed.is_none()));
         if batch.removed_backends(steps) {
             kept.backends_gone = true;
         }
@@ -289,6 +294,7 @@ impl Services {
         ServicesStatus {
             frontends,
             backends,
+            quarantined: kept.backends.quarantined().len(),
             room: kept.room,
             rows: six.max(four).max(kept.backends.rows(true)).max(kept.backends.rows(false)),
             unread: kept.news.len() + kept.changed.len(),
@@ -359,7 +365,7 @@ impl Kept {
         let said = self.book.said(name);
         let remote = self.remote.of(name);
         let wish = match said.and_then(|said| Some((said, said.spec()?))) {
-            Some((said, spec)) => self.surroundings.expand(spec, said, remote),
+            Some((said, spec)) => self.surroundings.expand(spec, said, remote, &self.backends),
             None if self.awaited.contains(&ServiceSource::Cluster) => Wish::default(),
             None => Wish::of_nobody(said),
         };
@@ -448,6 +454,9 @@ impl Behaviour for Services {
                 let kept = &mut *self.kept.borrow_mut();
                 kept.changed.append(&mut kept.remote.configured(clusters));
                 kept.mesh_synced();
+            }
+            ServicesMsg::Quarantine { backend, wanted, reply } => {
+                self.quarantine(backend, wanted, reply);
             }
             ServicesMsg::List(reply) => {
                 let kept = self.kept.borrow();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::dense::Dense;
 use crate::{
     model::{BackendId, L4Address},
+    mutants::{Mutant, mutated},
     ports::{BackendRow, BackendState},
 };
 
@@ -36,8 +37,9 @@ enum InKernel {
 }
 
 impl Backend {
-    fn wanted(&self) -> Option<BackendState> {
+    fn wanted(&self, quarantine: &Quarantine) -> Option<BackendState> {
         match (self.active, self.listed) {
+            (1.., _) if quarantine.contains(&self.id) => Some(BackendState::Quarantined),
             (1.., _) => Some(BackendState::Active),
             (0, 1..) => Some(BackendState::Terminating),
             (0, 0) => self.inherited,
@@ -45,12 +47,16 @@ impl Backend {
     }
 }
 
+/// Backends that somebody keeps from new connections; the kernel's rows remember them.
+pub(super) type Quarantine = BTreeSet<BackendId>;
+
 /// All backends of the node.
 #[derive(Debug, Default)]
 pub(super) struct Backends {
     by_place: Dense<L4Address, Backend>,
     due: Vec<L4Address>,
     flying: Vec<L4Address>,
+    quarantine: Quarantine,
     /// The lowest number that none ever had.
     unused: u32,
     /// Places of numbers that a row should not have: they go when nobody can mean them any more.
@@ -83,6 +89,9 @@ impl Backends {
             due: false,
         };
         self.by_place.insert(row.at, backend);
+        if row.state == BackendState::Quarantined && !mutated(Mutant::QuarantineForgotten) {
+            self.quarantine.insert(id);
+        }
         self.of_family[usize::from(row.at.address.is_ipv4())] += 1;
     }
 
@@ -100,7 +109,7 @@ impl Backends {
         for (at, backend) in all.iter_mut().filter(|(_, backend)| !used.contains(&backend.id)) {
             let gone = backend.inherited.take().is_some() && backend.listed == 0;
             pruned += usize::from(gone);
-            Self::touch(&mut self.due, *at, backend);
+            Self::touch(&mut self.due, &self.quarantine, *at, backend);
         }
         self.by_place = all;
         pruned
@@ -114,7 +123,7 @@ impl Backends {
     /// Each place with its number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (L4Address, BackendId, BackendState)> {
         let all = self.by_place.iter();
-        all.filter_map(|(at, backend)| Some((*at, backend.id, backend.wanted()?)))
+        all.filter_map(|(at, backend)| Some((*at, backend.id, backend.wanted(&self.quarantine)?)))
     }
 
     /// How many there are, and how many of them the kernel has otherwise.
@@ -156,7 +165,7 @@ impl Backends {
         });
         backend.listed += 1;
         backend.active += u32::from(active);
-        Self::touch(&mut self.due, at, backend);
+        Self::touch(&mut self.due, &self.quarantine, at, backend);
     }
 
     /// A service that listed this one does not any more.
@@ -164,17 +173,48 @@ impl Backends {
         let Some(backend) = self.by_place.get_mut(&at) else { return };
         backend.listed = backend.listed.saturating_sub(1);
         backend.active = backend.active.saturating_sub(u32::from(active));
-        Self::touch(&mut self.due, at, backend);
+        Self::touch(&mut self.due, &self.quarantine, at, backend);
     }
 
-    fn touch(due: &mut Vec<L4Address>, at: L4Address, backend: &mut Backend) {
+    /// Keeps a backend from new connections, or does not any more; its number. None if there is no
+    /// such backend.
+    pub(super) fn quarantine(&mut self, at: L4Address, wanted: bool) -> Option<BackendId> {
+        let backend = self.by_place.get_mut(&at)?;
+        let is_new = match wanted {
+            true => self.quarantine.insert(backend.id),
+            false => self.quarantine.remove(&backend.id),
+        };
+        let state = if wanted { BackendState::Quarantined } else { BackendState::Active };
+        if let Some(inherited) = backend.inherited.as_mut().filter(|_| is_new) {
+            *inherited = state;
+        }
+        Self::touch(&mut self.due, &self.quarantine, at, backend);
+        Some(backend.id)
+    }
+
+    /// Those that somebody keeps from new connections.
+    pub(super) fn quarantined(&self) -> &Quarantine {
+        &self.quarantine
+    }
+
+    /// Whether somebody keeps that one from new connections.
+    pub(super) fn is_quarantined(&self, at: &L4Address) -> bool {
+        !self.quarantine.is_empty() && self.id(at).is_some_and(|id| self.quarantine.contains(&id))
+    }
+
+    fn touch(
+        due: &mut Vec<L4Address>,
+        quarantine: &Quarantine,
+        at: L4Address,
+        backend: &mut Backend,
+    ) {
         let there = match backend.kernel {
             InKernel::Nothing => Some(None),
             InKernel::Row(state) => Some(Some(state)),
             InKernel::Unsure => None,
         };
         let will_be = backend.flying.or(there);
-        if !backend.due && will_be != Some(backend.wanted()) {
+        if !backend.due && will_be != Some(backend.wanted(quarantine)) {
             backend.due = true;
             due.push(at);
         }
@@ -190,7 +230,7 @@ impl Backends {
         let (mut puts, mut deletes, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for at in std::mem::take(&mut self.due) {
             let Some(backend) = self.by_place.get_mut(&at) else { continue };
-            match backend.wanted() {
+            match backend.wanted(&self.quarantine) {
                 Some(state) => puts.push((backend.id, BackendRow { at, state, zone: 0 })),
                 None if removes => deletes.push((backend.id, at.address.is_ipv4())),
                 None => {
@@ -199,7 +239,7 @@ impl Backends {
                 }
             }
             backend.due = false;
-            backend.flying = Some(backend.wanted());
+            backend.flying = Some(backend.wanted(&self.quarantine));
             self.flying.push(at);
         }
         self.due = later;
@@ -218,11 +258,12 @@ impl Backends {
                 Some(None) if removed => InKernel::Nothing,
                 _ => InKernel::Unsure,
             };
-            if backend.kernel == InKernel::Nothing && backend.wanted().is_none() {
+            if backend.kernel == InKernel::Nothing && backend.wanted(&self.quarantine).is_none() {
+                self.quarantine.remove(&backend.id);
                 self.by_place.remove(&at);
                 self.of_family[usize::from(at.address.is_ipv4())] -= 1;
             } else {
-                Self::touch(&mut self.due, at, backend);
+                Self::touch(&mut self.due, &self.quarantine, at, backend);
             }
         }
         if removed {

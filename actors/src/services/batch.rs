@@ -20,8 +20,8 @@ pub(super) struct Batch {
     /// How many of them have been done once backends are put.
     backends_put_at: usize,
     pub(super) unused: UnusedNumbers,
-    /// Whether it removes backends, if there are such,
-    removes: bool,
+    /// Whether it is all that was due, so that it removes backends, if there are such,
+    is_all: bool,
     /// and there are,
     has_gone: bool,
     /// and what is nobody's.
@@ -70,7 +70,7 @@ pub(super) fn next(
         steps: ops.len(),
         backends_put_at,
         unused,
-        removes: is_all,
+        is_all,
         has_gone,
         removes_orphans: is_all && !orphans.is_empty(),
     };
@@ -120,7 +120,12 @@ impl Batch {
     pub(super) fn end(&self, done: usize, table: &mut Table, backends: &mut Backends) {
         let is_whole = done == self.steps;
         table.end(is_whole);
-        backends.end(done >= self.backends_put_at, is_whole && self.removes);
+        backends.end(done >= self.backends_put_at, is_whole && self.is_all);
+    }
+
+    /// Whether it is all that was due.
+    pub(super) fn is_all(&self) -> bool {
+        self.is_all
     }
 
     /// Whether backends are gone, after so many steps.

@@ -10,7 +10,7 @@ use super::{
     book::Name,
     dense::Dense,
     expand::{FrontendWish, Wish},
-    shape::{Shape, arrange},
+    shape::Shape,
     table::{Table, Weight},
 };
 use crate::model::{Frontend, L4Address};
@@ -209,6 +209,12 @@ fn exchange(
             continue;
         }
         let shape = shape(frontend, wanted, stores);
+        if shape.used == 0 && !shape.backends.is_empty() {
+            problems.push(format!(
+                "all who serve {frontend} are quarantined, and serve as if they were not: release \
+                 one, or see that there are others"
+            ));
+        }
         match stores.table.put(frontend, name, shape) {
             Ok(()) => drop(given.insert(frontend)),
             Err(_) => problems.push(format!("{frontend} has no number: all 65535 are taken")),
@@ -231,14 +237,14 @@ fn exchange(
 fn shape(frontend: Frontend, wanted: FrontendWish, stores: &Stores<'_>) -> Shape {
     let line = stores.table.get(&frontend);
     let there = line.and_then(|line| line.there());
-    let before = there.map(|shape| &*shape.backends).unwrap_or_default();
+    let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
     let ids = wanted.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
     if stores.keeps && wanted.is_global {
-        ids.extend(before);
+        ids.extend(&before);
     }
-    let backends = arrange(before, &ids);
-    let used = u16::try_from(backends.len()).unwrap_or(u16::MAX);
     let FrontendWish { word, flags, ranges, .. } = wanted;
-    Shape { word, flags, used, backends, ranges }
+    let mut shape = Shape { word, flags, ranges, backends: before, used: 0 };
+    shape.lead_to(&ids, stores.backends.quarantined());
+    shape
 }

@@ -10,6 +10,7 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
+    backends::Backends,
     book::Said,
     object::{Port, Spec},
     slice::{Member, Serving, SlicePort},
@@ -137,6 +138,7 @@ impl Surroundings {
         spec: &Spec,
         said: &Said,
         remote: impl Iterator<Item = &'a RemoteService> + Clone,
+        backends: &Backends,
     ) -> Wish {
         let mut wish = Wish::default();
         for port in &spec.ports {
@@ -155,7 +157,7 @@ impl Surroundings {
             }
             self.frontends(spec, port, said, &members, &mut wish);
         }
-        wish.health = self.health(spec, said);
+        wish.health = self.health(spec, said, backends);
         for (ingress, entry) in said.entries() {
             if !spec.ports.iter().any(|port| entry.means(port)) {
                 wish.problems.push(format!(
@@ -170,9 +172,12 @@ impl Surroundings {
 
     /// What load balancers are told who ask: how many pods of this node take new connections, whatever
     /// ports they serve. Each has an address of each family.
-    fn health(&self, spec: &Spec, said: &Said) -> Option<HealthCheck> {
+    fn health(&self, spec: &Spec, said: &Said, backends: &Backends) -> Option<HealthCheck> {
         let port = Some(spec.health_port).filter(|port| *port > 0)?;
-        let members = spec.ports.iter().flat_map(|port| self.members(said, port));
+        let members = spec.ports.iter().flat_map(|port| {
+            let takes = |at| each(at, port.transport).any(|at| !backends.is_quarantined(&at));
+            self.members(said, port).into_iter().filter(move |(at, _)| takes(*at))
+        });
         let here = members.filter(|(_, it)| it.local && it.serving == Serving::Ready);
         let here: BTreeSet<IpAddr> = here.map(|(at, _)| at.address).collect();
         let of_ipv4 = here.iter().filter(|address| address.is_ipv4()).count();

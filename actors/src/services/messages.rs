@@ -85,6 +85,16 @@ pub enum ServicesMsg {
     },
     /// These other clusters are configured, and no more: what others shared goes.
     Clusters(BTreeSet<Arc<str>>),
+    /// Keep a backend from new connections, or do not any more, until it is listed nowhere; also
+    /// over restarts. Answered once the kernel does.
+    Quarantine {
+        /// The backend.
+        backend: L4Address,
+        /// Whether to keep it from them.
+        wanted: bool,
+        /// Where the answer goes.
+        reply: Reply<Result<(), UnknownBackend>>,
+    },
     /// Show all services.
     List(Reply<Vec<ServiceView>>),
     /// Show all backends.
@@ -110,6 +120,7 @@ impl Message for ServicesMsg {
             Self::HostAddresses(_) => "HostAddresses",
             Self::Remote { .. } => "Remote",
             Self::Clusters(_) => "Clusters",
+            Self::Quarantine { .. } => "Quarantine",
             Self::List(_) => "List",
             Self::ListBackends(_) => "ListBackends",
             Self::Show(_) => "Show",
@@ -128,6 +139,11 @@ impl Message for ServicesMsg {
         }
     }
 }
+
+/// Why a backend is not quarantined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no service has a backend {0}: `volvox backend list` names all")]
+pub struct UnknownBackend(pub L4Address);
 
 /// A frontend, for people and for REST.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -167,6 +183,8 @@ pub struct ServicesStatus {
     pub frontends: usize,
     /// How many backends.
     pub backends: usize,
+    /// How many of them are kept from new connections.
+    pub quarantined: usize,
     /// How many rows each map has room for; 0 if nobody knows.
     pub room: usize,
     /// The most rows that one of the maps of frontends holds.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
+use super::backends::Quarantine;
 use crate::{
     model::{BackendId, Frontend, ServiceId},
     ports::{SlotKey, SlotRow, service_flags},
@@ -15,7 +16,8 @@ pub(super) struct Shape {
     /// The first word of its first slot.
     pub(super) word: u32,
     pub(super) flags: u16,
-    /// How many of the backends are used; those behind are quarantined.
+    /// How many of the backends are used; those behind are quarantined, and used if there is nobody
+    /// else.
     pub(super) used: u16,
     /// In the order of their slots, from slot 1 on.
     pub(super) backends: Box<[BackendId]>,
@@ -24,6 +26,14 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// Has it lead to these, of whom some are quarantined. Who has a slot keeps it.
+    pub(super) fn lead_to(&mut self, all: &BTreeSet<BackendId>, quarantine: &Quarantine) {
+        let used = all.difference(quarantine).copied().collect();
+        let used = arrange(&self.backends, &used);
+        self.used = u16::try_from(used.len()).unwrap_or(u16::MAX);
+        self.backends = used.into_iter().chain(all.intersection(quarantine).copied()).collect();
+    }
+
     /// The row of slot 0.
     pub(super) fn first(&self, id: ServiceId) -> SlotRow {
         SlotRow {
@@ -184,7 +194,7 @@ impl Rows {
 
 /// The order of slots for these backends: who has a slot keeps it, who is new takes one that came
 /// free, the last ones fill what else is free.
-pub(super) fn arrange(before: &[BackendId], wanted: &BTreeSet<BackendId>) -> Box<[BackendId]> {
+fn arrange(before: &[BackendId], wanted: &BTreeSet<BackendId>) -> Box<[BackendId]> {
     let mut kept: BTreeSet<BackendId> = BTreeSet::new();
     let stays =
         |id: &BackendId, kept: &mut BTreeSet<BackendId>| wanted.contains(id) && kept.insert(*id);

@@ -6,11 +6,12 @@ use std::{
 };
 
 use super::{
+    backends::Quarantine,
     book::Name,
     dense::Dense,
     shape::{InKernel, Rows, Shape, Traces},
 };
-use crate::model::{Frontend, ServiceId};
+use crate::model::{BackendId, Frontend, ServiceId};
 
 /// The highest number of a service.
 const LAST: u32 = u16::MAX as u32;
@@ -259,6 +260,24 @@ impl Table {
         let rivals = self.rivals.remove(&frontend).unwrap_or_default();
         self.want(frontend, None);
         rivals
+    }
+
+    /// Those who are quarantined are others: every frontend that leads to that one. Whose they are.
+    pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) -> BTreeSet<Name> {
+        let leads = |line: &Line| line.wanted.as_ref().is_some_and(|it| it.backends.contains(&id));
+        let lines = self.lines.iter().filter(|(_, line)| leads(line));
+        let frontends: Vec<_> = lines.map(|(frontend, _)| *frontend).collect();
+        let mut owners = BTreeSet::new();
+        for frontend in frontends {
+            let Some(line) = self.lines.get(&frontend) else { continue };
+            owners.extend(line.owner.clone());
+            let mut shape = line.wanted.clone();
+            if let Some(shape) = &mut shape {
+                shape.lead_to(&shape.backends.iter().copied().collect(), all);
+            }
+            self.want(frontend, shape);
+        }
+        owners
     }
 
     /// Frontends of an earlier life that nobody wants, with what they are.

@@ -4,5 +4,6 @@ mod host_ports;
 mod ingresses;
 mod inherit;
 mod objects;
+mod quarantine;
 mod town;
 mod traffic;

@@ -64,7 +64,9 @@ impl KernelServices {
             return Landing::Broken(format!("replies of {frontend} are not translated back"));
         }
         let mut all = BTreeSet::new();
-        for slot in 1..=first.count {
+        // Who is quarantined is used if there is nobody else.
+        let used = if first.count > 0 { first.count } else { first.quarantined };
+        for slot in 1..=used {
             let Some(row) = self.slots.get(&(frontend, slot)) else {
                 return Landing::Broken(format!("slot {slot} of {frontend} is empty"));
             };

@@ -142,7 +142,11 @@ fn own() -> Router<Api> {
         .route("/policy", only(&[Method::GET], get(policy::status)))
         .route("/policy/origins", only(&[Method::GET], get(policy::origins)))
         .route("/services", only(&[Method::GET], get(service::summary)))
-        .route("/backends", only(&[Method::GET], get(service::backends)))
+        .route(
+            "/backends",
+            only(&[Method::GET, Method::PATCH], get(service::backends))
+                .patch(service::patch_backend),
+        )
         .route("/restore", only(&[Method::GET], get(volvox::restore)))
         .route("/build-queue", only(&[Method::GET], get(volvox::build_queue)))
         .route("/conntrack", only(&[Method::GET], get(volvox::conntrack)))

@@ -6,6 +6,7 @@ use std::{
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use volvox_actors::model::L4Address;
 
 use crate::{config::parse_duration, rest_client::DEFAULT_SOCKET};
 
@@ -76,7 +77,7 @@ pub(super) enum Command {
     Service(ServiceCommand),
     /// Backends of services
     #[command(subcommand)]
-    Backend(ListCommand),
+    Backend(BackendCommand),
     /// Policies
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -260,6 +261,23 @@ pub(super) enum ServiceCommand {
     Get {
         /// Its number
         id: u16,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(super) enum BackendCommand {
+    /// All backends
+    List,
+    /// Keep a backend from new connections on this node, as long as there are others; those that it
+    /// has go on. It holds over restarts, until the backend is gone or released
+    Quarantine {
+        /// ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP
+        backend: L4Address,
+    },
+    /// Let a backend have new connections again
+    Release {
+        /// ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP
+        backend: L4Address,
     },
 }
 

@@ -1,4 +1,11 @@
-use super::{args::ServiceCommand, error::ClientError, output::Output};
+use hyper::Method;
+use volvox_actors::ports::BackendState;
+
+use super::{
+    args::{BackendCommand, ServiceCommand},
+    error::ClientError,
+    output::Output,
+};
 use crate::{
     api::models::{Backend, BackendAddress, FrontendAddress, Service, ServiceFlags},
     rest_client::RestClient,
@@ -21,12 +28,27 @@ pub(super) async fn run(
     }
 }
 
-pub(super) async fn backends(client: &RestClient, out: &mut Output<'_>) -> Result<(), ClientError> {
-    let all: Vec<Backend> = client.get("/volvox/backends").await?;
-    out.answer(&all, |out, all| {
-        let row = |it: &Backend| [it.id.to_string(), place(&it.address), it.address.state.clone()];
-        out.table(["ID", "BACKEND", "STATE"], all.iter().map(row))
-    })
+pub(super) async fn backend(
+    client: &RestClient,
+    out: &mut Output<'_>,
+    command: BackendCommand,
+) -> Result<(), ClientError> {
+    let (at, state) = match command {
+        BackendCommand::List => {
+            let all: Vec<Backend> = client.get("/volvox/backends").await?;
+            return out.answer(&all, |out, all| backends(out, all));
+        }
+        BackendCommand::Quarantine { backend } => (backend, BackendState::Quarantined),
+        BackendCommand::Release { backend } => (backend, BackendState::Active),
+    };
+    let wanted = BackendAddress::new(at, state);
+    let answer = client.send(Method::PATCH, "/volvox/backends", &[], Some(&wanted)).await?;
+    out.answer(&answer.json()?, |out, backend| backends(out, std::slice::from_ref(backend)))
+}
+
+fn backends(out: &mut Output<'_>, all: &[Backend]) -> Result<(), ClientError> {
+    let row = |it: &Backend| [it.id.to_string(), place(&it.address), it.address.state.clone()];
+    out.table(["ID", "BACKEND", "STATE"], all.iter().map(row))
 }
 
 fn table(out: &mut Output<'_>, services: &[Service]) -> Result<(), ClientError> {

@@ -137,7 +137,7 @@ fn the_agent_is_summed_up() {
          Policy:     revision 3, 1 document, 0 refused\n\
          Addresses:  IPv4: 1/65534 allocated from 10.1.0.0/16\n\
          Devices:    eth0 (192.0.2.1)\n\
-         Services:   2 frontends, 2 backends, 1 not written yet; the fullest map has 5 of 1000 rows\n\
+         Services:   2 frontends, 2 backends, 1 quarantined, 1 not written yet; the fullest map has 5 of 1000 rows\n\
          \x20           pruning waits for other clusters\n\
          Waits:      none\n\
          Recorder:   switched off by --flight-recorder=false\n"
@@ -185,6 +185,9 @@ fn services_and_backends_are_listed() {
     assert_eq!(agent.json("service get 9")["spec"]["flags"]["name"], "web");
     assert!(agent.text("service get 9").contains("default/web  10.96.0.201:8080/TCP\n"));
     assert_eq!(agent.run("service get 4").code, 4);
+    let released = agent.text("backend release 10.96.0.201:8080/tcp");
+    assert_eq!(released, "ID  BACKEND               STATE\n1   10.96.0.201:8080/TCP  active\n");
+    assert_eq!(agent.run("backend quarantine 10.96.0.9:80").code, 4);
     assert_eq!(
         agent.text("backend list"),
         "ID  BACKEND               STATE\n\
@@ -253,6 +256,9 @@ fn wrong_questions_are_refused_before_anything_is_done() {
         "identity get x",
         "monitor -t x",
         "service get x",
+        "backend quarantine web",
+        "backend quarantine 10.0.0.1",
+        "backend quarantine 10.0.0.1:80/ICMP",
         "bpf lb list --backends --revnat",
     ] {
         let arguments = ["volvox"].into_iter().chain(command.split(' ').filter(|a| !a.is_empty()));

@@ -92,6 +92,13 @@ pub enum Action {
         /// Whether the agent hears of it now.
         told: bool,
     },
+    /// An operator keeps a backend from new connections, or releases it.
+    Quarantine {
+        /// The backend.
+        backend: u8,
+        /// Whether it is to be kept from them.
+        wanted: bool,
+    },
     /// From now on agents are started with a policy of the node itself, or without one.
     Guard(bool),
     /// Something happens to an interface to other machines.
@@ -260,6 +267,12 @@ impl fmt::Display for Action {
             Self::Ingress { number, there, told } => {
                 let what = if *there { "leads to" } else { "leads no more to" };
                 write!(f, "an Ingress {what} service {number}{}", heard(told))
+            }
+            Self::Quarantine { backend, wanted: true } => {
+                write!(f, "backend {backend} is quarantined")
+            }
+            Self::Quarantine { backend, wanted: false } => {
+                write!(f, "backend {backend} is released")
             }
             Self::Guard(true) => f.write_str("agents have a policy of the node"),
             Self::Guard(false) => f.write_str("agents have no policy of the node"),

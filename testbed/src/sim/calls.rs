@@ -175,6 +175,7 @@ impl Node {
         }
         self.deletions = open;
         self.rebuilt();
+        self.granted();
         any
     }
 

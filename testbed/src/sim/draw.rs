@@ -114,7 +114,8 @@ fn guard(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
     all
 }
 
-/// The same, with services, and Ingresses that lead to them, that come, change and go.
+/// The same, with services, and Ingresses that lead to them, that come, change and go, and with
+/// backends that are quarantined and released.
 fn serve(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
     let mut all: Vec<_> = (1..=SERVICES).map(|number| service(random, number)).collect();
     all.extend((1..=SERVICES / 2).map(|number| ingress(random, number)));
@@ -124,6 +125,7 @@ fn serve(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
         match random.roll(16) {
             0 => all.push(service(random, number)),
             1 => all.push(ingress(random, number)),
+            2 => all.push(quarantine(random)),
             _ => {}
         }
     }
@@ -133,6 +135,10 @@ fn serve(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
 fn service(random: &mut Random, number: u8) -> Action {
     let members = (random.roll(5) > 0).then(|| random.roll(1 << BACKENDS) as u8);
     Action::Service { number, members, told: random.roll(4) > 0 }
+}
+
+fn quarantine(random: &mut Random) -> Action {
+    Action::Quarantine { backend: random.roll(BACKENDS.into()) as u8, wanted: random.roll(3) > 0 }
 }
 
 fn ingress(random: &mut Random, number: u8) -> Action {

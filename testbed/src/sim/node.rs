@@ -23,6 +23,7 @@ use super::{
     model::{App, Policy, pod_document},
     oracle::Oracle,
     pod::Pod,
+    quarantine::Asked,
     rest::Realised,
     trace::Trace,
     uplink,
@@ -75,6 +76,7 @@ pub struct Node {
     /// Endpoint numbers that were given back in this life.
     pub(super) freed: BTreeSet<EndpointId>,
     pub(super) rebuilds: Vec<(u64, Answer<Rebuilt>)>,
+    pub(super) asked: Asked,
     /// Nothing but kills happened to the state directory since the last rest.
     pub(super) tampered: bool,
     /// Records that were torn and are to be found in quarantine.
@@ -125,6 +127,7 @@ impl Node {
             deletions: Vec::new(),
             freed: BTreeSet::new(),
             rebuilds: Vec::new(),
+            asked: Vec::new(),
             tampered: false,
             torn: 0,
             wrong: None,
@@ -228,6 +231,7 @@ impl Node {
             Action::Configure(configured) => self.configure(*configured),
             Action::Service { number, members, told } => self.service(*number, *members, *told),
             Action::Ingress { number, there, told } => self.ingress(*number, *there, *told),
+            Action::Quarantine { backend, wanted } => self.quarantine(*backend, *wanted),
             Action::Guard(wanted) => self.guard(*wanted),
             Action::Device { number, what, told } => self.uplink(*number, *what, *told),
             Action::Peer { number, prefix } => self.peer(*number, *prefix),
@@ -288,6 +292,7 @@ impl Node {
             self.world.crash();
             self.freed.clear();
             self.rebuilds.clear();
+            self.asked.clear();
             self.hang_up();
         }
     }

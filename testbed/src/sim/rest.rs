@@ -91,7 +91,8 @@ impl Node {
         if let Some(pod) = self.pods.values().find(|pod| pod.call.is_some()) {
             return Some(format!("pod {} is neither started nor deleted", pod.number));
         }
-        if !(self.deletions.is_empty() && self.queued.is_empty() && self.rebuilds.is_empty()) {
+        let open = [self.deletions.len(), self.queued.len(), self.rebuilds.len(), self.asked.len()];
+        if open.iter().any(|count| *count > 0) {
             return Some("somebody outside still waits for an answer".to_owned());
         }
         if self.world.cluster.as_ref().is_some_and(|cluster| !cluster.is_heard()) {

@@ -8,11 +8,11 @@ use std::{
 use serde_json::{Value, json};
 use volvox_actors_simulated::{
     model::{Frontend, L4Address, LookupScope, ServiceId, Transport},
-    ports::Link,
+    ports::{BackendState, Link},
     testing::{KernelServices, Landing, MemoryKernel},
 };
 
-use super::{model::NAMESPACE, node::Node};
+use super::{model::NAMESPACE, node::Node, quarantine::Quarantine};
 
 /// Services that there may be.
 pub(super) const SERVICES: u8 = 4;
@@ -43,6 +43,7 @@ pub(super) struct Served {
     ids: BTreeMap<Frontend, ServiceId>,
     /// Addresses that the node has besides.
     pub(super) hosts: BTreeSet<IpAddr>,
+    pub(super) quarantine: Quarantine,
 }
 
 /// The address that the node always has.
@@ -92,7 +93,7 @@ pub(super) fn all_of(name: &str) -> Option<Vec<Value>> {
 fn documents(number: u8, members: u8) -> [Value; 3] {
     let name = format!("service-{number}");
     let slice = |part: u8| {
-        let all = (0..BACKENDS).filter(|bit| members >> bit & 1 == 1 && bit % 2 == part);
+        let all = bits(members).filter(|bit| bit % 2 == part);
         let endpoints: Vec<_> = all.map(|bit| json!({ "addresses": [backend(bit)] })).collect();
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
@@ -139,14 +140,26 @@ fn frontend_at(address: IpAddr, number: u8) -> Frontend {
     Frontend { at, scope: LookupScope::External }
 }
 
+fn bits(members: u8) -> impl Iterator<Item = u8> {
+    (0..BACKENDS).filter(move |bit| members >> bit & 1 == 1)
+}
+
 /// Who serves by a bit.
+pub(super) fn place(bit: u8) -> L4Address {
+    let address = backend(bit).parse().expect("an address");
+    L4Address { address, port: 8080, transport: Transport::TCP }
+}
+
 fn places(members: u8) -> BTreeSet<L4Address> {
-    let place = |bit| L4Address {
-        address: backend(bit).parse().expect("an address"),
-        port: 8080,
-        transport: Transport::TCP,
-    };
-    (0..BACKENDS).filter(|bit| members >> bit & 1 == 1).map(place).collect()
+    bits(members).map(place).collect()
+}
+
+/// Those of them who have new connections: if nobody has, all have.
+fn not_quarantined(all: BTreeSet<L4Address>, services: &KernelServices) -> BTreeSet<L4Address> {
+    let kept = services.backends.values().filter(|it| it.state == BackendState::Quarantined);
+    let kept: BTreeSet<_> = kept.map(|it| it.at).collect();
+    let others: BTreeSet<_> = all.difference(&kept).copied().collect();
+    if others.is_empty() { all } else { others }
 }
 
 impl Served {
@@ -154,6 +167,15 @@ impl Served {
         let versions = self.versions.entry(number).or_insert_with(|| vec![None]);
         versions.retain(|version| *version != members);
         versions.push(members);
+        self.quarantine.keep(&self.steady());
+    }
+
+    /// Backends that some service had all the time since the node was last at rest.
+    pub(super) fn steady(&self) -> BTreeSet<u8> {
+        let of = |versions: &Vec<Members>| {
+            bits(versions.iter().fold(u8::MAX, |all, members| all & members.unwrap_or_default()))
+        };
+        self.versions.values().flat_map(of).collect()
     }
 
     fn leads(&mut self, number: u8, there: bool) {
@@ -168,6 +190,7 @@ impl Served {
         for versions in self.versions.values_mut().filter(|it| !it.contains(&None)) {
             versions.insert(0, None);
         }
+        self.quarantine.keep(&BTreeSet::new());
     }
 
     /// All of them go.
@@ -244,10 +267,10 @@ impl Served {
         let (mut slots, mut backends) = (0, BTreeSet::new());
         for (number, face, versions) in self.faces() {
             let newest = versions.last().copied().flatten();
-            let wanted = match newest {
+            let wanted = match newest.map(places) {
                 None => Landing::NoService,
-                Some(0) => Landing::NoBackend,
-                Some(members) => Landing::At(places(members)),
+                Some(members) if members.is_empty() => Landing::NoBackend,
+                Some(members) => Landing::At(not_quarantined(members, services)),
             };
             let hosts = self.hosts.iter().filter(|it| face == Face::Ingress && it.is_ipv4());
             let hosts = hosts.map(|&address| frontend_at(address, number));

@@ -53,6 +53,11 @@ fn pods_of_this_node_count_that_take_new_connections() {
         town.tell(&[slice("web-a", "web", members)]);
         assert_eq!(answers(&town), [(31000, count)], "{members:?}");
     }
+    town.tell(&[slice("web-a", "web", &["10.0.0.1@here", "10.0.0.2@here"])]);
+    for (wanted, count) in [(true, 1), (false, 2)] {
+        assert_eq!(town.quarantine("10.0.0.1:8080", wanted).now(), Some(Ok(Ok(()))));
+        assert_eq!(answers(&town), [(31000, count)]);
+    }
 }
 
 #[test]

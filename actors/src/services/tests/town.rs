@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::{
     cluster::Feed,
     health_checks::HealthChecks,
-    host::{Behaviour, Cx, Ref, Universe},
+    host::{Answer, Behaviour, Cx, Ref, Universe},
     model::{Families, Frontend, L4Address, LookupScope, Transport},
     ports::{KernelOp, ObjectKey},
     services::{
         Algorithm, ServiceSource, ServiceView, Services, ServicesMsg, ServicesSettings,
-        ServicesStatus,
+        ServicesStatus, UnknownBackend,
     },
     sockets::SocketsMsg,
     testing::{Fate, KernelServices, Landing, MemoryKernel, MemoryListeners},
@@ -136,6 +136,15 @@ impl Town {
 
     pub(super) fn status(&self) -> ServicesStatus {
         self.ask(ServicesMsg::Show)
+    }
+
+    /// Asks for a backend to be quarantined or not; the answer that it gets.
+    pub(super) fn quarantine(&self, at: &str, wanted: bool) -> Answer<Result<(), UnknownBackend>> {
+        let backend = place(at);
+        let make = |reply| ServicesMsg::Quarantine { backend, wanted, reply };
+        let answer = self.universe.host.ask(&self.services, PATIENCE, "test", make);
+        self.settle();
+        answer
     }
 
     fn ask<T: 'static>(&self, make: impl FnOnce(crate::host::Reply<T>) -> ServicesMsg) -> T {

@@ -1,12 +1,12 @@
 use axum::extract::State;
-use volvox_actors::services::{ServiceView, ServicesMsg};
+use volvox_actors::services::{ServiceView, ServicesMsg, UnknownBackend};
 
 use super::{Answer, ok};
 use crate::{
     api::{
         Api, ApiError,
-        extract::Segment,
-        models::{Backend, Service, ServicesSummary},
+        extract::{Json, Segment},
+        models::{Backend, BackendAddress, Service, ServicesSummary},
         services,
     },
     gateway::GatewayError,
@@ -42,6 +42,30 @@ pub(crate) async fn backends(State(api): State<Api>) -> Answer {
     let mut backends: Vec<_> = views.iter().map(Backend::from).collect();
     backends.sort_by_key(|backend| backend.id);
     ok(&backends)
+}
+
+/// Keeps a backend from new connections, or does not any more.
+pub(crate) async fn patch_backend(
+    State(api): State<Api>,
+    Json(wanted): Json<BackendAddress>,
+) -> Answer {
+    let backend = wanted.at().map_err(ApiError::bad_request)?;
+    let wanted = match &*wanted.state {
+        "quarantined" => true,
+        "active" => false,
+        other => {
+            let what = format!("state: {other:?} is neither \"quarantined\" nor \"active\"");
+            return Err(ApiError::bad_request(what));
+        }
+    };
+    let what = "PATCH /volvox/backends";
+    let make = move |reply| ServicesMsg::Quarantine { backend, wanted, reply };
+    api.gateway.ask(what, |colony| &colony.services, make).await?.map_err(ApiError::not_found)?;
+    let views = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::ListBackends).await?;
+    match views.iter().find(|view| view.at == backend) {
+        Some(view) => ok(&Backend::from(view)),
+        None => Err(ApiError::not_found(UnknownBackend(backend))),
+    }
 }
 
 /// How services stand.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
-    model::{Frontend, L4Address, LookupScope},
+    model::{Frontend, L4Address, LookupScope, Transport},
     ports::{BackendState, service_flags},
     services::{BackendView, ServiceSource, ServiceView, ServicesStatus},
 };
@@ -144,6 +144,16 @@ impl BackendAddress {
             state: backend_state(state).to_owned(),
         }
     }
+
+    /// Which place that is; an error names the member that is wrong.
+    pub fn at(&self) -> Result<L4Address, String> {
+        let Self { ip, port, protocol, .. } = self;
+        let address = ip.parse().map_err(|_| format!("ip: {ip:?} is no address"))?;
+        let transport = Transport::named(&protocol.to_uppercase());
+        let transport = transport
+            .ok_or_else(|| format!("protocol: {protocol:?} is none of TCP, UDP, SCTP, ANY"))?;
+        Ok(L4Address { address, port: *port, transport })
+    }
 }
 
 /// What a frontend of these flags is called.
@@ -192,6 +202,8 @@ pub struct ServicesSummary {
     pub frontends: usize,
     /// Backends.
     pub backends: usize,
+    /// How many of them are kept from new connections.
+    pub quarantined: usize,
     /// Objects to be read, and services to be given what they wish.
     pub unread: usize,
     /// Frontends and backends that the kernel has not as they are to be.
@@ -256,6 +268,7 @@ impl From<ServicesStatus> for ServicesSummary {
         Self {
             frontends: status.frontends,
             backends: status.backends,
+            quarantined: status.quarantined,
             unread: status.unread,
             open: status.open,
             room: status.room,

@@ -35,6 +35,27 @@ fn rubbish_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_backend_is_quarantined_by_its_place_and_nothing_else() {
+    let api = Fixture::new();
+    let patch = |text: &str| api.call(Method::PATCH, "/v1/volvox/backends", text.to_owned());
+    let good = r#"{"ip": "10.96.0.201", "port": 8080, "protocol": "tcp", "state": "quarantined"}"#;
+    let done = patch(good);
+    assert_eq!((done.status.as_u16(), &done.body["id"]), (200, &serde_json::json!(1)));
+    for (from, to, status, says) in [
+        ("quarantined", "gone", 400, "state: \"gone\" is neither"),
+        ("quarantined", "terminating", 400, "state: "),
+        ("tcp", "icmp", 400, "protocol: \"icmp\""),
+        ("10.96.0.201", "web", 400, "ip: \"web\" is no address"),
+        ("8080", "70000", 400, "port: "),
+        ("8080", "8081", 404, "no service has a backend 10.96.0.201:8081/TCP"),
+    ] {
+        let refused = patch(&good.replacen(from, to, 1));
+        assert_eq!(refused.status, status, "{to}: {refused:?}");
+        assert!(refused.body.as_str().unwrap().contains(says), "{refused:?} lacks {says}");
+    }
+}
+
+#[test]
 fn what_is_no_utf8_is_refused() {
     let api = Fixture::new();
     let refused = api.call(Method::PUT, "/v1/endpoint/0", vec![b'"', 0xff, 0xfe, b'"']);

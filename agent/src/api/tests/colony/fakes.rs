@@ -26,7 +26,9 @@ use volvox_actors::{
     ports::{BackendState, Swept, service_flags},
     restore::{PhaseReport, RestoreMsg, RestoreReport},
     routes::{RoutesMsg, RoutesView, RoutingMode},
-    services::{BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus},
+    services::{
+        BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus, UnknownBackend,
+    },
 };
 
 pub(super) fn fake_ipam() -> impl FnMut(IpamMsg) {
@@ -278,9 +280,14 @@ pub(super) fn fake_services(msg: ServicesMsg) {
             BackendView { id: two.0, at: two.1, state: BackendState::Terminating },
             BackendView { id: one.0, at: one.1, state: BackendState::Active },
         ]),
+        ServicesMsg::Quarantine { backend, reply, .. } => {
+            let known = [one.1, two.1].contains(&backend);
+            reply.send(if known { Ok(()) } else { Err(UnknownBackend(backend)) });
+        }
         ServicesMsg::Show(reply) => reply.send(ServicesStatus {
             frontends: 2,
             backends: 2,
+            quarantined: 1,
             room: 1000,
             rows: 5,
             maps: [("cilium_lb4_services_v2", 5), ("cilium_lb4_backends_v3", 2)].into(),

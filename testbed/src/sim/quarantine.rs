@@ -1,0 +1,85 @@
+//! Backends that an operator keeps from new connections, or releases.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use volvox_actors_simulated::{
+    host::Answer,
+    ports::BackendState,
+    services::{ServicesMsg, UnknownBackend},
+    testing::KernelServices,
+};
+
+use super::{
+    node::Node,
+    served::{BACKENDS, place},
+};
+
+/// Requests whose answers have not come, oldest first.
+pub(super) type Asked = Vec<(u8, bool, Answer<Result<(), UnknownBackend>>)>;
+
+/// What is sure of each backend: what was asked for last and granted, while it was listed all the
+/// time.
+#[derive(Default)]
+pub(super) struct Quarantine(BTreeMap<u8, bool>);
+
+impl Quarantine {
+    /// Of these only it is sure still.
+    pub(super) fn keep(&mut self, steady: &BTreeSet<u8>) {
+        self.0.retain(|backend, _| steady.contains(backend));
+    }
+
+    /// What is otherwise in the kernel.
+    pub(super) fn wrong(&self, services: &KernelServices) -> Option<String> {
+        let is_other = |(backend, wanted): &(&u8, &bool)| {
+            let row = services.backends.values().find(|row| row.at == place(**backend));
+            row.is_none_or(|row| (row.state == BackendState::Quarantined) != **wanted)
+        };
+        let (backend, wanted) = self.0.iter().find(is_other)?;
+        let what = if *wanted { "quarantined" } else { "released" };
+        Some(format!("backend {} was {what}, and is not", place(*backend)))
+    }
+}
+
+impl Node {
+    /// An operator asks for a backend to be quarantined or released.
+    pub(super) fn quarantine(&mut self, backend: u8, wanted: bool) {
+        if !self.world.is_alive() || backend >= BACKENDS {
+            return;
+        }
+        self.oracle.borrow_mut().served.quarantine.0.remove(&backend);
+        let services = self.world.colony().services.clone();
+        let answer = self.world.pose(&services, |reply| ServicesMsg::Quarantine {
+            backend: place(backend),
+            wanted,
+            reply,
+        });
+        self.asked.push((backend, wanted, answer));
+    }
+
+    /// Takes in what was granted: it is in force by then.
+    pub(super) fn granted(&mut self) {
+        let mut open: Asked = Vec::new();
+        let all = std::mem::take(&mut self.asked);
+        let mut later: Vec<u8> = all.iter().map(|(backend, ..)| *backend).collect();
+        for (backend, wanted, mut answer) in all {
+            later.remove(0);
+            match answer.now() {
+                None => open.push((backend, wanted, answer)),
+                Some(Ok(Ok(()))) if !later.contains(&backend) => {
+                    let served = &mut self.oracle.borrow_mut().served;
+                    if served.steady().contains(&backend) {
+                        served.quarantine.0.insert(backend, wanted);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        self.asked = open;
+        let oracle = self.oracle.borrow();
+        let wrong = self.world.kernel.with(|state| oracle.served.quarantine.wrong(&state.services));
+        drop(oracle);
+        if let Some(wrong) = wrong {
+            self.wrong(wrong);
+        }
+    }
+}
