@@ -81,7 +81,8 @@ int cil_from_overlay(struct __sk_buff *skb)
 }
 
 /* Who sent a packet that leaves, if it is not the node itself; else 0. Marks tell of endpoints; others for whom
- * the node forwards are outside the cluster, whatever address they say they have. */
+ * the node forwards are outside the cluster, whosever address they take. Where the node lends them its own, they
+ * are the node. */
 always_inline __u32 behind_node(struct __sk_buff *skb, const struct packet *packet, const struct lxc_row *lxc,
 				int family)
 {
@@ -89,8 +90,8 @@ always_inline __u32 behind_node(struct __sk_buff *skb, const struct packet *pack
 
 	if (kind == MARK_KIND_IDENTITY || kind == MARK_KIND_SNAT_DONE)
 		return marked_identity(skb->mark);
-	/* What the node says has a socket, but for some answers. */
-	if (skb->sk || address_is_zero(&packet->saddr) || host_has(&packet->saddr, lxc, NULL, family) ||
+	/* What the node says came by no interface. */
+	if (!skb->ingress_ifindex || address_is_zero(&packet->saddr) || host_has(&packet->saddr, lxc, NULL, family) ||
 	    host_routes(&packet->saddr, family))
 		return 0;
 	return overlay_client(identity_world(family), packet, family);

@@ -95,7 +95,7 @@ fn an_answer_to_one_who_asked_the_endpoint_itself_keeps_its_source() {
         assert_eq!(world.got(&asked), delivered(asked, &world.a));
         let answer = sealed(tcp(near, far, 80, 5000, SYN | ACK));
         let stacked = world.node.send(&world.a, &answer);
-        assert_eq!((stacked.action, stacked.mark), (OK, SNAT_DONE));
+        assert_eq!((stacked.action, stacked.mark), (OK, world.a.identity << 16 | SNAT_DONE));
         let got = world.node.emit(&world.up, stacked.mark, &stacked.frame);
         assert_eq!((got.action, got.frame), (OK, answer));
     }

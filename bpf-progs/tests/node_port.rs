@@ -232,7 +232,7 @@ fn the_same_ends_may_meet_by_another_service_or_by_none() {
         world.got(&sealed(udp(far, near, 5000, 8080)));
         let plain = sealed(udp(near, far, 8080, 5000));
         let got = world.node.send(&a, &plain);
-        assert_eq!((got.action, got.frame, got.mark), (OK, plain, SNAT_DONE));
+        assert_eq!((got.action, got.frame, got.mark), (OK, plain, a.identity << 16 | SNAT_DONE));
         world.got(&sealed(udp(far, own, 5000, PORT)));
         let got = world.node.send(&a, &sealed(udp(near, far, 8080, 5000)));
         assert_eq!(got.frame, forwarded(sealed(udp(own, far, PORT, 5000))));

@@ -39,7 +39,7 @@ enum InKernel {
 impl Backend {
     fn wanted(&self, quarantine: &Quarantine) -> Option<BackendState> {
         match (self.active, self.listed) {
-            (1.., _) if quarantine.contains(&self.id) => Some(BackendState::Quarantined),
+            (_, 1..) if quarantine.contains(&self.id) => Some(BackendState::Quarantined),
             (1.., _) => Some(BackendState::Active),
             (0, 1..) => Some(BackendState::Terminating),
             (0, 0) => self.inherited,
@@ -173,6 +173,10 @@ impl Backends {
         let Some(backend) = self.by_place.get_mut(&at) else { return };
         backend.listed = backend.listed.saturating_sub(1);
         backend.active = backend.active.saturating_sub(u32::from(active));
+        let is_forgotten = backend.listed == 0 && backend.inherited.is_none();
+        if is_forgotten && self.quarantine.remove(&backend.id) {
+            tracing::info!(backend = %at, "quarantined no longer: nobody lists it any more");
+        }
         Self::touch(&mut self.due, &self.quarantine, at, backend);
     }
 

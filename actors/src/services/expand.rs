@@ -148,10 +148,13 @@ impl Surroundings {
             }
             members.sort_unstable_by_key(|(at, listed)| (*at, listed.serving));
             members.dedup_by_key(|(at, _)| *at);
-            let members: Vec<_> = members
-                .into_iter()
-                .flat_map(|(at, it)| each(at, port.transport).map(move |at| (at, it)))
-                .collect();
+            let members = members.into_iter().flat_map(|(at, it)| {
+                each(at, port.transport).map(move |at| (at, it.among(&at, backends)))
+            });
+            // Who is not ready is nobody, but for what is remembered of it.
+            let members =
+                members.filter(|(_, it)| it.quarantined || it.serving != Serving::Unready);
+            let members: Vec<_> = members.collect();
             for (at, listed) in &members {
                 *wish.backends.entry(*at).or_default() |= listed.serving == Serving::Ready;
             }
@@ -174,11 +177,17 @@ impl Surroundings {
     /// ports they serve. Each has an address of each family.
     fn health(&self, spec: &Spec, said: &Said, backends: &Backends) -> Option<HealthCheck> {
         let port = Some(spec.health_port).filter(|port| *port > 0)?;
-        let members = spec.ports.iter().flat_map(|port| {
-            let takes = |at| each(at, port.transport).any(|at| !backends.is_quarantined(&at));
-            self.members(said, port).into_iter().filter(move |(at, _)| takes(*at))
+        let ready = spec.ports.iter().flat_map(|port| {
+            let ready = self.members(said, port).into_iter();
+            let ready = ready.filter(|(_, it)| it.serving == Serving::Ready);
+            ready.flat_map(|(at, it)| {
+                each(at, port.transport).map(move |at| (at, it.among(&at, backends)))
+            })
         });
-        let here = members.filter(|(_, it)| it.local && it.serving == Serving::Ready);
+        let ready: Vec<_> = ready.collect();
+        // Where nobody else is left, anywhere, who is quarantined serves.
+        let all = ready.iter().all(|(_, it)| it.quarantined);
+        let here = ready.iter().filter(|(_, it)| it.local && (all || !it.quarantined));
         let here: BTreeSet<IpAddr> = here.map(|(at, _)| at.address).collect();
         let of_ipv4 = here.iter().filter(|address| address.is_ipv4()).count();
         Some(HealthCheck { port, local_endpoints: of_ipv4.max(here.len() - of_ipv4) })
@@ -213,7 +222,7 @@ impl Surroundings {
             let transport = Transport::named(&of.protocol);
             let transport = transport.filter(|it| alike(*it, port_transport))?;
             let at = L4Address { address, port: of.port, transport };
-            Some((at, Listed { serving: Serving::Ready, local: false, zones: None, here: None }))
+            Some((at, Listed::elsewhere()))
         })
     }
 
@@ -343,8 +352,9 @@ impl Surroundings {
     }
 
     /// Who is used of those who are listed: of the frontend's family, on this node if only such are
-    /// wanted, for clients of this node, or of this zone, if each says for whose. Who ends is used
-    /// only if there is nobody else.
+    /// wanted, for clients of this node, or of this zone, if each says for whose. Who is quarantined
+    /// and would be used is among them, and keeps nobody away who is farther. Who ends is used only
+    /// if there is nobody else.
     fn used(
         &self,
         at: L4Address,
@@ -357,13 +367,18 @@ impl Surroundings {
                 && (!local || it.local)
         };
         let of = |serving| members.iter().filter(can).filter(move |(_, it)| it.serving == serving);
-        let ready: Vec<_> = of(Serving::Ready).collect();
-        let mut used = match local {
-            true => ready,
-            false => near(&ready, |it| it.here)
-                .or_else(|| near(&ready, |it| it.is_for(self.zone.as_ref()?)))
-                .unwrap_or(ready),
+        let choose = |all: Vec<_>| match local {
+            true => all,
+            false => near(&all, |it| it.here)
+                .or_else(|| near(&all, |it| it.is_for(self.zone.as_ref()?)))
+                .unwrap_or(all),
         };
+        let ready = || of(Serving::Ready);
+        let mut used = choose(ready().collect());
+        if used.iter().any(|(_, it)| it.quarantined) {
+            used.retain(|(_, it)| it.quarantined);
+            used.extend(choose(ready().filter(|(_, it)| !it.quarantined).collect()));
+        }
         if used.is_empty() {
             used = of(Serving::Ending).collect();
         }
@@ -378,12 +393,23 @@ struct Listed<'a> {
     local: bool,
     zones: Option<&'a [Arc<str>]>,
     here: Option<bool>,
+    quarantined: bool,
 }
 
 impl<'a> Listed<'a> {
     fn of(member: &'a Member) -> Self {
         let &Member { serving, local, here, .. } = member;
-        Self { serving, local, zones: member.zones.as_deref(), here }
+        Self { serving, local, zones: member.zones.as_deref(), here, quarantined: false }
+    }
+
+    /// What another cluster shares.
+    fn elsewhere() -> Self {
+        Self { serving: Serving::Ready, local: false, zones: None, here: None, quarantined: false }
+    }
+
+    /// The same, with what is known of it as a backend.
+    fn among(self, at: &L4Address, backends: &Backends) -> Self {
+        Self { quarantined: backends.is_quarantined(at), ..self }
     }
 
     /// Whether it is for clients of a zone, if it is said for which it is.

@@ -35,6 +35,8 @@ pub(super) enum Serving {
     Ending,
     /// It ends, and serves those only that it began with.
     Leaving,
+    /// It is not ready.
+    Unready,
 }
 
 /// Somebody who serves.
@@ -77,7 +79,7 @@ pub(super) fn slice(root: &Mapping<'_>, node: &str) -> Result<Slice, Fault> {
     let mut members = Vec::new();
     for endpoint in root.list("endpoints")?.unwrap_or_default() {
         let endpoint = endpoint.any_mapping()?;
-        let Some(serving) = serving(&endpoint)? else { continue };
+        let serving = serving(&endpoint)?;
         let at = endpoint.get("nodeName").or_else(|| hostname(&endpoint));
         let local = at.map(|field| field.text()).transpose()? == Some(node);
         let zones = hints(&endpoint, "forZones")?;
@@ -108,19 +110,19 @@ fn port(field: &Field<'_>) -> Result<Option<SlicePort>, Fault> {
     Ok(Some(SlicePort { name: name(&mapping)?, port, transport }))
 }
 
-/// How an endpoint serves; `None` if it does not. What is not said counts as ready.
-fn serving(endpoint: &Mapping<'_>) -> Result<Option<Serving>, Fault> {
-    let Some(conditions) = endpoint.get("conditions") else { return Ok(Some(Serving::Ready)) };
+/// How an endpoint serves. What is not said counts as ready.
+fn serving(endpoint: &Mapping<'_>) -> Result<Serving, Fault> {
+    let Some(conditions) = endpoint.get("conditions") else { return Ok(Serving::Ready) };
     let conditions = conditions.any_mapping()?;
     let is = |name| conditions.get(name).map(|field| field.truth()).transpose();
     let ready = is("ready")?.unwrap_or(true);
     let terminating = is("terminating")?.unwrap_or(false);
     let serves = is("serving")?.unwrap_or(ready);
     Ok(match (ready, terminating, serves) {
-        (true, ..) => Some(Serving::Ready),
-        (false, true, true) => Some(Serving::Ending),
-        (false, true, false) => Some(Serving::Leaving),
-        (false, false, _) => None,
+        (true, ..) => Serving::Ready,
+        (false, true, true) => Serving::Ending,
+        (false, true, false) => Serving::Leaving,
+        (false, false, _) => Serving::Unready,
     })
 }
 

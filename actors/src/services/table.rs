@@ -262,7 +262,8 @@ impl Table {
         rivals
     }
 
-    /// Those who are quarantined are others: every frontend that leads to that one. Whose they are.
+    /// A backend is quarantined or released: every frontend that leads to it changes. Returns whose
+    /// they are.
     pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) -> BTreeSet<Name> {
         let leads = |line: &Line| line.wanted.as_ref().is_some_and(|it| it.backends.contains(&id));
         let lines = self.lines.iter().filter(|(_, line)| leads(line));

@@ -269,14 +269,14 @@ pub(super) enum BackendCommand {
     /// All backends
     List,
     /// Keep a backend from new connections on this node, as long as there are others; those that it
-    /// has go on. It holds over restarts, until the backend is gone or released
+    /// has go on. It holds over restarts, until the backend is released, or no service lists it
     Quarantine {
-        /// ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP
+        /// ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP; TCP if it is not said
         backend: L4Address,
     },
     /// Let a backend have new connections again
     Release {
-        /// ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP
+        /// ADDRESS:PORT/PROTOCOL, as 10.0.0.1:80/TCP; TCP if it is not said
         backend: L4Address,
     },
 }

@@ -110,7 +110,7 @@ always_inline int lb_backend(const struct packet *packet, const union lb_key *ke
 		row = ct_find_old(&ct_key, packet, family, tcp);
 	if (likely(row && row->rev_nat_index == service->rev_nat &&
 		   backend_read(backend, *ct_backend(row), family) &&
-		   (backend->state == BACKEND_ACTIVE || !(packet->tcp_flags & TCP_SYN)))) {
+		   (!(packet->tcp_flags & TCP_SYN) || backend_takes(backend, service)))) {
 		ct_touch_service(row, packet, tcp);
 		if (unlikely(service->flags & LB_AFFINITY))
 			lb_keep(packet, service, backend->id, family);

@@ -57,8 +57,9 @@ impl Kept {
         if was != wanted {
             let what = if wanted { "quarantined" } else { "released" };
             tracing::info!(backend = %at, "{what}: asked for by the API");
-            self.changed.append(&mut self.table.quarantine(id, self.backends.quarantined()));
         }
+        // Also where nothing is new: what an earlier life left half done is mended.
+        self.changed.append(&mut self.table.quarantine(id, self.backends.quarantined()));
         true
     }
 }

@@ -54,10 +54,17 @@ fn pods_of_this_node_count_that_take_new_connections() {
         assert_eq!(answers(&town), [(31000, count)], "{members:?}");
     }
     town.tell(&[slice("web-a", "web", &["10.0.0.1@here", "10.0.0.2@here"])]);
-    for (wanted, count) in [(true, 1), (false, 2)] {
-        assert_eq!(town.quarantine("10.0.0.1:8080", wanted).now(), Some(Ok(Ok(()))));
-        assert_eq!(answers(&town), [(31000, count)]);
+    for (backend, wanted, count) in
+        [(1, true, 1), (2, true, 2), (1, false, 1), (1, true, 2), (2, false, 1)]
+    {
+        let asked = town.quarantine(&format!("10.0.0.{backend}:8080"), wanted).now();
+        assert_eq!(asked, Some(Ok(Ok(()))));
+        assert_eq!(answers(&town), [(31000, count)], "{backend} {wanted}");
     }
+    // Somebody elsewhere serves.
+    assert_eq!(town.quarantine("10.0.0.2:8080", true).now(), Some(Ok(Ok(()))));
+    town.tell(&[slice("web-b", "web", &["10.0.0.3"])]);
+    assert_eq!(answers(&town), [(31000, 0)]);
 }
 
 #[test]

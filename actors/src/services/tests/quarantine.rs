@@ -101,6 +101,29 @@ fn where_there_is_nobody_else_it_serves_and_that_is_named() {
     assert_eq!((town.landing("10.96.0.1:80"), town.status().problems), (at(&[TWO]), vec![]));
 }
 
+/// Hints say who is near; who is not, and takes new connections, counts more than who is and does not.
+#[test]
+fn where_all_who_are_near_are_quarantined_others_serve() {
+    let town = Town::new();
+    let hinted = |nodes: [&str; 2]| {
+        let mut slice = slice("web-a", "web", &["10.0.0.1", "10.0.0.2"]);
+        for (at, node) in nodes.into_iter().enumerate() {
+            slice["endpoints"][at]["hints"] = json!({"forNodes": [{"name": node}]});
+        }
+        slice
+    };
+    town.tell(&[service("web", "10.96.0.1"), hinted(["here", "far"])]);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&[ONE]));
+    done(&town, ONE, true);
+    assert_eq!((town.landing("10.96.0.1:80"), town.status().problems), (at(&[TWO]), vec![]));
+    done(&town, TWO, true);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&[ONE]), "nobody is left");
+    done(&town, ONE, false);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&[ONE]));
+    town.tell(&[hinted(["far", "here"])]);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&[ONE]));
+}
+
 #[test]
 fn it_holds_over_restarts_and_can_be_asked_for_before_anybody_named_it() {
     let mut town = served();
@@ -128,10 +151,15 @@ fn it_holds_over_restarts_and_can_be_asked_for_before_anybody_named_it() {
 fn who_is_not_listed_any_more_is_forgotten() {
     let town = served();
     done(&town, ONE, true);
-    town.tell(&[slice("web-a", "web", &["10.0.0.1-ending", "10.0.0.2"])]);
-    assert_eq!(state(&town, 1), BackendState::Terminating);
-    town.tell(&[slice("web-a", "web", &["10.0.0.1", "10.0.0.2"])]);
-    assert_eq!(state(&town, 1), BackendState::Quarantined, "it was listed all the time");
+    for condition in ["-ending", "-leaving", "-unready", ""] {
+        let first = format!("10.0.0.1{condition}");
+        town.tell(&[slice("web-a", "web", &[&first, "10.0.0.2"])]);
+        assert_eq!(state(&town, 1), BackendState::Quarantined, "it is listed: {condition}");
+        assert_eq!(town.landing("10.96.0.1:80"), at(&[TWO]));
+    }
+    town.tell(&[slice("web-a", "web", &["10.0.0.1-unready", "10.0.0.2-unready"])]);
+    assert_eq!(town.landing("10.96.0.1:80"), Landing::NoBackend);
+    assert_eq!(town.maps().backends.len(), 1, "what is remembered");
     town.tell(&[slice("web-a", "web", &["10.0.0.2"])]);
     assert_eq!(town.status().quarantined, 0);
     assert_eq!(town.quarantine(ONE, true).now(), Some(Ok(Err(UnknownBackend(place(ONE))))));

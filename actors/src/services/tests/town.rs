@@ -229,14 +229,14 @@ pub(super) fn service(name: &str, address: &str) -> Value {
 }
 
 /// A slice whose members serve at port 8080: `ADDRESS`, and behind it whatever of `@NODE` and
-/// `-STATE`, `ending` or `leaving`, is to be said.
+/// `-STATE`, `ending`, `leaving` or `unready`, is to be said.
 pub(super) fn slice(name: &str, of: &str, members: &[&str]) -> Value {
     let endpoint = |text: &&str| {
         let (text, state) = text.split_once('-').map_or((*text, ""), |(text, it)| (text, it));
         let (address, node) = text.split_once('@').unwrap_or((text, "elsewhere"));
-        let conditions = json!({
-            "ready": state.is_empty(), "terminating": !state.is_empty(), "serving": state != "leaving",
-        });
+        let [ready, ends] = [state.is_empty(), ["ending", "leaving"].contains(&state)];
+        let serves = ready || state == "ending";
+        let conditions = json!({"ready": ready, "terminating": ends, "serving": serves});
         json!({"addresses": [address], "nodeName": node, "conditions": conditions})
     };
     let is_ipv6 = members.first().is_some_and(|it| {
