@@ -148,13 +148,10 @@ impl Surroundings {
             }
             members.sort_unstable_by_key(|(at, listed)| (*at, listed.serving));
             members.dedup_by_key(|(at, _)| *at);
-            let members = members.into_iter().flat_map(|(at, it)| {
-                each(at, port.transport).map(move |at| (at, it.among(&at, backends)))
-            });
             // Who is not ready is nobody, but for what is remembered of it.
-            let members =
-                members.filter(|(_, it)| it.quarantined || it.serving != Serving::Unready);
-            let members: Vec<_> = members.collect();
+            let members: Vec<_> = known(members, port, backends)
+                .filter(|(_, it)| it.quarantined || it.serving != Serving::Unready)
+                .collect();
             for (at, listed) in &members {
                 *wish.backends.entry(*at).or_default() |= listed.serving == Serving::Ready;
             }
@@ -177,14 +174,9 @@ impl Surroundings {
     /// ports they serve. Each has an address of each family.
     fn health(&self, spec: &Spec, said: &Said, backends: &Backends) -> Option<HealthCheck> {
         let port = Some(spec.health_port).filter(|port| *port > 0)?;
-        let ready = spec.ports.iter().flat_map(|port| {
-            let ready = self.members(said, port).into_iter();
-            let ready = ready.filter(|(_, it)| it.serving == Serving::Ready);
-            ready.flat_map(|(at, it)| {
-                each(at, port.transport).map(move |at| (at, it.among(&at, backends)))
-            })
-        });
-        let ready: Vec<_> = ready.collect();
+        let members = |port| known(self.members(said, port), port, backends);
+        let ready = spec.ports.iter().flat_map(members);
+        let ready: Vec<_> = ready.filter(|(_, it)| it.serving == Serving::Ready).collect();
         // Where nobody else is left, anywhere, who is quarantined serves.
         let all = ready.iter().all(|(_, it)| it.quarantined);
         let here = ready.iter().filter(|(_, it)| it.local && (all || !it.quarantined));
@@ -407,11 +399,6 @@ impl<'a> Listed<'a> {
         Self { serving: Serving::Ready, local: false, zones: None, here: None, quarantined: false }
     }
 
-    /// The same, with what is known of it as a backend.
-    fn among(self, at: &L4Address, backends: &Backends) -> Self {
-        Self { quarantined: backends.is_quarantined(at), ..self }
-    }
-
     /// Whether it is for clients of a zone, if it is said for which it is.
     fn is_for(&self, zone: &Arc<str>) -> Option<bool> {
         self.zones.filter(|zones| !zones.is_empty()).map(|zones| zones.contains(zone))
@@ -431,6 +418,19 @@ fn near<'a, 'b>(
 
 fn alike(one: Transport, other: Transport) -> bool {
     one == other || one == Transport::ANY || other == Transport::ANY
+}
+
+/// Those who are listed for a port, once for each protocol that is meant, with what is known of each
+/// as a backend.
+fn known<'a>(
+    members: Vec<(L4Address, Listed<'a>)>,
+    port: &Port,
+    backends: &Backends,
+) -> impl Iterator<Item = (L4Address, Listed<'a>)> {
+    members.into_iter().flat_map(move |(at, it)| {
+        each(at, port.transport)
+            .map(move |at| (at, Listed { quarantined: backends.is_quarantined(&at), ..it }))
+    })
 }
 
 /// A place once for each protocol that is meant.
