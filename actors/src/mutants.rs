@@ -94,6 +94,12 @@ pub enum Mutant {
     IngressesPrunedEarly,
     /// Of backends that were quarantined before a restart nothing is known after it.
     QuarantineForgotten,
+    /// Who is not ready has new connections.
+    UnreadyServe,
+    /// Hints that name nobody for this node leave it without backends.
+    HintsStarve,
+    /// Load balancers hear of the backends on the node once, and of no change.
+    HealthToldOnce,
     /// The row of a device that went is left.
     DeviceRowLeft,
     /// Routes to other nodes go before all nodes were named.

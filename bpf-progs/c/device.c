@@ -33,6 +33,9 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 
 	if (packet->hop_limit <= 1)
 		return DEVICE_DROP(DROP_TTL_EXCEEDED);
+	/* The backend's policy judges by what this node says of the client. */
+	if (lxc_find(&packet->saddr, flow->family))
+		return DEVICE_DROP(DROP_INVALID_SOURCE_IP);
 	flow->direction = EGRESS;
 	flow->dst_identity = identity_reached(packet, flow->family);
 	code = dsr_send(skb, flow, packet);
@@ -57,6 +60,15 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
 }
 
+/* What is for somebody else: the stack forwards it. Who takes the node's address would pass as the node
+ * there; the kernel minds that of IPv4 only. */
+always_inline int to_others(const struct packet *packet, int family)
+{
+	const struct lxc_row *source = lxc_find(&packet->saddr, family);
+
+	return source && source->flags & LXC_HOST ? DEVICE_DROP(DROP_INVALID_SOURCE_IP) : TC_ACT_OK;
+}
+
 /* What clients outside send to services. `is_own` says that the address is the node's. */
 always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct packet *packet, union address *own,
 			     bool is_own)
@@ -67,7 +79,7 @@ always_inline int to_service(struct __sk_buff *skb, struct flow *flow, struct pa
 	if (code < 0)
 		return code;
 	if (code != LB_TRANSLATED)
-		return is_own ? FOR_NODE : TC_ACT_OK;
+		return is_own ? FOR_NODE : to_others(packet, flow->family);
 	lxc = lxc_find(&packet->daddr, flow->family);
 	if (lxc && !(lxc->flags & LXC_HOST)) {
 		code = dsr_move(skb, packet, flow->family);

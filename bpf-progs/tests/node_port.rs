@@ -255,6 +255,27 @@ fn a_backend_elsewhere_may_change_services_too() {
 }
 
 #[test]
+fn nobody_outside_speaks_for_this_node_or_its_endpoints_to_others() {
+    let mut world = world();
+    let up = world.up;
+    for (near, own, far) in world.families() {
+        let there = elsewhere(own);
+        serve(&mut world, PORT, SERVICE, there);
+        for (forged, is_own) in [(own, true), (near, false)] {
+            let to_service = sealed(udp(forged, own, 5000, PORT));
+            assert_eq!(world.node.drop_of(|node| node.receive(&up, &to_service)), Some(132));
+            let past = sealed(udp(forged, there, 5000, 53));
+            let dropped = world.node.drop_of(|node| node.receive(&up, &past));
+            // What the stack does with the endpoint's is its routes' matter: it goes as a stranger's.
+            assert_eq!(dropped, is_own.then_some(132), "{forged}");
+        }
+        let past = sealed(udp(far, there, 5000, 53));
+        assert_eq!(world.node.receive(&up, &past).action, OK);
+        world.got(&sealed(udp(far, own, 5000, PORT)));
+    }
+}
+
+#[test]
 fn where_no_route_leads_a_packet_drops() {
     let mut world = world();
     let (up, a) = (world.up, world.a);

@@ -15,6 +15,7 @@ mod far;
 mod flight;
 mod guard;
 mod harm;
+mod members;
 pub mod model;
 pub mod node;
 mod oracle;

@@ -322,6 +322,9 @@ impl Kept {
                     Some(name) => self.give(&name),
                     None => {
                         self.prune();
+                        if self.changed.is_empty() {
+                            self.backends.forget_unlisted();
+                        }
                         return !self.changed.is_empty();
                     }
                 },

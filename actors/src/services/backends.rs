@@ -37,9 +37,14 @@ enum InKernel {
 }
 
 impl Backend {
+    /// Whether no source lists it, and none may be about to.
+    fn is_gone(&self) -> bool {
+        self.listed == 0 && self.inherited.is_none()
+    }
+
     fn wanted(&self, quarantine: &Quarantine) -> Option<BackendState> {
         match (self.active, self.listed) {
-            (_, 1..) if quarantine.contains(&self.id) => Some(BackendState::Quarantined),
+            _ if quarantine.contains(&self.id) => Some(BackendState::Quarantined),
             (1.., _) => Some(BackendState::Active),
             (0, 1..) => Some(BackendState::Terminating),
             (0, 0) => self.inherited,
@@ -57,6 +62,8 @@ pub(super) struct Backends {
     due: Vec<L4Address>,
     flying: Vec<L4Address>,
     quarantine: Quarantine,
+    /// Of them: some whom nobody lists at the moment.
+    unlisted: BTreeSet<L4Address>,
     /// The lowest number that none ever had.
     unused: u32,
     /// Places of numbers that a row should not have: they go when nobody can mean them any more.
@@ -109,6 +116,9 @@ impl Backends {
         for (at, backend) in all.iter_mut().filter(|(_, backend)| !used.contains(&backend.id)) {
             let gone = backend.inherited.take().is_some() && backend.listed == 0;
             pruned += usize::from(gone);
+            if gone && self.quarantine.contains(&backend.id) {
+                self.unlisted.insert(*at);
+            }
             Self::touch(&mut self.due, &self.quarantine, *at, backend);
         }
         self.by_place = all;
@@ -173,17 +183,28 @@ impl Backends {
         let Some(backend) = self.by_place.get_mut(&at) else { return };
         backend.listed = backend.listed.saturating_sub(1);
         backend.active = backend.active.saturating_sub(u32::from(active));
-        let is_forgotten = backend.listed == 0 && backend.inherited.is_none();
-        if is_forgotten && self.quarantine.remove(&backend.id) {
-            tracing::info!(backend = %at, "quarantined no longer: nobody lists it any more");
+        if backend.is_gone() && self.quarantine.contains(&backend.id) {
+            self.unlisted.insert(at);
         }
         Self::touch(&mut self.due, &self.quarantine, at, backend);
+    }
+
+    /// All that was said is heeded: who is quarantined and listed by nobody is forgotten. Not before, as
+    /// a service may have left it that is not the last.
+    pub(super) fn forget_unlisted(&mut self) {
+        for at in std::mem::take(&mut self.unlisted) {
+            let Some(backend) = self.by_place.get_mut(&at) else { continue };
+            if backend.is_gone() && self.quarantine.remove(&backend.id) {
+                tracing::info!(backend = %at, "quarantined no longer: nobody lists it any more");
+                Self::touch(&mut self.due, &self.quarantine, at, backend);
+            }
+        }
     }
 
     /// Keeps a backend from new connections, or does not any more; its number. None if there is no
     /// such backend.
     pub(super) fn quarantine(&mut self, at: L4Address, wanted: bool) -> Option<BackendId> {
-        let backend = self.by_place.get_mut(&at)?;
+        let backend = self.by_place.get_mut(&at).filter(|it| !it.is_gone())?;
         let is_new = match wanted {
             true => self.quarantine.insert(backend.id),
             false => self.quarantine.remove(&backend.id),
@@ -235,6 +256,11 @@ impl Backends {
         for at in std::mem::take(&mut self.due) {
             let Some(backend) = self.by_place.get_mut(&at) else { continue };
             match backend.wanted(&self.quarantine) {
+                // Of several services that list it the last one heard of has it so again.
+                Some(state) if backend.kernel == InKernel::Row(state) => {
+                    backend.due = false;
+                    continue;
+                }
                 Some(state) => puts.push((backend.id, BackendRow { at, state, zone: 0 })),
                 None if removes => deletes.push((backend.id, at.address.is_ipv4())),
                 None => {
@@ -263,7 +289,6 @@ impl Backends {
                 _ => InKernel::Unsure,
             };
             if backend.kernel == InKernel::Nothing && backend.wanted(&self.quarantine).is_none() {
-                self.quarantine.remove(&backend.id);
                 self.by_place.remove(&at);
                 self.of_family[usize::from(at.address.is_ipv4())] -= 1;
             } else {

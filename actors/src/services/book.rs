@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     rc::Rc,
 };
 
@@ -182,6 +183,14 @@ impl Book {
     /// Each service that is said to be.
     pub(super) fn services(&self) -> impl Iterator<Item = (&Name, &Spec)> {
         self.services.iter().filter_map(|(name, said)| Some((name, said.spec()?)))
+    }
+
+    /// Services that slices say an address serves, in whatever state.
+    pub(super) fn listing(&self, address: &IpAddr) -> impl Iterator<Item = &Name> {
+        let is_listed = move |said: &Said| {
+            said.slices().any(|slice| slice.members.iter().any(|it| it.address == *address))
+        };
+        self.services.iter().filter(move |(_, said)| is_listed(said)).map(|(name, _)| name)
     }
 
     /// Services that are not there, and to which Ingresses lead.

@@ -103,6 +103,12 @@ impl Claims {
         self.by_service.get(name).is_some_and(|claim| !claim.frontends.is_empty())
     }
 
+    /// Services that have a backend, used or not.
+    pub(super) fn listing(&self, backend: &L4Address) -> impl Iterator<Item = &Name> {
+        let lists = move |claim: &Claim| claim.backends.iter().any(|(at, _)| at == backend);
+        self.by_service.iter().filter(move |(_, claim)| lists(claim)).map(|(name, _)| name)
+    }
+
     /// There may be room again.
     pub(super) fn retry(&mut self, changed: &mut BTreeSet<Name>) {
         changed.append(&mut self.starving);

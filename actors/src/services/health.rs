@@ -10,6 +10,7 @@ use super::book::Name;
 use crate::{
     health_checks::{HealthChange, HealthCheck, HealthChecksMsg},
     host::Ref,
+    mutants::{Mutant, mutated},
 };
 
 /// What is told to who answers.
@@ -33,7 +34,8 @@ impl Health {
             Some(check) => self.checks.insert(Rc::clone(name), check),
             None => self.checks.remove(name),
         };
-        if before != check {
+        let is_news = before.is_none() || check.is_none() || !mutated(Mutant::HealthToldOnce);
+        if before != check && is_news {
             self.news.insert(Rc::clone(name));
         }
     }

@@ -6,6 +6,7 @@ use super::object::{name, number, transport};
 use crate::{
     field::{Fault, Field, Mapping},
     model::Transport,
+    mutants::{Mutant, mutated},
 };
 
 /// Label of an EndpointSlice that says whose it is.
@@ -122,6 +123,7 @@ fn serving(endpoint: &Mapping<'_>) -> Result<Serving, Fault> {
         (true, ..) => Serving::Ready,
         (false, true, true) => Serving::Ending,
         (false, true, false) => Serving::Leaving,
+        (false, false, _) if mutated(Mutant::UnreadyServe) => Serving::Ready,
         (false, false, _) => Serving::Unready,
     })
 }

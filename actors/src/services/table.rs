@@ -262,23 +262,19 @@ impl Table {
         rivals
     }
 
-    /// A backend is quarantined or released: every frontend that leads to it changes. Returns whose
-    /// they are.
-    pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) -> BTreeSet<Name> {
+    /// A backend is quarantined or released: every frontend that leads to it changes.
+    pub(super) fn quarantine(&mut self, id: BackendId, all: &Quarantine) {
         let leads = |line: &Line| line.wanted.as_ref().is_some_and(|it| it.backends.contains(&id));
         let lines = self.lines.iter().filter(|(_, line)| leads(line));
         let frontends: Vec<_> = lines.map(|(frontend, _)| *frontend).collect();
-        let mut owners = BTreeSet::new();
         for frontend in frontends {
             let Some(line) = self.lines.get(&frontend) else { continue };
-            owners.extend(line.owner.clone());
             let mut shape = line.wanted.clone();
             if let Some(shape) = &mut shape {
                 shape.lead_to(&shape.backends.iter().copied().collect(), all);
             }
             self.want(frontend, shape);
         }
-        owners
     }
 
     /// Frontends of an earlier life that nobody wants, with what they are.

@@ -7,8 +7,8 @@ use std::fmt;
 
 use super::{
     around::{Server, Store},
+    members::Members,
     model::{App, Policy},
-    served::Members,
     uplink::Uplink,
 };
 
@@ -79,7 +79,7 @@ pub enum Action {
         /// The service.
         number: u8,
         /// Its backends.
-        members: Members,
+        members: Option<Members>,
         /// Whether the agent hears of it now.
         told: bool,
     },
@@ -262,7 +262,7 @@ impl fmt::Display for Action {
                 write!(f, "service {number} is gone{}", heard(told))
             }
             Self::Service { number, members: Some(members), told } => {
-                write!(f, "service {number} has the backends {members:06b}{}", heard(told))
+                write!(f, "service {number} has the backends {members}{}", heard(told))
             }
             Self::Ingress { number, there, told } => {
                 let what = if *there { "leads to" } else { "leads no more to" };

@@ -3,9 +3,10 @@
 use super::{
     action::{Action, FARS, Fault, PODS, REMOTES, SOURCES, Version},
     around::{Server, Store},
+    members::{BACKENDS, Members},
     model::{App, Policy},
     peers::{PEERS, PREFIXES},
-    served::{BACKENDS, SERVICES},
+    served::SERVICES,
     uplink::{SETS, UPLINKS, Uplink},
 };
 use crate::random::Random;
@@ -133,7 +134,7 @@ fn serve(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
 }
 
 fn service(random: &mut Random, number: u8) -> Action {
-    let members = (random.roll(5) > 0).then(|| random.roll(1 << BACKENDS) as u8);
+    let members = (random.roll(5) > 0).then(|| Members::draw(random));
     Action::Service { number, members, told: random.roll(4) > 0 }
 }
 

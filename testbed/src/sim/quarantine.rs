@@ -1,6 +1,6 @@
 //! Backends that an operator keeps from new connections, or releases.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use volvox_actors_simulated::{
     host::Answer,
@@ -10,8 +10,8 @@ use volvox_actors_simulated::{
 };
 
 use super::{
+    members::{BACKENDS, place},
     node::Node,
-    served::{BACKENDS, place},
 };
 
 /// Requests whose answers have not come, oldest first.
@@ -24,15 +24,15 @@ pub(super) struct Quarantine(BTreeMap<u8, bool>);
 
 impl Quarantine {
     /// Of these only it is sure still.
-    pub(super) fn keep(&mut self, steady: &BTreeSet<u8>) {
-        self.0.retain(|backend, _| steady.contains(backend));
+    pub(super) fn keep(&mut self, steady: u8) {
+        self.0.retain(|backend, _| steady >> backend & 1 == 1);
     }
 
     /// What is otherwise in the kernel.
     pub(super) fn wrong(&self, services: &KernelServices) -> Option<String> {
         let is_other = |(backend, wanted): &(&u8, &bool)| {
             let row = services.backends.values().find(|row| row.at == place(**backend));
-            row.is_none_or(|row| (row.state == BackendState::Quarantined) != **wanted)
+            row.is_some_and(|row| row.state == BackendState::Quarantined) != **wanted
         };
         let (backend, wanted) = self.0.iter().find(is_other)?;
         let what = if *wanted { "quarantined" } else { "released" };
@@ -67,7 +67,7 @@ impl Node {
                 None => open.push((backend, wanted, answer)),
                 Some(Ok(Ok(()))) if !later.contains(&backend) => {
                     let served = &mut self.oracle.borrow_mut().served;
-                    if served.steady().contains(&backend) {
+                    if served.steady() >> backend & 1 == 1 {
                         served.quarantine.0.insert(backend, wanted);
                     }
                 }

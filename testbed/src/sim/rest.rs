@@ -134,8 +134,14 @@ impl Node {
         if kept.map_or(0, |kept| kept.len()) < self.torn {
             return Some("a record that could not be read is not in quarantine".to_owned());
         }
-        let exact = self.world.kernel.clone();
-        if let Some(verdict) = exact.with(|state| self.oracle.borrow_mut().exact(state)) {
+        let heard = self.world.listeners.answers();
+        let kernel = self.world.kernel.clone();
+        let misheard =
+            kernel.with(|state| self.oracle.borrow().served.misheard(&heard, &state.services));
+        if let Some(misheard) = misheard {
+            return Some(misheard);
+        }
+        if let Some(verdict) = kernel.with(|state| self.oracle.borrow_mut().exact(state)) {
             return Some(verdict);
         }
         let all = ALWAYS.iter().chain(AT_REST);

@@ -12,17 +12,20 @@ use volvox_actors_simulated::{
     testing::{KernelServices, Landing, MemoryKernel},
 };
 
-use super::{model::NAMESPACE, node::Node, quarantine::Quarantine};
+use super::{
+    members::{Members, at, places},
+    model::NAMESPACE,
+    node::Node,
+    quarantine::Quarantine,
+};
 
 /// Services that there may be.
 pub(super) const SERVICES: u8 = 4;
-/// Backends that each may have, all of the same few.
-pub(super) const BACKENDS: u8 = 6;
 /// The node's own address, of which no packets are looked at but those to services.
 const HOST: &str = "203.0.113.1";
 
-/// Which backends a service has, a bit each; none at all is no service.
-pub(super) type Members = Option<u8>;
+/// Where load balancers ask for services: this and the number of each that they ask for.
+const HEALTH_PORT: u16 = 32_000;
 
 /// Where a service is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +34,15 @@ enum Face {
     Service,
     /// At the node's, by an Ingress.
     Ingress,
+    /// The same for who is on the node, where it is not the same.
+    Inside,
 }
 
 /// What services were since the node was last at rest, newest last.
 #[derive(Default)]
 pub(super) struct Served {
-    versions: BTreeMap<u8, Vec<Members>>,
+    /// Who was listed for each; nobody at all is no service.
+    versions: BTreeMap<u8, Vec<Option<Members>>>,
     /// Whether an Ingress led to each.
     ingresses: BTreeMap<u8, Vec<bool>>,
     /// Numbers of the frontends that there are.
@@ -60,7 +66,7 @@ pub(super) fn plug_host(kernel: &MemoryKernel) {
 
 impl Node {
     /// A service has other backends, comes, or goes.
-    pub(super) fn service(&mut self, number: u8, members: Members, told: bool) {
+    pub(super) fn service(&mut self, number: u8, members: Option<Members>, told: bool) {
         let name = format!("service-{number}");
         let documents = members.map(|members| documents(number, members).to_vec());
         self.world.manifests.insert(name.clone(), documents.unwrap_or_default());
@@ -83,33 +89,37 @@ pub(super) fn all_of(name: &str) -> Option<Vec<Value>> {
     let (kind, number) = name.split_once('-')?;
     let number = number.parse().ok()?;
     match kind {
-        "service" => Some(documents(number, 0).to_vec()),
+        "service" => Some(documents(number, Members::all()).to_vec()),
         "ingress" => Some(vec![ingress_document(number)]),
         _ => None,
     }
 }
 
 /// The objects of a service, and of who serves it, on two slices.
-fn documents(number: u8, members: u8) -> [Value; 3] {
+fn documents(number: u8, members: Members) -> [Value; 3] {
     let name = format!("service-{number}");
     let slice = |part: u8| {
-        let all = bits(members).filter(|bit| bit % 2 == part);
-        let endpoints: Vec<_> = all.map(|bit| json!({ "addresses": [backend(bit)] })).collect();
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
             "metadata": {
                 "name": format!("{name}-{part}"), "namespace": NAMESPACE,
                 "labels": { "kubernetes.io/service-name": name },
             },
-            "addressType": "IPv4", "ports": [{ "port": 8080 }], "endpoints": endpoints,
+            "addressType": "IPv4", "ports": [{ "port": 8080 }],
+            "endpoints": members.endpoints(part),
         })
     };
     let Frontend { at: L4Address { address, port, .. }, .. } = frontend(number, Face::Service);
-    let service = json!({
+    let mut service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": { "name": name, "namespace": NAMESPACE },
         "spec": { "clusterIPs": [address], "ports": [{ "port": port }] },
     });
+    if is_local(number) {
+        service["spec"]["type"] = json!("LoadBalancer");
+        service["spec"]["externalTrafficPolicy"] = json!("Local");
+        service["spec"]["healthCheckNodePort"] = json!(HEALTH_PORT + u16::from(number));
+    }
     [service, slice(0), slice(1)]
 }
 
@@ -123,59 +133,51 @@ fn ingress_document(number: u8) -> Value {
     })
 }
 
-fn backend(bit: u8) -> String {
-    format!("10.1.0.{}", bit + 1)
+/// Whether clients outside reach a service at backends of the node only; each node is asked then.
+fn is_local(number: u8) -> bool {
+    number % 2 == 1
 }
 
 fn frontend(number: u8, face: Face) -> Frontend {
     let address = match face {
         Face::Service => std::net::Ipv4Addr::new(10, 96, 0, number).into(),
-        Face::Ingress => host(),
+        Face::Ingress | Face::Inside => host(),
     };
-    frontend_at(address, number)
+    frontend_at(address, number, face)
 }
 
-fn frontend_at(address: IpAddr, number: u8) -> Frontend {
+fn frontend_at(address: IpAddr, number: u8, face: Face) -> Frontend {
     let at = L4Address { address, port: 80 + u16::from(number), transport: Transport::TCP };
-    Frontend { at, scope: LookupScope::External }
+    let scope = if face == Face::Inside { LookupScope::Internal } else { LookupScope::External };
+    Frontend { at, scope }
 }
 
-fn bits(members: u8) -> impl Iterator<Item = u8> {
-    (0..BACKENDS).filter(move |bit| members >> bit & 1 == 1)
+impl Face {
+    /// Whether it leads to backends of the node only.
+    fn is_local(self, number: u8) -> bool {
+        self == Self::Ingress && is_local(number)
+    }
 }
 
-/// Who serves by a bit.
-pub(super) fn place(bit: u8) -> L4Address {
-    let address = backend(bit).parse().expect("an address");
-    L4Address { address, port: 8080, transport: Transport::TCP }
-}
-
-fn places(members: u8) -> BTreeSet<L4Address> {
-    bits(members).map(place).collect()
-}
-
-/// Those of them who have new connections: if nobody has, all have.
-fn not_quarantined(all: BTreeSet<L4Address>, services: &KernelServices) -> BTreeSet<L4Address> {
-    let kept = services.backends.values().filter(|it| it.state == BackendState::Quarantined);
-    let kept: BTreeSet<_> = kept.map(|it| it.at).collect();
-    let others: BTreeSet<_> = all.difference(&kept).copied().collect();
-    if others.is_empty() { all } else { others }
+/// Who is quarantined.
+fn quarantined(services: &KernelServices) -> u8 {
+    let all = services.backends.values().filter(|it| it.state == BackendState::Quarantined);
+    at(all.map(|it| it.at))
 }
 
 impl Served {
-    fn becomes(&mut self, number: u8, members: Members) {
+    fn becomes(&mut self, number: u8, members: Option<Members>) {
         let versions = self.versions.entry(number).or_insert_with(|| vec![None]);
         versions.retain(|version| *version != members);
         versions.push(members);
-        self.quarantine.keep(&self.steady());
+        self.quarantine.keep(self.steady());
     }
 
     /// Backends that some service had all the time since the node was last at rest.
-    pub(super) fn steady(&self) -> BTreeSet<u8> {
-        let of = |versions: &Vec<Members>| {
-            bits(versions.iter().fold(u8::MAX, |all, members| all & members.unwrap_or_default()))
-        };
-        self.versions.values().flat_map(of).collect()
+    pub(super) fn steady(&self) -> u8 {
+        let listed = |members: &Option<Members>| members.map_or(0, Members::listed);
+        let of = |all: &Vec<_>| all.iter().map(listed).fold(u8::MAX, |all, some| all & some);
+        self.versions.values().map(of).fold(0, |all, some| all | some)
     }
 
     fn leads(&mut self, number: u8, there: bool) {
@@ -190,7 +192,7 @@ impl Served {
         for versions in self.versions.values_mut().filter(|it| !it.contains(&None)) {
             versions.insert(0, None);
         }
-        self.quarantine.keep(&BTreeSet::new());
+        self.quarantine.keep(0);
     }
 
     /// All of them go.
@@ -213,16 +215,18 @@ impl Served {
 
     /// What may be behind each face of a service, newest last. Service and Ingress are two objects:
     /// either may be heard of first.
-    fn faces(&self) -> impl Iterator<Item = (u8, Face, Vec<Members>)> {
+    fn faces(&self) -> impl Iterator<Item = (u8, Face, Vec<Option<Members>>)> {
         let services = self.versions.iter();
         let services = services.map(|(number, all)| (*number, Face::Service, all.clone()));
-        let ingresses = self.ingresses.iter().map(|(number, led)| {
+        let ingresses = self.ingresses.iter().flat_map(|(number, led)| {
             let members = self.versions.get(number).map_or(&[None][..], Vec::as_slice);
             let behind = |led: &bool| {
                 let led = *led;
                 members.iter().map(move |members| members.filter(|_| led))
             };
-            (*number, Face::Ingress, led.iter().flat_map(behind).collect())
+            let all: Vec<_> = led.iter().flat_map(behind).collect();
+            let inside = is_local(*number).then(|| (*number, Face::Inside, all.clone()));
+            [(*number, Face::Ingress, all)].into_iter().chain(inside)
         });
         services.chain(ingresses)
     }
@@ -234,16 +238,17 @@ impl Served {
         for (number, face, versions) in faces {
             let frontend = frontend(number, face);
             let landing = services.landing(frontend);
-            let is_it = |members: &Members| match (members, &landing) {
+            let serving = |it: &Members| it.serving(face.is_local(number));
+            let is_it = |members: &Option<Members>| match (members, &landing) {
                 (None, Landing::NoService) => true,
-                (Some(members), Landing::At(all)) => all.is_subset(&places(*members)),
+                (Some(members), Landing::At(all)) => all.is_subset(&places(serving(members))),
                 // Slices come one after the other.
-                (Some(_), Landing::NoBackend) => versions.len() > 1 || *members == Some(0),
+                (Some(members), Landing::NoBackend) => versions.len() > 1 || serving(members) == 0,
                 _ => false,
             };
             let of_two = |all: &BTreeSet<L4Address>| {
-                let named = versions.iter().flatten().flat_map(|it| places(*it));
-                all.is_subset(&named.collect())
+                let named = versions.iter().flatten().map(serving).fold(0, |all, some| all | some);
+                all.is_subset(&places(named))
             };
             let mixed = versions.len() > 1 && matches!(&landing, Landing::At(all) if of_two(all));
             if !mixed && !versions.iter().any(is_it) {
@@ -264,31 +269,52 @@ impl Served {
 
     /// The same at rest: just what the newest version says, and nothing more.
     pub(super) fn lacks(&self, services: &KernelServices) -> Option<String> {
-        let (mut slots, mut backends) = (0, BTreeSet::new());
+        let (mut slots, mut backends, quarantined) = (0, 0, quarantined(services));
         for (number, face, versions) in self.faces() {
             let newest = versions.last().copied().flatten();
-            let wanted = match newest.map(places) {
+            let wanted = newest.map(|it| it.chosen(quarantined, face.is_local(number)));
+            let wanted = match wanted {
                 None => Landing::NoService,
-                Some(members) if members.is_empty() => Landing::NoBackend,
-                Some(members) => Landing::At(not_quarantined(members, services)),
+                Some(0) => Landing::NoBackend,
+                Some(some) => Landing::At(places(some)),
             };
-            let hosts = self.hosts.iter().filter(|it| face == Face::Ingress && it.is_ipv4());
-            let hosts = hosts.map(|&address| frontend_at(address, number));
+            let hosts = self.hosts.iter().filter(|it| face != Face::Service && it.is_ipv4());
+            let hosts = hosts.map(|&address| frontend_at(address, number, face));
             for frontend in hosts.chain([frontend(number, face)]) {
                 let landing = services.landing(frontend);
                 if landing != wanted {
                     return Some(format!("{face:?} {frontend} is {landing:?}, not {wanted:?}"));
                 }
-                if let Some(members) = newest {
-                    slots += 1 + members.count_ones() as usize;
-                    backends.extend(places(members));
+                if let Some(first) = services.slots.get(&(frontend, 0)) {
+                    slots += 1 + usize::from(first.count + first.quarantined);
                 }
+            }
+            if let Some(members) = newest {
+                backends |= members.serving(false) | members.unready() & quarantined;
             }
         }
         let KernelServices { slots: rows, backends: there, reverse_nat, .. } = services;
         let firsts = rows.keys().filter(|(_, slot)| *slot == 0).count();
-        let left =
-            rows.len() != slots || there.len() != backends.len() || reverse_nat.len() != firsts;
+        let left = rows.len() != slots
+            || there.len() != backends.count_ones() as usize
+            || reverse_nat.len() != firsts;
         left.then(|| format!("rows of services are left over: {services:?}"))
+    }
+
+    /// What load balancers hear otherwise at rest.
+    pub(super) fn misheard(
+        &self,
+        heard: &[(u16, String, usize)],
+        services: &KernelServices,
+    ) -> Option<String> {
+        let quarantined = quarantined(services);
+        let check = |(number, versions): (&u8, &Vec<Option<Members>>)| {
+            let healthy = versions.last().copied().flatten()?.healthy(quarantined);
+            let service = format!("{NAMESPACE}/service-{number}");
+            Some((HEALTH_PORT + u16::from(*number), service, healthy))
+        };
+        let asked = self.versions.iter().filter(|(number, _)| is_local(**number));
+        let wanted: Vec<_> = asked.filter_map(check).collect();
+        (heard != wanted).then(|| format!("load balancers hear {heard:?}, not {wanted:?}"))
     }
 }

@@ -59,7 +59,9 @@ impl Kept {
             tracing::info!(backend = %at, "{what}: asked for by the API");
         }
         // Also where nothing is new: what an earlier life left half done is mended.
-        self.changed.append(&mut self.table.quarantine(id, self.backends.quarantined()));
+        self.table.quarantine(id, self.backends.quarantined());
+        let listing = self.claims.listing(&at).chain(self.book.listing(&at.address));
+        self.changed.extend(listing.cloned());
         true
     }
 }

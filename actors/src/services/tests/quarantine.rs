@@ -118,6 +118,9 @@ fn where_all_who_are_near_are_quarantined_others_serve() {
     assert_eq!((town.landing("10.96.0.1:80"), town.status().problems), (at(&[TWO]), vec![]));
     done(&town, TWO, true);
     assert_eq!(town.landing("10.96.0.1:80"), at(&[ONE]), "nobody is left");
+    done(&town, TWO, false);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&[TWO]), "no slot led there");
+    done(&town, TWO, true);
     done(&town, ONE, false);
     assert_eq!(town.landing("10.96.0.1:80"), at(&[ONE]));
     town.tell(&[hinted(["far", "here"])]);
@@ -160,6 +163,10 @@ fn who_is_not_listed_any_more_is_forgotten() {
     town.tell(&[slice("web-a", "web", &["10.0.0.1-unready", "10.0.0.2-unready"])]);
     assert_eq!(town.landing("10.96.0.1:80"), Landing::NoBackend);
     assert_eq!(town.maps().backends.len(), 1, "what is remembered");
+    done(&town, ONE, false);
+    assert_eq!(town.maps().backends.len(), 0, "and is no longer");
+    town.tell(&[slice("web-a", "web", &["10.0.0.1"])]);
+    done(&town, ONE, true);
     town.tell(&[slice("web-a", "web", &["10.0.0.2"])]);
     assert_eq!(town.status().quarantined, 0);
     assert_eq!(town.quarantine(ONE, true).now(), Some(Ok(Err(UnknownBackend(place(ONE))))));
