@@ -23,6 +23,7 @@ pub mod maglev;
 mod messages;
 mod object;
 mod pressure;
+mod refused;
 mod remote;
 mod shape;
 mod shown;
@@ -32,9 +33,9 @@ mod table;
 mod tests;
 
 pub use actor::{Services, ServicesSettings};
-pub use book::Refused;
 pub use expand::Algorithm;
 pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
     ServicesStatus, UnknownBackend,
 };
+pub use refused::Refused;

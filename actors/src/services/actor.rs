@@ -1,3 +1,4 @@
+mod proceed;
 mod prune;
 mod quarantine;
 
@@ -9,15 +10,13 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-
 use super::{
     Algorithm, ServiceSource, ServicesMsg, ServicesStatus,
     backends::Backends,
     batch::{self, Batch},
     book::{Book, Name},
-    claims::{Claims, Stores},
-    expand::{Surroundings, Wish},
+    claims::Claims,
+    expand::Surroundings,
     health::Health,
     inherited::{Findings, inherit},
     messages::ClusterObject,
@@ -28,7 +27,7 @@ use super::{
 };
 use crate::{
     cluster::Feed,
-    health_checks::{HealthCheck, HealthChecksMsg},
+    health_checks::HealthChecksMsg,
     host::{AskError, Behaviour, Cx, Ref},
     model::Families,
     ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
@@ -41,11 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// After the nth failure in a row the next try waits n times as long.
 const RETRY_STEP: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// How much is looked at before others have their turn: objects read, or services given what they
-/// wish.
-const AT_ONCE: usize = 256;
-/// Label of a Node that says in which zone it is.
-const ZONE: &str = "/metadata/labels/topology.kubernetes.io~1zone";
 
 /// How services are to be served.
 #[derive(Clone, Debug)]
@@ -89,8 +83,17 @@ enum News {
     Synced(ServiceSource),
 }
 
-/// That what nobody named is gone, but for what may be of one of these, whom it waits for apart.
-type Pruned = BTreeSet<ServiceSource>;
+/// Whose frontends stay although nobody named them: they are told apart from all others.
+type Apart = BTreeSet<ServiceSource>;
+
+/// How far what an earlier life left and nobody named is gone.
+#[derive(Default)]
+struct Pruned {
+    /// Frontends, but for what may be of these,
+    frontends: Option<Apart>,
+    /// and, once these are, backends to whom none leads.
+    backends: Option<Apart>,
+}
 
 struct Kept {
     book: Book,
@@ -104,8 +107,12 @@ struct Kept {
     /// Services that may come to something else than they were given.
     changed: BTreeSet<Name>,
     awaited: BTreeSet<ServiceSource>,
-    /// How far what an earlier life left and nobody named is gone: frontends, and backends.
-    pruned: (Option<Pruned>, Option<Pruned>),
+    /// Of these, some that want what an earlier life left of another service, it seems: if that one is still
+    /// there it comes first, whatever their names.
+    doubtful: BTreeSet<Name>,
+    /// All others have been given what they wish.
+    all_others_given: bool,
+    pruned: Pruned,
     findings: Findings,
     /// Which numbers the kernel says are unused.
     unused: UnusedNumbers,
@@ -163,7 +170,9 @@ impl Services {
             news: VecDeque::new(),
             changed: BTreeSet::new(),
             awaited: settings.sources.clone(),
-            pruned: Default::default(),
+            doubtful: BTreeSet::new(),
+            all_others_given: false,
+            pruned: Pruned::default(),
             findings,
             unused,
             room,
@@ -223,7 +232,7 @@ impl Services {
     /// Before all are known whom anybody names, nobody is gone; a full mailbox has the same in it.
     fn tell_sockets(&self) {
         let kept = &mut *self.kept.borrow_mut();
-        let is_due = kept.backends_gone && kept.pruned.1.is_some() && self.writing.is_none();
+        let is_due = kept.backends_gone && kept.pruned.backends.is_some() && self.writing.is_none();
         if let Some(sockets) = self.sockets.as_ref().filter(|_| is_due) {
             kept.backends_gone = sockets.tell(SocketsMsg::BackendsGone).is_err_and(|it| it.gone);
         }
@@ -235,7 +244,7 @@ impl Services {
             return;
         }
         let kept = &mut *self.kept.borrow_mut();
-        let is_pruned = kept.pruned.0.is_some();
+        let is_pruned = kept.pruned.frontends.is_some();
         let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
         let next = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans);
         let Some((batch, ops)) = next else {
@@ -274,6 +283,8 @@ impl Services {
             None => {
                 self.failures = 0;
                 kept.pack();
+                // Something may be gone, and leave room.
+                kept.claims.retry(&mut kept.changed);
             }
             Some(error) => {
                 self.failures += 1;
@@ -289,7 +300,7 @@ impl Services {
         let kept = self.kept.borrow();
         let ((frontends, open), (backends, more)) = (kept.table.counts(), kept.backends.counts());
         let [six, four] = kept.table.weight().slots;
-        let refused = kept.book.refused();
+        let refused = kept.book.refusals().all();
         let problems = kept.claims.problems();
         ServicesStatus {
             frontends,
@@ -312,82 +323,6 @@ impl Services {
 }
 
 impl Kept {
-    /// Looks at some of what is new; whether there is more. Services are given what they wish once
-    /// all that was said has been read: half of a list is no list.
-    fn proceed(&mut self, node: &str) -> bool {
-        for _ in 0..AT_ONCE {
-            match self.news.pop_front() {
-                Some(news) => self.read(news, node),
-                None => match self.changed.pop_first() {
-                    Some(name) => self.give(&name),
-                    None => {
-                        self.prune();
-                        if self.changed.is_empty() {
-                            self.backends.forget_unlisted();
-                        }
-                        return !self.changed.is_empty();
-                    }
-                },
-            }
-        }
-        true
-    }
-
-    fn read(&mut self, news: News, node: &str) {
-        let (book, changed) = (&mut self.book, &mut self.changed);
-        match news {
-            News::Object(("nodes", _, object)) => {
-                let zone = object.as_ref().and_then(|it| it.pointer(ZONE)).and_then(Value::as_str);
-                if self.surroundings.zone.as_deref() != zone {
-                    self.surroundings.zone = zone.map(Into::into);
-                    self.all_changed();
-                }
-            }
-            News::Object((_, key, Some(object))) => {
-                book.apply_object(&self.cluster, &key, &object, node, changed);
-            }
-            News::Object((resource, key, None)) => {
-                book.forget_object(&self.cluster, resource, &key, changed);
-            }
-            News::Manifest(manifest) => book.apply(manifest, node, changed),
-            News::Synced(source) => {
-                // Of those that are missing now one can say so.
-                if self.awaited.remove(&source) {
-                    changed.extend(book.missing().cloned());
-                }
-            }
-        }
-    }
-
-    fn all_changed(&mut self) {
-        self.changed.extend(self.book.services().map(|(name, _)| Rc::clone(name)));
-    }
-
-    /// Gives a service what its sources say.
-    fn give(&mut self, name: &Name) {
-        let said = self.book.said(name);
-        let remote = self.remote.of(name);
-        let wish = match said.and_then(|said| Some((said, said.spec()?))) {
-            Some((said, spec)) => self.surroundings.expand(spec, said, remote, &self.backends),
-            None if self.awaited.contains(&ServiceSource::Cluster) => Wish::default(),
-            None => Wish::of_nobody(said),
-        };
-        let asked = wish.health;
-        let mut stores = Stores {
-            table: &mut self.table,
-            backends: &mut self.backends,
-            room: self.room,
-            keeps: self.awaited.contains(&ServiceSource::Mesh),
-        };
-        self.claims.give(name, wish, &mut stores, &mut self.changed);
-        if let Some(health) = &mut self.health {
-            // Where there was no room for it nobody is reached.
-            let serves = self.claims.serves(name);
-            let unserved = |check| HealthCheck { local_endpoints: 0, ..check };
-            health.set(name, asked.map(|check| if serves { check } else { unserved(check) }));
-        }
-    }
-
     /// Tells of maps that are nearly full.
     fn tell_pressure(&mut self) {
         let (rows, room) = (pressure::rows(&self.table, &self.backends), self.room);

@@ -64,8 +64,16 @@ pub(super) struct Backends {
     quarantine: Quarantine,
     /// Of them: some whom nobody lists at the moment.
     unlisted: BTreeSet<L4Address>,
-    /// The lowest number that none ever had.
+    /// Those of an earlier life whom nobody listed in this one.
+    unheard: BTreeSet<BackendId>,
+    /// Those have been looked through: who is listed from now on is there because of that alone.
+    settled: bool,
+    /// The lowest number that none ever had, but for those `taken`.
     unused: u32,
+    /// Numbers from it on that are had all the same.
+    taken: BTreeSet<u32>,
+    /// An earlier life told which numbers it had.
+    remembers: bool,
     /// Places of numbers that a row should not have: they go when nobody can mean them any more.
     strays: BTreeSet<(BackendId, bool)>,
     /// How many have an IPv6 and an IPv4 address.
@@ -78,14 +86,44 @@ impl Backends {
         self.unused.max(1)
     }
 
-    /// Numbers below were had once.
-    pub(super) fn reserve_below(&mut self, unused: u32) {
-        self.unused = self.unused.max(unused);
+    /// Numbers below were had once; 0 if nobody remembers which were.
+    pub(super) fn remember(&mut self, unused: u32) {
+        self.unused = unused;
+        self.remembers = unused > 0;
+    }
+
+    /// A number that the kernel's maps have. An agent remembers numbers before it uses them, so one that is not
+    /// remembered is somebody else's, and says nothing of those between.
+    fn reserve(&mut self, BackendId(id): BackendId) {
+        if id == u32::MAX || (self.remembers && id >= self.unused) {
+            self.taken.insert(id);
+        } else if !self.remembers {
+            self.unused = self.unused.max(id + 1);
+        }
+    }
+
+    /// A number that nobody has. Once all were had they begin anew.
+    fn number(&mut self) -> BackendId {
+        loop {
+            let id = self.unused();
+            if id == u32::MAX {
+                tracing::warn!("all numbers of backends were had once: they begin anew");
+                self.taken = self.by_place.values().map(|it| it.id.0).collect();
+                self.taken.extend(self.strays.iter().map(|(stray, _)| stray.0));
+                self.unused = 1;
+                continue;
+            }
+            self.unused = id + 1;
+            if !self.taken.remove(&id) {
+                return BackendId(id);
+            }
+        }
     }
 
     /// The kernel has this one from an earlier life.
     pub(super) fn inherit(&mut self, id: BackendId, row: &BackendRow) {
-        self.reserve_below(id.0.saturating_add(1));
+        self.reserve(id);
+        self.unheard.insert(id);
         let backend = Backend {
             id,
             listed: 0,
@@ -104,8 +142,13 @@ impl Backends {
 
     /// A row of the kernel that no frontend may lead to goes in the end.
     pub(super) fn inherit_stray(&mut self, id: BackendId, is_ipv4: bool) {
-        self.reserve_below(id.0.saturating_add(1));
+        self.reserve(id);
         self.strays.insert((id, is_ipv4));
+    }
+
+    /// Those whom nobody listed in this life: somebody may be about to.
+    pub(super) fn unheard(&self) -> &BTreeSet<BackendId> {
+        &self.unheard
     }
 
     /// Those go that no source lists any more, and that are there only because they were; but for
@@ -113,8 +156,13 @@ impl Backends {
     pub(super) fn prune(&mut self, used: &BTreeSet<BackendId>) -> usize {
         let mut pruned = 0;
         let mut all = std::mem::take(&mut self.by_place);
-        for (at, backend) in all.iter_mut().filter(|(_, backend)| !used.contains(&backend.id)) {
+        self.settled = true;
+        for (at, backend) in all.iter_mut() {
+            if backend.listed == 0 && used.contains(&backend.id) {
+                continue;
+            }
             let gone = backend.inherited.take().is_some() && backend.listed == 0;
+            self.unheard.remove(&backend.id);
             pruned += usize::from(gone);
             if gone && self.quarantine.contains(&backend.id) {
                 self.unlisted.insert(*at);
@@ -158,24 +206,35 @@ impl Backends {
 
     /// A service lists this one, for new connections or for those that it has.
     pub(super) fn list(&mut self, at: L4Address, active: bool) {
-        let (unused, of_family) = (&mut self.unused, &mut self.of_family);
-        let backend = self.by_place.entry(at).or_insert_with(|| {
-            let id = (*unused).max(1);
-            *unused = id.saturating_add(1);
-            of_family[usize::from(at.address.is_ipv4())] += 1;
-            Backend {
-                id: BackendId(id),
-                listed: 0,
-                active: 0,
-                inherited: None,
-                kernel: InKernel::Nothing,
-                flying: None,
-                due: false,
-            }
-        });
+        if !self.by_place.contains_key(&at) {
+            self.add(at);
+        }
+        let Some(backend) = self.by_place.get_mut(&at) else { return };
         backend.listed += 1;
         backend.active += u32::from(active);
+        if !self.unheard.is_empty() {
+            self.unheard.remove(&backend.id);
+        }
+        if self.settled {
+            backend.inherited = None;
+        }
         Self::touch(&mut self.due, &self.quarantine, at, backend);
+    }
+
+    /// A new one.
+    fn add(&mut self, at: L4Address) {
+        let id = self.number();
+        self.of_family[usize::from(at.address.is_ipv4())] += 1;
+        let backend = Backend {
+            id,
+            listed: 0,
+            active: 0,
+            inherited: None,
+            kernel: InKernel::Nothing,
+            flying: None,
+            due: false,
+        };
+        self.by_place.insert(at, backend);
     }
 
     /// A service that listed this one does not any more.

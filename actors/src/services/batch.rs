@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{backends::Backends, shape::Rows, table::Table};
 use crate::{
-    model::{BackendId, Frontend, L4Address},
+    model::{BackendId, Frontend, L4Address, ServiceId},
     mutants::{Mutant, mutated},
     ports::{KernelOp, ServiceKeys, ServiceRows, UnusedNumbers},
 };
@@ -20,6 +20,8 @@ pub(super) struct Batch {
     /// How many of them have been done once backends are put.
     backends_put_at: usize,
     pub(super) unused: UnusedNumbers,
+    /// Numbers of services that connections are made to forget.
+    reused: Vec<ServiceId>,
     /// Whether it is all that was due, so that it removes backends, if there are such,
     is_all: bool,
     /// and there are,
@@ -47,7 +49,7 @@ pub(super) fn next(
         ops.push(KernelOp::PutServices(ServiceRows::Unused(unused)));
     }
     if !reused.is_empty() {
-        ops.push(KernelOp::ForgetServices(reused));
+        ops.push(KernelOp::ForgetServices(reused.clone()));
     }
     if !puts.is_empty() {
         ops.push(KernelOp::PutServices(ServiceRows::Backends(puts)));
@@ -70,6 +72,7 @@ pub(super) fn next(
         steps: ops.len(),
         backends_put_at,
         unused,
+        reused,
         is_all,
         has_gone,
         removes_orphans: is_all && !orphans.is_empty(),
@@ -88,9 +91,9 @@ pub(super) fn next(
 /// What is looked up through a row comes before the row, and goes after it: who is used before the
 /// slots, the slots before the first one, which says how many there are.
 fn write(rows: Rows, places: &BTreeMap<BackendId, L4Address>, ops: &mut Vec<KernelOp>) {
-    let tables = rows.tables.iter().map(|(_, id, backends)| {
+    let tables = rows.tables.iter().map(|(at, id, backends)| {
         let all = backends.iter().filter_map(|backend| Some((*backend, *places.get(backend)?)));
-        (*id, all.collect())
+        (*id, at.at.address.is_ipv4(), all.collect())
     });
     let gone: Vec<(Frontend, u16)> = rows.gone_firsts.into_iter().chain(rows.gone_slots).collect();
     let mut puts = [
@@ -120,6 +123,9 @@ impl Batch {
     pub(super) fn end(&self, done: usize, table: &mut Table, backends: &mut Backends) {
         let is_whole = done == self.steps;
         table.end(is_whole);
+        if !is_whole {
+            table.return_reused(&self.reused);
+        }
         backends.end(done >= self.backends_put_at, is_whole && self.is_all);
     }
 

@@ -13,6 +13,7 @@ use super::{
     host_port,
     ingress::{self, Entry},
     object::{self, Spec},
+    refused::{Held, Refusal, Refusals, Refused},
     slice::{self, Slice},
 };
 use crate::{
@@ -26,7 +27,7 @@ pub(super) type Name = Rc<str>;
 
 /// An object that says something of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Service,
     EndpointSlice,
     Endpoints,
@@ -57,7 +58,7 @@ impl Kind {
 }
 
 /// An object: of which source it is, its kind, and its name as `namespace/name`.
-type Speaker = (Rc<str>, Kind, Rc<str>);
+pub(super) type Speaker = (Rc<str>, Kind, Rc<str>);
 
 /// The service that an object is of unless it names another.
 fn own_service((_, kind, name): &Speaker) -> Name {
@@ -87,6 +88,18 @@ impl Said {
     /// Who serves it.
     pub(super) fn slices(&self) -> impl Iterator<Item = &Slice> {
         self.slices.iter().map(|(_, slice)| slice)
+    }
+
+    /// What is odd about who serves it.
+    pub(super) fn strangers(&self) -> impl Iterator<Item = String> {
+        self.slices.iter().filter_map(|((_, kind, name), slice)| {
+            let owner = slice.owner.as_ref()?;
+            Some(format!(
+                "{} {name} is of it by its label, and of Service {owner} by its owner: the label \
+                 counts; correct one of the two",
+                kind.name()
+            ))
+        })
     }
 
     /// Which of its ports Ingresses lead to, with their names.
@@ -127,22 +140,16 @@ impl Said {
         changed
     }
 
+    /// Whether an object says any of it.
+    fn has(&self, speaker: &Speaker) -> bool {
+        self.specs.iter().any(|(source, _)| speaker.1 == Kind::Service && *source == speaker.0)
+            || self.slices.iter().any(|(it, _)| it == speaker)
+            || self.entries.iter().any(|(it, _)| it == speaker)
+    }
+
     fn is_nothing(&self) -> bool {
         self.specs.is_empty() && self.slices.is_empty() && self.entries.is_empty()
     }
-}
-
-/// An object that is refused. What it said before stays.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Refused {
-    /// Its kind and name, as far as it could be read.
-    pub object: String,
-    /// Path of the field.
-    pub path: String,
-    /// What is wrong with it.
-    pub problem: String,
-    /// What to do about it.
-    pub remedy: String,
 }
 
 /// All that is said.
@@ -153,9 +160,7 @@ pub(super) struct Book {
     speakers: BTreeMap<Speaker, Name>,
     /// What each file says.
     files: BTreeMap<Rc<str>, Vec<Speaker>>,
-    refused: BTreeMap<Rc<str>, Vec<Refused>>,
-    /// Objects of the cluster that are refused.
-    refused_objects: BTreeMap<Speaker, Refused>,
+    refusals: Refusals,
 }
 
 /// What an object says.
@@ -200,11 +205,36 @@ impl Book {
         missing.map(|(name, _)| name)
     }
 
-    /// Objects that are refused, with their sources.
-    pub(super) fn refused(&self) -> impl Iterator<Item = (&Rc<str>, &Refused)> {
-        let files = self.refused.iter();
-        let files = files.flat_map(|(source, all)| all.iter().map(move |one| (source, one)));
-        files.chain(self.refused_objects.iter().map(|(speaker, error)| (&speaker.0, error)))
+    /// Objects that are refused.
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// Whether something is held no more for an object that was refused.
+    pub(super) fn take_let_go(&mut self) -> bool {
+        self.refusals.take_let_go()
+    }
+
+    /// What an earlier life left that is held for an object that is refused, unless this life knows what it
+    /// was before.
+    fn held(&self, speaker: Option<&Speaker>, object: &Value) -> Option<Held> {
+        let kind = speaker.map_or(Kind::Service, |(_, kind, _)| *kind);
+        if speaker.is_some_and(|speaker| self.has_said(speaker)) {
+            return None;
+        }
+        match (kind, speaker) {
+            (Kind::EndpointSlice | Kind::Endpoints, Some(speaker)) => {
+                members_of(speaker, object).map(Held::Members)
+            }
+            (Kind::EndpointSlice | Kind::Endpoints, None) => None,
+            (Kind::Service | Kind::Ingress | Kind::Pod, _) => Some(Held::mentioned(object)),
+        }
+    }
+
+    /// Whether an object says something of a service.
+    fn has_said(&self, speaker: &Speaker) -> bool {
+        let name = self.speakers.get(speaker).cloned().unwrap_or_else(|| own_service(speaker));
+        self.services.get(&name).is_some_and(|said| said.has(speaker))
     }
 
     /// Takes what the cluster says of an object now.
@@ -219,10 +249,11 @@ impl Book {
         let Some(read) = read(cluster, value, node) else { return };
         match read {
             Ok((speaker, speech)) => {
-                self.refused_objects.remove(&speaker);
+                changed.extend(self.refusals.accept(&speaker));
                 self.say(&speaker, speech, changed);
             }
             Err((speaker, error)) => {
+                let held = self.held(speaker.as_ref(), value);
                 let Refused { object, path, problem, remedy } = &error;
                 tracing::error!(
                     object,
@@ -231,7 +262,7 @@ impl Book {
                 );
                 let speaker =
                     speaker.unwrap_or_else(|| (cluster.clone(), Kind::Service, full(key)));
-                self.refused_objects.insert(speaker, error);
+                self.refusals.refuse(speaker, (error, held));
             }
         }
     }
@@ -254,7 +285,7 @@ impl Book {
         };
         for &kind in kinds {
             let speaker = (Rc::clone(cluster), kind, full(key));
-            self.refused_objects.remove(&speaker);
+            changed.extend(self.refusals.accept(&speaker));
             self.say(&speaker, Speech::Nothing, changed);
         }
     }
@@ -262,21 +293,29 @@ impl Book {
     /// Takes what a file says in place of what it said; the services that are another thing by
     /// it are added to `changed`.
     pub(super) fn apply(&mut self, manifest: Manifest, node: &str, changed: &mut BTreeSet<Name>) {
-        // Of a file that cannot be read, the owner of the policy complains.
-        let Ok(documents) = manifest.objects else { return };
         let source: Rc<str> = manifest.source.into();
+        // Of a file that cannot be read, the owner of the policy complains.
+        let Ok(documents) = manifest.objects else {
+            if !self.files.contains_key(&source) {
+                self.refusals.cannot_read(source);
+            }
+            return;
+        };
         let mut old = self.files.remove(&source).unwrap_or_default();
-        let (mut now, mut refused, mut nameless) = (Vec::new(), Vec::new(), false);
+        let (mut now, mut refused, mut nameless) = (Vec::new(), Vec::<Refusal>::new(), false);
         for document in &documents {
             let Some(read) = read(&source, document, node) else { continue };
             match read {
-                Ok((speaker, _)) if now.contains(&speaker) => refused.push(twice(&speaker)),
+                Ok((speaker, _)) if now.contains(&speaker) => {
+                    refused.push((twice(&speaker), None));
+                }
                 Ok((speaker, speech)) => {
                     self.say(&speaker, speech, changed);
                     now.push(speaker);
                 }
                 Err((speaker, error)) => {
-                    refused.push(error);
+                    let held = self.held(speaker.as_ref(), document);
+                    refused.push((error, held));
                     nameless |= speaker.is_none();
                     now.extend(speaker.filter(|it| old.contains(it)));
                 }
@@ -288,14 +327,11 @@ impl Book {
             now.append(&mut old);
         }
         old.iter().for_each(|speaker| self.say(speaker, Speech::Nothing, changed));
-        let before = self.refused.remove(&source).unwrap_or_default();
-        for error in refused.iter().filter(|error| !before.contains(error)) {
-            let Refused { object, path, problem, remedy } = error;
+        let (new, mut freed) = self.refusals.refuse_of_file(&source, refused);
+        for Refused { object, path, problem, remedy } in new {
             tracing::error!(%source, object, path, "refused, what it was before stays: {problem}; {remedy}");
         }
-        if !refused.is_empty() {
-            self.refused.insert(Rc::clone(&source), refused);
-        }
+        changed.append(&mut freed);
         if !now.is_empty() {
             now.shrink_to_fit();
             self.files.insert(source, now);
@@ -358,6 +394,16 @@ fn full(key: &ObjectKey) -> Rc<str> {
     format!("{}/{}", key.namespace, key.name).into()
 }
 
+/// The service that a slice serves which cannot be read, if that much can be.
+fn members_of((_, kind, own): &Speaker, object: &Value) -> Option<Name> {
+    if *kind == Kind::Endpoints {
+        return Some(Rc::clone(own));
+    }
+    let owner = slice::owner(&Field::root(object).any_mapping().ok()?).ok()?;
+    let (namespace, _) = own.split_once('/')?;
+    Some(format!("{namespace}/{owner}").into())
+}
+
 fn twice(speaker: &Speaker) -> Refused {
     Refused {
         object: format!("{} {}", speaker.1.name(), speaker.2),
@@ -410,13 +456,10 @@ fn speech(
             None => Speech::Nothing,
             Some(spec) => Speech::Service(Box::new(spec)),
         },
-        Kind::EndpointSlice => match slice::owner(root)? {
-            None => Speech::Nothing,
-            Some(service) => {
-                let name = format!("{namespace}/{service}");
-                Speech::Slices(name.into(), vec![slice::slice(root, node)?])
-            }
-        },
+        Kind::EndpointSlice => {
+            let name = format!("{namespace}/{}", slice::owner(root)?);
+            Speech::Slices(name.into(), vec![slice::slice(root, node)?])
+        }
         Kind::Endpoints => Speech::Slices(own.into(), slice::endpoints(root, node)?),
         Kind::Ingress => match ingress::ingress(root)? {
             None => Speech::Nothing,

@@ -46,7 +46,7 @@ pub(super) struct Stores<'a> {
     pub(super) backends: &'a mut Backends,
     /// How many rows each map has room for; 0 is no limit.
     pub(super) room: usize,
-    /// Whether backends of an earlier life stay where other clusters may still name them.
+    /// Whether who serves the service by what an earlier life left, and whom nobody named, may be named yet.
     pub(super) keeps: bool,
 }
 
@@ -75,7 +75,6 @@ impl Claims {
         let Denial { frontends: denied, problems: known } =
             self.denials.remove(name).unwrap_or_default();
         self.starving.remove(name);
-        let had = before.frontends.len();
         let (claim, denial) = match shortage(&wish, stores) {
             Some(shortage) => {
                 self.starving.insert(Rc::clone(name));
@@ -89,9 +88,6 @@ impl Claims {
         }
         if !denial.problems.is_empty() {
             self.denials.insert(Rc::clone(name), denial);
-        }
-        if claim.frontends.len() < had {
-            changed.append(&mut self.starving);
         }
         if !claim.frontends.is_empty() || !claim.backends.is_empty() {
             self.by_service.insert(Rc::clone(name), claim);
@@ -246,8 +242,8 @@ fn shape(frontend: Frontend, wanted: FrontendWish, stores: &Stores<'_>) -> Shape
     let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
     let ids = wanted.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
-    if stores.keeps && wanted.is_global {
-        ids.extend(&before);
+    if stores.keeps {
+        ids.extend(before.iter().filter(|id| stores.backends.unheard().contains(id)));
     }
     let FrontendWish { word, flags, ranges, .. } = wanted;
     let mut shape = Shape { word, flags, ranges, backends: before, used: 0 };

@@ -87,8 +87,6 @@ pub(super) struct FrontendWish {
     pub(super) backends: Vec<L4Address>,
     /// Who may use it; everyone if nobody is named.
     pub(super) ranges: Box<[IpNet]>,
-    /// Other clusters may have backends of it, too.
-    pub(super) is_global: bool,
 }
 
 impl FrontendWish {
@@ -142,6 +140,11 @@ impl Surroundings {
         backends: &Backends,
     ) -> Wish {
         let mut wish = Wish::default();
+        if spec.ports.is_empty() && !spec.cluster.is_empty() {
+            wish.problems
+                .push("it has no ports, so that nobody reaches it: give it one".to_owned());
+        }
+        wish.problems.extend(said.strangers());
         for port in &spec.ports {
             let mut members = self.members(said, port);
             if spec.is_global {
@@ -153,10 +156,16 @@ impl Surroundings {
             let members: Vec<_> = known(members, port, backends)
                 .filter(|(_, it)| it.quarantined || it.serving != Serving::Unready)
                 .collect();
-            for (at, listed) in &members {
+            let before = wish.frontends.len();
+            self.frontends(spec, port, said, &members, &mut wish);
+            let new = wish.frontends[before..].iter().map(|(at, _)| at.at.address.is_ipv4());
+            let families: BTreeSet<bool> = new.collect();
+            // To whom nothing leads takes no room.
+            for (at, listed) in
+                members.iter().filter(|(at, _)| families.contains(&at.address.is_ipv4()))
+            {
                 *wish.backends.entry(*at).or_default() |= listed.serving == Serving::Ready;
             }
-            self.frontends(spec, port, said, &members, &mut wish);
         }
         wish.health = self.health(spec, said, backends);
         for (ingress, entry) in said.entries() {
@@ -326,18 +335,13 @@ impl Surroundings {
         let word = (algorithm as u32) << ALGORITHM_SHIFT | spec.affinity;
         let mut add = |scope, local| {
             let backends = self.used(at, members, local);
-            let wanted = FrontendWish {
-                word,
-                flags: bits,
-                backends,
-                ranges: ranges.clone(),
-                is_global: spec.is_global,
-            };
+            let wanted = FrontendWish { word, flags: bits, backends, ranges: ranges.clone() };
             wish.frontends.push((Frontend { at, scope }, wanted));
         };
         if two {
-            add(LookupScope::External, spec.external_local);
+            // The other one leads to it.
             add(LookupScope::Internal, spec.internal_local);
+            add(LookupScope::External, spec.external_local);
         } else {
             let local = if outside { spec.external_local } else { spec.internal_local };
             add(LookupScope::External, local);

@@ -53,8 +53,11 @@ pub(super) fn pod(root: &Mapping<'_>, node: &str) -> Result<Option<(Spec, Slice)
     }
     let member =
         |address| Member { address, serving: Serving::Ready, local: true, zones: None, here: None };
-    let slice =
-        Slice { ports: behind.into(), members: addresses.into_iter().map(member).collect() };
+    let slice = Slice {
+        owner: None,
+        ports: behind.into(),
+        members: addresses.into_iter().map(member).collect(),
+    };
     Ok(Some((Spec { ports: ports.into(), hosts: hosts.into(), ..Spec::default() }, slice)))
 }
 

@@ -36,7 +36,7 @@ pub(super) fn inherit(
     backends: &mut Backends,
 ) -> Findings {
     table.reserve_below(found.unused.service);
-    backends.reserve_below(found.unused.backend);
+    backends.remember(found.unused.backend);
     let mut findings = Findings { foreign: found.foreign, ..Findings::default() };
     let places = take_backends(found.backends, &found.slots, backends, &mut findings);
     let mut beside = Beside {
@@ -61,7 +61,8 @@ pub(super) fn inherit(
     for group in groups {
         take_frontend(&group, &ids, &places, &mut beside, table, &mut findings);
     }
-    table.free_gaps();
+    beside.numbers().for_each(|id| table.reserve_below(u32::from(id.0) + 1));
+    table.free_gaps(beside.numbers().collect());
     orphans(beside, &mut findings);
     findings
 }
@@ -96,6 +97,12 @@ struct Beside {
 }
 
 impl Beside {
+    /// Numbers that rows have.
+    fn numbers(&self) -> impl Iterator<Item = ServiceId> {
+        let by_family = self.reverse.keys().chain(&self.tables).map(|(id, _)| id);
+        by_family.chain(self.matches.keys()).chain(self.ranges.keys()).copied()
+    }
+
     fn matches(&self, id: ServiceId) -> BTreeSet<BackendId> {
         self.matches.get(&id).cloned().unwrap_or_default()
     }

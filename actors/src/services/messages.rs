@@ -7,7 +7,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::book::Refused;
+use super::refused::Refused;
 use crate::{
     cluster::Feed,
     clustermesh::RemoteService,

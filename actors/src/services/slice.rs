@@ -15,6 +15,8 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// Who serves, and at which ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
+    /// The service that owns it, if that is another one than its label says: the label counts.
+    pub(super) owner: Option<Box<str>>,
     pub(super) ports: Box<[SlicePort]>,
     pub(super) members: Box<[Member]>,
 }
@@ -53,12 +55,32 @@ pub(super) struct Member {
     pub(super) here: Option<bool>,
 }
 
-/// The service that a slice is of; `None` if it is nobody's.
-pub(super) fn owner(root: &Mapping<'_>) -> Result<Option<String>, Fault> {
-    let labels = root.need("metadata")?.any_mapping()?.get("labels");
+/// The service that a slice is of.
+pub(super) fn owner<'a>(root: &Mapping<'a>) -> Result<&'a str, Fault> {
+    let metadata = root.need("metadata")?;
+    let labels = metadata.any_mapping()?.get("labels");
     let labels = labels.map(|field| field.any_mapping()).transpose()?;
-    let name = labels.and_then(|labels| labels.get(SERVICE_LABEL));
-    name.map(|field| field.text().map(ToOwned::to_owned)).transpose()
+    let name = labels.and_then(|labels| labels.get(SERVICE_LABEL)).ok_or_else(|| {
+        metadata
+            .fault("it is of no service", format!("add the label {SERVICE_LABEL}, or remove it"))
+    });
+    name?.text()
+}
+
+/// The service that owns a slice, if that is another one than it is of.
+fn stranger(root: &Mapping<'_>) -> Result<Option<Box<str>>, Fault> {
+    let of = owner(root)?;
+    for field in root.need("metadata")?.any_mapping()?.list("ownerReferences")?.unwrap_or_default()
+    {
+        let reference = field.any_mapping()?;
+        let text = |name| reference.get(name).map(|field| field.text()).transpose();
+        if let (Some("Service"), Some(name)) = (text("kind")?, text("name")?)
+            && name != of
+        {
+            return Ok(Some(name.into()));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads an EndpointSlice; names of something outside serve nobody here. `node` is this one.
@@ -95,7 +117,8 @@ pub(super) fn slice(root: &Mapping<'_>, node: &str) -> Result<Slice, Fault> {
             members.push(Member { address, serving, local, zones: zones.clone(), here });
         }
     }
-    Ok(Slice { ports: ports.collect::<Result<_, _>>()?, members: members.into() })
+    let owner = stranger(root)?;
+    Ok(Slice { owner, ports: ports.collect::<Result<_, _>>()?, members: members.into() })
 }
 
 /// Where older slices name the node.
@@ -150,6 +173,7 @@ pub(super) fn endpoints(root: &Mapping<'_>, node: &str) -> Result<Vec<Slice>, Fa
         };
         let members = subset.list("addresses")?.unwrap_or_default();
         Ok(Slice {
+            owner: None,
             ports: ports.collect::<Result<_, _>>()?,
             members: members.iter().map(member).collect::<Result<_, _>>()?,
         })

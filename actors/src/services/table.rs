@@ -144,11 +144,12 @@ impl Table {
         self.unused = self.unused.max(unused).min(LAST + 1);
     }
 
-    /// Numbers below the unused ones that nobody has are free.
-    pub(super) fn free_gaps(&mut self) {
-        let had: BTreeSet<_> = self.lines.values().map(|line| u32::from(line.id.0)).collect();
-        let free = (1..self.unused()).filter(|id| !had.contains(id));
-        self.free = free.filter_map(|id| u16::try_from(id).ok().map(ServiceId)).collect();
+    /// Numbers below the unused ones that nobody has are free, but for those `held` by rows that are nobody's.
+    pub(super) fn free_gaps(&mut self, held: BTreeSet<ServiceId>) {
+        let mut had = held;
+        had.extend(self.lines.values().map(|line| line.id));
+        let all = (1..self.unused()).filter_map(|id| u16::try_from(id).ok().map(ServiceId));
+        self.free = all.filter(|id| !had.contains(id)).collect();
     }
 
     /// A frontend of an earlier life. What of it is not whole is `wanted` to be.
@@ -205,6 +206,16 @@ impl Table {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether an earlier life left a frontend that led to others than these, so that it may have been of
+    /// another service.
+    pub(super) fn is_left_by_another(&self, at: &Frontend, backends: &BTreeSet<BackendId>) -> bool {
+        let line = self.lines.get(at).filter(|line| line.owner.is_none());
+        let shape = line.and_then(|line| line.wanted.as_ref());
+        shape.is_some_and(|shape| {
+            !shape.backends.is_empty() && !shape.backends.iter().any(|id| backends.contains(id))
+        })
     }
 
     /// A service does not want a frontend of another any more.
@@ -277,6 +288,12 @@ impl Table {
         }
     }
 
+    /// Backends that any frontend leads to.
+    pub(super) fn led_to(&self) -> BTreeSet<BackendId> {
+        let shapes = self.lines.values().filter_map(|line| line.wanted.as_ref());
+        shapes.flat_map(|shape| &shape.backends).copied().collect()
+    }
+
     /// Frontends of an earlier life that nobody wants, with what they are.
     pub(super) fn unowned(&self) -> impl Iterator<Item = (&Frontend, &Shape)> {
         let unowned = self.lines.iter().filter(|(_, line)| line.owner.is_none());
@@ -347,6 +364,11 @@ impl Table {
     /// Numbers that are had again since this was asked last.
     pub(super) fn take_reused(&mut self) -> Vec<ServiceId> {
         std::mem::take(&mut self.reused)
+    }
+
+    /// Of these connections may remember something still.
+    pub(super) fn return_reused(&mut self, all: &[ServiceId]) {
+        self.reused.extend(all);
     }
 
     /// What is to be written and removed next, of so many frontends; whether that is all.

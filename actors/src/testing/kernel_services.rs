@@ -107,9 +107,8 @@ impl KernelServices {
             ServiceRows::AffinityMatches(all) => self.affinity.extend(all.iter().copied()),
             ServiceRows::SourceRanges(all) => self.ranges.extend(all.iter().copied()),
             ServiceRows::Maglev(all) => {
-                for (id, backends) in all {
-                    let is_ipv4 = backends.first().is_none_or(|(_, at)| at.address.is_ipv4());
-                    self.maglev.insert((*id, is_ipv4), backends.clone());
+                for (id, is_ipv4, backends) in all {
+                    self.maglev.insert((*id, *is_ipv4), backends.clone());
                 }
             }
         }

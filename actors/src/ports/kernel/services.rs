@@ -88,6 +88,9 @@ pub struct UnusedNumbers {
     pub service: u32,
 }
 
+/// The service of a table of Maglev, whether that is IPv4, and the backends that it is computed of.
+pub type MaglevTable = (ServiceId, bool, Vec<(BackendId, L4Address)>);
+
 /// Rows of one kind, which are written in batches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServiceRows {
@@ -103,8 +106,8 @@ pub enum ServiceRows {
     AffinityMatches(Vec<(BackendId, ServiceId)>),
     /// Of `cilium_lb4_source_range` and `cilium_lb6_source_range`: who may use the service.
     SourceRanges(Vec<(ServiceId, IpNet)>),
-    /// Of `cilium_lb4_maglev` and `cilium_lb6_maglev`: a table of these backends is computed.
-    Maglev(Vec<(ServiceId, Vec<(BackendId, L4Address)>)>),
+    /// Of `cilium_lb4_maglev` and `cilium_lb6_maglev`.
+    Maglev(Vec<MaglevTable>),
 }
 
 /// Places of rows of one kind; the flag of each is whether it is IPv4.

@@ -1,8 +1,8 @@
 //! What an earlier life left, and nobody names.
 
-use std::{collections::BTreeSet, net::IpAddr, rc::Rc};
+use std::{collections::BTreeSet, net::IpAddr};
 
-use super::{Kept, Pruned};
+use super::{Apart, Kept, Pruned};
 use crate::{
     model::{Frontend, Transport},
     mutants::{Mutant, mutated},
@@ -11,45 +11,41 @@ use crate::{
 };
 
 impl Kept {
-    /// What an earlier life left and nobody named goes, once everyone has said what it knows: first
-    /// frontends, which only this cluster names, then backends, which others may.
+    /// What an earlier life left and nobody named goes, once everyone has said what it knows. Other clusters
+    /// name backends only: those stay to whom something leads that waits for them, and no frontend does.
     pub(super) fn prune(&mut self) {
-        let frontends = match mutated(Mutant::ServicesPrunedEarly) {
-            true => Some(Pruned::new()),
-            false => self.heard_but(ServiceSource::Mesh),
-        };
-        if let Some(apart) = frontends.filter(|it| self.pruned.0.as_ref() != Some(it)) {
-            let addresses = &self.surroundings.addresses;
+        if self.book.take_let_go() {
+            self.pruned = Pruned::default();
+        }
+        let Some(apart) = self.heard() else { return };
+        if self.pruned.frontends.as_ref() != Some(&apart) {
+            let (addresses, refusals) = (&self.surroundings.addresses, self.book.refusals());
             let pruned = self.table.prune(|at, shape| {
-                may_be_of(at, shape, addresses).is_none_or(|source| !apart.contains(&source))
+                let source = may_be_of(at, shape, addresses);
+                source.is_none_or(|source| !apart.contains(&source))
+                    && !refusals.may_mean(at, shape.flags)
             });
-            self.pruned.0 = Some(apart);
+            self.pruned.frontends = Some(apart.clone());
             tracing::info!(pruned, "services of the life before that are no more");
             self.claims.retry(&mut self.changed);
         }
-        let backends = self.heard_but(ServiceSource::Ingresses);
-        if backends.is_some() && backends != self.pruned.1 {
-            self.pruned.1 = backends;
-            let used = self.table.unowned().flat_map(|(_, shape)| &shape.backends);
-            let used = used.copied().collect();
-            let pruned = self.backends.prune(&used);
+        if self.changed.is_empty() && self.pruned.backends.as_ref() != Some(&apart) {
+            let pruned = self.backends.prune(&self.table.led_to());
+            self.pruned.backends = Some(apart);
             tracing::info!(pruned, "backends of the life before that are no more");
-            // Those of other clusters are known now.
-            let global = self.book.services().filter(|(_, spec)| spec.is_global);
-            self.changed.extend(global.map(|(name, _)| Rc::clone(name)));
             self.claims.retry(&mut self.changed);
         }
     }
 
-    /// Whose may not go yet, if all have been heard whom nothing is told apart from, and `other` is not
-    /// waited for.
-    fn heard_but(&self, other: ServiceSource) -> Option<Pruned> {
-        let (mut apart, rest): (Pruned, Pruned) =
+    /// Whose frontends may not go yet, if everyone else has been heard who may name some.
+    fn heard(&self) -> Option<Apart> {
+        let (mut apart, rest): (Apart, Apart) =
             self.awaited.iter().partition(|source| source.is_apart());
         if mutated(Mutant::IngressesPrunedEarly) {
             apart.clear();
         }
-        rest.iter().all(|source| *source == other).then_some(apart)
+        let is_due = rest.iter().all(|source| *source == ServiceSource::Mesh);
+        (is_due || mutated(Mutant::ServicesPrunedEarly)).then_some(apart)
     }
 }
 

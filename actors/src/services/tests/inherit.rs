@@ -173,47 +173,92 @@ fn maps_are_evidence_and_are_verified() {
 }
 
 #[test]
-fn backends_that_other_clusters_may_name_stay_until_they_have_spoken() {
-    let mut town = Town::told_by(&[ServiceSource::Cluster, ServiceSource::Mesh]);
-    let mut web = service("web", "10.96.0.1");
-    web["metadata"]["annotations"] = serde_json::json!({"service.cilium.io/global": "true"});
-    let here = slice("web-a", "web", &["10.0.0.1"]);
-    let remote: crate::clustermesh::RemoteService = serde_json::from_value(serde_json::json!({
-        "cluster": "far", "namespace": "shop", "name": "web", "shared": true,
-        "backends": {"10.1.0.1": {"": {"Protocol": "TCP", "Port": 8080}}},
-    }))
-    .unwrap();
-    let far = |town: &Town, service| {
-        let changes = vec![(("shop".to_owned(), "web".to_owned()), service)];
-        let remote =
-            crate::services::ServicesMsg::Remote { cluster: "far".into(), changes, listed: true };
-        town.services.tell(remote).unwrap();
-        town.settle();
-    };
-    let configured = |town: &Town, all: &[&str]| {
-        let all = all.iter().map(|it| (*it).into()).collect();
-        town.services.tell(crate::services::ServicesMsg::Clusters(all)).unwrap();
-        town.settle();
-    };
-    configured(&town, &["far"]);
-    town.tell(&[web.clone(), here.clone()]);
-    far(&town, Some(remote.clone()));
-    let both = at(&["10.0.0.1:8080", "10.1.0.1:8080"]);
-    assert_eq!(town.landing("10.96.0.1:80"), both);
+fn rubbish_gives_nobody_a_number_of_another() {
+    let harms: [Harm; 3] = [
+        |maps| {
+            let row =
+                BackendRow { at: place("203.0.113.9:1"), ..maps.backends[&(BackendId(1), true)] };
+            maps.backends.insert((BackendId(u32::MAX), true), row);
+        },
+        |maps| maps.unused.backend = u32::MAX,
+        |maps| {
+            let row =
+                BackendRow { at: place("203.0.113.9:1"), ..maps.backends[&(BackendId(1), true)] };
+            maps.backends.insert((BackendId(5), true), row);
+        },
+    ];
+    for (nth, harm) in harms.iter().enumerate() {
+        let mut town = served();
+        let before = town.maps().landing(frontend("10.96.0.1:80"));
+        town.kernel.tamper(|state| harm(&mut state.services));
+        town.restart();
+        let mut all = everything();
+        for n in 0..4 {
+            let name = format!("new-{n}");
+            all.push(service(&name, &format!("10.96.1.{n}")));
+            all.push(slice(&name, &name, &[&format!("10.0.1.{n}")]));
+        }
+        town.tell(&all);
+        for n in 0..4 {
+            let lands = town.landing(&format!("10.96.1.{n}:80"));
+            assert_eq!(lands, at(&[&format!("10.0.1.{n}:8080")]), "{nth}");
+        }
+        assert_eq!(town.landing("10.96.0.1:80"), before, "{nth}");
+        assert_eq!(town.maps().backends.len(), 7, "{nth}: what nobody names is gone");
+        assert!(town.maps().unused.backend < 20, "{nth}");
+        let (maps, writes) = (town.maps(), town.kernel.writes().len());
+        town.restart();
+        town.tell(&all);
+        assert_eq!((town.maps(), town.writes_since(writes)), (maps, vec![]), "{nth}");
+    }
+}
+
+#[test]
+fn numbers_of_rows_that_are_nobody_s_are_given_to_nobody() {
+    let mut town = served();
+    let own = town.maps().unused.service;
+    town.kernel.tamper(|state| {
+        let orphan = (ServiceId(u16::try_from(own).unwrap()), true);
+        state.services.reverse_nat.insert(orphan, "192.0.2.1:1".parse().unwrap());
+    });
     town.restart();
-    town.tell(&[web.clone(), here.clone(), service("db", "10.96.0.2")]);
-    assert_eq!(town.landing("10.96.0.1:80"), both, "the other cluster was not heard");
-    configured(&town, &["far"]);
-    town.wait(60);
-    assert_eq!(town.landing("10.96.0.1:80"), both);
-    far(&town, Some(remote));
-    assert_eq!(town.landing("10.96.0.1:80"), both);
+    town.tell(&[everything(), vec![service("new", "10.96.0.7")]].concat());
+    assert_eq!(town.landing("10.96.0.7:80"), Landing::NoBackend);
+    assert_eq!(town.maps().reverse_nat.len(), 4, "the orphan is gone, nobody else");
+}
+
+#[test]
+fn a_number_that_is_had_again_is_forgotten_by_connections_also_if_that_fails_at_first() {
+    let mut town = served();
+    town.kernel.tamper(|state| state.services.unused.service = 0x1_0000);
     town.restart();
-    town.tell(&[web, here]);
-    configured(&town, &["far"]);
-    far(&town, None);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]), "it shares it no more");
-    assert_eq!(town.maps().backends.len(), 1);
-    town.tell(&[gone(service("web", ""))]);
-    assert_eq!(town.landing("10.96.0.1:80"), Landing::NoService);
+    town.tell(&everything());
+    let before = town.kernel.writes().len();
+    town.fate.refuses("ForgetServices");
+    town.tell(&[service("new", "10.96.0.7")]);
+    town.fate.is_kind();
+    town.wait(40);
+    assert_eq!(town.landing("10.96.0.7:80"), Landing::NoBackend);
+    let writes = town.writes_since(before);
+    assert!(writes.iter().any(|it| it.name() == "ForgetServices"), "{writes:?}");
+}
+
+#[test]
+fn tables_without_backends_are_of_their_family() {
+    let mut town = Town::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
+    town.host_addresses(&["fd00::7"]);
+    let mut web = service("web", "fd96::1");
+    web["spec"]["type"] = serde_json::json!("NodePort");
+    web["spec"]["ports"] = serde_json::json!([{"port": 80, "nodePort": 30080}]);
+    town.tell(&[web.clone()]);
+    let maps = town.maps();
+    assert!(!maps.maglev.is_empty() && maps.maglev.keys().all(|(_, is_ipv4)| !is_ipv4));
+    let before = town.kernel.writes().len();
+    town.restart();
+    assert_eq!(town.status().found, Vec::<String>::new());
+    town.host_addresses(&["fd00::7"]);
+    town.tell(&[web.clone()]);
+    assert_eq!(town.writes_since(before), []);
+    town.tell(&[gone(web)]);
+    assert!(town.maps().maglev.is_empty());
 }

@@ -12,13 +12,34 @@ fn what_serves_nobody_here_is_passed_over() {
     external["spec"]["type"] = json!("ExternalName");
     let mut other = service("proxied", "10.96.0.2");
     other["metadata"]["labels"] = json!({"service.kubernetes.io/service-proxy-name": "x"});
+    town.tell(&[service("headless", "None"), external, other]);
+    town.tell(&[slice("headless-1", "headless", &["10.0.0.2"])]);
+    assert_eq!(town.list(), []);
+    assert_eq!(town.maps().backends.len(), 0, "nobody is led to them");
+    assert_eq!((town.status().refused, town.status().problems), (vec![], vec![]));
+}
+
+#[test]
+fn what_cannot_serve_anybody_is_named() {
+    let town = Town::new();
     let mut bare = service("bare", "10.96.0.3");
     bare["spec"].as_object_mut().unwrap().remove("ports");
-    town.tell(&[service("headless", "None"), external, other, bare]);
     let mut nobodys = slice("nobodys", "x", &["10.0.0.1"]);
     nobodys["metadata"].as_object_mut().unwrap().remove("labels");
-    town.tell(&[nobodys, slice("headless-1", "headless", &["10.0.0.2"])]);
-    assert_eq!(town.list(), []);
+    let mut another_s = slice("web-a", "web", &["10.0.0.2"]);
+    another_s["metadata"]["ownerReferences"] =
+        json!([{"kind": "Deployment", "name": "x"}, {"kind": "Service", "name": "db"}]);
+    let mut own = slice("web-b", "web", &["10.0.0.3"]);
+    own["metadata"]["ownerReferences"] = json!([{"kind": "Service", "name": "web"}]);
+    town.tell(&[bare.clone(), nobodys.clone(), service("web", "10.96.0.1"), another_s, own]);
+    let (refused, problems) = (town.status().refused, town.status().problems);
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].1.object, "EndpointSlice shop/nobodys");
+    let named: Vec<_> = problems.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(named, ["shop/bare", "shop/web"], "{problems:?}");
+    assert!(problems[0].1.contains("no ports") && problems[1].1.contains("Service db"));
+    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.2:8080", "10.0.0.3:8080"]));
+    town.tell(&[gone(bare), gone(nobodys), slice("web-a", "web", &["10.0.0.2"])]);
     assert_eq!((town.status().refused, town.status().problems), (vec![], vec![]));
 }
 
@@ -84,6 +105,29 @@ fn two_services_of_one_address_are_told_apart_by_who_came_first() {
 }
 
 #[test]
+fn an_address_that_two_services_want_stays_with_who_had_it() {
+    let mut town = Town::new();
+    let all = [
+        service("web", "10.96.0.1"),
+        slice("web-1", "web", &["10.0.0.1"]),
+        service("again", "10.96.0.1"),
+        slice("again-1", "again", &["10.0.0.2"]),
+    ];
+    town.tell(&all[..2]);
+    town.tell(&all[2..]);
+    let before = town.list();
+    town.restart();
+    town.tell(&all);
+    assert_eq!(town.list(), before);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]));
+    // Unless that one went meanwhile.
+    town.restart();
+    town.tell(&all[2..]);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.2:8080"]));
+    assert_eq!((town.list()[0].id, town.status().problems), (before[0].id, vec![]));
+}
+
+#[test]
 fn an_address_of_the_node_is_no_service_s() {
     let town = Town::new();
     town.tell(&[service("web", "192.0.2.7"), service("other", "10.96.0.2")]);
@@ -118,6 +162,25 @@ fn a_map_that_is_full_keeps_what_it_has() {
     );
     town.tell(&[slice("web-a", "web", &["10.0.0.1", "10.0.0.3"])]);
     assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080", "10.0.0.3:8080"]));
+    assert_eq!(town.status().problems, []);
+}
+
+#[test]
+fn who_finds_no_room_is_served_when_there_is_some() {
+    let mut town = Town::new();
+    town.kernel.tamper(|state| state.services.room = 8);
+    town.restart();
+    let members = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"];
+    let first = [service("first", "10.96.0.1"), slice("first-a", "first", &members)];
+    town.tell(&first);
+    town.tell(&[service("next", "10.96.0.2"), slice("next-a", "next", &members)]);
+    assert_eq!(town.landing("10.96.0.2:80"), Landing::NoService);
+    let fewer = slice("first-a", "first", &members[..1]);
+    town.tell(&[fewer]);
+    assert_eq!(
+        town.landing("10.96.0.2:80"),
+        at(&members.map(|it| format!("{it}:8080")).each_ref().map(String::as_str))
+    );
     assert_eq!(town.status().problems, []);
 }
 

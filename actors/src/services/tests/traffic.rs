@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::town::{Town, at, frontend, gone, place, service, slice};
 use crate::{
-    model::BackendId,
-    ports::{BackendState, KernelOp, ServiceRows, service_flags},
+    model::{BackendId, Frontend, LookupScope},
+    ports::{BackendState, KernelOp, ServiceKeys, ServiceRows, service_flags},
     services::ServiceSource,
     testing::Landing,
 };
@@ -166,6 +166,47 @@ fn ports_of_nodes_and_balancers_have_a_frontend_for_each_side_where_they_differ(
             && maps.ranges.is_empty()
             && maps.maglev.is_empty()
     );
+}
+
+#[test]
+fn no_packet_from_inside_meets_a_frontend_whose_other_half_is_missing() {
+    let town = Town::told_by(&[ServiceSource::Cluster, ServiceSource::Node]);
+    town.host_addresses(&["192.0.2.7"]);
+    let mut web = service("web", "10.96.0.1");
+    web["spec"]["externalIPs"] = json!(["198.51.100.1"]);
+    town.tell(&[web.clone(), slice("web-a", "web", &["10.0.0.1@here"])]);
+    let halves = |before: usize| {
+        let firsts = |ops: Vec<KernelOp>| {
+            ops.into_iter().flat_map(|op| match op {
+                KernelOp::PutServices(ServiceRows::Slots(rows)) => {
+                    rows.into_iter().map(|(key, _)| ("put", key)).collect::<Vec<_>>()
+                }
+                KernelOp::DeleteServices(ServiceKeys::Slots(keys)) => {
+                    keys.into_iter().map(|key| ("delete", key)).collect()
+                }
+                _ => Vec::new(),
+            })
+        };
+        let of_halves = |(what, (at, slot)): (&'static str, (Frontend, u16))| {
+            let is_it = slot == 0 && at.at == place("198.51.100.1:80");
+            is_it.then_some((what, at.scope))
+        };
+        firsts(town.writes_since(before)).filter_map(of_halves).collect::<Vec<_>>()
+    };
+    let before = town.kernel.writes().len();
+    web["spec"]["externalTrafficPolicy"] = json!("Local");
+    town.tell(&[web.clone()]);
+    let [inside, outside] = [LookupScope::Internal, LookupScope::External];
+    assert_eq!(halves(before), [("put", inside), ("put", outside)]);
+    let before = town.kernel.writes().len();
+    web["spec"]["externalTrafficPolicy"] = json!("Cluster");
+    town.tell(&[web.clone()]);
+    assert_eq!(halves(before), [("put", outside), ("delete", inside)]);
+    web["spec"]["externalTrafficPolicy"] = json!("Local");
+    town.tell(&[web.clone()]);
+    let before = town.kernel.writes().len();
+    town.tell(&[gone(web)]);
+    assert_eq!(halves(before), [("delete", outside), ("delete", inside)]);
 }
 
 #[test]

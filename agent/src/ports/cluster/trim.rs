@@ -19,7 +19,7 @@ const METADATA: [&str; 4] = ["labels", "name", "namespace", "uid"];
 const SERVICE_METADATA: [&str; 5] = ["annotations", "labels", "name", "namespace", "uid"];
 /// of an identity,
 const IDENTITY_METADATA: [&str; 2] = ["annotations", "name"];
-/// of one that this node keeps true,
+/// of what has an owner that counts, such as what this node keeps true,
 const OWN_METADATA: [&str; 6] =
     ["annotations", "labels", "name", "namespace", "ownerReferences", "uid"];
 /// of a Node,
@@ -80,7 +80,9 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
     keep(object, &PARTS);
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         match resource.kind {
-            "Node" | "CiliumNode" | "CiliumEndpoint" => keep(metadata, &OWN_METADATA),
+            "Node" | "CiliumNode" | "CiliumEndpoint" | "EndpointSlice" => {
+                keep(metadata, &OWN_METADATA);
+            }
             "CiliumIdentity" => keep(metadata, &IDENTITY_METADATA),
             "Service" | "Ingress" => keep(metadata, &SERVICE_METADATA),
             _ => keep(metadata, &METADATA),

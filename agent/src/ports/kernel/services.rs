@@ -9,10 +9,10 @@ use std::{
 
 use ipnet::IpNet;
 use volvox_actors::{
-    model::{BackendId, L4Address, LookupScope, ServiceId},
+    model::{BackendId, LookupScope, ServiceId},
     ports::{
-        BackendRow, BackendState, KernelError, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
-        SlotRow, UnusedNumbers,
+        BackendRow, BackendState, KernelError, MaglevTable, ServiceKeys, ServiceRows,
+        ServiceTables, SlotKey, SlotRow, UnusedNumbers,
     },
     services::maglev,
 };
@@ -125,18 +125,13 @@ impl ServiceMaps {
 
     /// Makes tables of Maglev and puts them into the outer map, many in one batch: the kernel waits
     /// for a grace period after each.
-    fn put_tables(
-        &self,
-        rows: &[(ServiceId, Vec<(BackendId, L4Address)>)],
-    ) -> Result<(), KernelError> {
+    fn put_tables(&self, rows: &[MaglevTable]) -> Result<(), KernelError> {
         let size = self.table.value_size as usize / size_of::<u32>();
         for rows in rows.chunks(TABLES_AT_ONCE) {
             for is_ipv4 in [true, false] {
-                let of_family = rows.iter().filter(|(_, backends)| {
-                    backends.first().is_none_or(|(_, at)| at.address.is_ipv4()) == is_ipv4
-                });
+                let of_family = rows.iter().filter(|(_, it, _)| *it == is_ipv4);
                 let (mut keys, mut tables) = (Vec::new(), Vec::new());
-                for (id, backends) in of_family {
+                for (id, _, backends) in of_family {
                     let failed =
                         |e| refused("make", format!("the Maglev table of service {id}"), &e);
                     let table = Map::create(&self.table).map_err(failed)?;

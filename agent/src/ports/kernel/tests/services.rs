@@ -65,7 +65,7 @@ pub(crate) fn serve(sandbox: &Sandbox) -> ServiceTables {
         tables.ranges.push((id, range.parse().unwrap()));
         tables.maglev.push((id, family == 0));
         let backends = vec![(one, at(&join(back, 0), 8080)), (two, at(&join(back, 1), 8080))];
-        maps.put(ServiceRows::Maglev(vec![(id, backends)])).unwrap();
+        maps.put(ServiceRows::Maglev(vec![(id, family == 0, backends)])).unwrap();
     }
     tables.affinity.sort_unstable();
     for rows in [
