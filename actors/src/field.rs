@@ -1,6 +1,6 @@
 //! Fields of documents that people and clusters write, with the path that leads to each.
 
-use std::net::IpAddr;
+use std::{fmt::Write, net::IpAddr, rc::Rc};
 
 use serde_json::{Map, Value};
 
@@ -18,19 +18,58 @@ pub(crate) struct Fault {
 /// A value of a document and the path that leads to it. Null counts as absent.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
-    pub(crate) path: String,
+    /// In what it is, and where in that. Few paths are ever told, so none is written out before.
+    place: Place<'a>,
     pub(crate) value: &'a Value,
+}
+
+#[derive(Clone, Debug)]
+struct Place<'a> {
+    parent: Option<Rc<Self>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Root,
+    Key(&'a str),
+    Index(usize),
+}
+
+impl Place<'_> {
+    /// From the root, as in `spec.ports[0].port`.
+    fn write(&self, path: &mut String) {
+        if let Some(parent) = &self.parent {
+            parent.write(path);
+        }
+        match self.step {
+            Step::Root => {}
+            Step::Key(key) => {
+                let dot = if path.is_empty() { "" } else { "." };
+                path.push_str(dot);
+                path.push_str(key);
+            }
+            Step::Index(index) => drop(write!(path, "[{index}]")),
+        }
+    }
 }
 
 impl<'a> Field<'a> {
     /// The whole document.
     pub(crate) fn root(value: &'a Value) -> Self {
-        Self { path: String::new(), value }
+        Self { place: Place { parent: None, step: Step::Root }, value }
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> String {
+        let mut path = String::new();
+        self.place.write(&mut path);
+        path
     }
 
     /// A fault of this field.
     pub(crate) fn fault(&self, problem: impl Into<String>, remedy: impl Into<String>) -> Fault {
-        Fault { path: self.path.clone(), problem: problem.into(), remedy: remedy.into() }
+        Fault { path: self.path(), problem: problem.into(), remedy: remedy.into() }
     }
 
     /// The mapping, with no keys but these.
@@ -40,7 +79,7 @@ impl<'a> Field<'a> {
             None => Ok(mapping),
             Some(key) => {
                 let known = known.join(", ");
-                Err(mapping.at(key, &Value::Null).fault(
+                Err(mapping.at(Step::Key(key), &Value::Null).fault(
                     format!("unknown field {key:?}"),
                     format!("remove it or correct its name; known here: {known}"),
                 ))
@@ -51,7 +90,7 @@ impl<'a> Field<'a> {
     /// The mapping, whatever its keys.
     pub(crate) fn any_mapping(&self) -> Result<Mapping<'a>, Fault> {
         match self.value {
-            Value::Object(map) => Ok(Mapping { path: self.path.clone(), map }),
+            Value::Object(map) => Ok(Mapping { place: Rc::new(self.place.clone()), map }),
             _ => Err(self.wants("a mapping")),
         }
     }
@@ -59,7 +98,9 @@ impl<'a> Field<'a> {
     /// Each element of the list.
     pub(crate) fn elements(&self) -> Result<Vec<Field<'a>>, Fault> {
         let Value::Array(list) = self.value else { return Err(self.wants("a list")) };
-        let at = |(index, value)| Field { path: format!("{}[{index}]", self.path), value };
+        let parent = Rc::new(self.place.clone());
+        let place = |index| Place { parent: Some(Rc::clone(&parent)), step: Step::Index(index) };
+        let at = |(index, value)| Field { place: place(index), value };
         Ok(list.iter().enumerate().map(at).collect())
     }
 
@@ -108,20 +149,22 @@ impl<'a> Field<'a> {
 /// A mapping of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping<'a> {
-    path: String,
+    place: Rc<Place<'a>>,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Mapping<'a> {
     /// The field of that name.
     pub(crate) fn get(&self, key: &str) -> Option<Field<'a>> {
-        self.map.get(key).filter(|value| !value.is_null()).map(|value| self.at(key, value))
+        let (key, value) = self.map.get_key_value(key).filter(|(_, value)| !value.is_null())?;
+        Some(self.at(Step::Key(key), value))
     }
 
     /// The field of that name, which must be there.
     pub(crate) fn need(&self, key: &str) -> Result<Field<'a>, Fault> {
         self.get(key).ok_or_else(|| {
-            self.at(key, &Value::Null)
+            let missing = Place { parent: Some(Rc::clone(&self.place)), step: Step::Key(key) };
+            Field { place: missing, value: &Value::Null }
                 .fault(format!("field {key:?} is missing"), format!("add {key:?}"))
         })
     }
@@ -134,11 +177,10 @@ impl<'a> Mapping<'a> {
     /// Each field that is there, by name.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'a>)> {
         let present = self.map.iter().filter(|(_, value)| !value.is_null());
-        present.map(|(key, value)| (key.as_str(), self.at(key, value)))
+        present.map(|(key, value)| (key.as_str(), self.at(Step::Key(key), value)))
     }
 
-    fn at(&self, key: &str, value: &'a Value) -> Field<'a> {
-        let dot = if self.path.is_empty() { "" } else { "." };
-        Field { path: format!("{}{dot}{key}", self.path), value }
+    fn at(&self, step: Step<'a>, value: &'a Value) -> Field<'a> {
+        Field { place: Place { parent: Some(Rc::clone(&self.place)), step }, value }
     }
 }

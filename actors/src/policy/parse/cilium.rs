@@ -108,7 +108,7 @@ fn subject(
             if scope.settings.host_firewall {
                 return Ok(Some(Bound::Nodes(selected)));
             }
-            scope.not_supported(&nodes.path, Effect::SelectsNothing);
+            scope.not_supported(&nodes.path(), Effect::SelectsNothing);
             Ok(None)
         }
         (Some(_), Some(nodes)) => Err(nodes.fault(
@@ -166,7 +166,7 @@ fn clause(
         deny: side.deny,
         peers,
         ports: ports.unwrap_or(Ports::Any),
-        origin: scope.origin(side.direction, &field.path),
+        origin: scope.origin(side.direction, &field.path()),
     })
 }
 
@@ -185,7 +185,7 @@ fn needs_authentication(mapping: &Mapping<'_>, scope: &mut Scope<'_>) -> Result<
     match mode.text()? {
         "disabled" => Ok(false),
         "required" | "test-always-fail" => {
-            scope.not_supported(&field.path, Effect::AllowsNothing);
+            scope.not_supported(&field.path(), Effect::AllowsNothing);
             Ok(true)
         }
         other => Err(mode.fault(

@@ -147,7 +147,7 @@ impl Found {
     }
 
     fn not_supported(&mut self, field: &Field<'_>, scope: &mut Scope<'_>) {
-        scope.not_supported(&field.path, self.side.effect());
+        scope.not_supported(&field.path(), self.side.effect());
         self.any |= self.side.deny;
     }
 

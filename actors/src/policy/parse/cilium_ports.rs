@@ -59,7 +59,7 @@ fn port_rule(
     let mut supported = true;
     for name in BEYOND_PORTS {
         if let Some(more) = rule.get(name).filter(says_something) {
-            scope.not_supported(&more.path, Effect::AllowsNothing);
+            scope.not_supported(&more.path(), Effect::AllowsNothing);
             supported = false;
         }
     }
@@ -97,7 +97,7 @@ fn protocols(field: &Field<'_>, scope: &mut Scope<'_>) -> Result<&'static [u8], 
         "UDP" => &[protocol::UDP],
         "SCTP" => &[protocol::SCTP],
         "VRRP" | "IGMP" => {
-            scope.not_supported(&field.path, Effect::AllowsNothing);
+            scope.not_supported(&field.path(), Effect::AllowsNothing);
             &[]
         }
         other => {

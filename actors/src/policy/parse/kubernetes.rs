@@ -79,7 +79,7 @@ fn clause(field: &Field<'_>, direction: Direction, scope: &Scope<'_>) -> Result<
         deny: false,
         peers: if peers.is_empty() { Peers::Any } else { Peers::Of(peers) },
         ports: if ports.is_empty() { Ports::Any } else { Ports::Of(ports) },
-        origin: scope.origin(direction, &field.path),
+        origin: scope.origin(direction, &field.path()),
     })
 }
 
