@@ -65,6 +65,21 @@ fn defaults_are_those_of_the_original() {
 }
 
 #[test]
+fn the_nodes_address_is_one_or_auto() {
+    let config = settings(&["--ipv4-node", "192.0.2.7"]);
+    let given = "192.0.2.7".parse().unwrap();
+    assert_eq!(config.ipv4_node, NodeAddress::Given(given));
+    assert_eq!(config.ipv6_node, NodeAddress::Auto);
+    let shown = serde_json::to_value(config).unwrap();
+    assert_eq!(
+        (&shown["IPv4NodeAddr"], &shown["IPv6NodeAddr"]),
+        (&"192.0.2.7".into(), &"auto".into())
+    );
+    let refusal = refusal(&["--ipv6-node", "192.0.2.7"]);
+    assert!(refusal.contains("--ipv6-node") && refusal.contains("write auto"), "{refusal}");
+}
+
+#[test]
 fn the_stronger_word_counts() {
     let dir = config_map(&[("mtu", "1401\n"), ("cluster-name", "a"), ("cluster-id", "1")]);
     let flag = format!("--config-dir={}", dir.path().display());
