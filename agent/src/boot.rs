@@ -265,6 +265,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             maglev: config.bpf_lb_maglev_table_size,
         },
         sockets: config.bpf_lb_sock.then(|| config.cgroup_root.clone()),
+        end_tcp: config.lb_sock_terminate_all_protos,
     })?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))

@@ -350,6 +350,11 @@ pub struct Config {
     #[serde(rename = "EnableSocketLB")]
     pub bpf_lb_sock: bool,
 
+    /// Whether their TCP connections to a backend that is gone end, too, as those of datagram sockets do
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "LBSockTerminateAllProtos")]
+    pub lb_sock_terminate_all_protos: bool,
+
     /// How backends of services that are reached from outside the cluster are chosen
     #[arg(long, value_enum, ignore_case = true, default_value = "random")]
     #[serde(rename = "LoadBalancerAlgorithm")]

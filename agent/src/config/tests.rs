@@ -58,6 +58,7 @@ fn defaults_are_those_of_the_original() {
     assert_eq!(shown["IdentityChangeGracePeriod"], 5_000_000_000_u64);
     assert_eq!(shown["EnableIPv6"], true);
     assert_eq!(shown["EnableHealthCheckNodePort"], true);
+    assert_eq!(shown["LBSockTerminateAllProtos"], false);
     // Cilium's agent says none, and its chart medium, which is what clusters run.
     assert_eq!(shown["MonitorAggregation"], "Medium");
     assert_eq!(shown["MonitorAggregationInterval"], 5_000_000_000_u64);
