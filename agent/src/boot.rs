@@ -22,7 +22,9 @@ use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 
 use crate::{
     config::{Config, LbMode},
-    netns, node_information,
+    netns,
+    node_address::{self, Wanted, Ways, is_reachable},
+    node_information,
     ports::{
         Directories, DiskFiles, SystemClock,
         cluster::Access,
@@ -95,10 +97,8 @@ pub struct NodeNumbers {
     pub ipv6_range: Option<Ipv6Net>,
     /// The address that pods route through.
     pub router: Addresses,
-    /// The address by which other nodes reach this one.
-    pub address: Option<IpAddr>,
-    /// The same in the other family.
-    pub other_address: Option<IpAddr>,
+    /// By which other nodes reach this one.
+    pub own: Addresses,
     /// The largest packet that its own devices take, bytes.
     pub mtu: u32,
 }
@@ -135,11 +135,10 @@ impl Boot {
         let read = Phase::since("open maps, read kernel", claimed.ended);
         let phases = vec![claimed, disk.phase, read];
         let mut problems = disk.problems;
-        let own = own_addresses(&kernel);
         let before = disk.node.value.clone().unwrap_or_default();
+        let own = node_address(config, &kernel, before.address)?;
         let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
-        let (address, _) = node_addresses(&own);
-        let nobody = NodeNumbers { address, ..NodeNumbers::default() };
+        let nobody = NodeNumbers { own, ..NodeNumbers::default() };
         let said = node_information::wait(config, known, &settings::publish(config, &nobody))?;
         let node = number(config, &disk.found, &kernel, &before, said, own);
         save_node(&disk.directories, &disk.node, &node, &mut problems);
@@ -266,6 +265,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             maglev: config.bpf_lb_maglev_table_size,
         },
         sockets: config.bpf_lb_sock.then(|| config.cgroup_root.clone()),
+        end_tcp: config.lb_sock_terminate_all_protos,
     })?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))
@@ -289,29 +289,28 @@ fn own_links(kernel: &KernelSnapshot) -> impl Iterator<Item = &Link> {
 }
 
 /// Addresses of the node itself.
-fn own_addresses(kernel: &KernelSnapshot) -> Vec<IpAddr> {
-    own_links(kernel).flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr)).collect()
+fn own_addresses(kernel: &KernelSnapshot) -> impl Iterator<Item = IpAddr> {
+    own_links(kernel).flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr))
 }
 
 /// The largest packet that all of the node's devices take by which it can be reached, bytes.
 fn own_mtu(kernel: &KernelSnapshot) -> u32 {
     let reached = own_links(kernel).filter(|link| {
         let mut addresses = link.addresses.iter().map(ipnet::IpNet::addr);
-        link.up
-            && link.name != "lo"
-            && addresses.any(|it| !it.is_loopback() && (it.is_ipv4() || is_reachable_ipv6(it)))
+        link.up && link.name != "lo" && addresses.any(|it| is_reachable(&it))
     });
     reached.map(|link| link.mtu).filter(|mtu| *mtu > 0).min().unwrap_or(MTU)
 }
 
-/// The one by which other nodes reach it, and that of the other family, if it has both.
-fn node_addresses(own: &[IpAddr]) -> (Option<IpAddr>, Option<IpAddr>) {
-    let ipv4 = own.iter().find(|address| address.is_ipv4() && !address.is_loopback()).copied();
-    let ipv6 = own.iter().find(|address| is_reachable_ipv6(**address)).copied();
-    match ipv4 {
-        Some(_) => (ipv4, ipv6),
-        None => (ipv6, None),
-    }
+/// By which other nodes reach it.
+fn node_address(
+    config: &Config,
+    kernel: &KernelSnapshot,
+    before: Addresses,
+) -> anyhow::Result<Addresses> {
+    let wanted = Wanted { ipv4: config.ipv4_node, ipv6: config.ipv6_node };
+    let links: Vec<&Link> = own_links(kernel).collect();
+    Ok(node_address::choose(wanted, before, &links, &Ways::read()?)?)
 }
 
 /// The ranges and the router address: those of the life before, then what the cluster said, unless
@@ -322,13 +321,9 @@ fn number(
     kernel: &KernelSnapshot,
     before: &NodeState,
     said: Pools,
-    own: Vec<IpAddr>,
+    own: Addresses,
 ) -> NodeNumbers {
-    let (address, other_address) = node_addresses(&own);
-    let node_ipv4 = match address {
-        Some(IpAddr::V4(address)) => address,
-        _ => Ipv4Addr::LOCALHOST,
-    };
+    let node_ipv4 = own.ipv4.unwrap_or(Ipv4Addr::LOCALHOST);
     let (known4, known6) = (before.ipv4_range.or(said.ipv4), before.ipv6_range.or(said.ipv6));
     let kept4 = known4.filter(|_| config.ipv4_range == crate::config::Range::Auto);
     let kept6 = known6.filter(|_| config.ipv6_range == crate::config::Range::Auto);
@@ -337,7 +332,7 @@ fn number(
     let ipv6_range =
         config.enable_ipv6.then(|| kept6.unwrap_or_else(|| config.ipv6_range.or_auto(node_ipv4)));
 
-    let mut taken: BTreeSet<IpAddr> = own.into_iter().collect();
+    let mut taken: BTreeSet<IpAddr> = own_addresses(kernel).collect();
     let records = found.records.iter().map(|found| &found.record);
     taken.extend(records.clone().filter_map(|record| record.ipv4.map(IpAddr::V4)));
     taken.extend(records.filter_map(|record| record.ipv6.map(IpAddr::V6)));
@@ -345,7 +340,7 @@ fn number(
     // What state was lost says the device that has it.
     let host = kernel.links.values().find(|link| link.name == HOST_DEVICE);
     let held = host.into_iter().flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr));
-    let held: Addresses = held.filter(|it| it.is_ipv4() || is_reachable_ipv6(*it)).collect();
+    let held: Addresses = held.filter(is_reachable).collect();
     let ipv4 = ipv4_range.and_then(|range| {
         let kept = before.router.ipv4.or(held.ipv4).filter(|address| range.contains(address));
         kept.or_else(|| range.hosts().find(|address| !taken.contains(&IpAddr::V4(*address))))
@@ -356,11 +351,7 @@ fn number(
     });
     let router = Addresses { ipv4, ipv6 };
     let mtu = if config.mtu == 0 { own_mtu(kernel) } else { config.mtu };
-    NodeNumbers { ipv4_range, ipv6_range, router, address, other_address, mtu }
-}
-
-fn is_reachable_ipv6(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(ipv6) if !ipv6.is_loopback() && !ipv6.is_unicast_link_local())
+    NodeNumbers { ipv4_range, ipv6_range, router, own, mtu }
 }
 
 /// The first free address behind the network's own.
@@ -378,6 +369,7 @@ fn save_node(
         router: node.router,
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
+        address: node.own,
         ..before.value.clone().unwrap_or_default()
     };
     if before.value.as_ref() == Some(&state) {

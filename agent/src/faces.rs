@@ -111,7 +111,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
         mtu: node.mtu,
-        route_mtu: routing.route_mtu(node.mtu, node.address),
+        route_mtu: routing.route_mtu(node.mtu, node.own.iter().next()),
         routing,
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
         policy_enforcement: match config.enable_policy {

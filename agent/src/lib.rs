@@ -15,6 +15,7 @@ pub mod life;
 pub mod logging;
 pub mod monitor;
 pub mod netns;
+pub mod node_address;
 pub mod node_information;
 pub mod ports;
 pub mod rest_client;

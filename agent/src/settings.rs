@@ -83,7 +83,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             cluster_id: ClusterId(config.cluster_id),
             node: node_name(),
             address: address(node),
-            other_address: node.other_address,
+            other_address: other_address(node),
             boot_id: boot_id(),
             meshed: config.clustermesh_config.is_some(),
             lease_ttl: config.kvstore_lease_ttl,
@@ -118,7 +118,7 @@ fn devices(config: &Config, node: &NodeNumbers) -> DevicesSettings {
     DevicesSettings {
         patterns: config.devices.clone(),
         pod_interfaces: POD_INTERFACES.to_owned(),
-        node_addresses: [node.address, node.other_address].into_iter().flatten().collect(),
+        node_addresses: node.own.iter().collect(),
         families: Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 },
         masquerade: Families {
             ipv4: config.enable_ipv4_masquerade,
@@ -167,7 +167,12 @@ pub fn publish(config: &Config, node: &NodeNumbers) -> PublishSettings {
 
 /// By which other nodes reach this one.
 fn address(node: &NodeNumbers) -> IpAddr {
-    node.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    node.own.iter().next().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// The same in the other family, if it has both.
+fn other_address(node: &NodeNumbers) -> Option<IpAddr> {
+    node.own.iter().nth(1)
 }
 
 /// Another number on every node.

@@ -160,7 +160,7 @@ pub const MAPS: &[MapSpec] = &[
     outer("volvox_policy", 131_072, &POLICY),
     spec::<u32, EndpointRow>("volvox_endpoint", MapType::Hash, 65535, NO_PREALLOC),
     spec::<u32, NodeRow>("volvox_node", MapType::Array, 1, 0),
-    spec::<u32, DeviceRow>("volvox_device", MapType::Hash, 256, NO_PREALLOC),
+    spec::<u32, DeviceRow>("volvox_device", MapType::Hash, 1024, NO_PREALLOC),
     spec::<Nat4Key, Nat4Row>("cilium_snat_v4_external", MapType::LruHash, NAT_ENTRIES, 0),
     spec::<Nat6Key, Nat6Row>("cilium_snat_v6_external", MapType::LruHash, NAT_ENTRIES, 0),
     spec::<Prefix4Key, u8>("cilium_ipmasq_v4", MapType::LpmTrie, 16384, NO_PREALLOC),

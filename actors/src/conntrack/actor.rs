@@ -90,7 +90,7 @@ impl Conntrack {
         let Kept { rounds, status } = &mut *self.kept.borrow_mut();
         let mut freed = false;
         match found(done) {
-            Ok((connections, translations)) => {
+            Ok((connections, translations, fill)) => {
                 status.rounds += 1;
                 status.deleted_total += connections.deleted;
                 status.translations_deleted_total += translations.deleted;
@@ -102,7 +102,7 @@ impl Conntrack {
                     (status.connections, status.translations) = (connections, translations);
                     if self.fixed.is_none() {
                         let Swept { seen, deleted } = connections;
-                        status.interval = interval::next(status.interval, seen, deleted);
+                        status.interval = interval::next(status.interval, seen, deleted, fill);
                     }
                 }
             }
@@ -151,13 +151,13 @@ impl Behaviour for Conntrack {
     }
 }
 
-/// What was done to connections and to translations, or why nothing was, in words.
-fn found(done: Result<KernelDone, AskError>) -> Result<(Swept, Swept), String> {
+/// What was done to connections and to translations, and how full their tables are, or why nothing was, in words.
+fn found(done: Result<KernelDone, AskError>) -> Result<(Swept, Swept, u8), String> {
     let done = done.map_err(|error| error.to_string())?;
     match (done.failed, done.outcomes.first()) {
         (Some((_, error)), _) => Err(error.to_string()),
-        (None, Some(&KernelOutcome::Collected { connections, translations })) => {
-            Ok((connections, translations))
+        (None, Some(&KernelOutcome::Collected { connections, translations, fill })) => {
+            Ok((connections, translations, fill))
         }
         (None, other) => Err(format!("the kernel port answered {other:?}")),
     }

@@ -41,9 +41,15 @@ impl Bench {
     }
 
     fn found_in(&self, families: Families, seen: u64, deleted: u64) {
+        self.found_at(0, families, seen, deleted);
+    }
+
+    /// Where the fullest table is that full, percent.
+    fn found_at(&self, fill: u8, families: Families, seen: u64, deleted: u64) {
         let connections = Swept { seen, deleted };
         let translations = Swept { seen: 2 * seen, deleted: 2 * deleted };
-        let ops = self.kernel.answer(|_| KernelOutcome::Collected { connections, translations });
+        let ops =
+            self.kernel.answer(|_| KernelOutcome::Collected { connections, translations, fill });
         assert_eq!(ops, [KernelOp::CollectConntrack(families)]);
         self.universe.settle();
     }
@@ -194,6 +200,7 @@ fn rounds_until_all(bench: &Bench, deleted: u64) -> u64 {
         let ops = bench.kernel.answer(|_| KernelOutcome::Collected {
             connections: Swept { seen: 100, deleted },
             translations: Swept::default(),
+            fill: 0,
         });
         bench.universe.settle();
         if ops == [KernelOp::CollectConntrack(Families::DUAL)] {
@@ -277,4 +284,16 @@ fn a_failed_round_is_not_repeated_for_the_signal() {
     bench.universe.settle();
     assert_eq!(bench.until_next(), FIVE_MINUTES);
     bench.found(1, 0);
+}
+
+#[test]
+fn rounds_that_find_nothing_dead_come_later_but_not_where_a_table_is_nearly_full() {
+    let bench = Bench::begun(None);
+    bench.until_next();
+    bench.found(100, 0);
+    let interval = || bench.status().interval;
+    assert!(interval() > FIVE_MINUTES);
+    bench.until_next();
+    bench.found_at(80, Families::DUAL, 100, 0);
+    assert_eq!(interval(), FIVE_MINUTES);
 }

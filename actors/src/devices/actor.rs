@@ -1,9 +1,14 @@
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use super::{
     DeviceStatus, DevicesMsg, DevicesSettings, DevicesStatus,
     choice::Wanted,
-    steps::{done, steps},
+    steps::{device_of, done, steps},
 };
 use crate::{
     host::{AskError, Behaviour, Cx},
@@ -31,6 +36,12 @@ pub struct Devices {
     busy: bool,
     /// What failed is tried again later, not at once.
     resting: bool,
+    /// Devices at which something fails, and what.
+    failing: BTreeMap<String, String>,
+    /// Those of them that are left out until the next try.
+    left_out: BTreeSet<String>,
+    /// The next try has its time.
+    again: bool,
     failures: u32,
     last_error: Option<String>,
 }
@@ -58,6 +69,9 @@ impl Devices {
             under_way: Vec::new(),
             busy: false,
             resting: false,
+            failing: BTreeMap::new(),
+            left_out: BTreeSet::new(),
+            again: false,
             failures: 0,
             last_error: None,
         }
@@ -75,17 +89,32 @@ impl Devices {
             let reply = cx.expect("kernel", PATIENCE, "the node's devices", DevicesMsg::Read);
             return self.kernel.submit(KernelJob::new(vec![KernelOp::ReadDevices]), reply);
         };
-        let ops = steps(present, &wanted, &self.settings.unmasqueraded);
+        let mut ops = steps(present, &wanted, &self.settings.unmasqueraded);
+        ops.retain(|op| {
+            let device = device_of(op, present, &wanted);
+            device.is_none_or(|device| !self.left_out.contains(&device))
+        });
         if ops.is_empty() {
-            self.failures = 0;
-            self.last_error = None;
-            return;
+            return self.at_rest(cx);
         }
         self.busy = true;
         self.under_way.clone_from(&ops);
         let why = format!("{} steps at the node's devices", ops.len());
         let reply = cx.expect("kernel", PATIENCE, why, DevicesMsg::Done);
         self.kernel.submit(KernelJob::new(ops), reply);
+    }
+
+    /// All that can be done is done; what fails is tried again later.
+    fn at_rest(&mut self, cx: &mut Cx<'_, Self>) {
+        self.last_error = None;
+        self.failing.retain(|device, _| self.left_out.contains(device));
+        if self.left_out.is_empty() {
+            self.failures = 0;
+        } else if !std::mem::replace(&mut self.again, true) {
+            self.failures += 1;
+            let wait = RETRY_LATEST.min(RETRY_STEP * self.failures);
+            cx.after(wait, DevicesMsg::Again);
+        }
     }
 
     fn wanted(&self) -> Option<Wanted> {
@@ -126,19 +155,36 @@ impl Devices {
     fn done(&mut self, answer: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         self.busy = false;
         let ops = std::mem::take(&mut self.under_way);
-        let error = match answer {
-            Ok(answer) => {
-                if let Some(present) = &mut self.present {
-                    ops.into_iter().take(answer.outcomes.len()).for_each(|op| done(present, op));
-                }
-                answer.failed.map(|(_, error)| error.to_string())
-            }
-            Err(error) => Some(error.to_string()),
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return self.failed(error.to_string(), cx),
         };
-        match error {
-            None => self.proceed(cx),
-            Some(error) => self.failed(error, cx),
+        let failed = answer.failed.map(|(step, error)| (self.device(ops.get(step)), error));
+        if let Some(present) = &mut self.present {
+            ops.into_iter().take(answer.outcomes.len()).for_each(|op| done(present, op));
         }
+        match failed {
+            None => self.proceed(cx),
+            Some((Some(device), error)) => self.leave_out(device, error.to_string(), cx),
+            Some((None, error)) => self.failed(error.to_string(), cx),
+        }
+    }
+
+    /// The device that a step is about.
+    fn device(&self, op: Option<&KernelOp>) -> Option<String> {
+        device_of(op?, self.present.as_ref()?, &self.wanted()?)
+    }
+
+    /// The others do not wait for a device at which something fails. It may be half done: the kernel is
+    /// read again.
+    fn leave_out(&mut self, device: String, error: String, cx: &mut Cx<'_, Self>) {
+        if self.failing.get(&device) != Some(&error) {
+            tracing::warn!(device, error, "the device is not as it is to be: it is tried again");
+        }
+        self.failing.insert(device.clone(), error);
+        self.left_out.insert(device);
+        self.present = None;
+        self.proceed(cx);
     }
 
     /// What failed may be half done: the kernel is read again before anything is tried again.
@@ -168,6 +214,7 @@ impl Devices {
             devices: devices.collect(),
             missing: wanted.missing,
             passed_over: wanted.passed_over,
+            failing: self.failing.clone(),
             unmasqueraded: self.settings.unmasqueraded.clone(),
             last_error: self.last_error.clone(),
         }
@@ -195,7 +242,11 @@ impl Behaviour for Devices {
             DevicesMsg::Read(done) => self.read(done, cx),
             DevicesMsg::Done(done) => self.done(done, cx),
             DevicesMsg::Again => {
-                self.resting = false;
+                (self.resting, self.again) = (false, false);
+                if !self.left_out.is_empty() {
+                    self.left_out.clear();
+                    self.present = None;
+                }
                 self.proceed(cx);
             }
             DevicesMsg::Show(reply) => reply.send(self.status()),

@@ -36,6 +36,8 @@ pub struct DevicesStatus {
     pub missing: Vec<String>,
     /// Those that are left alone although they lead somewhere, and why.
     pub passed_over: BTreeMap<String, String>,
+    /// Those at which something fails, and what: it is tried again, the others do not wait for it.
+    pub failing: BTreeMap<String, String>,
     /// Where pods go to as themselves, besides the cluster.
     pub unmasqueraded: BTreeSet<IpNet>,
     /// Why the last change failed.

@@ -49,6 +49,18 @@ pub(super) fn steps(
     ops
 }
 
+/// The device that a step is about, if it is about one.
+pub(super) fn device_of(op: &KernelOp, present: &DeviceTables, wanted: &Wanted) -> Option<String> {
+    match op {
+        KernelOp::PutDevice { ifindex, .. } | KernelOp::DeleteDevice { ifindex } => {
+            let links = wanted.links.get(ifindex).or_else(|| present.links.get(ifindex));
+            Some(links.map_or_else(|| format!("interface {ifindex}"), |links| links.name.clone()))
+        }
+        KernelOp::AttachDevice { name, .. } | KernelOp::DetachDevice { name } => Some(name.clone()),
+        _ => None,
+    }
+}
+
 /// Notes a step that was done.
 pub(super) fn done(present: &mut DeviceTables, op: KernelOp) {
     match op {

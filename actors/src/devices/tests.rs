@@ -253,6 +253,48 @@ fn what_fails_is_read_again_and_tried_again() {
 }
 
 #[test]
+fn a_device_at_which_something_fails_holds_up_no_other() {
+    for refused in ["PutDevice", "AttachDevice"] {
+        let bench = Bench::new(settings());
+        bench.kernel.refuse(move |op| match op {
+            KernelOp::PutDevice { ifindex, .. } | KernelOp::AttachDevice { ifindex, .. } => {
+                *ifindex == 2 && op.name() == refused
+            }
+            _ => false,
+        });
+        let (first, second) = (uplink(2, "eth0", &["192.0.2.10/24"]), uplink(3, "eth1", &[]));
+        bench.links(&[first.clone(), second.clone()]);
+        assert_eq!(names(&bench.present()), ["eth1"], "{refused} of eth0 is refused");
+        let status = bench.status();
+        assert_eq!(status.failing.keys().collect::<Vec<_>>(), ["eth0"]);
+        assert_eq!(status.last_error, None);
+        // One that comes while the other is not due does not wait, either.
+        bench.links(&[first, second, uplink(4, "eth2", &[])]);
+        assert_eq!(names(&bench.present()), ["eth1", "eth2"]);
+        bench.universe.advance(Duration::from_secs(5));
+        bench.settle();
+        assert_eq!(names(&bench.present()), ["eth1", "eth2"], "it is still refused");
+        bench.kernel.refuse(|_| false);
+        bench.universe.advance(Duration::from_secs(60));
+        bench.settle();
+        assert_eq!(names(&bench.present()), ["eth0", "eth1", "eth2"]);
+        assert_eq!(bench.status().failing, BTreeMap::new());
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_let_go_keeps_its_row() {
+    let bench = Bench::new(settings());
+    let (first, second) = (uplink(2, "eth0", &["192.0.2.10/24"]), uplink(3, "eth1", &[]));
+    bench.links(&[first.clone(), second.clone()]);
+    bench.kernel.refuse(|op| matches!(op, KernelOp::DetachDevice { name } if name == "eth0"));
+    let inner = |it: Link| Link { default_route: false, addresses: Vec::new(), ..it };
+    bench.links(&[inner(first), inner(second)]);
+    assert_eq!(bench.present().rows.keys().collect::<Vec<_>>(), [&2], "eth1 does not wait");
+    assert_eq!(bench.status().failing.keys().collect::<Vec<_>>(), ["eth0"]);
+}
+
+#[test]
 fn programs_of_another_generation_are_replaced_and_the_tunnels_are_not_ours() {
     let bench = Bench::new(settings());
     let links = [uplink(2, "eth0", &["192.0.2.10/24"]), link(7, "cilium_vxlan", &[])];

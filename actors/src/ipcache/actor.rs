@@ -66,12 +66,17 @@ impl Ipcache {
             return;
         }
         let mut ledger = self.ledger.borrow_mut();
-        let job = ledger.next_batch().map(|batch| (batch.job(), batch.prefixes().count()));
+        let batch = ledger.next_batch();
+        let job = batch.map(|it| (it.job(), it.prefixes().count(), it.makes_room));
         drop(ledger);
-        let askers = std::mem::take(&mut self.asking);
+        // What makes room first is not yet what is asked for.
+        let askers = match job {
+            Some((.., true)) => Vec::new(),
+            _ => std::mem::take(&mut self.asking),
+        };
         match job {
             None => askers.into_iter().for_each(|asker| asker.reply.send(Ok(()))),
-            Some((job, rows)) => {
+            Some((job, rows, _)) => {
                 let why = format!("{rows} rows of the ipcache");
                 let reply = cx.expect("kernel", PATIENCE, why, IpcacheMsg::Written);
                 self.written_for = Some(askers);
@@ -130,6 +135,9 @@ impl Behaviour for Ipcache {
             IpcacheMsg::List(reply) => {
                 let all = self.ledger.borrow().list();
                 reply.send(all);
+            }
+            IpcacheMsg::Show(reply) => {
+                reply.send(self.observe());
             }
             IpcacheMsg::Written(done) => self.written(done, cx),
             IpcacheMsg::Retry => self.ledger.borrow_mut().resume(),

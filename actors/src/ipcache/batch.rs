@@ -1,12 +1,14 @@
 use ipnet::IpNet;
 
-use crate::ports::{IpcacheRow, KernelDone, KernelError, KernelJob, KernelOp};
+use crate::ports::{IpcacheRow, KernelDone, KernelError, KernelJob, KernelOp, Refusal};
 
 /// Rows that are written together: additions first, so that no address is unknown in between.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Batch {
     pub(super) puts: Vec<(IpNet, IpcacheRow)>,
     pub(super) deletes: Vec<IpNet>,
+    /// Whether it only removes, because additions found no room.
+    pub(super) makes_room: bool,
 }
 
 /// How one kind of row fared.
@@ -52,6 +54,10 @@ impl Batch {
 }
 
 impl Fate {
+    pub(super) fn found_no_room(&self) -> bool {
+        matches!(self, Self::Unknown(error) if error.refusal == Refusal::MapFull)
+    }
+
     pub(super) fn result(&self) -> Result<(), KernelError> {
         match self {
             Self::Written => Ok(()),

@@ -26,6 +26,8 @@ pub(super) struct Ledger {
     /// Prefixes whose write failed, to be tried again later.
     put_off: BTreeSet<IpNet>,
     under_way: Batch,
+    /// Whether additions found no room: removals that need not wait for them go next.
+    full: bool,
 }
 
 /// One prefix. There are many of them.
@@ -35,6 +37,19 @@ struct Line {
     /// The kernel's row, as far as known.
     realised: Option<IpcacheRow>,
     due: bool,
+}
+
+impl Line {
+    /// The row that is wanted, if the kernel does not have it.
+    fn lacking(&self, uncertain: bool) -> Option<IpcacheRow> {
+        let wanted = self.claims.first().map(IpcacheEntry::row);
+        wanted.filter(|wanted| uncertain || self.realised.as_ref() != Some(wanted))
+    }
+
+    /// Whether the kernel has a row that nobody wants.
+    fn is_surplus(&self, uncertain: bool) -> bool {
+        self.claims.first().is_none() && (uncertain || self.realised.is_some())
+    }
 }
 
 impl Ledger {
@@ -95,33 +110,68 @@ impl Ledger {
             self.uncertain.insert(prefix);
             self.touch(prefix);
         }
+        self.full = false;
         self.resume();
     }
 
     /// The difference between what is wanted and what the kernel has; it is under way from now on.
     pub(super) fn next_batch(&mut self) -> Option<&Batch> {
+        if std::mem::take(&mut self.full) {
+            self.make_room();
+        }
+        if self.under_way.is_empty() {
+            self.take_due();
+        }
+        (!self.under_way.is_empty()).then_some(&self.under_way)
+    }
+
+    /// Removals that need not wait for additions. Where one of the two is within the other, an address
+    /// would meanwhile have neither the old nor the new identity: those wait.
+    fn make_room(&mut self) {
+        let (mut puts, mut deletes) = (BTreeSet::new(), BTreeSet::new());
+        for &prefix in self.due.iter().chain(&self.put_off) {
+            let Some(line) = self.lines.get(&prefix) else { continue };
+            let uncertain = self.uncertain.contains(&prefix);
+            if line.lacking(uncertain).is_some() {
+                puts.insert(prefix);
+            } else if line.is_surplus(uncertain) {
+                deletes.insert(prefix);
+            }
+        }
+        deletes.retain(|prefix| {
+            let mut around = std::iter::successors(prefix.supernet(), IpNet::supernet);
+            let within = puts.range(prefix..).next().is_some_and(|put| prefix.contains(put));
+            !within && !around.any(|wider| puts.contains(&wider))
+        });
+        self.due.retain(|prefix| !deletes.contains(prefix));
+        self.put_off.retain(|prefix| !deletes.contains(prefix));
+        for prefix in &deletes {
+            self.lines.entry(*prefix).or_default().due = false;
+        }
+        let deletes: Vec<IpNet> = deletes.into_iter().collect();
+        let makes_room = !deletes.is_empty();
+        self.under_way = Batch { puts: Vec::new(), deletes, makes_room };
+    }
+
+    fn take_due(&mut self) {
         let mut due = std::mem::take(&mut self.due);
         due.sort_unstable();
         for prefix in due {
             let Some(line) = self.lines.get_mut(&prefix) else { continue };
             line.due = false;
             let uncertain = self.uncertain.contains(&prefix);
-            match line.claims.first().map(IpcacheEntry::row) {
-                Some(wanted) if uncertain || line.realised.as_ref() != Some(&wanted) => {
-                    self.under_way.puts.push((prefix, wanted));
-                }
-                Some(_) => {}
-                None if uncertain || line.realised.is_some() => {
-                    self.under_way.deletes.push(prefix);
-                }
-                None => drop(self.lines.remove(&prefix)),
+            if let Some(wanted) = line.lacking(uncertain) {
+                self.under_way.puts.push((prefix, wanted));
+            } else if line.is_surplus(uncertain) {
+                self.under_way.deletes.push(prefix);
+            } else if line.claims.first().is_none() {
+                self.lines.remove(&prefix);
             }
         }
         // A prefix is never there without the exceptions from it: if the kernel takes a part only,
         // what a rule leaves out must not pass for what it names.
         let width = |prefix: &IpNet| prefix.max_prefix_len() - prefix.prefix_len();
         self.under_way.puts.sort_by_key(|(prefix, _)| width(prefix));
-        (!self.under_way.is_empty()).then_some(&self.under_way)
     }
 
     /// Takes in how the batch under way ended; how additions and removals fared.
@@ -133,6 +183,10 @@ impl Ledger {
         }
         for prefix in batch.deletes {
             self.settle(prefix, None, &deletes);
+        }
+        self.full = puts.found_no_room();
+        if batch.makes_room && deletes == Fate::Written {
+            self.resume();
         }
         (puts, deletes)
     }

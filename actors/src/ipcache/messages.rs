@@ -3,6 +3,7 @@ use std::{collections::BTreeMap, fmt};
 use ipnet::IpNet;
 use serde::Serialize;
 
+use super::IpcacheView;
 use crate::{
     host::{AskError, Lane, Message, Reply},
     model::{EndpointId, IdentityId, Tunnel},
@@ -92,6 +93,8 @@ pub enum IpcacheMsg {
     Prune,
     /// Show all.
     List(Reply<BTreeMap<IpNet, IpcacheEntry>>),
+    /// Show how writing goes.
+    Show(Reply<IpcacheView>),
     /// The kernel's answer to a batch.
     Written(Result<KernelDone, AskError>),
     /// Time to write again what could not be written.
@@ -106,6 +109,7 @@ impl Message for IpcacheMsg {
             Self::Remove { .. } => "Remove",
             Self::Prune => "Prune",
             Self::List(_) => "List",
+            Self::Show(_) => "Show",
             Self::Written(_) => "Written",
             Self::Retry => "Retry",
         }

@@ -255,3 +255,56 @@ fn who_asks_again_for_a_removal_that_failed_waits_until_it_is_done() {
     assert_eq!(bench.succeed(), [delete(&[A])]);
     assert!(is_ok(&mut again));
 }
+
+/// Has a row refused for lack of room while others are to go; what is asked of the kernel then.
+fn refused(kernel_has: &[(&str, u32)], wanted: &str) -> (Bench, Option<Vec<KernelOp>>) {
+    let bench = Bench::new(kernel_has);
+    // The first batch is of something else: the two in question come in one.
+    bench.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
+    bench.upsert(Source::Cluster, &[(wanted, 400)]);
+    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    bench.universe.settle();
+    bench.succeed();
+    bench.fail();
+    let next = (bench.kernel.pending() > 0).then(|| bench.succeed());
+    (bench, next)
+}
+
+#[test]
+fn removals_do_not_wait_for_additions_that_find_no_room() {
+    let (bench, next) = refused(&[(A, 300), (B, 301)], C);
+    assert_eq!(next, Some(vec![delete(&[A, B])]));
+    assert_eq!(bench.succeed(), [put(&[(C, 400)])], "at once");
+    bench.universe.advance(Duration::from_secs(60));
+    assert_eq!(bench.kernel.pending(), 0);
+    assert_eq!(bench.list().len(), 2);
+}
+
+#[test]
+fn who_asks_while_room_is_made_is_answered_when_the_row_is_there() {
+    let bench = Bench::new(&[(A, 300)]);
+    bench.upsert(Source::Node, &[("192.0.2.1/32", 1)]);
+    bench.upsert(Source::Cluster, &[(C, 400)]);
+    bench.ipcache.tell(IpcacheMsg::Prune).unwrap();
+    let mut asked = bench.upsert(Source::Cluster, &[(B, 401)]);
+    bench.succeed();
+    let mut meanwhile = bench.upsert(Source::Cluster, &[("10.0.0.9/32", 402)]);
+    bench.fail();
+    assert!(matches!(asked.now(), Some(Ok(Err(_)))));
+    assert_eq!(bench.succeed(), [delete(&[A])]);
+    assert_eq!(meanwhile.now(), None, "its row is not there yet");
+    assert_eq!(bench.succeed(), [put(&[(B, 401), ("10.0.0.9/32", 402), (C, 400)])]);
+    assert!(is_ok(&mut meanwhile));
+}
+
+#[test]
+fn a_removal_waits_for_additions_around_it_and_within_it() {
+    for (gone, wanted) in [(A, "10.0.0.0/24"), ("10.0.0.0/24", A)] {
+        let (bench, next) = refused(&[(gone, 300)], wanted);
+        assert_eq!(next, None, "{gone} goes with {wanted}");
+        bench.universe.advance(Duration::from_secs(1));
+        assert_eq!(bench.succeed(), [put(&[(wanted, 400)]), delete(&[gone])]);
+    }
+    let (_, next) = refused(&[("10.0.0.0/24", 300), (B, 301)], "10.0.0.128/25");
+    assert_eq!(next, Some(vec![delete(&[B])]), "beside it");
+}

@@ -368,6 +368,8 @@ pub enum KernelOutcome {
         connections: Swept,
         /// Translations of addresses, which go with their connections.
         translations: Swept,
+        /// How full the fullest of these tables was when it was looked at last, percent.
+        fill: u8,
     },
 }
 

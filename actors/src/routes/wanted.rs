@@ -30,6 +30,7 @@ impl Wanted {
         routing: &Routing,
     ) -> Self {
         let mut wanted = Self::default();
+        let ends = nodes.values().flat_map(|node| node.addresses.iter()).collect();
         for (prefix, claimants) in claims(settings, nodes) {
             let present = routing.routes.get(&prefix);
             let mut hops: Vec<_> = claimants
@@ -51,7 +52,7 @@ impl Wanted {
                 );
                 wanted.troubles.insert(prefix, why);
             }
-            if let Some(why) = intruder(settings, nodes, &prefix) {
+            if let Some(why) = intruder(settings, &ends, &prefix) {
                 let key = hops[0].0;
                 wanted.troubles.insert(prefix, format!("node {key} has it, but {why}"));
                 continue;
@@ -96,21 +97,19 @@ fn claims<'a>(
     claims
 }
 
-/// What a prefix of another node's pods must not hold, if it does.
-fn intruder(
-    settings: &RoutesSettings,
-    nodes: &BTreeMap<NodeKey, Neighbour>,
-    prefix: &IpNet,
-) -> Option<String> {
+/// What a prefix of another node's pods must not hold, if it does. `ends` are the other nodes'
+/// addresses in order: there are thousands, of each prefix to be asked.
+fn intruder(settings: &RoutesSettings, ends: &BTreeSet<IpAddr>, prefix: &IpNet) -> Option<String> {
     let own = settings.pools.ipv4.map(IpNet::from).into_iter();
     let own = own.chain(settings.pools.ipv6.map(IpNet::from));
     let overlap = |other: &IpNet| prefix.contains(other) || other.contains(prefix);
     if let Some(own) = own.map(|own| own.trunc()).find(overlap) {
         return Some(format!("this node's pods have {own}: give it another one"));
     }
-    let others = nodes.values().flat_map(|node| node.addresses.iter());
-    let mut addresses = settings.addresses.iter().chain(others);
-    let address = addresses.find(|address| prefix.contains(address))?;
+    let mut own = settings.addresses.iter();
+    let own = own.find(|address| prefix.contains(address));
+    let address =
+        own.or_else(|| ends.range(prefix.network()..=prefix.broadcast()).next().copied())?;
     Some(format!("a node itself is at {address}: give its pods another one"))
 }
 
@@ -178,4 +177,49 @@ fn neighbours_at(links: &BTreeMap<u32, Link>, address: IpAddr) -> Option<u32> {
     // Of several equal ones the first, as long as it is there.
     let near = near.filter(|link| !ours.contains(&*link.name)).collect::<Vec<_>>();
     near.into_iter().rev().max_by_key(longest).map(|link| link.ifindex)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Families;
+
+    #[test]
+    fn the_index_of_addresses_finds_what_asking_each_of_them_does() {
+        let settings = RoutesSettings {
+            mode: RoutingMode::Tunnel { port: 8472 },
+            families: Families::DUAL,
+            pools: Default::default(),
+            router: Addresses::default(),
+            addresses: Addresses::default(),
+            mtu: 1500,
+            records: 0,
+            alone: false,
+        };
+        let ends = ["10.0.0.0", "10.1.0.0", "10.1.0.255", "10.3.255.255", "fd00::1", "fd00:1::"];
+        let ends: BTreeSet<IpAddr> = ends.iter().map(|it| it.parse().unwrap()).collect();
+        let prefixes = [
+            "10.0.0.0/24",
+            "10.0.1.0/24",
+            "10.1.0.0/32",
+            "10.1.0.128/25",
+            "10.1.1.0/24",
+            "10.2.0.0/16",
+            "10.3.0.0/16",
+            "10.4.0.0/16",
+            "0.0.0.0/0",
+            "fd00::/112",
+            "fd00::2/127",
+            "fd00:1::/64",
+            "fd00:2::/64",
+            "::/0",
+        ];
+        for prefix in prefixes.map(|it| it.parse::<IpNet>().unwrap()) {
+            let found = intruder(&settings, &ends, &prefix);
+            let asked = ends.iter().find(|address| prefix.contains(*address));
+            let words =
+                |address| format!("a node itself is at {address}: give its pods another one");
+            assert_eq!(found, asked.map(words), "{prefix}");
+        }
+    }
 }

@@ -4,10 +4,13 @@ use serde::{Deserialize, Serialize};
 use super::Slots;
 use crate::model::{Addresses, Mac};
 
-/// What the node itself must find again after a restart.
+/// What the node itself must find again after a restart. The fields are in the order of their names:
+/// so they are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeState {
+    /// By which other nodes reached this one.
+    pub address: Addresses,
     /// Pool of IPv4 addresses that was in use.
     pub ipv4_range: Option<Ipv4Net>,
     /// Pool of IPv6 addresses that was in use.
@@ -25,6 +28,8 @@ impl NodeState {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::testing::MemoryFs;
 
@@ -35,9 +40,25 @@ mod tests {
             router_mac: Mac([2, 0, 0, 0, 0, 1]),
             ipv4_range: "10.0.0.0/16".parse().ok(),
             ipv6_range: None,
+            address: Addresses { ipv4: "192.0.2.7".parse().ok(), ipv6: None },
         };
         let mut fs = MemoryFs::default();
         fs.apply(&NodeState::SLOTS.save(&state, 1)).unwrap();
         assert_eq!(NodeState::SLOTS.load(&fs).value, Some(state));
+    }
+
+    #[test]
+    fn an_older_and_a_newer_version_read_each_other() {
+        let router = json!({ "ipv4": "10.0.0.1", "ipv6": null });
+        let load = |said: &Value| {
+            let mut fs = MemoryFs::default();
+            fs.apply(&Slots::<Value>::new("node").save(said, 1)).unwrap();
+            NodeState::SLOTS.load(&fs).value.unwrap()
+        };
+        let older = load(&json!({ "ipv4_range": "10.0.0.0/16", "router": router }));
+        assert_eq!(older.address, Addresses::default());
+        assert_eq!(older.router.ipv4, "10.0.0.1".parse().ok());
+        let newer = load(&json!({ "address": { "ipv4": "192.0.2.7" }, "another": [1] }));
+        assert_eq!(newer.address.ipv4, "192.0.2.7".parse().ok());
     }
 }

@@ -108,6 +108,7 @@ impl KernelState {
             KernelOp::CollectConntrack(_) => KernelOutcome::Collected {
                 connections: Swept::default(),
                 translations: Swept::default(),
+                fill: 0,
             },
             op => {
                 self.change(op)?;

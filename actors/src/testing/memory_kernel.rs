@@ -15,7 +15,7 @@ use crate::{
 };
 
 type Watch = Box<dyn FnMut(&KernelState, &KernelOp)>;
-type Stalled = Box<dyn Fn(&KernelOp) -> bool>;
+type Steps = Box<dyn Fn(&KernelOp) -> bool>;
 
 /// A kernel in memory. It does one step at a time when it is told to, so that steps of several
 /// jobs may come in any order, and fails as its [`Fate`] says.
@@ -31,7 +31,8 @@ struct Inner {
     watch: RefCell<Option<Watch>>,
     host: RefCell<Option<Host>>,
     holds: Cell<bool>,
-    stalled: RefCell<Option<Stalled>>,
+    stalled: RefCell<Option<Steps>>,
+    refused: RefCell<Option<Steps>>,
     fate: Fate,
 }
 
@@ -96,6 +97,11 @@ impl MemoryKernel {
         *self.0.stalled.borrow_mut() = Some(Box::new(stalled));
     }
 
+    /// From now on steps are refused of which that is true.
+    pub fn refuse(&self, refused: impl Fn(&KernelOp) -> bool + 'static) {
+        *self.0.refused.borrow_mut() = Some(Box::new(refused));
+    }
+
     /// How many jobs are under way.
     pub fn jobs(&self) -> usize {
         self.0.jobs.borrow().len()
@@ -113,6 +119,7 @@ impl MemoryKernel {
             return true;
         };
         let done = match self.0.fate.turn(op.name()) {
+            Turn::Work if self.0.is_refused(&op) => Err(refused(op.name(), Refusal::Other)),
             Turn::Work => self.0.state.borrow_mut().step(&op),
             Turn::Fail => Err(refused(op.name(), Refusal::Other)),
             Turn::Refuse(refusal) => Err(refused(op.name(), refusal)),
@@ -196,7 +203,14 @@ impl MemoryKernel {
         *self.0.watch.borrow_mut() = None;
         *self.0.host.borrow_mut() = None;
         *self.0.stalled.borrow_mut() = None;
+        *self.0.refused.borrow_mut() = None;
         self.0.state.borrow_mut().aside = BTreeMap::new();
+    }
+}
+
+impl Inner {
+    fn is_refused(&self, op: &KernelOp) -> bool {
+        self.refused.borrow().as_ref().is_some_and(|refused| refused(op))
     }
 }
 

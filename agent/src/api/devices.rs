@@ -20,9 +20,30 @@ pub(super) fn troubles(status: &DevicesStatus) -> Vec<Trouble> {
         );
         Trouble::new(format!("device-{name}"), 0, text)
     });
+    let failing = status.failing.iter().map(|(name, why)| {
+        let text = format!("device {name} is not as it is to be: {why}; tried again");
+        Trouble::new(format!("device-{name}"), 1, text)
+    });
     let failed = status.last_error.iter().map(|error| {
         let text = format!("the node's devices are not as they are to be: {error}; tried again");
         Trouble::new("devices", 1, text)
     });
-    missing.chain(passed_over).chain(failed).collect()
+    missing.chain(passed_over).chain(failing).chain(failed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_at_which_something_fails_is_named() {
+        let failing = [("eth0".to_owned(), "attach: no memory".to_owned())].into();
+        let status = DevicesStatus { failing, ..DevicesStatus::default() };
+        let [trouble] = troubles(&status).try_into().unwrap();
+        assert_eq!(trouble.name, "device-eth0");
+        assert_eq!(
+            trouble.text,
+            "device eth0 is not as it is to be: attach: no memory; tried again"
+        );
+    }
 }

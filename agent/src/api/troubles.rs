@@ -10,7 +10,9 @@ use volvox_actors::{
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
     host::{CellInfo, Host, WaitCycle, Waits},
+    ipcache::{IpcacheMsg, IpcacheView},
     model::Labels,
+    node::{NodeMsg, NodeStatus},
     nodes::{NodesMsg, NodesView},
     ports::Time,
     publish::{PublisherMsg, Unpublished},
@@ -76,6 +78,8 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         serving,
         devices,
         ways,
+        mapped,
+        node,
     ) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
@@ -89,6 +93,8 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         services::gather(api, what),
         api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
         api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
+        api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
+        api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
@@ -100,7 +106,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let shared = sharing.chain(nodes.iter().flat_map(of_nodes));
     let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
     let shared = shared.chain(services::troubles(&serving)).chain(devices::troubles(&devices));
-    let shared = shared.chain(of_routes(&ways));
+    let shared = shared.chain(of_routes(&ways)).chain(of_rows(&mapped)).chain(of_node(&node));
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
 }
 
@@ -171,6 +177,23 @@ fn of_routes(view: &RoutesView) -> impl Iterator<Item = Trouble> + use<> {
     let other = last_error.iter().filter(|error| !troubles.values().any(|why| why == *error));
     let other: Vec<_> = other.map(|error| Trouble::new("routes", 1, error.clone())).collect();
     all.into_iter().chain(other)
+}
+
+/// Rows of the ipcache that cannot be written.
+fn of_rows(view: &IpcacheView) -> Option<Trouble> {
+    let error = view.last_error.as_ref()?;
+    let text = format!(
+        "{} rows of the ipcache differ from what is known of their addresses: {error}; tried again",
+        view.open
+    );
+    Some(Trouble::new("ipcache", view.failures.into(), text))
+}
+
+/// The node's own addresses that are not taken in.
+fn of_node(status: &NodeStatus) -> Option<Trouble> {
+    let error = status.last_error.as_ref()?;
+    let text = format!("the node's own addresses are not taken in: {error}; tried again");
+    Some(Trouble::new("node", 1, text))
 }
 
 fn of_host(host: &Host) -> Vec<Trouble> {
@@ -325,6 +348,20 @@ mod tests {
         };
         assert_eq!(said(&view("File exists")), "10.2.0.0/24: File exists");
         assert_eq!(said(&view("no memory")), "10.2.0.0/24: File exists; no memory");
+    }
+
+    #[test]
+    fn rows_that_cannot_be_written_and_addresses_that_are_not_taken_in_are_named() {
+        let error = Some("no room".to_owned());
+        let view = IpcacheView { rows: 7, open: 2, failures: 3, last_error: error.clone() };
+        let Trouble { name, failures, text } = of_rows(&view).unwrap();
+        assert_eq!((name.as_str(), failures), ("ipcache", 3));
+        assert!(text.starts_with("2 rows of the ipcache differ"), "{text}");
+        assert!(text.contains("no room"), "{text}");
+        assert_eq!(of_rows(&IpcacheView { last_error: None, ..view }), None);
+        let status = NodeStatus { last_error: error, ..NodeStatus::default() };
+        assert!(of_node(&status).unwrap().text.contains("not taken in: no room"));
+        assert_eq!(of_node(&NodeStatus::default()), None);
     }
 
     #[test]

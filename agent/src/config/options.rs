@@ -1,4 +1,8 @@
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{ArgAction, Args};
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -7,7 +11,7 @@ use volvox_actors::devices::DevicePattern;
 
 use super::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
-    LogFormat, LogLevel, MonitorAggregation, Range, RateLimits, RoutingMode, TcpFlags,
+    LogFormat, LogLevel, MonitorAggregation, NodeAddress, Range, RateLimits, RoutingMode, TcpFlags,
     TunnelProtocol,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
@@ -157,6 +161,17 @@ pub struct Config {
     #[arg(long, value_name = "PREFIX", default_value = "auto")]
     #[serde(rename = "IPv6Range")]
     pub ipv6_range: Range<Ipv6Net>,
+
+    /// IPv4 address by which other nodes reach this one, or auto: the one of the life before,
+    /// otherwise that of the device that the default route leads to
+    #[arg(long, value_name = "ADDRESS", default_value = "auto")]
+    #[serde(rename = "IPv4NodeAddr")]
+    pub ipv4_node: NodeAddress<Ipv4Addr>,
+
+    /// The same by IPv6
+    #[arg(long, value_name = "ADDRESS", default_value = "auto")]
+    #[serde(rename = "IPv6NodeAddr")]
+    pub ipv6_node: NodeAddress<Ipv6Addr>,
 
     /// Largest packet that the node's devices take, bytes; 0 is the least that one of them says
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_535))]
@@ -334,6 +349,11 @@ pub struct Config {
     #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
     #[serde(rename = "EnableSocketLB")]
     pub bpf_lb_sock: bool,
+
+    /// Whether their TCP connections to a backend that is gone end, too, as those of datagram sockets do
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "LBSockTerminateAllProtos")]
+    pub lb_sock_terminate_all_protos: bool,
 
     /// How backends of services that are reached from outside the cluster are chosen
     #[arg(long, value_enum, ignore_case = true, default_value = "random")]

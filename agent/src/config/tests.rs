@@ -58,10 +58,26 @@ fn defaults_are_those_of_the_original() {
     assert_eq!(shown["IdentityChangeGracePeriod"], 5_000_000_000_u64);
     assert_eq!(shown["EnableIPv6"], true);
     assert_eq!(shown["EnableHealthCheckNodePort"], true);
+    assert_eq!(shown["LBSockTerminateAllProtos"], false);
     // Cilium's agent says none, and its chart medium, which is what clusters run.
     assert_eq!(shown["MonitorAggregation"], "Medium");
     assert_eq!(shown["MonitorAggregationInterval"], 5_000_000_000_u64);
     assert_eq!(shown["MonitorAggregationFlags"], 7);
+}
+
+#[test]
+fn the_nodes_address_is_one_or_auto() {
+    let config = settings(&["--ipv4-node", "192.0.2.7"]);
+    let given = "192.0.2.7".parse().unwrap();
+    assert_eq!(config.ipv4_node, NodeAddress::Given(given));
+    assert_eq!(config.ipv6_node, NodeAddress::Auto);
+    let shown = serde_json::to_value(config).unwrap();
+    assert_eq!(
+        (&shown["IPv4NodeAddr"], &shown["IPv6NodeAddr"]),
+        (&"192.0.2.7".into(), &"auto".into())
+    );
+    let refusal = refusal(&["--ipv6-node", "192.0.2.7"]);
+    assert!(refusal.contains("--ipv6-node") && refusal.contains("write auto"), "{refusal}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 use std::{
+    fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    str::FromStr,
     time::Duration,
 };
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use volvox_actors::{node::IpamMode, services::Algorithm};
 
@@ -235,4 +237,53 @@ pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
         ));
     }
     Ok(address)
+}
+
+/// The node's own address of one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeAddress<A> {
+    /// To be found out.
+    Auto,
+    /// This one.
+    Given(A),
+}
+
+impl<A> NodeAddress<A> {
+    /// The one that was given.
+    pub fn given(self) -> Option<A> {
+        match self {
+            Self::Auto => None,
+            Self::Given(address) => Some(address),
+        }
+    }
+}
+
+impl<A: FromStr> FromStr for NodeAddress<A> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => text.parse().map(Self::Given).map_err(|_| {
+                format!(
+                    "{text:?} is no address of that family: write auto, or an address of this node"
+                )
+            }),
+        }
+    }
+}
+
+impl<A: fmt::Display> fmt::Display for NodeAddress<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Given(address) => address.fmt(f),
+        }
+    }
+}
+
+impl<A: fmt::Display> Serialize for NodeAddress<A> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }

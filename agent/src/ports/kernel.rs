@@ -64,7 +64,7 @@ use pace::Pace;
 pub use rings::{Event, Rings};
 use run::{Run, Stretch, Timed, stretch, timed};
 use step::Stepper;
-pub use tally::{MapTally, POLICY_MAP};
+pub use tally::{MapTally, POLICY_MAP, PRESSED};
 pub use uninstall::uninstall;
 pub use writes::Writes;
 
@@ -131,7 +131,8 @@ impl KernelPort {
                     let sweep = || {
                         let connections = conntrack::collect(&collect.maps, families)?;
                         let translations = nat::collect(&collect.maps, families)?;
-                        Ok(KernelOutcome::Collected { connections, translations })
+                        let fill = collect.writes().tallies.flows();
+                        Ok(KernelOutcome::Collected { connections, translations, fill })
                     };
                     timed(|| vec![sweep(); wanted.len()])
                 },

@@ -24,8 +24,8 @@ pub use device::{DEVICE_GROUP, Device};
 pub use error::NetlinkError;
 pub use filter::{Direction, Filter};
 pub use node_route::NodeRoutes;
-pub use route::ROUTE_PROTOCOL;
-pub use sock_diag::{Connected, SockDiag};
+pub use route::{DefaultRoute, ROUTE_PROTOCOL};
+pub use sock_diag::{Connected, Protocol, SockDiag};
 pub use socket::Socket;
 pub use veth::Veth;
 

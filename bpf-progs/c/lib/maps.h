@@ -17,7 +17,7 @@ TABLE(cilium_policystats, BPF_MAP_TYPE_LRU_PERCPU_HASH, struct policy_stats_key,
 TABLE(volvox_config, BPF_MAP_TYPE_HASH, __u32, struct config_row, 65535, BPF_F_NO_PREALLOC);
 TABLE(volvox_endpoint, BPF_MAP_TYPE_HASH, __u32, struct endpoint_row, 65535, BPF_F_NO_PREALLOC);
 TABLE(volvox_node, BPF_MAP_TYPE_ARRAY, __u32, struct node_row, 1, 0);
-TABLE(volvox_device, BPF_MAP_TYPE_HASH, __u32, struct device_row, 256, BPF_F_NO_PREALLOC);
+TABLE(volvox_device, BPF_MAP_TYPE_HASH, __u32, struct device_row, 1024, BPF_F_NO_PREALLOC);
 TABLE(cilium_snat_v4_external, BPF_MAP_TYPE_LRU_HASH, struct nat4_key, struct nat4_row, 524288, 0);
 TABLE(cilium_snat_v6_external, BPF_MAP_TYPE_LRU_HASH, struct nat6_key, struct nat6_row, 524288, 0);
 TABLE(cilium_ipmasq_v4, BPF_MAP_TYPE_LPM_TRIE, struct prefix4_key, __u8, 16384, BPF_F_NO_PREALLOC);

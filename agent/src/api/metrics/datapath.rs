@@ -7,18 +7,7 @@ use volvox_bpf_progs::{
 };
 
 use super::sheet::{Sheet, row};
-use crate::ports::kernel::{Dump, POLICY_MAP, Writes};
-
-/// Maps whose rows come with endpoints and their connections, and may be too many.
-const PRESSED: [&str; 7] = [
-    "ct4_global",
-    "ct6_global",
-    "ct_any4_global",
-    "ct_any6_global",
-    "ipcache_v2",
-    "lxc",
-    POLICY_MAP,
-];
+use crate::ports::kernel::{Dump, POLICY_MAP, PRESSED, Writes};
 
 /// Endpoints' policy maps are many: as in Cilium they share one row, which is that of the fullest.
 const POLICY_MAPS: &str = "cilium_policy_v2_*";

@@ -74,8 +74,9 @@ pub(super) fn forget(maps: &Maps, services: &[ServiceId]) -> Result<Swept, Kerne
     Ok(swept)
 }
 
-/// Removes the rows that are doomed, batch by batch, right after they were read.
-fn sweep<K: Plain>(
+/// Removes the rows that are doomed, batch by batch. A batch is a copy: each row is asked for again
+/// just before it goes, for a packet may have brought it back to life, or made it anew.
+pub(super) fn sweep<K: Plain>(
     table: &Table<K, CtRow>,
     swept: &mut Swept,
     doomed: impl Fn(&K, &CtRow) -> bool,
@@ -88,7 +89,12 @@ fn sweep<K: Plain>(
                 keys.push(key);
             }
         }
-        swept.deleted += table.delete_all(&keys)? as u64;
+        for key in &keys {
+            let is_doomed = table.get(key)?.is_some_and(|row| doomed(key, &row));
+            if is_doomed && table.delete(key)? {
+                swept.deleted += 1;
+            }
+        }
         Ok(())
     })
 }

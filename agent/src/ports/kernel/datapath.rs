@@ -24,6 +24,7 @@ use super::{
     sys::{TCX_INGRESS, tcx_programs},
     writes::Writes,
 };
+use crate::ports::netlink::Protocol;
 
 /// Number of the loopback interface, in every network namespace.
 const LOOPBACK: u32 = 1;
@@ -39,6 +40,8 @@ pub struct DatapathConfig {
     pub sizes: MapSizes,
     /// Where load is balanced by socket, if it is: `--cgroup-root`.
     pub sockets: Option<PathBuf>,
+    /// Whether TCP sockets end, too, whose backend is gone: `--lb-sock-terminate-all-protos`.
+    pub end_tcp: bool,
 }
 
 /// The maps and programs of this node, open.
@@ -54,6 +57,7 @@ pub struct Datapath {
     generation: RwLock<Arc<Generation>>,
     built: Built,
     at_devices: Mutex<()>,
+    end_tcp: bool,
 }
 
 impl Datapath {
@@ -88,12 +92,18 @@ impl Datapath {
             generation,
             built: Built::default(),
             at_devices: Mutex::default(),
+            end_tcp: config.end_tcp,
         })
     }
 
     /// How much was written to the kernel so far.
     pub fn writes(&self) -> &Writes {
         &self.writes
+    }
+
+    /// Of which protocols sockets end whose backend is gone. Of TCP peers say so themselves, mostly.
+    pub(super) fn ended_protocols(&self) -> &'static [Protocol] {
+        if self.end_tcp { &[Protocol::Udp, Protocol::Tcp] } else { &[Protocol::Udp] }
     }
 
     /// Tells the programs which gateway the endpoints see, unless they know already.

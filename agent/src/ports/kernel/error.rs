@@ -101,8 +101,50 @@ pub(super) fn refused(
     about: impl Into<String>,
     error: &io::Error,
 ) -> KernelError {
-    let (refusal, remedy) = judge(error.raw_os_error().unwrap_or_default());
-    KernelError { op, about: about.into(), cause: error.to_string(), remedy, refusal }
+    let about = about.into();
+    let (refusal, mut remedy) = judge(error.raw_os_error().unwrap_or_default());
+    if refusal == Refusal::MapFull {
+        remedy = more_room(&about);
+    }
+    KernelError { op, about, cause: error.to_string(), remedy, refusal }
+}
+
+/// The flag by which a map has room for more rows, if there is one.
+pub(super) fn size_flag(map: &str) -> Option<&'static str> {
+    let map = map.strip_prefix("cilium_").unwrap_or(map);
+    Some(match map {
+        "ct4_global" | "ct6_global" => "--bpf-ct-global-tcp-max",
+        "ct_any4_global" | "ct_any6_global" => "--bpf-ct-global-any-max",
+        "snat_v4_external" | "snat_v6_external" => "--bpf-nat-global-max",
+        "policy_v2" => "--bpf-policy-map-max",
+        // What sockets asked for has a size of its own.
+        "lb4_reverse_sk" | "lb6_reverse_sk" => return None,
+        map if map.starts_with("lb") => "--bpf-lb-map-max",
+        _ => return None,
+    })
+}
+
+/// What helps where a map has no room.
+fn more_room(about: &str) -> &'static str {
+    let map = about.strip_prefix("map ").unwrap_or(about);
+    // Slots hold policy maps.
+    let map = if map.starts_with("volvox_policy slot") { "policy_v2" } else { map };
+    match size_flag(map) {
+        Some("--bpf-ct-global-tcp-max") => {
+            "the map is full: give it more entries by --bpf-ct-global-tcp-max"
+        }
+        Some("--bpf-ct-global-any-max") => {
+            "the map is full: give it more entries by --bpf-ct-global-any-max"
+        }
+        Some("--bpf-nat-global-max") => {
+            "the map is full: give it more entries by --bpf-nat-global-max"
+        }
+        Some("--bpf-policy-map-max") => {
+            "the map is full: give it more entries by --bpf-policy-map-max"
+        }
+        Some("--bpf-lb-map-max") => "the map is full: give it more entries by --bpf-lb-map-max",
+        _ => "the map is full, and its size is fixed: have less of what it holds on this node",
+    }
 }
 
 /// A map that the kernel does not make: what tells of a full one means another thing here.
@@ -110,11 +152,12 @@ pub(super) fn not_made(name: &str, error: &io::Error) -> KernelError {
     let refused = refused("create", format!("map {name}"), error);
     let remedy = match error.raw_os_error() {
         Some(libc::E2BIG) => {
-            "the kernel cannot make one of that size: ask for fewer entries by its bpf-*-max flag"
+            "the kernel cannot make one of that size: ask for fewer entries by its bpf-*-max flag, \
+             if it has one"
         }
         Some(libc::EINVAL) => {
             "this kernel cannot make one of that kind and size: run Linux 6.6 or newer, or ask for \
-             another size by its bpf-*-max flag"
+             another size by its bpf-*-max flag, if it has one"
         }
         _ => return refused,
     };
@@ -125,7 +168,7 @@ pub(super) fn not_made(name: &str, error: &io::Error) -> KernelError {
 fn judge(errno: i32) -> (Refusal, &'static str) {
     match errno {
         libc::E2BIG | libc::ENOSPC => {
-            (Refusal::MapFull, "the map is full: give it more entries by its bpf-*-max flag")
+            (Refusal::MapFull, "the map is full: have less of what it holds on this node")
         }
         libc::ENOMEM => (Refusal::NoMemory, "free memory or raise the agent's memory limit"),
         libc::ENODEV | libc::ENXIO | libc::ENOLINK => {
@@ -165,6 +208,26 @@ pub(super) fn netlink(error: NetlinkError) -> KernelError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_helps_a_full_map_names_its_own_flag_if_it_has_one() {
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        for (about, flag) in [
+            ("map cilium_ct_any6_global", "--bpf-ct-global-any-max"),
+            ("map cilium_ct4_global", "--bpf-ct-global-tcp-max"),
+            ("map cilium_snat_v4_external", "--bpf-nat-global-max"),
+            ("map cilium_policy_v2", "--bpf-policy-map-max"),
+            ("map volvox_policy slot 7", "--bpf-policy-map-max"),
+            ("map cilium_lb4_source_range", "--bpf-lb-map-max"),
+        ] {
+            let remedy = refused("write", about, &full).remedy;
+            assert!(remedy.ends_with(flag), "{about}: {remedy}");
+        }
+        for about in ["map cilium_ipcache_v2", "map cilium_lxc", "map cilium_lb4_reverse_sk"] {
+            let remedy = refused("write", about, &full).remedy;
+            assert!(remedy.contains("its size is fixed") && !remedy.contains("--"), "{remedy}");
+        }
+    }
 
     #[test]
     fn too_many_rows_are_told_from_too_large_a_map() {

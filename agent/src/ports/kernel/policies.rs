@@ -65,6 +65,7 @@ impl Policies<'_> {
         let (done, result) = map.update_batch(keys.as_bytes(), values.as_bytes());
         self.tally().updated(done, &result);
         result.map_err(|e| refused("write", format!("map {}", self.spec.name), &e))?;
+        self.tally().tell_pressure(slot, rows.len() as u64);
         self.built().insert(slot, map);
         Ok(())
     }

@@ -74,7 +74,9 @@ impl Stepper {
                 Ok(KernelOutcome::Routing(Box::new(routing)))
             }
             KernelOp::EndSockets { namespaces } => {
-                let ended = stale_sockets::end(&self.datapath.maps.services, &namespaces)?;
+                let (maps, protocols) =
+                    (&self.datapath.maps.services, self.datapath.ended_protocols());
+                let ended = stale_sockets::end(maps, &namespaces, protocols)?;
                 Ok(KernelOutcome::Ended(ended))
             }
             op => self.change(op).map(|()| KernelOutcome::Done),

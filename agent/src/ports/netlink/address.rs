@@ -1,10 +1,13 @@
-use std::net::IpAddr;
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv6Addr},
+};
 
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
-    address::{AddressAttribute, AddressFlags, AddressMessage},
+    address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage},
 };
 
 use super::{
@@ -17,6 +20,16 @@ impl Socket {
     pub fn addresses(&mut self) -> Result<Vec<(u32, IpNet)>, NetlinkError> {
         let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         self.dump(&Call::new("list", "addresses"), &request, parse)
+    }
+
+    /// IPv6 addresses that do not last or may not be used (yet): temporary, deprecated, tentative
+    /// ones, and duplicates of others'.
+    pub fn passing_addresses(&mut self) -> Result<BTreeSet<Ipv6Addr>, NetlinkError> {
+        let mut request = AddressMessage::default();
+        request.header.family = AddressFamily::Inet6;
+        let request = RouteNetlinkMessage::GetAddress(request);
+        let found = self.dump(&Call::new("list", "IPv6 addresses"), &request, parse_passing)?;
+        Ok(found.into_iter().collect())
     }
 
     /// Assigns an address; one that is there stays. An IPv6 address is usable at once: duplicate
@@ -43,6 +56,20 @@ pub(super) fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+fn parse_passing(kind: u16, bytes: &[u8]) -> Option<Ipv6Addr> {
+    // Of IPv6, `Secondary` means temporary.
+    const PASSING: AddressHeaderFlags = AddressHeaderFlags::Secondary
+        .union(AddressHeaderFlags::Deprecated)
+        .union(AddressHeaderFlags::Tentative)
+        .union(AddressHeaderFlags::Dadfailed);
+    let RouteNetlinkMessage::NewAddress(message) = decode(kind, bytes)? else { return None };
+    let passes = message.header.flags.intersects(PASSING);
+    match parse(kind, bytes)?.1.addr() {
+        IpAddr::V6(address) if passes => Some(address),
+        _ => None,
     }
 }
 

@@ -36,8 +36,8 @@ impl Socket {
     /// The same, and to which of them default routes lead.
     pub fn links_and_ways_out(&mut self) -> Result<BTreeMap<u32, Link>, NetlinkError> {
         let mut links = self.links()?;
-        for ifindex in self.ways_out()? {
-            if let Some(link) = links.get_mut(&ifindex) {
+        for route in self.default_routes()? {
+            if let Some(link) = links.get_mut(&route.ifindex) {
                 link.default_route = true;
             }
         }

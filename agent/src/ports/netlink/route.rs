@@ -1,7 +1,4 @@
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::{
@@ -20,6 +17,19 @@ use super::{
 
 /// Origin number that marks the routes of ours, as `ip route` shows it: `proto 155`.
 pub const ROUTE_PROTOCOL: u8 = 155;
+
+/// One way of a default route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultRoute {
+    /// Number of the interface that it leads to.
+    pub ifindex: u32,
+    /// Whether it is of IPv4.
+    pub is_ipv4: bool,
+    /// The lower, the more preferred.
+    pub metric: u32,
+    /// The address by which the node sends there, where the route says it.
+    pub source: Option<IpAddr>,
+}
 
 impl Socket {
     /// Routes an address to an interface, in place of another route of ours to it.
@@ -67,22 +77,23 @@ impl Socket {
         Ok(routes)
     }
 
-    /// Interfaces that a default route leads to.
-    pub(super) fn ways_out(&mut self) -> Result<BTreeSet<u32>, NetlinkError> {
-        let mut ways = BTreeSet::new();
+    /// Default routes, those of a lower metric first.
+    pub fn default_routes(&mut self) -> Result<Vec<DefaultRoute>, NetlinkError> {
+        let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut request = RouteMessage::default();
             request.header.address_family = family;
             request.header.table = RouteHeader::RT_TABLE_MAIN;
             let call = Call::new("list", "default routes");
             match self.dump(&call, &RouteNetlinkMessage::GetRoute(request), default_route) {
-                Ok(found) => ways.extend(found.into_iter().flatten()),
+                Ok(found) => routes.extend(found.into_iter().flatten()),
                 // The kernel makes a table with its first route.
                 Err(error) if error.is_absent() => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(ways)
+        routes.sort_by_key(|route| route.metric);
+        Ok(routes)
     }
 
     fn put(
@@ -122,18 +133,31 @@ fn full_length(address: IpAddr) -> u8 {
 }
 
 /// Where a default route leads to, by one way or several.
-fn default_route(kind: u16, bytes: &[u8]) -> Option<Vec<u32>> {
+fn default_route(kind: u16, bytes: &[u8]) -> Option<Vec<DefaultRoute>> {
     let RouteNetlinkMessage::NewRoute(message) = decode(kind, bytes)? else { return None };
     let header = &message.header;
     let is_way_out = header.destination_prefix_length == 0
         && header.table == RouteHeader::RT_TABLE_MAIN
         && header.kind == RouteType::Unicast;
-    let ways = |attribute: RouteAttribute| match attribute {
-        RouteAttribute::Oif(ifindex) => vec![ifindex],
-        RouteAttribute::MultiPath(ways) => ways.iter().map(|way| way.interface_index).collect(),
-        _ => Vec::new(),
-    };
-    is_way_out.then(|| message.attributes.into_iter().flat_map(ways).collect())
+    if !is_way_out {
+        return None;
+    }
+    let is_ipv4 = header.address_family == AddressFamily::Inet;
+    let mut said = DefaultRoute { ifindex: 0, is_ipv4, metric: 0, source: None };
+    let mut ways = Vec::new();
+    for attribute in message.attributes {
+        match attribute {
+            RouteAttribute::Oif(ifindex) => ways.push(ifindex),
+            RouteAttribute::MultiPath(hops) => {
+                ways.extend(hops.iter().map(|hop| hop.interface_index));
+            }
+            RouteAttribute::Priority(metric) => said.metric = metric,
+            RouteAttribute::PrefSource(RouteAddress::Inet(ip)) => said.source = Some(ip.into()),
+            RouteAttribute::PrefSource(RouteAddress::Inet6(ip)) => said.source = Some(ip.into()),
+            _ => {}
+        }
+    }
+    Some(ways.into_iter().map(|ifindex| DefaultRoute { ifindex, ..said }).collect())
 }
 
 fn parse(kind: u16, bytes: &[u8]) -> Option<(IpAddr, u32)> {

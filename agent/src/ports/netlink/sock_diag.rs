@@ -13,11 +13,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Messages of this protocol.
 const BY_FAMILY: u16 = 20;
 const DESTROY: u16 = 21;
-const IPPROTO_UDP: u8 = 17;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// Of a datagram socket: it is connected.
 const ESTABLISHED: u32 = 1 << 1;
+/// Of a TCP socket: it has a peer, and is not just waiting for the last of its packets to be gone.
+/// `TCP_ESTABLISHED`, `TCP_SYN_SENT`, `TCP_FIN_WAIT1`, `TCP_FIN_WAIT2`, `TCP_CLOSE_WAIT`,
+/// `TCP_LAST_ACK`, `TCP_CLOSING`.
+const WITH_PEER: u32 = ESTABLISHED | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 /// The kernel fills a dump's datagrams up to 32 KiB.
 const BUFFER: usize = 64 * 1024;
 
@@ -67,19 +70,46 @@ struct Answer {
     id: Id,
 }
 
-/// A datagram socket that is connected.
+/// What a socket speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// Datagrams.
+    Udp,
+    /// Streams.
+    Tcp,
+}
+
+impl Protocol {
+    /// Its number in packets.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Udp => 17,
+            Self::Tcp => 6,
+        }
+    }
+
+    fn states(self) -> u32 {
+        match self {
+            Self::Udp => ESTABLISHED,
+            Self::Tcp => WITH_PEER,
+        }
+    }
+}
+
+/// A socket that is connected.
 #[derive(Clone, Copy, Debug)]
 pub struct Connected {
     /// The kernel's number of it, that of `bpf_get_socket_cookie`.
     pub cookie: u64,
     /// Whom it is connected to; IPv4 within IPv6 is IPv4.
     pub peer: SocketAddr,
+    protocol: Protocol,
     family: u8,
     id: Id,
 }
 
-impl From<Answer> for Connected {
-    fn from(Answer { family, id, .. }: Answer) -> Self {
+impl Connected {
+    fn new(protocol: Protocol, Answer { family, id, .. }: Answer) -> Self {
         let [a, b, c, d, ..] = id.dst;
         let address = match family {
             AF_INET => IpAddr::from([a, b, c, d]),
@@ -87,7 +117,7 @@ impl From<Answer> for Connected {
         };
         let peer = SocketAddr::new(address, u16::from_be_bytes(id.dport));
         let [low, high] = id.cookie;
-        Self { cookie: u64::from(high) << 32 | u64::from(low), peer, family, id }
+        Self { cookie: u64::from(high) << 32 | u64::from(low), peer, protocol, family, id }
     }
 }
 
@@ -106,26 +136,27 @@ impl SockDiag {
         Ok(Self { raw, buffer: Vec::with_capacity(BUFFER) })
     }
 
-    /// All datagram sockets that are connected, of both families.
-    pub fn connected(&mut self) -> io::Result<Vec<Connected>> {
+    /// All sockets of a protocol that are connected, of both families.
+    pub fn connected(&mut self, protocol: Protocol) -> io::Result<Vec<Connected>> {
         let mut all = Vec::new();
         for family in [AF_INET, AF_INET6] {
             let request = Request {
                 family,
-                protocol: IPPROTO_UDP,
-                states: ESTABLISHED,
+                protocol: protocol.number(),
+                states: protocol.states(),
                 ..Request::default()
             };
             self.send(BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, request)?;
-            self.collect(|answer| all.push(answer.into()))?;
+            self.collect(|answer| all.push(Connected::new(protocol, answer)))?;
         }
         Ok(all)
     }
 
     /// Ends a socket: who waits at it or writes to it hears `ECONNABORTED`. False if it is gone.
     pub fn end(&mut self, socket: &Connected) -> io::Result<bool> {
-        let Connected { family, id, .. } = *socket;
-        let request = Request { family, protocol: IPPROTO_UDP, id, ..Request::default() };
+        let Connected { protocol, family, id, .. } = *socket;
+        let protocol = protocol.number();
+        let request = Request { family, protocol, id, ..Request::default() };
         self.send(DESTROY, NLM_F_REQUEST | NLM_F_ACK, request)?;
         match self.collect(|_| {}) {
             Ok(()) => Ok(true),

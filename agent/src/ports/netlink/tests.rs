@@ -8,7 +8,7 @@ use std::{
 use rustix::io::Errno;
 use volvox_actors::model::Mac;
 
-use super::{Direction, NetlinkError, Socket, Veth};
+use super::{DefaultRoute, Direction, NetlinkError, Socket, Veth};
 use crate::netns::Netns;
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -148,6 +148,50 @@ fn a_default_route_leads_through_the_router() {
         assert!(v4.contains("eth0\t00000000\t0700090A"), "{v4}");
         let v6 = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap();
         assert!(v6.contains("fd000000000000000000000000000007 00000400"), "{v6}");
+    });
+}
+
+#[test]
+fn default_routes_come_by_metric_and_with_their_sources() {
+    in_netns(|socket| {
+        let (lxc, eth) = linked_pair(socket);
+        let ip = |words: &str| {
+            let status = std::process::Command::new("ip").args(words.split(' ')).status();
+            assert!(status.unwrap().success(), "ip {words}");
+        };
+        for net in ["192.0.2.1/24", "192.0.2.2/24"] {
+            socket.add_address(eth, net.parse().unwrap()).unwrap();
+        }
+        ip("route add default dev lxc1 metric 300");
+        ip("route add default via 192.0.2.9 dev eth0 metric 100 src 192.0.2.2");
+        ip("route add default dev lxc1 table 7 metric 1");
+        ip("-6 route add default dev lxc1 metric 200");
+        let way = |ifindex, is_ipv4, metric, source: Option<&str>| {
+            let source = source.map(|it| it.parse().unwrap());
+            DefaultRoute { ifindex, is_ipv4, metric, source }
+        };
+        let wanted = [
+            way(eth, true, 100, Some("192.0.2.2")),
+            way(lxc, false, 200, None),
+            way(lxc, true, 300, None),
+        ];
+        assert_eq!(socket.default_routes().unwrap(), wanted);
+    });
+}
+
+#[test]
+fn ipv6_addresses_that_do_not_last_are_told_from_those_that_do() {
+    in_netns(|socket| {
+        let (_, eth) = linked_pair(socket);
+        socket.add_address(eth, "fd00::1/64".parse().unwrap()).unwrap();
+        socket.add_address(eth, "192.0.2.1/24".parse().unwrap()).unwrap();
+        socket.add_address(eth, "192.0.2.2/24".parse().unwrap()).unwrap();
+        let words = "-6 addr add fd00::2/64 dev eth0 nodad preferred_lft 0";
+        let status = std::process::Command::new("ip").args(words.split(' ')).status();
+        assert!(status.unwrap().success());
+        let passing = socket.passing_addresses().unwrap();
+        assert!(passing.contains(&"fd00::2".parse().unwrap()), "{passing:?}");
+        assert!(!passing.contains(&"fd00::1".parse().unwrap()), "{passing:?}");
     });
 }
 

@@ -12,7 +12,7 @@ use volvox_actors::{
     health_checks::{HealthCheck, HealthCheckView, HealthChecksMsg},
     identity::{Identity, IdentityMsg},
     ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
-    ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    ipcache::{IpcacheEntry, IpcacheMsg, IpcacheView, Source},
     model::{
         Addresses, BackendId, Direction, EndpointId, Frontend, IdentityId, L4Address, Labels,
         LookupScope, ServiceId, Transport,
@@ -78,12 +78,16 @@ pub(super) fn fake_identities(msg: IdentityMsg) {
 }
 
 pub(super) fn fake_ipcache(msg: IpcacheMsg) {
-    if let IpcacheMsg::List(reply) = msg {
-        let entry = |identity, source| IpcacheEntry::of(IdentityId(identity), source);
-        reply.send(BTreeMap::from([
+    let entry = |identity, source| IpcacheEntry::of(IdentityId(identity), source);
+    match msg {
+        IpcacheMsg::List(reply) => reply.send(BTreeMap::from([
             ("10.1.0.7/32".parse::<IpNet>().unwrap(), entry(300, Source::Endpoint(EndpointId(1)))),
             ("0.0.0.0/0".parse().unwrap(), entry(2, Source::Node)),
-        ]));
+        ])),
+        IpcacheMsg::Show(reply) => {
+            reply.send(IpcacheView { rows: 2, open: 0, failures: 0, last_error: None });
+        }
+        _ => {}
     }
 }
 

@@ -1,4 +1,4 @@
-use std::net::Ipv4Addr;
+use std::{cell::Cell, net::Ipv4Addr};
 
 use rustix::time::{ClockId, clock_gettime};
 use volvox_actors::{model::Families, ports::Swept};
@@ -91,6 +91,31 @@ fn translations_go_with_their_connections_and_not_before() {
         assert!(
             left.iter().all(|it| it.direction == "in" || it.from.address == Ipv4Addr::from(POD))
         );
+    });
+}
+
+#[test]
+fn a_connection_that_revives_while_it_is_collected_stays() {
+    Sandbox::run(|sandbox| {
+        let datapath = sandbox.open();
+        for port in [40_000, 41_000] {
+            tracked(&datapath, TCP, port, now() - 1);
+        }
+        let mut swept = Swept::default();
+        let revived = Cell::new(false);
+        let tcp = &datapath.maps.ct4[0];
+        // What a packet does between the look at a batch and the removal of its rows.
+        let doomed = |key: &Ct4Key, row: &CtRow| {
+            if key.sport.get() == 40_000 && !revived.replace(true) {
+                tracked(&datapath, TCP, 40_000, now() + 60);
+            }
+            row.lifetime < now()
+        };
+        conntrack::sweep(tcp, &mut swept, doomed).unwrap();
+        assert_eq!(swept, Swept { seen: 2, deleted: 1 });
+        let mut left = Vec::new();
+        tcp.for_each(|key, _| left.push(key.sport.get())).unwrap();
+        assert_eq!(left, [40_000]);
     });
 }
 

@@ -198,7 +198,8 @@ fn a_row_of_another_endpoint_is_not_deleted() {
             done.outcomes[3],
             KernelOutcome::Collected {
                 connections: Swept::default(),
-                translations: Swept::default()
+                translations: Swept::default(),
+                fill: 0,
             }
         );
     });

@@ -63,6 +63,7 @@ impl Sandbox {
                 maglev: MAGLEV,
             },
             sockets: None,
+            end_tcp: false,
         }
     }
 

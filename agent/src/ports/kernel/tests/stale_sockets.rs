@@ -2,8 +2,8 @@
 //! real.
 
 use std::{
-    io::{self, ErrorKind},
-    net::{IpAddr, SocketAddr, UdpSocket},
+    io::{self, ErrorKind, Read},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::{AsFd, AsRawFd},
 };
 
@@ -23,7 +23,10 @@ use volvox_bpf_progs::{
 use super::{super::stale_sockets, sandbox::Sandbox};
 use crate::{
     netns::Netns,
-    ports::{kernel::Datapath, netlink::Socket},
+    ports::{
+        kernel::{Datapath, DatapathConfig},
+        netlink::{Protocol, Socket},
+    },
 };
 
 /// A socket of the calling thread's namespace that is connected there, where nobody need listen.
@@ -55,8 +58,12 @@ fn note_in_set(datapath: &Datapath, socket: &UdpSocket) {
 
 /// Notes the same in the map for what finds no room there.
 fn note(datapath: &Datapath, socket: &UdpSocket) {
-    let (maps, cookie) = (&datapath.maps.services, socket_cookie(socket).unwrap());
-    match socket.peer_addr().unwrap() {
+    note_of(datapath, socket_cookie(socket).unwrap(), socket.peer_addr().unwrap());
+}
+
+fn note_of(datapath: &Datapath, cookie: u64, peer: SocketAddr) {
+    let maps = &datapath.maps.services;
+    match peer {
         SocketAddr::V4(at) => {
             let (address, port) = (at.ip().octets(), at.port().into());
             let key = ReverseSk4Key { cookie, address, port, pad: 0 };
@@ -114,9 +121,66 @@ fn sockets_of_backends_that_are_gone_end_wherever_they_are() {
             let others = [&kept, &not_noted, &of_pod_not_noted];
             assert_eq!(others.map(heard), [ErrorKind::WouldBlock; 3]);
             assert_eq!(notes(&datapath), 1, "that of the backend which is there");
-            assert_eq!(stale_sockets::end(&datapath.maps.services, &[].into()), Ok(0));
+            assert_eq!(
+                stale_sockets::end(&datapath.maps.services, &[].into(), &[Protocol::Udp]),
+                Ok(0)
+            );
             forget_all(&datapath);
         }
+    });
+}
+
+#[test]
+fn a_backend_of_another_protocol_keeps_no_socket() {
+    Sandbox::run(|sandbox| {
+        up();
+        let datapath = sandbox.open();
+        let maps = &datapath.maps.services;
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let backends = [(1, 4000, Transport::TCP), (2, 4001, Transport::ANY)];
+        let row = |(id, port, transport)| {
+            let at = L4Address { address: at(port).ip(), port, transport };
+            (BackendId(id), BackendRow { at, state: BackendState::Active, zone: 0 })
+        };
+        maps.put(ServiceRows::Backends(backends.map(row).into())).unwrap();
+        let (stale, of_any) = (connected(at(4000)), connected(at(4001)));
+        note(&datapath, &stale);
+        note(&datapath, &of_any);
+        assert_eq!(stale_sockets::end(maps, &[].into(), &[Protocol::Udp]), Ok(1));
+        assert_eq!(heard(&stale), ErrorKind::ConnectionAborted, "only TCP is served there");
+        assert_eq!(heard(&of_any), ErrorKind::WouldBlock);
+    });
+}
+
+#[test]
+fn tcp_sockets_end_where_that_is_asked_for() {
+    Sandbox::run(|sandbox| {
+        up();
+        let datapath = DatapathConfig { end_tcp: true, ..sandbox.config() };
+        let datapath = Datapath::open(&datapath).unwrap();
+        let maps = &datapath.maps.services;
+        let listeners = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+        let [here, gone] = listeners.each_ref().map(|it| it.local_addr().unwrap());
+        let row = |transport, at: SocketAddr| {
+            let at = L4Address { address: at.ip(), port: at.port(), transport };
+            BackendRow { at, state: BackendState::Active, zone: 0 }
+        };
+        let rows =
+            [(BackendId(1), row(Transport::TCP, here)), (BackendId(2), row(Transport::UDP, gone))];
+        maps.put(ServiceRows::Backends(rows.into())).unwrap();
+        let [kept, stale, not_noted] = [here, gone, gone].map(|at| TcpStream::connect(at).unwrap());
+        for socket in [&kept, &stale, &not_noted] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        for socket in [&kept, &stale] {
+            note_of(&datapath, socket_cookie(socket).unwrap(), socket.peer_addr().unwrap());
+        }
+        assert_eq!(stale_sockets::end(maps, &[].into(), &[Protocol::Udp]), Ok(0), "left alone");
+        assert_eq!(stale_sockets::end(maps, &[].into(), datapath.ended_protocols()), Ok(1));
+        let said = |mut socket: &TcpStream| socket.read(&mut [0]).unwrap_err().kind();
+        assert_eq!(said(&stale), ErrorKind::ConnectionAborted);
+        assert_eq!([&kept, &not_noted].map(said), [ErrorKind::WouldBlock; 2]);
+        assert_eq!(sandbox.open().ended_protocols(), [Protocol::Udp], "the default");
     });
 }
 
