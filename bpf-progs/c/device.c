@@ -8,7 +8,22 @@
 
 #define DEVICE_DROP(reason) DROP_FROM(FILE_DEVICE_C, reason)
 
-/* The address by which a backend elsewhere shall answer: that of the device that leads there. */
+/* Has a backend behind the overlay answer by it: beside it a pod's answer may not pass. `own` is the address of
+ * the device, which a flow that it stands for keeps. */
+always_inline void answer_by_overlay(const struct packet *packet, union address *own, int family)
+{
+	union address router;
+	struct nat known = {};
+	bool is_fresh;
+
+	if (!host_router(&router, family))
+		return;
+	if (!snat_find(packet, &known, &is_fresh, family) || !address_equal(&known.address, own, family))
+		*own = router;
+}
+
+/* The address by which a backend elsewhere shall answer: the router's if it is behind the overlay, else that of
+ * the device that leads there. */
 subprogram int answering_address(struct __sk_buff *skb, const struct packet *packet, union address *own, int family)
 {
 	struct route route = {};
@@ -17,6 +32,10 @@ subprogram int answering_address(struct __sk_buff *skb, const struct packet *pac
 
 	if (!packet || !own)
 		return DEVICE_DROP(DROP_INVALID_PACKET);
+	if (overlay_to(packet)) {
+		answer_by_overlay(packet, own, family);
+		return 0;
+	}
 	code = route_find(skb, packet, &route, family);
 	if (code < 0)
 		return code;
@@ -43,8 +62,7 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 		return code;
 	if (code == DSR_SENT)
 		return to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
-	if (!overlay_to(packet))
-		code = answering_address(skb, packet, own, flow->family);
+	code = answering_address(skb, packet, own, flow->family);
 	if (code < 0)
 		return code;
 	if (address_is_zero(own))
@@ -193,12 +211,7 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 {
 	if (is_own && has_ports(packet->protocol) && node_port_answered(flow, packet))
 		return lb_reverse(skb, packet, flow->family);
-	if (packet->headless || !snat_can(packet, flow->family) || !snat_in_range(packet->sport) ||
-	    !address_equal(&packet->saddr, &device->own, flow->family))
-		return TC_ACT_OK;
-	if (flow->family == FAMILY_IPV4)
-		return host_out_ipv4(skb, flow, packet, &device->own);
-	return host_out_ipv6(skb, flow, packet, &device->own);
+	return host_out(skb, flow, packet, &device->own);
 }
 
 /* Gives what leaves the source that the other end shall see. */

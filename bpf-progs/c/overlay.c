@@ -26,7 +26,7 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 	trace_arrival(skb, flow, TRACE_FROM_OVERLAY);
 	if (lxc && !(lxc->flags & LXC_HOST))
 		return to_endpoint(skb, flow, packet, lxc);
-	code = lxc ? snat_back(skb, packet, flow->family) : SNAT_NONE;
+	code = lxc || host_routes(&packet->daddr, flow->family) ? snat_back(skb, packet, flow->family) : SNAT_NONE;
 	if (code < 0)
 		return code;
 	if (unlikely(code & SNAT_DUE))
@@ -97,13 +97,25 @@ always_inline __u32 behind_node(struct __sk_buff *skb, const struct packet *pack
 	return overlay_client(identity_world(family), packet, family);
 }
 
+/* What the node sends itself: the router's address, which it has, stands for clients of services too. */
+always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, struct packet *packet)
+{
+	union address router;
+
+	if (!host_router(&router, flow->family))
+		return 0;
+	if (unlikely(packet->icmp_error))
+		return snat_error(skb, packet, flow->family, false);
+	return host_out(skb, flow, packet, &router);
+}
+
 always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
 	struct node_row *node;
 	struct lxc_row *lxc;
 	__u32 zero = 0;
-	int code;
+	int parsed, asked, code = 0;
 
 	/* Most of the endpoints' packets are sent here by programs that have judged them. */
 	if (likely((skb->mark & MARK_KIND) == MARK_KIND_OVERLAY))
@@ -113,7 +125,7 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 	if (!flow->family || !node)
 		return TC_ACT_OK;
 	flow->notify = device_notify(node->tunnel_flags);
-	code = device_parse(skb, &packet, flow->family);
+	parsed = device_parse(skb, &packet, flow->family);
 	lxc = lxc_find(&packet.saddr, flow->family);
 	flow->src_identity = behind_node(skb, &packet, lxc, flow->family);
 	if (flow->src_identity) {
@@ -124,11 +136,15 @@ always_inline int to_overlay(struct __sk_buff *skb, struct flow *flow)
 		return TC_ACT_OK;
 	}
 	flow->src_identity = IDENTITY_HOST;
-	code = host_sends(skb, flow, &packet, lxc, NULL, code);
-	if (code < 0 || code == HOST_UNASKED)
+	asked = host_sends(skb, flow, &packet, lxc, NULL, parsed);
+	if (asked < 0)
+		return asked;
+	if (parsed == PACKET_PLAIN)
+		code = from_host(skb, flow, &packet);
+	if (code < 0 || asked == HOST_UNASKED)
 		return code < 0 ? code : TC_ACT_OK;
 	skb->mark = MARK_KIND_OVERLAY;
-	trace(skb, flow, TRACE_TO_OVERLAY, code, skb->ifindex);
+	trace(skb, flow, TRACE_TO_OVERLAY, asked, skb->ifindex);
 	return TC_ACT_OK;
 }
 

@@ -19,6 +19,10 @@ const PORT: u16 = 30_080;
 const CLIENT: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
+/// By which the first node routes its endpoints, and answers come to it by an overlay.
+const ROUTER: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(10, 3, 0, 254), Ipv6Addr::new(0xf00d, 3, 0, 0, 0, 0, 0, 0xffff));
+
 /// Addresses of the first or second node at its device.
 fn at(number: u8) -> [IpAddr; 2] {
     [
@@ -99,6 +103,12 @@ impl Town {
             (serving, pod)
         });
         client.run(live_between);
+        let row = asked.read_node();
+        let (router_ipv4, router_ipv6) = (ROUTER.0.octets(), ROUTER.1.octets());
+        asked.node(NodeRow { router_ipv4, router_ipv6, ..row });
+        for router in [ROUTER.0.into(), IpAddr::from(ROUTER.1)] {
+            serving.behind(router, 6, [192, 0, 2, 1], overlay);
+        }
         for ((own, other), (near, id)) in
             at(1).into_iter().zip(at(2)).zip([(pod.0.v4(), 7), (pod.0.v6(), 1007)])
         {
@@ -213,9 +223,10 @@ fn connected(
     listener: &TcpListener,
 ) -> (TcpStream, TcpStream) {
     let service = service.into();
-    let asking = town.client.run(move || TcpStream::connect_timeout(&service, PATIENCE));
+    let connect = move || TcpStream::connect_timeout(&service, PATIENCE).unwrap();
+    let asking = town.client.run(connect);
     let (answering, _) = listener.accept().unwrap();
-    (asking.unwrap(), answering)
+    (asking, answering)
 }
 
 fn says(from: &mut TcpStream, to: &mut TcpStream) {
@@ -227,12 +238,15 @@ fn says(from: &mut TcpStream, to: &mut TcpStream) {
 }
 
 /// One port of the client's speaks with both nodes at once; the backend of both is one. The second connection
-/// is heard as another port of his if it asks the backend's node, else as the node that it asks.
-fn one_port(town: &Town) {
+/// is heard as another port of his if it asks the backend's node, else as the node that it asks: by the overlay
+/// as its router.
+fn one_port(town: &Town, overlay: bool) {
     let mut port = 5000;
     for (near, first, client) in town.families() {
         let second = at(2)[usize::from(first.is_ipv6())];
-        for (order, heard) in [([first, second], client), ([second, first], first)] {
+        let router = if first.is_ipv4() { ROUTER.0.into() } else { IpAddr::from(ROUTER.1) };
+        let node = if overlay { router } else { first };
+        for (order, heard) in [([first, second], client), ([second, first], node)] {
             port += 1;
             let listener = town.pod.1.run(move || TcpListener::bind((near, 8080)).unwrap());
             town.client.run(move || {
@@ -265,7 +279,7 @@ fn one_port(town: &Town) {
 fn a_port_that_speaks_with_two_nodes_has_two_connections() {
     for overlay in [false, true] {
         let mut town = Town::new(overlay);
-        one_port(&town);
+        one_port(&town, overlay);
         assert_eq!(town.asked.drops(), [].into());
         assert_eq!(town.serving.drops(), [].into());
     }

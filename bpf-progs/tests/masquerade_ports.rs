@@ -136,6 +136,50 @@ fn without_a_free_port_a_packet_drops() {
     }
 }
 
+/// Ports that flows found do not stand in heaps, through which later ones would try their way in vain.
+#[test]
+fn few_flows_are_refused_where_nine_of_ten_ports_are_taken() {
+    let nat_ports = (40_000, 40_511);
+    let mut world = World::with(Features { nat_ports, ..Features::default() });
+    for (near, own, far) in world.families() {
+        let mut senders = 1..;
+        // Whether the next flow found a port. Its row of the way there is not needed: the map is small.
+        let mut finds = |world: &mut World, stays: bool| {
+            let from = (near, senders.next().unwrap());
+            let got = world.out(&sealed(udp(near, far, from.1, 53)));
+            let connection = Connection { opener: from, other: (far, 53), protocol: UDP };
+            if got.action == OK && stays {
+                world.node.change(connection, TupleFlags::OUT, |row| row.lifetime += 3600);
+            } else {
+                world.node.untrack(connection, TupleFlags::OUT);
+            }
+            if got.action == OK {
+                let to = (own, ends_of(&got.frame).from.1);
+                let there = Translation {
+                    flags: TupleFlags::OUT,
+                    protocol: UDP,
+                    from,
+                    to: (far, 53),
+                    becomes: to,
+                };
+                world.node.translate(there, false);
+                let back = Translation { flags: TupleFlags::IN, from: (far, 53), to, ..there };
+                if !stays {
+                    world.node.translate(Translation { becomes: from, ..back }, false);
+                }
+            }
+            got.action == OK
+        };
+        let mut taken = 0;
+        while taken < 460 {
+            taken += usize::from(finds(&mut world, true));
+        }
+        let refused = (0..300).filter(|_| !finds(&mut world, false)).count();
+        // Each tries 32 ports: 3 of 100 find none.
+        assert!(refused < 20, "{refused} of 300");
+    }
+}
+
 #[test]
 fn the_port_of_a_flow_that_is_over_is_had_again_before_it_is_collected() {
     let features = Features { nat_ports: (40_000, 40_001), ..Features::default() };

@@ -7,9 +7,8 @@ mod common;
 use aya::maps::HashMap;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::programs::tc::TcAttachType;
-use common::frame::{ANY_MACS, Mac};
+use common::frame::ANY_MACS;
 use common::host::host_firewall;
-use common::outside::open_service;
 use common::overlay::*;
 use common::talk::*;
 use common::*;
@@ -79,27 +78,6 @@ fn an_address_of_this_node_does_not_come_by_the_overlay() {
 }
 
 #[test]
-fn a_client_outside_is_served_by_an_endpoint_behind_the_overlay() {
-    let mut world = World::new();
-    for (number, client) in [CLIENT.0, CLIENT.1].into_iter().enumerate() {
-        let client: IpAddr = client.parse().unwrap();
-        let own: IpAddr = if client.is_ipv4() { UPLINK.0.into() } else { UPLINK.1.into() };
-        // What the world says arrives by the device of that identity.
-        let backend = peer(WORLD[number], client);
-        let id = 100 + number as u32;
-        world.node.backend(id, (backend, 8080).into(), 0, BackendState::Active);
-        world.node.service((own, 30_080).into(), UDP, open_service(SERVICE), &[id]);
-        let asking = world.other.run(move || udp_socket((client, 0).into()));
-        let answering = world.other.run(move || udp_socket((backend, 8080).into()));
-        assert_eq!(ask(&asking, (own, 30_080).into(), &answering, 500), own);
-        // Its answers may come by the overlay as well.
-        world.reach(WORLD[number], &[own]);
-        assert_eq!(ask(&asking, (own, 30_080).into(), &answering, 500), own);
-    }
-    assert_eq!(world.node.drops(), [].into());
-}
-
-#[test]
 fn the_node_itself_hears_the_overlay() {
     let mut world = World::new();
     let gateway = [GATEWAY.0.into(), IpAddr::from(GATEWAY.1)];
@@ -112,20 +90,6 @@ fn the_node_itself_hears_the_overlay() {
         assert_eq!(heard.ip(), from);
     }
     assert_eq!(world.node.drops(), [].into());
-}
-
-/// Has the node's routes lead to an address by the overlay, as the node's own; what listens there takes
-/// frames to that MAC address only.
-fn routed(there: IpAddr, mac: Mac) {
-    let family = if there.is_ipv4() { "-4" } else { "-6" };
-    let to = format!("{there}/{}", bits(there));
-    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
-    for command in [
-        format!("{family} route add {to} encap ip id {REMOTE_NODE} dst 192.0.2.254 dev overlay0"),
-        format!("neighbour add {there} lladdr {mac} dev overlay0"),
-    ] {
-        run_ip(&command.split(' ').collect::<Vec<_>>());
-    }
 }
 
 /// Routes lead to addresses that the ipcache does not have yet.
@@ -200,7 +164,7 @@ fn strangers_behind_the_node_are_the_world() {
             run_ip(&[family, "route", "add", "default", "via", gateway]);
             let forged = format!("{forged}/{}", bits(forged));
             std::fs::write("/proc/sys/net/ipv6/conf/far0/accept_dad", "0").unwrap();
-            run_ip(&["address", "add", &forged, "dev", "far0"]);
+            run_ip(&["address", "add", &forged, "dev", "far0", "nodad"]);
         });
         let asking = stranger.run(move || udp_socket((own, 0).into()));
         let answering = world.other.run(move || udp_socket((there, 5300).into()));

@@ -43,24 +43,29 @@ always_inline bool host_read(struct host *host)
 	return false;
 }
 
-/* Whether an address is that by which endpoints are routed: the node's own, and no device's that has a
- * row. It is the source of what the node sends through the overlay. */
-subprogram int host_routes(const union address *address, int family)
+/* The address by which endpoints are routed: the node's own, and no device's that has a row. It is the source of
+ * what the node sends through the overlay, which other nodes know to be behind it. Returns whether it is told. */
+always_inline bool host_router(union address *router, int family)
 {
-	union address router = {};
-	struct node_row *node;
 	__u32 zero = 0;
+	struct node_row *node = bpf_map_lookup_elem(&volvox_node, &zero);
 
-	if (!address)
-		return false;
-	node = bpf_map_lookup_elem(&volvox_node, &zero);
+	*router = (union address){};
 	if (!node)
 		return false;
 	if (family == FAMILY_IPV4)
-		router.v4 = node->router_ipv4;
+		router->v4 = node->router_ipv4;
 	else
-		__builtin_memcpy(&router, node->router_ipv6, 16);
-	return address_equal(address, &router, family) && !address_is_zero(&router);
+		__builtin_memcpy(router, node->router_ipv6, 16);
+	return !address_is_zero(router);
+}
+
+/* Whether an address is that one. */
+subprogram int host_routes(const union address *address, int family)
+{
+	union address router;
+
+	return address && host_router(&router, family) && address_equal(address, &router, family);
 }
 
 /* Whether an address is the node's own. `lxc` is the row of the address; `own` a device's, if

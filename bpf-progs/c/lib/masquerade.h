@@ -146,3 +146,14 @@ subprogram int host_out_ipv6(struct __sk_buff *skb, const struct flow *flow, str
 		return MASQUERADE_DROP(DROP_INVALID_PACKET);
 	return host_out_family(skb, flow, packet, own, FAMILY_IPV6);
 }
+
+/* What the node sends itself by an address that stands for others too. */
+always_inline int host_out(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+			   const union address *own)
+{
+	if (packet->headless || !snat_can(packet, flow->family) || !snat_in_range(packet->sport) ||
+	    !address_equal(&packet->saddr, own, flow->family))
+		return 0;
+	return flow->family == FAMILY_IPV4 ? host_out_ipv4(skb, flow, packet, own)
+					   : host_out_ipv6(skb, flow, packet, own);
+}

@@ -171,7 +171,8 @@ always_inline int snat_claim_family(const struct packet *packet, const union add
 		}
 		if (packet->protocol == IPPROTO_SCTP)
 			return SNAT_DROP(DROP_NAT_UNSUPPORTED);
-		port = bpf_htons(NAT_PORT_MIN + mixed % ports);
+		/* By its upper bits: the lower ones of such a sequence come round soon, for all flows in one order. */
+		port = bpf_htons(NAT_PORT_MIN + ((__u64)mixed * ports >> 32));
 		mixed = mixed * 1664525 + 1013904223;
 	}
 	return SNAT_DROP(DROP_NAT_NO_MAPPING);

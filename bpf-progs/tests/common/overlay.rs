@@ -1,6 +1,7 @@
 //! The overlay's test world: what endpoints of other nodes say and hear through it. The other node is a
 //! namespace with plain devices of the kind, one for each identity that it speaks for.
 
+use super::frame::Mac;
 use super::outside::outside;
 use super::talk::*;
 use super::*;
@@ -194,4 +195,18 @@ pub fn attach(node: &mut Node, object: usize, program: &str, device: &str, hook:
         node.others[object].program_mut(program).unwrap().try_into().unwrap();
     let options = TcAttachOptions::TcxOrder(LinkOrder::default());
     program.attach_with_options(device, hook, options).unwrap();
+}
+
+/// Has the node's routes lead to an address by the overlay, as the node's own; what listens there takes
+/// frames to that MAC address only.
+pub fn routed(there: IpAddr, mac: Mac) {
+    let family = if there.is_ipv4() { "-4" } else { "-6" };
+    let to = format!("{there}/{}", bits(there));
+    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+    for command in [
+        format!("{family} route add {to} encap ip id {REMOTE_NODE} dst 192.0.2.254 dev overlay0"),
+        format!("neighbour add {there} lladdr {mac} dev overlay0"),
+    ] {
+        run_ip(&command.split(' ').collect::<Vec<_>>());
+    }
 }
