@@ -94,6 +94,7 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
         features: Features::default(),
         sizes: MapSizes { lb: ROOM, ..MapSizes::default() },
         sockets: None,
+        end_tcp: false,
     })?);
     let found = datapath.snapshot_at_boot()?.services;
     actix::System::new().block_on(async move {
