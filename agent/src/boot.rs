@@ -136,12 +136,12 @@ impl Boot {
         let phases = vec![claimed, disk.phase, read];
         let mut problems = disk.problems;
         let before = disk.node.value.clone().unwrap_or_default();
-        let own = node_address(config, &kernel, before.address)?;
+        let (own, lasting) = node_address(config, &kernel, before.address)?;
         let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
         let nobody = NodeNumbers { own, ..NodeNumbers::default() };
         let said = node_information::wait(config, known, &settings::publish(config, &nobody))?;
         let node = number(config, &disk.found, &kernel, &before, said, own);
-        save_node(&disk.directories, &disk.node, &node, &mut problems);
+        save_node(&disk.directories, &disk.node, (&node, lasting), &mut problems);
         datapath.set_router(node.router, Default::default())?;
         Ok(Self {
             directories: disk.directories,
@@ -302,15 +302,17 @@ fn own_mtu(kernel: &KernelSnapshot) -> u32 {
     reached.map(|link| link.mtu).filter(|mtu| *mtu > 0).min().unwrap_or(MTU)
 }
 
-/// By which other nodes reach it.
+/// By which other nodes reach it, and what of that the next life is to keep.
 fn node_address(
     config: &Config,
     kernel: &KernelSnapshot,
     before: Addresses,
-) -> anyhow::Result<Addresses> {
+) -> anyhow::Result<(Addresses, Addresses)> {
     let wanted = Wanted { ipv4: config.ipv4_node, ipv6: config.ipv6_node };
     let links: Vec<&Link> = own_links(kernel).collect();
-    Ok(node_address::choose(wanted, before, &links, &Ways::read()?)?)
+    let ways = Ways::read()?;
+    let own = node_address::choose(wanted, before, &links, &ways)?;
+    Ok((own, ways.lasting(own, before)))
 }
 
 /// The ranges and the router address: those of the life before, then what the cluster said, unless
@@ -362,14 +364,14 @@ fn first_ipv6(range: Ipv6Net, taken: &BTreeSet<IpAddr>) -> Option<Ipv6Addr> {
 fn save_node(
     directories: &Directories,
     before: &Stored<NodeState>,
-    node: &NodeNumbers,
+    (node, lasting): (&NodeNumbers, Addresses),
     problems: &mut Vec<String>,
 ) {
     let state = NodeState {
         router: node.router,
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
-        address: node.own,
+        address: lasting,
         ..before.value.clone().unwrap_or_default()
     };
     if before.value.as_ref() == Some(&state) {

@@ -91,6 +91,17 @@ fn the_one_of_the_life_before_stays_while_the_node_has_it() {
 }
 
 #[test]
+fn a_guess_of_a_node_without_a_way_out_is_not_kept() {
+    let ways = Ways::default();
+    let guess = chosen(NOBODY, &ways);
+    assert_eq!(guess.ipv4, "172.17.0.1".parse().ok());
+    let kept = ways.lasting(guess, NOBODY);
+    assert_eq!(chosen(kept, &to_bond()), pair("192.0.2.7", "2001:db8::7"));
+    let known = to_bond().lasting(chosen(kept, &to_bond()), kept);
+    assert_eq!(ways.lasting(chosen(known, &ways), known), known, "it was known before");
+}
+
+#[test]
 fn what_flags_say_comes_first() {
     let wanted = Wanted {
         ipv4: NodeAddress::Given("192.0.2.8".parse().unwrap()),
