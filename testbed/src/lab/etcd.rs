@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -122,7 +122,7 @@ impl Etcd {
         let peer = format!("http://127.0.0.1:{}", self.port + 1);
         let peers = format!("default={peer}");
         let clients = self.clients();
-        let beside = self.beside.map(|ip| format!(",http://{ip}:{}", self.port));
+        let beside = self.beside.map(|ip| format!(",http://{}", SocketAddr::new(ip, self.port)));
         let listen = format!("{clients}{}", beside.unwrap_or_default());
         let clients = clients.as_str();
         let arguments = [

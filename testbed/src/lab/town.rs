@@ -1,13 +1,18 @@
 //! Several nodes on one network, each with an agent of its own, and an etcd between them.
 
-use std::{net::IpAddr, process::Command};
+use std::{
+    net::{IpAddr, SocketAddr},
+    process::Command,
+};
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Binaries, Etcd, Netns, Node, Pod, Through, wait_for};
 
-/// Where etcd is on the nodes' network.
-const ETCD: &str = "192.0.2.254";
+/// What is where on the nodes' network: etcd, by the last part of its address.
+const ETCD: u8 = 254;
+/// The port that it serves.
+const ETCD_PORT: u16 = 2379;
 
 /// Nodes that share an etcd.
 pub struct Town {
@@ -19,25 +24,61 @@ pub struct Town {
 
 /// A node of a town, in a namespace of its own.
 pub struct Member {
-    /// The node of that number N is `nN` at 192.0.2.N and 2001:db8::N; its pods are in 10.N.0.0/24
-    /// and fd00:0:0:N::/64.
+    /// The node of that number N is `nN` at 192.0.2.N, unless the network has IPv6 only, and
+    /// 2001:db8::N; its pods are in 10.N.0.0/24 and fd00:0:0:N::/64.
     pub number: u8,
     /// Its namespace.
     pub netns: Netns,
     node: Node,
 }
 
+/// Which addresses there are on the nodes' network.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Underlay {
+    Both,
+    Ipv6,
+}
+
+impl Underlay {
+    /// The address with that last part.
+    fn address(ipv6: bool, last: u8) -> Result<IpAddr> {
+        let text = if ipv6 { format!("2001:db8::{last}") } else { format!("192.0.2.{last}") };
+        text.parse().with_context(|| format!("{text} is no address"))
+    }
+
+    /// What `ip` is told after `addr add`, to have all of them at a device.
+    fn all(self, last: u8) -> Result<Vec<String>> {
+        let mut all = vec![format!("{}/64 nodad", Self::address(true, last)?)];
+        if self == Self::Both {
+            all.insert(0, format!("{}/24", Self::address(false, last)?));
+        }
+        Ok(all)
+    }
+}
+
 impl Town {
     /// As many nodes, whose agents are started with these flags and know each other.
     pub fn found(count: u8, flags: &[(&str, &str)]) -> Result<Self> {
+        Self::found_on(Underlay::Both, count, flags)
+    }
+
+    /// The same where the network between the nodes has IPv6 only; their pods have both families.
+    pub fn found_on_ipv6(count: u8, flags: &[(&str, &str)]) -> Result<Self> {
+        Self::found_on(Underlay::Ipv6, count, flags)
+    }
+
+    fn found_on(underlay: Underlay, count: u8, flags: &[(&str, &str)]) -> Result<Self> {
         ip("link add town type bridge")?;
-        ip(&format!("addr add {ETCD}/24 dev town"))?;
+        for address in underlay.all(ETCD)? {
+            ip(&format!("addr add {address} dev town"))?;
+        }
         ip("link set town up")?;
         let mut members = Vec::new();
         for number in 1..=count {
-            members.push(Member::settle(number, flags)?);
+            members.push(Member::settle(underlay, number, flags)?);
         }
-        let etcd = Etcd::start_at("/run/town-etcd".as_ref(), ETCD.parse()?)?;
+        let address = Underlay::address(underlay == Underlay::Ipv6, ETCD)?;
+        let etcd = Etcd::start_at("/run/town-etcd".as_ref(), address)?;
         let mut town = Self { etcd, members };
         for member in &mut town.members {
             member.run(Node::start_agent)?;
@@ -67,21 +108,23 @@ impl Town {
 
 impl Member {
     /// Makes the node, without an agent.
-    fn settle(number: u8, flags: &[(&str, &str)]) -> Result<Self> {
+    fn settle(underlay: Underlay, number: u8, flags: &[(&str, &str)]) -> Result<Self> {
         let name = format!("n{number}");
         let netns = Netns::create(&name)?;
         for words in [
             format!("link add {name} type veth peer name eth0 netns {name}"),
             format!("link set {name} master town up"),
             format!("-n {name} link set lo up"),
-            format!("-n {name} addr add 192.0.2.{number}/24 dev eth0"),
-            format!("-n {name} addr add 2001:db8::{number}/64 dev eth0 nodad"),
-            format!("-n {name} link set eth0 up"),
         ] {
             ip(&words)?;
         }
+        for address in underlay.all(number)? {
+            ip(&format!("-n {name} addr add {address} dev eth0"))?;
+        }
+        ip(&format!("-n {name} link set eth0 up"))?;
         let mut node = Node::beside(Binaries::find()?, &name)?;
-        let store = format!("etcd.address=http://{ETCD}:2379");
+        let store = Underlay::address(underlay == Underlay::Ipv6, ETCD)?;
+        let store = format!("etcd.address=http://{}", SocketAddr::new(store, ETCD_PORT));
         node.set_flag("kvstore", Some("etcd")).set_flag("kvstore-opt", Some(&store));
         node.set_flag("ipv4-range", Some(&format!("10.{number}.0.0/24")));
         node.set_flag("ipv6-range", Some(&format!("fd00:0:0:{number}::/64")));
@@ -104,9 +147,7 @@ impl Member {
 
     /// Its address on the nodes' network.
     pub fn address(&self, ipv6: bool) -> Result<IpAddr> {
-        let number = self.number;
-        let text = if ipv6 { format!("2001:db8::{number}") } else { format!("192.0.2.{number}") };
-        text.parse().with_context(|| format!("{text} is no address"))
+        Underlay::address(ipv6, self.number)
     }
 
     /// What `ip` says in its namespace.

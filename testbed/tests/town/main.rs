@@ -1,6 +1,7 @@
 //! Several nodes with agents of their own, on one network, and an etcd between them.
 
 mod firewall;
+mod ipv6;
 mod native;
 mod reach;
 mod tunnel;

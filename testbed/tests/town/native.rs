@@ -1,16 +1,17 @@
 //! Packets go to other nodes as they are, by routes that agents make.
 
-use std::{net::SocketAddr, process::Command, thread, time::Duration};
+use std::{process::Command, thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
     lab::{self, Town, wait_for},
-    traffic::{Kind, Plan, Stream, stop_clean},
+    traffic::stop_clean,
 };
 
-use super::reach::{exchange, wait};
+use super::reach::{exchange, streams, wait};
 
-const FLAGS: [(&str, &str); 2] = [("routing-mode", "native"), ("auto-direct-node-routes", "true")];
+pub(crate) const FLAGS: [(&str, &str); 2] =
+    [("routing-mode", "native"), ("auto-direct-node-routes", "true")];
 
 #[test]
 fn pods_and_hosts_of_two_nodes_reach_each_other() {
@@ -64,13 +65,7 @@ fn agents_come_and_go_and_nothing_is_lost() {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
         let before = [1, 2].map(|number| routes(&mut town, number));
-        let stream = |ipv6, kind, port| {
-            let target = SocketAddr::new(web.address(ipv6)?, port);
-            let (from, to) = (client.netns.clone(), web.netns.clone());
-            Stream::start(Plan { kind, from, to, target, rate: 500 })
-        };
-        let streams = vec![stream(false, Kind::Udp, 5001)?, stream(true, Kind::Tcp, 5002)?];
-        streams.iter().try_for_each(|stream| stream.wait_for_answers(10))?;
+        let streams = streams(&client, &web)?;
         for number in [1, 2, 1] {
             town.member(number).run(lab::Node::kill_agent)?;
             thread::sleep(Duration::from_millis(200));

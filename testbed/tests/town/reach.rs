@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use volvox_testbed::lab::{Netns, wait_for};
+use volvox_testbed::{
+    lab::{Netns, Pod, wait_for},
+    traffic::{Kind, Plan, Stream},
+};
 
 /// How long an answer may take before it counts as lost.
 const LONGEST: Duration = Duration::from_millis(200);
@@ -38,4 +41,16 @@ pub(crate) fn wait(what: &str, from: &Netns, to: &Netns, at: IpAddr, wanted: boo
     wait_for(&format!("{what}: reaching {at} is {wanted}"), || {
         Ok(exchange(from, to, at)?.is_some() == wanted)
     })
+}
+
+/// Streams of both families from one pod to another, under way.
+pub(crate) fn streams(from: &Pod, to: &Pod) -> Result<Vec<Stream>> {
+    let stream = |ipv6, kind, port| {
+        let target = SocketAddr::new(to.address(ipv6)?, port);
+        let (from, to) = (from.netns.clone(), to.netns.clone());
+        Stream::start(Plan { kind, from, to, target, rate: 500 })
+    };
+    let streams = vec![stream(false, Kind::Udp, 5001)?, stream(true, Kind::Tcp, 5002)?];
+    streams.iter().try_for_each(|stream| stream.wait_for_answers(10))?;
+    Ok(streams)
 }

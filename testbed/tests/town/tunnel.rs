@@ -1,14 +1,14 @@
 //! Packets go to other nodes in tunnels, with the identity of who sent them.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use volvox_testbed::{
     lab::{self, Pod, Town, wait_for},
-    traffic::{Kind, Plan, Stream, stop_clean},
+    traffic::stop_clean,
 };
 
-use super::reach::{exchange, wait};
+use super::reach::{exchange, streams, wait};
 
 /// Web lets clients in, wherever they are.
 const POLICY: &str = r#"
@@ -22,17 +22,22 @@ spec:
   - fromEntities: [remote-node]
 "#;
 
-/// Two nodes; a client and somebody else on the first, web on the second. The network between them
-/// routes no pod's packets.
+/// Two nodes with these pods. The network between them routes no pod's packets.
 fn found() -> Result<(Town, [Pod; 3])> {
     let mut town = Town::found(2, &[])?;
+    let pods = settle(&mut town)?;
+    Ok((town, pods))
+}
+
+/// A client and somebody else on the first node, web on the second.
+pub(crate) fn settle(town: &mut Town) -> Result<[Pod; 3]> {
     for member in &mut town.members {
         member.run(|node| node.write_manifest("web.yaml", POLICY))?;
     }
     let client = town.member(1).pod("shop/client", &[("app", "client")])?;
     let other = town.member(1).pod("shop/other", &[("app", "other")])?;
     let web = town.member(2).pod("shop/web", &[("app", "web")])?;
-    Ok((town, [client, other, web]))
+    Ok([client, other, web])
 }
 
 #[test]
@@ -115,13 +120,7 @@ fn agents_come_and_go_and_nothing_is_lost() {
         for ipv6 in [false, true] {
             wait("from pod to pod", &client.netns, &web.netns, web.address(ipv6)?, true)?;
         }
-        let stream = |ipv6, kind, port| {
-            let target = SocketAddr::new(web.address(ipv6)?, port);
-            let (from, to) = (client.netns.clone(), web.netns.clone());
-            Stream::start(Plan { kind, from, to, target, rate: 500 })
-        };
-        let streams = vec![stream(false, Kind::Udp, 5001)?, stream(true, Kind::Tcp, 5002)?];
-        streams.iter().try_for_each(|stream| stream.wait_for_answers(10))?;
+        let streams = streams(&client, &web)?;
         let before = town.member(1).ip("-d link show cilium_vxlan")?;
         for number in [1, 2, 1] {
             town.member(number).run(lab::Node::kill_agent)?;
