@@ -1,5 +1,6 @@
 //! Several nodes with agents of their own, on one network, and an etcd between them.
 
+mod cut_off;
 mod firewall;
 mod ipv6;
 mod native;
