@@ -1,5 +1,7 @@
 //! Objects of the lab's cluster.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::ApiClient;
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -10,6 +12,38 @@ pub const NAMESPACE: &str = "shop";
 pub const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies";
 /// Where its policies of Cilium's kind are.
 pub const CILIUM_POLICIES: &str = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies";
+
+/// A service of one port.
+pub fn service(name: &str, at: SocketAddr, transport: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "namespace": NAMESPACE, "name": name },
+        "spec": {
+            "clusterIPs": [at.ip()],
+            "ports": [{ "port": at.port(), "protocol": transport }],
+        },
+    })
+}
+
+/// Backends of a service, all with that port.
+pub fn slice(name: &str, of: &str, transport: &str, port: u16, backends: &[IpAddr]) -> Value {
+    let kind = if backends.iter().all(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "namespace": NAMESPACE, "name": name,
+            "labels": { "kubernetes.io/service-name": of },
+        },
+        "addressType": kind,
+        "ports": [{ "port": port, "protocol": transport }],
+        "endpoints": backends.iter().map(|it| json!({ "addresses": [it] })).collect::<Vec<_>>(),
+    })
+}
+
+/// A manifest of these.
+pub fn list(objects: &[Value]) -> String {
+    json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string()
+}
 
 /// Makes the namespace.
 pub fn namespace(client: &ApiClient) -> Result<()> {

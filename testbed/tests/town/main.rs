@@ -5,5 +5,6 @@ mod firewall;
 mod ipv6;
 mod native;
 mod reach;
+mod services;
 mod tunnel;
 mod web;

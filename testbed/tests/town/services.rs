@@ -1,0 +1,81 @@
+//! Pods reach services whose backends are on the other node.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    thread,
+    time::Duration,
+};
+
+use anyhow::Result;
+use serde_json::Value;
+use volvox_testbed::{
+    lab::{self, Node, Pod, Town, objects},
+    traffic::{Kind, Plan, Stream, stop_clean},
+};
+
+use super::native;
+
+const PORT: u16 = 7000;
+
+#[test]
+fn backends_of_another_node_answer_in_tunnels_while_agents_are_killed() {
+    lab::test(
+        "services::backends_of_another_node_answer_in_tunnels_while_agents_are_killed",
+        || serve(&[]),
+    );
+}
+
+#[test]
+fn backends_of_another_node_answer_by_routes_while_agents_are_killed() {
+    lab::test(
+        "services::backends_of_another_node_answer_by_routes_while_agents_are_killed",
+        || serve(&native::FLAGS),
+    );
+}
+
+/// What goes to services. Two kinds that count a namespace's segments share no pods.
+const GROUPS: [&[(Kind, &str)]; 2] =
+    [&[(Kind::Udp, "UDP"), (Kind::Tcp, "TCP")], &[(Kind::Connect, "TCP")]];
+
+fn serve(flags: &[(&str, &str)]) -> Result<()> {
+    let mut town = Town::found(2, flags)?;
+    let (mut plans, mut objects) = (Vec::new(), Vec::new());
+    for ipv6 in [false, true] {
+        for (nth, kinds) in GROUPS.into_iter().enumerate() {
+            let mut pod = |number: u8, who: &str| -> Result<Pod> {
+                let name = format!("shop/{who}-{nth}-{}", u8::from(ipv6));
+                town.member(number).pod(&name, &[("app", who)])
+            };
+            let (client, server) = (pod(1, "client")?, pod(2, "server")?);
+            for (kind, transport) in kinds {
+                let network = if ipv6 { "fd96::" } else { "10.96.0." };
+                let address: IpAddr = format!("{network}{}", plans.len() + 1).parse()?;
+                let target = SocketAddr::new(address, PORT);
+                let name = format!("{kind}-{}", u8::from(ipv6));
+                objects.push(objects::service(&name, target, transport));
+                let backends = [server.address(ipv6)?];
+                objects.push(objects::slice(&name, &name, transport, PORT, &backends));
+                let (from, to) = (client.netns.clone(), server.netns.clone());
+                plans.push(Plan { kind: *kind, from, to, target, rate: 200 });
+            }
+        }
+    }
+    for member in &mut town.members {
+        member.run(|node| {
+            node.write_manifest("services.yaml", &objects::list(&objects))?;
+            node.wait("services are not there", |node| {
+                Ok(node.rest().get::<Vec<Value>>("/service")?.len() == plans.len())
+            })
+        })?;
+    }
+    let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
+    streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
+    for number in [1, 2, 1, 2] {
+        town.member(number).run(Node::kill_agent)?;
+        thread::sleep(Duration::from_millis(200));
+        town.member(number).run(Node::start_agent)?;
+        town.wait_until_known()?;
+    }
+    streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
+    stop_clean(streams)
+}
