@@ -1,8 +1,9 @@
 //! Services of a real agent: packets that come by them while it is killed and while they change.
 
 use std::{
+    collections::BTreeMap,
     io::{Read, Write},
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket},
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -14,50 +15,65 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use aya::maps::{HashMap, Map, MapData};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Resource, getrlimit, setrlimit},
 };
 use serde_json::{Value, json};
+use volvox_bpf_progs::layouts::Backend4Row;
 use volvox_testbed::{
-    lab::{self, Binaries, Cgroup, Neighbour, Netns, Node, Pod, Through},
+    lab::{
+        self, Binaries, Cgroup, Injection, Neighbour, Netns, Node, Pod, Through,
+        objects::{list, service, slice},
+    },
     random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
 /// Where backends serve.
 const PORT: u16 = 7000;
-
-fn service(name: &str, address: &str, transport: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": { "namespace": "shop", "name": name },
-        "spec": { "clusterIPs": [address], "ports": [{ "port": PORT, "protocol": transport }] },
-    })
-}
-
-fn slice(name: &str, of: &str, transport: &str, port: u16, backends: &[IpAddr]) -> Value {
-    let kind = if backends.iter().all(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
-    json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {
-            "namespace": "shop", "name": name, "labels": { "kubernetes.io/service-name": of },
-        },
-        "addressType": kind,
-        "ports": [{ "port": port, "protocol": transport }],
-        "endpoints": backends.iter().map(|it| json!({ "addresses": [it] })).collect::<Vec<_>>(),
-    })
-}
-
-fn list(objects: &[Value]) -> String {
-    json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string()
-}
+/// Where they are reached.
+const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)), PORT);
 
 /// What the agent knows of services: their numbers, and where each is reached.
 fn numbers(node: &Node) -> Result<Vec<Value>> {
     let all: Vec<Value> = node.rest().get("/service")?;
     let spec = |it: &Value| json!([it["spec"]["id"], it["spec"]["frontend-address"]]);
     Ok(all.iter().map(spec).collect())
+}
+
+/// The same of backends.
+fn backends(node: &Node) -> Result<Vec<Value>> {
+    let all: Vec<Value> = node.rest().get("/volvox/backends")?;
+    Ok(all.iter().map(|it| json!([it["id"], it["ip"], it["port"], it["protocol"]])).collect())
+}
+
+/// Where the kernel has each backend, whoever wrote that.
+#[derive(Debug, Default)]
+struct Rows(BTreeMap<u32, SocketAddrV4>);
+
+impl Rows {
+    fn read(node: &Node) -> Result<Self> {
+        let pin = node.bpf_root().join("tc/globals/cilium_lb4_backends_v3");
+        let map = Map::HashMap(MapData::from_pin(pin)?);
+        let map: HashMap<_, u32, Backend4Row> = HashMap::try_from(map)?;
+        let rows = map.iter().map(|row| row.map(|(id, row)| (id, row.socket())));
+        Ok(Self(rows.collect::<Result<_, _>>()?))
+    }
+
+    /// Fails unless each number that is in both is the same backend's, and each backend has one number.
+    fn ensure_kept(&self, later: &Self) -> Result<()> {
+        let by_place: BTreeMap<_, _> = later.0.iter().map(|(id, at)| (at, id)).collect();
+        ensure!(by_place.len() == later.0.len(), "a backend has two numbers: {later:?}");
+        for (id, at) in &self.0 {
+            let now = later.0.get(id);
+            ensure!(now.is_none_or(|now| now == at), "number {id} was {at}'s, is {now:?}'s");
+            let now = by_place.get(at);
+            ensure!(now.is_none_or(|now| *now == id), "{at} had number {id}, has {now:?}");
+        }
+        Ok(())
+    }
 }
 
 fn wait_for_services(node: &mut Node, count: usize) -> Result<()> {
@@ -83,25 +99,27 @@ fn packets_to_services_are_not_lost_whenever_the_agent_is_killed() {
                     false => format!("10.96.0.{}", nth + 1),
                 };
                 let name = format!("s{nth}{}", u8::from(ipv6));
-                objects.push(service(&name, &address, transport));
+                let target = SocketAddr::new(address.parse()?, PORT);
+                objects.push(service(&name, target, transport));
                 let backends = [server.address(ipv6)?];
                 objects.push(slice(&name, &name, transport, PORT, &backends));
                 let (from, to) = (client.netns.clone(), server.netns.clone());
-                let target = SocketAddr::new(address.parse()?, PORT);
                 plans.push(Plan { kind, from, to, target, rate: 200 });
             }
         }
         node.write_manifest("services.yaml", &list(&objects))?;
         wait_for_services(&mut node, plans.len())?;
-        let before = numbers(&node)?;
+        let before = (numbers(&node)?, backends(&node)?);
+        ensure!(before.1.len() == before.0.len(), "not every service has a backend: {before:?}");
         let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
         streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
         let longest = Duration::from_millis(120);
         node.kill_again_and_again(8, longest, &mut Random::new(11))?;
         node.wait_for_ready(12)?;
-        wait_for_services(&mut node, before.len())?;
+        wait_for_services(&mut node, before.0.len())?;
         stop_clean(streams)?;
-        ensure!(numbers(&node)? == before, "numbers moved");
+        let after = (numbers(&node)?, backends(&node)?);
+        ensure!(after == before, "numbers moved: {before:?}, {after:?}");
         Ok(())
     });
 }
@@ -166,9 +184,24 @@ fn connect(netns: &Netns, to: SocketAddr, stop: &Arc<AtomicBool>) -> Result<[Arc
     Ok(counts)
 }
 
-#[test]
-fn a_thousand_backends_are_replaced_again_and_again_while_the_agent_is_killed() {
-    lab::test("a_thousand_backends_are_replaced_again_and_again_while_the_agent_is_killed", || {
+/// A service of a thousand backends, and who connects to it all the time.
+struct Thousand {
+    node: Node,
+    /// Manifests with the same service and other backends.
+    generations: [String; 2],
+    /// Number of the service.
+    number: Vec<Value>,
+    /// What the kernel has of backends.
+    rows: Rows,
+    stop: Arc<AtomicBool>,
+    tried: Arc<AtomicU64>,
+    failed: Arc<AtomicU64>,
+    _pods: [Pod; 3],
+}
+
+impl Thousand {
+    /// Starts all of it with the first generation of backends.
+    fn start() -> Result<Self> {
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;
         setrlimit(Resource::Nofile, limit)?;
@@ -180,44 +213,131 @@ fn a_thousand_backends_are_replaced_again_and_again_while_the_agent_is_killed() 
         let backends = backends.collect::<Result<Vec<_>>>()?;
         let stop = Arc::<AtomicBool>::default();
         servers.iter().try_for_each(|pod| serve(&pod.netns, 8000..9000, &stop))?;
-        let generations = [8000, 8500].map(|first| {
+        // The second one is smaller: their number is written, too, and slots go.
+        let generations = [8000..8500, 8500..8999].map(|ports| {
             let slice = |port| slice(&format!("web-{}", port % 500), "web", "TCP", port, &backends);
-            let slices = (first..first + 500).map(slice);
-            list(
-                &[service("web", "10.96.0.1", "TCP")].into_iter().chain(slices).collect::<Vec<_>>(),
-            )
+            let slices = ports.map(slice);
+            list(&[service("web", WEB, "TCP")].into_iter().chain(slices).collect::<Vec<_>>())
         });
-        let target = SocketAddr::new("10.96.0.1".parse()?, PORT);
         node.write_manifest("services.yaml", &generations[0])?;
-        node.wait("the first backends are not there", |node| {
-            let all: Vec<Value> = node.rest().get("/service")?;
-            let backends = all.first().and_then(|it| it["spec"]["backend-addresses"].as_array());
-            Ok(backends.is_some_and(|all| all.len() == 1000))
+        has_generation(&mut node, 0)?;
+        let number = numbers(&node)?;
+        let [tried, failed] = connect(&client.netns, WEB, &stop)?;
+        let (rows, [one, two]) = (Rows::read(&node)?, servers);
+        let _pods = [client, one, two];
+        Ok(Self { node, generations, number, rows, stop, tried, failed, _pods })
+    }
+
+    /// Has the backends replaced by those of a generation.
+    fn replace(&self, generation: usize) -> Result<()> {
+        self.node.write_manifest("services.yaml", &self.generations[generation])
+    }
+
+    /// Has the backends replaced by an agent that is killed before its `when`th call, and by the next
+    /// one. False if there was no such call.
+    fn replace_killed_at(&mut self, when: u32, generation: usize) -> Result<bool> {
+        let effect = format!("signal=KILL:when={when}");
+        let strace = Injection::attach(self.node.agent()?.pid(), "bpf", &effect)?;
+        self.replace(generation)?;
+        let mut survived = false;
+        lab::wait_for("the agent dies or is done", || {
+            survived = leads_to(&self.node, generation).unwrap_or_default();
+            Ok(survived || self.node.agent()?.check().is_err())
         })?;
-        let before = numbers(&node)?;
-        let [tried, failed] = connect(&client.netns, target, &stop)?;
+        drop(strace);
+        self.look().with_context(|| format!("killed at call {when}"))?;
+        if !survived {
+            // Only what is in the maps counts meanwhile.
+            self.connected(8).with_context(|| format!("killed at call {when}"))?;
+            self.node.kill_agent()?;
+            self.node.start_agent()?;
+            has_generation(&mut self.node, generation)?;
+            self.look().with_context(|| format!("after a death at call {when}"))?;
+        }
+        Ok(!survived)
+    }
+
+    /// Fails if a number moved.
+    fn look(&mut self) -> Result<()> {
+        let now = Rows::read(&self.node)?;
+        self.rows.ensure_kept(&now)?;
+        self.rows = now;
+        Ok(())
+    }
+
+    /// Waits for some connections from now on; fails if there was ever one in vain.
+    fn connected(&self, more: u64) -> Result<()> {
+        let before = self.tried.load(Ordering::Relaxed);
+        lab::wait_for("more connections", || {
+            let failed = self.failed.load(Ordering::Relaxed);
+            let tried = self.tried.load(Ordering::Relaxed);
+            ensure!(failed == 0, "{failed} of {tried} connections failed");
+            Ok(tried > before + more)
+        })
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.look()?;
+        self.connected(100)?;
+        self.stop.store(true, Ordering::Relaxed);
+        ensure!(numbers(&self.node)? == self.number, "the service's number moved");
+        Ok(())
+    }
+}
+
+/// Whether the service leads to a generation of backends, and to nobody else.
+fn leads_to(node: &Node, generation: usize) -> Result<bool> {
+    let all: Vec<Value> = node.rest().get("/service")?;
+    let backends =
+        all.first().and_then(|it| it["status"]["realized"]["backend-addresses"].as_array());
+    let is_of_it =
+        |it: &Value| it["port"].as_u64().is_some_and(|port| (port >= 8500) == (generation == 1));
+    Ok(backends.is_some_and(|all| all.len() == 1000 - 2 * generation && all.iter().all(is_of_it)))
+}
+
+fn has_generation(node: &mut Node, generation: usize) -> Result<()> {
+    node.wait("the backends are not there", |node| leads_to(node, generation)).map(drop)
+}
+
+#[test]
+fn a_thousand_backends_are_replaced_again_and_again_while_the_agent_is_killed() {
+    lab::test("a_thousand_backends_are_replaced_again_and_again_while_the_agent_is_killed", || {
+        let mut web = Thousand::start()?;
         let mut random = Random::new(5);
         for round in 1..=16 {
-            node.write_manifest("services.yaml", &generations[round % 2])?;
+            web.replace(round % 2)?;
             thread::sleep(random.below(Duration::from_millis(80)));
-            node.kill_agent()?;
-            node.exec_agent()?;
+            web.node.kill_agent()?;
+            web.look()?;
+            web.node.exec_agent()?;
             thread::sleep(random.below(Duration::from_millis(200)));
         }
-        node.wait_for_ready(3)?;
-        node.wait("the last backends are not there", |node| {
-            let all: Vec<Value> = node.rest().get("/service")?;
-            let backends = all.first().and_then(|it| it["spec"]["backend-addresses"].as_array());
-            let is_of_last = |it: &Value| it["port"].as_u64().is_some_and(|port| port < 8500);
-            Ok(backends.is_some_and(|all| all.len() == 1000 && all.iter().all(is_of_last)))
-        })?;
-        let last = tried.load(Ordering::Relaxed);
-        lab::wait_for("more connections", || Ok(tried.load(Ordering::Relaxed) > last + 20))?;
-        stop.store(true, Ordering::Relaxed);
-        let failed = failed.load(Ordering::Relaxed);
-        ensure!(failed == 0 && last > 100, "{failed} of {last} connections failed");
-        ensure!(numbers(&node)? == before, "the service's number moved");
-        Ok(())
+        web.node.wait_for_ready(3)?;
+        has_generation(&mut web.node, 0)?;
+        web.end()
+    });
+}
+
+/// More system calls than any thread makes while a thousand backends are replaced.
+const CALLS_MAX: u32 = 100;
+/// Steps of it: numbers, backends, slots, how many there are, and what is too many of both.
+const STEPS_MIN: usize = 6;
+
+#[test]
+fn a_thousand_backends_are_replaced_by_an_agent_that_is_killed_at_every_step() {
+    lab::test("a_thousand_backends_are_replaced_by_an_agent_that_is_killed_at_every_step", || {
+        let mut web = Thousand::start()?;
+        let mut deaths = [0; 2];
+        for when in 1..CALLS_MAX {
+            let died = [web.replace_killed_at(when, 1)?, web.replace_killed_at(when, 0)?];
+            deaths.iter_mut().zip(died).for_each(|(all, died)| *all += usize::from(died));
+            if died == [false, false] {
+                break;
+            }
+        }
+        // Fewer backends, then more: then no slot is too many.
+        ensure!(deaths[0] >= STEPS_MIN && deaths[1] >= STEPS_MIN - 1, "only {deaths:?} deaths");
+        web.end()
     });
 }
 
@@ -257,9 +377,8 @@ fn a_datagram_socket_hears_that_its_backend_is_gone() {
         let web = |backend: &Pod| -> Result<String> {
             let backends = [backend.address(false)?];
             let slice = slice("web", "web", "UDP", PORT, &backends);
-            Ok(list(&[service("web", "10.96.0.1", "UDP"), slice]))
+            Ok(list(&[service("web", WEB, "UDP"), slice]))
         };
-        let to: SocketAddr = (Ipv4Addr::new(10, 96, 0, 1), PORT).into();
         let (mut from, mut other) = (&first, &second);
         for kills in [false, true] {
             node.write_manifest("services.yaml", &web(from)?)?;
@@ -268,7 +387,7 @@ fn a_datagram_socket_hears_that_its_backend_is_gone() {
                 let all: Vec<Value> = node.rest().get("/service")?;
                 Ok(all.iter().any(|it| it["spec"]["backend-addresses"][0]["ip"] == leads[..]))
             })?;
-            let mut senders = [sender(&cgroup, &here, to)?, sender(&cgroup, &client.netns, to)?];
+            let mut senders = [sender(&cgroup, &here, WEB)?, sender(&cgroup, &client.netns, WEB)?];
             let server = &servers[usize::from(kills)];
             server.set_read_timeout(Some(Duration::from_secs(10)))?;
             let mut heard = std::collections::BTreeSet::new();
@@ -298,12 +417,8 @@ fn a_datagram_socket_hears_that_its_backend_is_gone() {
 }
 
 /// Which of the servers a new connection reaches, and its two ends.
-fn reached(
-    client: &Pod,
-    to: SocketAddr,
-    servers: &[TcpListener; 2],
-) -> Result<(usize, TcpStream, TcpStream)> {
-    let connect = move || Ok(TcpStream::connect_timeout(&to, Duration::from_secs(8))?);
+fn reached(client: &Pod, servers: &[TcpListener; 2]) -> Result<(usize, TcpStream, TcpStream)> {
+    let connect = || Ok(TcpStream::connect_timeout(&WEB, Duration::from_secs(8))?);
     let near = client.netns.run(connect)?;
     let own = near.local_addr()?;
     for _ in 0..200 {
@@ -335,7 +450,7 @@ fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
         let servers = [first.netns.run(bind)?, second.netns.run(bind)?];
         let places = [first.address(false)?, second.address(false)?];
         let web = |backends| slice("web", "web", "TCP", PORT, backends);
-        let objects = |backends| list(&[service("web", "10.96.0.1", "TCP"), web(backends)]);
+        let objects = |backends| list(&[service("web", WEB, "TCP"), web(backends)]);
         let leads = |node: &mut Node, count| {
             node.wait("the service leads elsewhere", |node| {
                 let all: Vec<Value> = node.rest().get("/service")?;
@@ -343,10 +458,9 @@ fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
                 Ok(all.first().and_then(backends).is_some_and(|all| all.len() == count))
             })
         };
-        let to: SocketAddr = (Ipv4Addr::new(10, 96, 0, 1), PORT).into();
         node.write_manifest("services.yaml", &objects(&places[..1]))?;
         leads(&mut node, 1)?;
-        let (nth, mut near, mut far) = reached(&client, to, &servers)?;
+        let (nth, mut near, mut far) = reached(&client, &servers)?;
         ensure!(nth == 0, "there is only one");
         node.write_manifest("services.yaml", &objects(&places))?;
         leads(&mut node, 2)?;
@@ -357,7 +471,7 @@ fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
         ensure!(said.contains("quarantined"), "{said}");
         let only_second = |when: &str| -> Result<()> {
             for _ in 0..24 {
-                let (nth, ..) = reached(&client, to, &servers)?;
+                let (nth, ..) = reached(&client, &servers)?;
                 ensure!(nth == 1, "a new connection came to who is quarantined, {when}");
             }
             Ok(())
@@ -377,6 +491,6 @@ fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
         ensure!(rows.contains("1 used, 1 quarantined"), "{rows}");
         ensure!(node.volvox("status")?.contains("1 quarantined"), "status does not say it");
         node.volvox(&format!("backend release {place}"))?;
-        lab::wait_for("who was released is reached", || Ok(reached(&client, to, &servers)?.0 == 0))
+        lab::wait_for("who was released is reached", || Ok(reached(&client, &servers)?.0 == 0))
     });
 }
