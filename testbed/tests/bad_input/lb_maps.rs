@@ -13,8 +13,8 @@ use aya::{
 };
 use serde_json::{Value, json};
 use volvox_bpf_progs::layouts::{
-    Affinity4Key, AffinityMatchKey, AffinityRow, Backend4Row, BackendState, Lb4Key, Lb6Key, LbKey,
-    LbRow, LbScope, ReverseNat4Row,
+    Affinity4Key, AffinityMatchKey, AffinityRow, Backend4Row, Backend6Row, BackendState, Lb4Key,
+    Lb6Key, LbKey, LbRow, LbScope, ReverseNat4Row,
 };
 use volvox_testbed::{
     lab::{self, Binaries, Node, Pod, Through, objects},
@@ -198,6 +198,45 @@ fn litter(node: &Node, served: SocketAddrV4) -> Result<()> {
     Ok(backends.insert(DANGLING + 2, backend(served), 0)?)
 }
 
+/// Rows whose very numbers are rubbish, each by itself.
+#[derive(Clone, Copy)]
+enum Poison {
+    /// The last slot that there can be.
+    LastSlot,
+    /// A service of the last number: those that need new ones find them below it.
+    LastService,
+    /// A backend with a number that means none, or the last one, where a new service's will be.
+    Backend(u32),
+    /// A backend of the other family with the number of one that serves.
+    OtherFamily,
+}
+
+impl Poison {
+    fn write(self, node: &Node, at: SocketAddrV4, served: u32) -> Result<()> {
+        match self {
+            Self::LastSlot | Self::LastService => {
+                let (slot, id) = match self {
+                    Self::LastSlot => (u16::MAX, NOBODY + 2),
+                    _ => (0, u16::MAX),
+                };
+                let mut services = open::<Lb4Key, LbRow>(node, "cilium_lb4_services_v2")?;
+                let row = LbRow { rev_nat: id.into(), ..LbRow::default() };
+                let nobody = SocketAddrV4::new(Ipv4Addr::new(10, 98, 0, 2), 9);
+                services.insert(key(nobody, slot), row, 0)?;
+            }
+            Self::Backend(id) => {
+                let mut backends = open::<u32, Backend4Row>(node, "cilium_lb4_backends_v3")?;
+                backends.insert(id, Backend4Row::new(at, 6, BackendState::Active), 0)?;
+            }
+            Self::OtherFamily => {
+                let mut backends = open::<u32, Backend6Row>(node, "cilium_lb6_backends_v3")?;
+                backends.insert(served, Backend6Row::default(), 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What the agent says of the maps that it found at start.
 fn said(node: &Node) -> Result<(Vec<String>, Vec<String>)> {
     let view: Value = node.rest().get("/volvox/services")?;
@@ -241,11 +280,46 @@ fn others(node: &Node, objects: &mut Vec<Value>) -> Result<Vec<Plan>> {
 
 #[test]
 fn rubbish_is_named_and_put_right_and_harms_no_other() {
-    lab::test("lb_maps::rubbish_is_named_and_put_right_and_harms_no_other", rubbish);
+    lab::test("lb_maps::rubbish_is_named_and_put_right_and_harms_no_other", || rubbish(None));
+}
+
+#[test]
+fn a_slot_of_the_last_number_harms_no_other() {
+    lab::test("lb_maps::a_slot_of_the_last_number_harms_no_other", || {
+        rubbish(Some(Poison::LastSlot))
+    });
+}
+
+#[test]
+fn a_service_of_the_last_number_harms_no_other() {
+    lab::test("lb_maps::a_service_of_the_last_number_harms_no_other", || {
+        rubbish(Some(Poison::LastService))
+    });
+}
+
+#[test]
+fn a_backend_of_number_0_harms_no_other() {
+    lab::test("lb_maps::a_backend_of_number_0_harms_no_other", || {
+        rubbish(Some(Poison::Backend(0)))
+    });
+}
+
+#[test]
+fn a_backend_of_the_last_number_harms_no_other() {
+    lab::test("lb_maps::a_backend_of_the_last_number_harms_no_other", || {
+        rubbish(Some(Poison::Backend(u32::MAX)))
+    });
+}
+
+#[test]
+fn a_backend_of_another_family_harms_no_other() {
+    lab::test("lb_maps::a_backend_of_another_family_harms_no_other", || {
+        rubbish(Some(Poison::OtherFamily))
+    });
 }
 
 /// Writes rubbish between two lives of an agent whose services are used, and sees it put right.
-fn rubbish() -> Result<()> {
+fn rubbish(poison: Option<Poison>) -> Result<()> {
     let mut node = Node::new(Binaries::find()?)?;
     node.start_agent()?;
     let mut all = Vec::new();
@@ -280,8 +354,8 @@ fn rubbish() -> Result<()> {
     }
     let before = dump(&node)?;
     node.kill_agent()?;
-    let IpAddr::V4(client_at) = client.address(false)? else {
-        anyhow::bail!("that is an IPv4 address");
+    let (IpAddr::V4(client_at), IpAddr::V4(server_at)) = (client.address(false)?, backend) else {
+        anyhow::bail!("these are IPv4 addresses");
     };
     let one = key("10.96.0.3:7000".parse()?, 0);
     let services = open::<Lb4Key, LbRow>(&node, "cilium_lb4_services_v2")?;
@@ -290,11 +364,19 @@ fn rubbish() -> Result<()> {
     let served = (slot.backend, place.get(&slot.backend, 0)?.socket());
     harm(&node, client_at, first.rev_nat.get())?;
     litter(&node, served.1)?;
+    if let Some(poison) = poison {
+        poison.write(&node, SocketAddrV4::new(server_at, PORT + 1), served.0)?;
+    }
     node.start_agent()?;
     settled(&mut node)?;
     let (found, foreign) = said(&node)?;
     let text = [found, foreign.clone()].concat().join("\n");
-    for name in HARMED.into_iter().filter(|name| *name != "ranged") {
+    // A row of that number makes its slot one that leads somewhere.
+    let is_sound = |name: &&str| match poison {
+        Some(Poison::Backend(u32::MAX)) => ["ranged", "most"].contains(name),
+        _ => *name == "ranged",
+    };
+    for name in HARMED.into_iter().filter(|name| !is_sound(name)) {
         ensure!(text.contains(&at(name).to_string()), "{name} is not named: {text}");
     }
     ensure!(!text.contains("service 10.96.0."), "one that was right is blamed: {text}");
