@@ -1,5 +1,7 @@
 //! What is asked wrongly gets a clear answer, and nothing is lost by it.
 
+mod lb_maps;
+
 use std::{
     io::{Read, Write},
     net::Ipv4Addr,
