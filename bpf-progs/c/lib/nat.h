@@ -141,8 +141,9 @@ always_inline int nat_identifier(struct __sk_buff *skb, struct packet *packet, _
 
 	if (*identifier == to)
 		return 0;
-	if (bpf_l4_csum_replace(skb, offset + ICMP_CHECKSUM_OFFSET, *identifier, to, sizeof(to)) ||
-	    bpf_skb_store_bytes(skb, offset + ICMP_IDENTIFIER_OFFSET, &to, sizeof(to), 0))
+	if (likely(!packet->tail) &&
+	    (bpf_l4_csum_replace(skb, offset + ICMP_CHECKSUM_OFFSET, *identifier, to, sizeof(to)) ||
+	     bpf_skb_store_bytes(skb, offset + ICMP_IDENTIFIER_OFFSET, &to, sizeof(to), 0)))
 		return NAT_DROP(DROP_WRITE_ERROR);
 	*identifier = to;
 	return 0;

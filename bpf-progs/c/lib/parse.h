@@ -21,21 +21,6 @@
 #define TCP_SYN 0x02
 #define TCP_RST 0x04
 
-/* Types of ICMP; the kernel's header for them draws in the C library. */
-#define ICMP_ECHOREPLY 0
-#define ICMP_DEST_UNREACH 3
-#define ICMP_ECHO 8
-#define ICMP_TIME_EXCEEDED 11
-#define ICMP_PARAMETERPROB 12
-#define ICMPV6_DEST_UNREACH 1
-#define ICMPV6_PARAMPROB 4
-#define ICMPV6_ECHO_REQUEST 128
-#define ICMPV6_ECHO_REPLY 129
-#define ND_ROUTER_SOLICITATION 133
-#define ND_NEIGHBOUR_SOLICITATION 135
-#define ND_NEIGHBOUR_ADVERTISEMENT 136
-#define ND_REDIRECT 137
-
 /* The bounds of the packet. Volatile, lest clang keep one in a register and extend it to 64 bits:
  * the verifier would no longer know it for a packet pointer. */
 always_inline void *packet_start(const struct __sk_buff *skb)
@@ -66,24 +51,6 @@ always_inline void *packet_bytes(struct __sk_buff *skb, __u32 offset, __u32 leng
 		return NULL;
 	bytes = packet_start(skb) + offset;
 	return bytes + length <= packet_end(skb) ? bytes : NULL;
-}
-
-always_inline bool icmp_is_error(__u8 type, int family)
-{
-	if (family == FAMILY_IPV4)
-		return type == ICMP_DEST_UNREACH || type == ICMP_TIME_EXCEEDED ||
-		       type == ICMP_PARAMETERPROB;
-	return type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB;
-}
-
-/* Gives an ICMP echo the ports that make its reply match: see struct packet. */
-always_inline void icmp_ports(__u8 type, __be16 identifier, int family, __be16 *sport, __be16 *dport)
-{
-	*sport = *dport = 0;
-	if (type == (family == FAMILY_IPV4 ? ICMP_ECHO : ICMPV6_ECHO_REQUEST))
-		*sport = identifier;
-	if (type == (family == FAMILY_IPV4 ? ICMP_ECHOREPLY : ICMPV6_ECHO_REPLY))
-		*dport = identifier;
 }
 
 always_inline int parse_icmp(struct __sk_buff *skb, struct packet *packet, int family)
