@@ -58,11 +58,11 @@ pub(super) fn inherit(
         }
     }
     let ids = numbers(&groups, &beside, table, &mut findings);
+    beside.numbers().for_each(|id| table.reserve_below(u32::from(id.0) + 1));
+    table.free_gaps(&beside.numbers().chain(ids.values().copied()).collect());
     for group in groups {
         take_frontend(&group, &ids, &places, &mut beside, table, &mut findings);
     }
-    beside.numbers().for_each(|id| table.reserve_below(u32::from(id.0) + 1));
-    table.free_gaps(beside.numbers().collect());
     orphans(beside, &mut findings);
     findings
 }
@@ -84,8 +84,8 @@ impl Group {
     }
 }
 
-/// The number that a row says, and that which its backend keeps, with its place.
-type Places = BTreeMap<BackendId, (BackendId, L4Address)>;
+/// The number that a row says, whether it is IPv4, and the number that its backend keeps.
+type Places = BTreeMap<(BackendId, bool), BackendId>;
 
 /// The rows of the maps beside the frontends'.
 #[derive(Default)]
@@ -107,11 +107,12 @@ impl Beside {
         self.matches.get(&id).cloned().unwrap_or_default()
     }
 
-    /// Takes out what is of a number, with the slots up to the last: any of it may be there.
-    fn traces(&mut self, id: ServiceId, is_ipv4: bool, last: u16) -> InKernel {
+    /// Takes out what is of a number, with so many slots up to the last: any of it may be there.
+    fn traces(&mut self, id: ServiceId, is_ipv4: bool, (last, rows): (u16, u16)) -> InKernel {
         self.reverse.remove(&(id, is_ipv4));
         InKernel::Unsure(Box::new(Traces {
             slots: last,
+            rows,
             matches: self.matches.remove(&id).unwrap_or_default(),
             ranges: self.ranges.remove(&id).unwrap_or_default(),
             has_table: self.tables.remove(&(id, is_ipv4)),
@@ -119,7 +120,7 @@ impl Beside {
     }
 }
 
-/// Takes in the backends. Of several with one place one keeps it: one that a slot leads to.
+/// Takes in the backends. Of several with one place, or one number, one keeps it: one that a slot leads to.
 fn take_backends(
     found: Vec<(BackendId, BackendRow)>,
     slots: &[(SlotKey, SlotRow)],
@@ -127,23 +128,37 @@ fn take_backends(
     findings: &mut Findings,
 ) -> Places {
     let used = slots.iter().filter(|((_, slot), _)| *slot > 0);
-    let used: BTreeSet<_> = used.map(|(_, row)| BackendId(row.word)).collect();
-    let mut by_place = BTreeMap::<L4Address, Vec<_>>::new();
-    for (id, row) in found {
-        by_place.entry(row.at).or_default().push((id, row));
-    }
-    let mut places = Places::new();
-    for (at, mut all) in by_place {
-        all.sort_by_key(|(id, _)| (!used.contains(id), *id));
-        let (kept, row) = all[0];
-        backends.inherit(kept, &row);
-        places.extend(all.iter().map(|(id, _)| (*id, (kept, at))));
-        for (id, _) in &all[1..] {
-            findings
-                .problems
-                .push(format!("backend {at} has the numbers {kept} and {id}: {id} goes"));
-            backends.inherit_stray(*id, at.address.is_ipv4());
+    let used = used.map(|((at, _), row)| (BackendId(row.word), at.at.address.is_ipv4()));
+    let used: BTreeSet<_> = used.collect();
+    let mut found: Vec<_> =
+        found.into_iter().map(|(id, row)| ((id, row.at.address.is_ipv4()), row)).collect();
+    found.sort_by_key(|(key, row)| (!used.contains(key), key.0, row.at));
+    let (mut places, mut by_place) = (Places::new(), BTreeMap::<L4Address, BackendId>::new());
+    let mut had = BTreeMap::<BackendId, L4Address>::new();
+    for ((id, is_ipv4), row) in found {
+        let at = row.at;
+        let problem = match (by_place.get(&at), had.get(&id)) {
+            _ if id == BackendId::default() => {
+                Some(format!("backend {at} has number 0, which is nobody's: it goes"))
+            }
+            (Some(kept), _) => {
+                places.insert((id, is_ipv4), *kept);
+                Some(format!("backend {at} has the numbers {kept} and {id}: {id} goes"))
+            }
+            (None, Some(other)) => {
+                Some(format!("backend {at} has the number {id}, which is that of {other}: it goes"))
+            }
+            (None, None) => None,
+        };
+        if let Some(problem) = problem {
+            findings.problems.push(problem);
+            backends.inherit_stray(id, is_ipv4);
+            continue;
         }
+        backends.inherit(id, &row);
+        places.insert((id, is_ipv4), id);
+        by_place.insert(at, id);
+        had.insert(id, at);
     }
     places
 }
@@ -190,6 +205,7 @@ fn take_frontend(
 ) {
     let (frontend, is_ipv4) = (group.frontend, group.is_ipv4());
     let last = group.rows.last().map_or(0, |(slot, _)| *slot);
+    let rows = u16::try_from(group.rows.len()).unwrap_or(u16::MAX);
     let own = ids.get(&frontend).copied();
     let Some(id) = own.or_else(|| table.number()) else {
         let keys = group.rows.iter().map(|(slot, _)| (frontend, *slot)).collect();
@@ -197,11 +213,11 @@ fn take_frontend(
     };
     let Some(first) = group.first() else {
         findings.problems.push(format!("service {frontend} has slots, but no first one: they go"));
-        let kernel = beside.traces(id, is_ipv4, last);
+        let kernel = beside.traces(id, is_ipv4, (last, rows));
         return table.inherit(frontend, id, None, kernel);
     };
     let (shape, is_whole) = shape(group, first, id, places, beside);
-    let traces = beside.traces(id, is_ipv4, last);
+    let traces = beside.traces(id, is_ipv4, (last, rows));
     let kernel = match is_whole {
         true => InKernel::Same,
         false => {
@@ -227,8 +243,7 @@ fn shape(
     let slots = group.rows.iter().filter(|(slot, _)| *slot > 0);
     is_whole &= slots.clone().map(|(slot, _)| u32::from(*slot)).eq(1..=all);
     for (slot, row) in slots.filter(|(slot, _)| u32::from(*slot) <= all) {
-        let place = places.get(&BackendId(row.word));
-        let Some((kept, _)) = place.filter(|(_, at)| at.address.is_ipv4() == is_ipv4) else {
+        let Some(kept) = places.get(&(BackendId(row.word), is_ipv4)) else {
             is_whole = false;
             continue;
         };

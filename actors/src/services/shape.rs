@@ -89,8 +89,10 @@ pub(super) enum InKernel {
 /// Rows that may be there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Traces {
-    /// The highest slot.
+    /// The highest slot,
     pub(super) slots: u16,
+    /// and how many there are, at most.
+    pub(super) rows: u16,
     pub(super) matches: BTreeSet<BackendId>,
     pub(super) ranges: BTreeSet<IpNet>,
     pub(super) has_table: bool,
@@ -99,7 +101,8 @@ pub(super) struct Traces {
 impl Traces {
     /// These as well.
     pub(super) fn add(&mut self, shape: &Shape) {
-        self.slots = self.slots.max(u16::try_from(shape.backends.len()).unwrap_or(u16::MAX));
+        let slots = u16::try_from(shape.backends.len()).unwrap_or(u16::MAX);
+        (self.slots, self.rows) = (self.slots.max(slots), self.rows.max(slots));
         self.matches.extend(shape.matches());
         self.ranges.extend(shape.ranges.iter().copied());
         self.has_table |= shape.has_table();

@@ -144,10 +144,8 @@ impl Table {
         self.unused = self.unused.max(unused).min(LAST + 1);
     }
 
-    /// Numbers below the unused ones that nobody has are free, but for those `held` by rows that are nobody's.
-    pub(super) fn free_gaps(&mut self, held: BTreeSet<ServiceId>) {
-        let mut had = held;
-        had.extend(self.lines.values().map(|line| line.id));
+    /// Numbers below the unused ones are free, but for those that rows have.
+    pub(super) fn free_gaps(&mut self, had: &BTreeSet<ServiceId>) {
         let all = (1..self.unused()).filter_map(|id| u16::try_from(id).ok().map(ServiceId));
         self.free = all.filter(|id| !had.contains(id)).collect();
     }
@@ -446,8 +444,8 @@ fn weight(at: &Frontend, line: &Line) -> Weight {
     match &line.kernel {
         InKernel::Shape(shape) => wanted.most(of(shape)),
         InKernel::Unsure(traces) => {
-            let Traces { slots, matches, ranges, has_table } = &**traces;
-            let mut there = Weight::of(at, usize::from(*slots), ranges.len(), matches.len());
+            let Traces { rows, matches, ranges, has_table, .. } = &**traces;
+            let mut there = Weight::of(at, usize::from(*rows), ranges.len(), matches.len());
             there.tables[family] = (*has_table).into();
             wanted.most(there)
         }

@@ -113,6 +113,42 @@ const HARMS: &[(&str, Harm, &str)] = &[
         "has the numbers",
     ),
     (
+        "a backend of the other family has the number of one",
+        |maps| {
+            let at = place("[fd00::1]:8080");
+            let row = BackendRow { at, ..maps.backends[&(BackendId(1), true)] };
+            maps.backends.insert((BackendId(1), false), row);
+        },
+        "which is that of 10.0.0.2:8080",
+    ),
+    (
+        "a backend has number 0",
+        |maps| {
+            let at = place("10.0.0.77:8080");
+            let row = BackendRow { at, ..maps.backends[&(BackendId(1), true)] };
+            maps.backends.insert((BackendId(0), true), row);
+        },
+        "has number 0, which is nobody's",
+    ),
+    (
+        "a service has a last slot that is far away, and there is hardly any room",
+        |maps| {
+            maps.room = 20;
+            let row = maps.slots[&(frontend("10.96.0.1:80"), 1)];
+            maps.slots.insert((frontend("10.96.0.1:80"), 65_535), row);
+        },
+        "is not whole",
+    ),
+    (
+        "a service has the highest number",
+        |maps| {
+            let at = frontend("10.96.0.1:80");
+            let rows = maps.slots.iter_mut().filter(|((it, _), _)| *it == at);
+            rows.for_each(|(_, row)| row.id = ServiceId(u16::MAX));
+        },
+        "is not whole",
+    ),
+    (
         "rows are nobody's",
         |maps| {
             maps.reverse_nat.insert((ServiceId(77), true), "10.0.0.1:1".parse().unwrap());
