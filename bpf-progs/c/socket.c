@@ -137,26 +137,44 @@ always_inline bool is_taken(const struct end *end, __u8 protocol, int family)
 	       !(row->flags2 & LB_L7);
 }
 
-always_inline int post_bind(struct bpf_sock *ctx, const struct end *end)
+/* What becomes of a socket at this end. */
+always_inline int may_have(const struct end *end, __u8 protocol, __u64 netns)
 {
 	bool taken;
 
-	if (!is_of_node(bpf_get_netns_cookie(ctx)) || !end->port)
+	if (!is_of_node(netns) || !end->port)
 		return PROCEED;
 	if (end->family == FAMILY_IPV4)
-		taken = is_taken(end, ctx->protocol, FAMILY_IPV4);
+		taken = is_taken(end, protocol, FAMILY_IPV4);
 	else
-		taken = is_taken(end, ctx->protocol, FAMILY_IPV6);
+		taken = is_taken(end, protocol, FAMILY_IPV6);
 	return taken ? refuse(EADDRINUSE) : PROCEED;
 }
 
-/* A socket of the node got a port, which must not be a service's. */
+/* A socket of the node asks for a port: if that is a service's, it has it for no moment. */
+SEC("cgroup/bind4")
+int cil_sock4_bind(struct bpf_sock_addr *ctx)
+{
+	struct end end = end_of_ipv4(ctx->user_ip4, ctx->user_port);
+
+	return may_have(&end, ctx->protocol, bpf_get_netns_cookie(ctx));
+}
+
+SEC("cgroup/bind6")
+int cil_sock6_bind(struct bpf_sock_addr *ctx)
+{
+	struct end end = end_of_ipv6(ctx);
+
+	return may_have(&end, ctx->protocol, bpf_get_netns_cookie(ctx));
+}
+
+/* A socket of the node got a port, perhaps one that the kernel chose, which must not be a service's either. */
 SEC("cgroup/post_bind4")
 int cil_sock4_post_bind(struct bpf_sock *ctx)
 {
 	struct end end = end_of_ipv4(ctx->src_ip4, bpf_htons(ctx->src_port));
 
-	return post_bind(ctx, &end);
+	return may_have(&end, ctx->protocol, bpf_get_netns_cookie(ctx));
 }
 
 SEC("cgroup/post_bind6")
@@ -165,7 +183,7 @@ int cil_sock6_post_bind(struct bpf_sock *ctx)
 	struct end end = end_of(ctx->src_ip6[0], ctx->src_ip6[1], ctx->src_ip6[2], ctx->src_ip6[3],
 				bpf_htons(ctx->src_port));
 
-	return post_bind(ctx, &end);
+	return may_have(&end, ctx->protocol, bpf_get_netns_cookie(ctx));
 }
 
 /* A socket is closed: what it asked for is forgotten. */

@@ -49,6 +49,8 @@ pub enum SocketHook {
     RecvMsg6,
     GetPeerName4,
     GetPeerName6,
+    Bind4,
+    Bind6,
     PostBind4,
     PostBind6,
     SockRelease,
@@ -57,11 +59,13 @@ pub enum SocketHook {
 impl SocketHook {
     /// Every hook. The way back comes before the way there, in which order they are to be attached:
     /// a socket that is given a backend must be able to hear the service.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::RecvMsg4,
         Self::RecvMsg6,
         Self::GetPeerName4,
         Self::GetPeerName6,
+        Self::Bind4,
+        Self::Bind6,
         Self::PostBind4,
         Self::PostBind6,
         Self::SockRelease,
@@ -82,6 +86,8 @@ impl SocketHook {
             Self::RecvMsg6 => "cil_sock6_recvmsg",
             Self::GetPeerName4 => "cil_sock4_getpeername",
             Self::GetPeerName6 => "cil_sock6_getpeername",
+            Self::Bind4 => "cil_sock4_bind",
+            Self::Bind6 => "cil_sock6_bind",
             Self::PostBind4 => "cil_sock4_post_bind",
             Self::PostBind6 => "cil_sock6_post_bind",
             Self::SockRelease => "cil_sock_release",

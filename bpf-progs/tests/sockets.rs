@@ -9,6 +9,7 @@ use common::*;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
+use volvox_bpf_progs::SocketHook;
 use volvox_bpf_progs::layouts::*;
 
 /// Only a failing test waits this long.
@@ -234,6 +235,52 @@ fn a_port_of_a_service_on_the_node_is_taken() {
         let key = LbKey::new((all, 30_005).into(), TCP, LbScope::External);
         world.sockets.node.lb_row(key, random_service(SERVICE));
         TcpListener::bind((all, 30_005)).unwrap();
+    }
+}
+
+/// A service at this port of all the node's addresses, for TCP and UDP.
+fn taken(sockets: &mut Sockets, port: u16) {
+    for all in ["0.0.0.0", "::"] {
+        for protocol in [TCP, UDP] {
+            let at = (all.parse::<IpAddr>().unwrap(), port).into();
+            let key = LbKey::new(at, protocol, LbScope::External);
+            let row = LbRow { flags: LbFlags::NODE_PORT, ..random_service(SERVICE) };
+            sockets.node.lb_row(key, row);
+        }
+    }
+}
+
+#[test]
+fn a_port_that_is_asked_for_is_refused_before_the_socket_has_it() {
+    // Nothing looks at ports that sockets have got.
+    let mut sockets = Sockets::with(&[SocketHook::Bind4, SocketHook::Bind6]);
+    taken(&mut sockets, 30_001);
+    for v6 in [false, true] {
+        let at = |port| SocketAddr::from((local(v6).ip(), port));
+        let refused = TcpListener::bind(at(30_001)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AddrInUse);
+        let refused = UdpSocket::bind(at(30_001)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AddrInUse);
+        for port in [30_002, 0] {
+            TcpListener::bind(at(port)).unwrap();
+            UdpSocket::bind(at(port)).unwrap();
+        }
+        let pod = Namespace::new();
+        pod.run(|| drop(TcpListener::bind(("0.0.0.0", 30_001)).expect("it is another's port")));
+    }
+}
+
+#[test]
+fn a_port_that_the_kernel_chooses_is_no_services() {
+    let mut sockets = Sockets::new();
+    taken(&mut sockets, 30_001);
+    let range = "/proc/sys/net/ipv4/ip_local_port_range";
+    std::fs::write(range, "30001 30001").unwrap();
+    for v6 in [false, true] {
+        let refused = TcpListener::bind(local(v6)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AddrInUse);
+        let refused = UdpSocket::bind(local(v6)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AddrInUse);
     }
 }
 

@@ -23,12 +23,17 @@ pub struct Sockets {
 impl Sockets {
     /// In a network namespace of this thread, which counts as the node's own.
     pub fn new() -> Self {
+        Self::with(&SocketHook::ALL)
+    }
+
+    /// The same, but only these programs are attached.
+    pub fn with(hooks: &[SocketHook]) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         node::enter_namespace();
         run_ip(&["link", "set", "lo", "up"]);
         let mut ebpf = load(netns_cookie());
         let cgroup = Cgroup::enter();
-        for hook in SocketHook::ALL {
+        for hook in hooks {
             attach(ebpf.program_mut(hook.program()).unwrap(), &cgroup.own);
         }
         Self { node: Node::of(ebpf), cgroup: Some(cgroup), _turn: turn }

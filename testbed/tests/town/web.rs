@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use volvox_testbed::{
     lab::{self, Netns, Pod, Town, wait_for},
     random::Random,
@@ -141,9 +141,15 @@ fn under_load(flags: &[(&str, &str)], direct: bool) -> Result<()> {
     }
     let by_first = SocketAddr::new(nodes[0], NODE_PORT);
     let client = TcpStream::connect(by_first)?.local_addr()?.ip();
+    // Other nodes have the overlay towards it.
+    let router = town.member(1).run(|node| {
+        let config: Value = node.rest().get("/config")?;
+        let ip = config["status"]["addressing"]["ipv4"]["ip"].as_str();
+        Ok(ip.context("the node has a router")?.parse::<IpAddr>()?)
+    })?;
     wait_for("a server on the other node", || {
         let (name, seen) = ask(by_first)?;
-        let wanted = if direct { client } else { nodes[0] };
+        let wanted = if direct { client } else { router };
         ensure!(name == "web-1" || seen == wanted, "{name} sees {seen}, not {wanted}");
         Ok(name == "web-2")
     })?;

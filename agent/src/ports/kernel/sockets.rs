@@ -33,6 +33,8 @@ const INCOMING: &str = "_new";
 /// Where the kernel knows a hook, `enum bpf_attach_type`.
 const fn attach_type(hook: SocketHook) -> u32 {
     match hook {
+        SocketHook::Bind4 => 8,
+        SocketHook::Bind6 => 9,
         SocketHook::Connect4 => 10,
         SocketHook::Connect6 => 11,
         SocketHook::PostBind4 => 12,
