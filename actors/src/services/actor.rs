@@ -308,7 +308,7 @@ impl Services {
             quarantined: kept.backends.quarantined().len(),
             room: kept.room,
             rows: six.max(four).max(kept.backends.rows(true)).max(kept.backends.rows(false)),
-            unread: kept.news.len() + kept.changed.len(),
+            unread: kept.news.len() + kept.changed.len() + kept.doubtful.len(),
             maps: pressure::all_rows(&kept.table, &kept.backends),
             open: open + more,
             awaited: kept.awaited.clone(),

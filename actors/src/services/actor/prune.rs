@@ -32,7 +32,9 @@ impl Kept {
         if self.changed.is_empty() && self.pruned.backends.as_ref() != Some(&apart) {
             let pruned = self.backends.prune(&self.table.led_to());
             self.pruned.backends = Some(apart);
-            tracing::info!(pruned, "backends of the life before that are no more");
+            if pruned > 0 {
+                tracing::info!(pruned, "backends of the life before that are no more");
+            }
             self.claims.retry(&mut self.changed);
         }
     }
