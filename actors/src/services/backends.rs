@@ -66,8 +66,8 @@ pub(super) struct Backends {
     unlisted: BTreeSet<L4Address>,
     /// Those of an earlier life whom nobody listed in this one.
     unheard: BTreeSet<BackendId>,
-    /// Those have been looked through: who is listed from now on is there because of that alone.
-    settled: bool,
+    /// Some of an earlier life may be there only because they were.
+    has_heirs: bool,
     /// The lowest number that none ever had, but for those `taken`.
     unused: u32,
     /// Numbers from it on that are had all the same.
@@ -124,6 +124,7 @@ impl Backends {
     pub(super) fn inherit(&mut self, id: BackendId, row: &BackendRow) {
         self.reserve(id);
         self.unheard.insert(id);
+        self.has_heirs = true;
         let backend = Backend {
             id,
             listed: 0,
@@ -151,14 +152,25 @@ impl Backends {
         &self.unheard
     }
 
+    /// Whether it may be that some are there only because they were.
+    pub(super) fn has_heirs(&self) -> bool {
+        self.has_heirs
+    }
+
     /// Those go that no source lists any more, and that are there only because they were; but for
-    /// those that are `used` still. How many go.
-    pub(super) fn prune(&mut self, used: &BTreeSet<BackendId>) -> usize {
+    /// those to whom a frontend leads still: one of an earlier life, or any. How many go.
+    pub(super) fn prune(
+        &mut self,
+        by_unowned: &BTreeSet<BackendId>,
+        by_any: &BTreeSet<BackendId>,
+    ) -> usize {
         let mut pruned = 0;
         let mut all = std::mem::take(&mut self.by_place);
-        self.settled = true;
-        for (at, backend) in all.iter_mut() {
-            if backend.listed == 0 && used.contains(&backend.id) {
+        self.has_heirs = false;
+        for (at, backend) in all.iter_mut().filter(|(_, backend)| backend.inherited.is_some()) {
+            let is_used = backend.listed == 0 && by_any.contains(&backend.id);
+            if is_used || by_unowned.contains(&backend.id) {
+                self.has_heirs = true;
                 continue;
             }
             let gone = backend.inherited.take().is_some() && backend.listed == 0;
@@ -214,9 +226,6 @@ impl Backends {
         backend.active += u32::from(active);
         if !self.unheard.is_empty() {
             self.unheard.remove(&backend.id);
-        }
-        if self.settled {
-            backend.inherited = None;
         }
         Self::touch(&mut self.due, &self.quarantine, at, backend);
     }

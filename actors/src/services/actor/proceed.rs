@@ -98,7 +98,7 @@ impl Kept {
         }
         let asked = wish.health;
         let is_global = said.and_then(Said::spec).is_some_and(|spec| spec.is_global);
-        if !self.backends.unheard().is_empty() {
+        if self.backends.has_heirs() {
             // Fewer may be held than before.
             self.pruned.backends = None;
         }

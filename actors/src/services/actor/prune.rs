@@ -30,7 +30,9 @@ impl Kept {
             self.claims.retry(&mut self.changed);
         }
         if self.changed.is_empty() && self.pruned.backends.as_ref() != Some(&apart) {
-            let pruned = self.backends.prune(&self.table.led_to());
+            let unowned = self.table.unowned().flat_map(|(_, shape)| &shape.backends);
+            let unowned = unowned.copied().collect();
+            let pruned = self.backends.prune(&unowned, &self.table.led_to());
             self.pruned.backends = Some(apart);
             if pruned > 0 {
                 tracing::info!(pruned, "backends of the life before that are no more");

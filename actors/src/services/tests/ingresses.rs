@@ -282,3 +282,25 @@ fn files_may_have_them() {
     file(everything().to_vec());
     assert_eq!(landings(&town, 80), NOTHING);
 }
+
+#[test]
+fn to_whom_an_ingress_of_an_earlier_life_leads_stays_whoever_else_lets_go_of_him() {
+    let mut town = town();
+    town.tell_ingresses(&[front()]);
+    town.restart();
+    town.host_addresses(&NODE);
+    // Ingresses are not heard, and one of those behind it serves somebody else in this life.
+    let [web, _, six] = everything();
+    let [mut fewer, mut of_db] = ["web-4", "db-a"].map(|name| slice(name, "web", &["10.0.0.1"]));
+    fewer["ports"] = json!([{ "name": "http", "port": 8080 }]);
+    of_db["metadata"]["labels"] = json!({ "kubernetes.io/service-name": "db" });
+    of_db["endpoints"][0]["addresses"] = json!(["10.0.0.2"]);
+    town.tell(&[web, fewer, six, service("db", "10.96.0.2"), of_db.clone()]);
+    assert_eq!(town.landing("10.96.0.2:80"), at(&["10.0.0.2:8080"]));
+    assert_eq!(landings(&town, 80), both());
+    town.tell(&[gone(of_db)]);
+    assert_eq!(landings(&town, 80), both());
+    town.tell_ingresses(&[front()]);
+    assert_eq!(landings(&town, 80)[0], at(&["10.0.0.1:8080"]));
+    assert!(!town.maps().alive().contains(&super::town::place("10.0.0.2:8080")));
+}
