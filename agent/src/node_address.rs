@@ -100,19 +100,20 @@ fn of_family(
     Ok(global.or(candidates.first()).copied())
 }
 
-/// Addresses of links that are up, those that default routes lead by first.
+/// Addresses of links that are up, those that default routes lead by first; then those of others: a link that
+/// is down for a moment is better than none.
 fn candidates<'a>(
     is_ipv4: bool,
     links: &'a [&Link],
     ways: &'a Ways,
 ) -> impl Iterator<Item = IpAddr> + 'a {
-    let up = links.iter().filter(|link| link.up);
+    let (up, down): (Vec<&Link>, Vec<&Link>) = links.iter().partition(|link| link.up);
     let of_family = ways.routes.iter().filter(move |route| route.is_ipv4 == is_ipv4);
     let by_routes = of_family.flat_map(move |route| {
         let device = links.iter().find(|link| link.up && link.ifindex == route.ifindex);
         device.into_iter().flat_map(|device| route.source.into_iter().chain(addresses(device)))
     });
-    by_routes.chain(up.flat_map(|link| addresses(link)))
+    by_routes.chain(up.into_iter().chain(down).flat_map(addresses))
 }
 
 fn addresses(link: &Link) -> impl Iterator<Item = IpAddr> {

@@ -61,6 +61,8 @@ fn a_link_that_is_down_is_passed_over() {
     assert_eq!(chosen(NOBODY, &ways), pair("192.0.2.7", "2001:db8::7"));
     let without = Ways::default();
     assert_eq!(chosen(NOBODY, &without), pair("172.17.0.1", "fd17::1"));
+    let alone = [link(2, "eth1", false, &["198.51.100.1/24"])];
+    assert_eq!(chosen_of(&alone, AUTO, NOBODY, &without).ipv4, "198.51.100.1".parse().ok());
 }
 
 #[test]
