@@ -91,9 +91,16 @@ const OLD_CT6: MapSpec = spec::<Ct6Key, CtRow>("cilium_ct6_old", MapType::LruHas
 /// Rows of each map of load balancing.
 const LB_ENTRIES: u32 = 65536;
 
-/// Sets of notes, of [`SOCKET_NOTES`] each, about what sockets asked for. A socket's is that of the
-/// remainder which its cookie leaves: of another number, a map must be made anew, not copied.
-pub const SOCKET_SETS: u32 = 16384;
+/// Sets of notes, of [`SOCKET_NOTES`] each, about what sockets asked for; [`socket_set`] says which is
+/// a socket's. If that changes the map needs another name: its rows cannot be copied.
+pub const SOCKET_SETS: u32 = 8192;
+/// Sockets with cookies next to each other that have one set.
+const SOCKET_NEIGHBOURS: u64 = 4;
+
+/// The set that has the notes of the socket of that cookie: a key of `volvox_sockets`.
+pub const fn socket_set(cookie: u64) -> u32 {
+    (cookie / SOCKET_NEIGHBOURS % SOCKET_SETS as u64) as u32
+}
 
 /// Rows of each map of address translation, two for each flow.
 const NAT_ENTRIES: u32 = 524_288;
@@ -192,7 +199,7 @@ pub const MAPS: &[MapSpec] = &[
     maglev("cilium_lb6_maglev"),
     lru::<ReverseSk4Key, ReverseSk4Row>("cilium_lb4_reverse_sk"),
     lru::<ReverseSk6Key, ReverseSk6Row>("cilium_lb6_reverse_sk"),
-    spec::<u32, SocketSet>("volvox_socket", MapType::Array, SOCKET_SETS, MMAPABLE),
+    spec::<u32, SocketSet>("volvox_sockets", MapType::Array, SOCKET_SETS, MMAPABLE),
     spec::<u32, LbNumbersRow>("volvox_lb", MapType::Array, 1, 0),
 ];
 

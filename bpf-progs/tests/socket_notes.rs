@@ -53,7 +53,7 @@ fn asks(client: &UdpSocket, at: SocketAddr, backend: &UdpSocket) {
 fn noted(sockets: &mut Sockets, v6: bool) -> (usize, usize) {
     let (mut in_sets, family) = (0, family(v6));
     let is_ours = |socket: &u64| ![0, STRANGER].contains(socket);
-    sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |map| {
+    sockets.node.map::<Array<_, SocketSet>>("volvox_sockets", |map| {
         for set in map.iter().map(Result::unwrap) {
             let notes = set.sockets.iter().zip(set.notes);
             in_sets +=
@@ -90,7 +90,7 @@ fn fill(sockets: &mut Sockets, but: usize, v6: bool) {
     for (note, port) in set.notes.iter_mut().zip(1000..) {
         (note.family, note.backend_port) = (family(v6), Be16::new(port));
     }
-    sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |mut map| {
+    sockets.node.map::<Array<_, SocketSet>>("volvox_sockets", |mut map| {
         for index in 0..SOCKET_SETS {
             map.set(index, set, 0).unwrap();
         }
@@ -121,7 +121,7 @@ fn a_closed_socket_is_forgotten() {
 #[test]
 fn a_note_that_nobody_can_read_gives_way() {
     let mut sockets = Sockets::new();
-    sockets.node.map::<Array<_, SocketSet>>("volvox_socket", |mut map| {
+    sockets.node.map::<Array<_, SocketSet>>("volvox_sockets", |mut map| {
         let set = SocketSet { sockets: [STRANGER; SOCKET_NOTES], ..SocketSet::default() };
         for index in 0..SOCKET_SETS {
             map.set(index, set, 0).unwrap();

@@ -168,7 +168,7 @@ struct socket_note {
 	__u8 pad;
 };
 
-#define SOCKET_NOTES 4
+#define SOCKET_NOTES 8
 
 /* Stands for a socket while its note is written. */
 #define NOTE_CLAIMED (1ULL << 63)

@@ -51,9 +51,11 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	union lb_key key __attribute__((aligned(8)));
 	struct client client = {.is_cookie = true};
 	struct end service = *end;
+	struct socket_set *set;
 	struct backend backend;
 	struct lb_row *row;
 	__be16 rev_nat;
+	__u64 socket;
 
 	/* What leads back to the node stands for all its addresses; to a pod, for the pod. */
 	if (unlikely(address_is_here(&end->address, family))) {
@@ -69,6 +71,11 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	if (!row)
 		return 0;
 	rev_nat = row->rev_nat;
+	/* A new socket's set is in no cache: it comes while the backend is chosen. */
+	socket = bpf_get_socket_cookie(ctx);
+	set = socket_set(socket);
+	if (set)
+		note_socket(set, 0);
 	/* Sockets of a network namespace are one client. */
 	if (row->flags & LB_AFFINITY) {
 		__u64 netns = bpf_get_netns_cookie(ctx);
@@ -80,7 +87,7 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	end->address = backend.address;
 	end->port = backend.port;
 	/* Without the note the socket would not know whom it hears; it may come again. */
-	return socket_note(bpf_get_socket_cookie(ctx), &service, end, rev_nat, family) ? -1 : 1;
+	return socket_note(set, socket, &service, end, rev_nat, family) ? -1 : 1;
 }
 
 always_inline int socket_balance(struct bpf_sock_addr *ctx, struct end *end)

@@ -16,9 +16,9 @@ union reverse_sk_key {
 
 always_inline struct socket_set *socket_set(__u64 socket)
 {
-	__u32 index = socket % SOCKET_SETS;
+	__u32 index = socket / SOCKET_NEIGHBOURS % SOCKET_SETS;
 
-	return bpf_map_lookup_elem(&volvox_socket, &index);
+	return bpf_map_lookup_elem(&volvox_sockets, &index);
 }
 
 /* Whose a note of a set is. */
@@ -60,17 +60,14 @@ always_inline void note_write(struct socket_set *set, int i, __u64 socket, const
 	*(volatile __u64 *)&set->sockets[i] = socket;
 }
 
-/* Writes a note where one is free. Returns whether one was. */
-always_inline bool note_add(struct socket_set *set, __u64 socket, const struct end *service,
+/* Writes a note at a place that was free, if there was one. Returns whether it is still. */
+always_inline bool note_add(struct socket_set *set, __u32 i, __u64 socket, const struct end *service,
 			    const struct end *backend, __be16 rev_nat, int family)
 {
-	for (int i = 0; i < SOCKET_NOTES; i++) {
-		if (note_socket(set, i) || !note_pass(set, i, 0, NOTE_CLAIMED))
-			continue;
-		note_write(set, i, socket, service, backend, rev_nat, family);
-		return true;
-	}
-	return false;
+	if (i >= SOCKET_NOTES || !note_pass(set, i, 0, NOTE_CLAIMED))
+		return false;
+	note_write(set, i, socket, service, backend, rev_nat, family);
+	return true;
 }
 
 enum noted {
@@ -90,13 +87,16 @@ always_inline void note_drop(struct socket_set *set, __u64 socket, const struct 
 	}
 }
 
-/* What a set says of a socket and a backend. */
+/* What a set says of a socket and a backend. Where nothing, `free` is a place without a note, if there is one. */
 always_inline enum noted note_says(struct socket_set *set, __u64 socket, const struct end *service,
-				   const struct end *backend, __be16 rev_nat, int family)
+				   const struct end *backend, __be16 rev_nat, int family, __u32 *free)
 {
-	for (int i = 0; i < SOCKET_NOTES; i++) {
+	*free = SOCKET_NOTES;
+	for (int i = SOCKET_NOTES - 1; i >= 0; i--) {
 		const struct socket_note *note = &set->notes[i];
 
+		if (!note_socket(set, i))
+			*free = i;
 		if (!note_is_of(set, i, socket, backend, family))
 			continue;
 		return note->service_port == service->port && note->rev_nat == rev_nat &&
@@ -190,8 +190,9 @@ subprogram long note_move(__u64 socket, const struct socket_note *note)
 always_inline bool note_replace(struct socket_set *set, __u64 socket, const struct end *service,
 				const struct end *backend, __be16 rev_nat, int family)
 {
-	/* Sockets of a set differ in it. */
-	__u32 i = socket / SOCKET_SETS % SOCKET_NOTES;
+	/* Sockets that come to a set one after the other differ in it. */
+	__u32 turn = socket / (SOCKET_NEIGHBOURS * SOCKET_SETS);
+	__u32 i = (turn * SOCKET_NEIGHBOURS + socket % SOCKET_NEIGHBOURS) % SOCKET_NOTES;
 	__u64 former = note_socket(set, i);
 
 	if (!former || former == NOTE_CLAIMED || note_move(former, &set->notes[i]) ||
@@ -202,20 +203,20 @@ always_inline bool note_replace(struct socket_set *set, __u64 socket, const stru
 }
 
 /* Notes what a socket asked for, by the backend that it was given. */
-always_inline long socket_note(__u64 socket, const struct end *service, const struct end *backend, __be16 rev_nat,
-			       int family)
+always_inline long socket_note(struct socket_set *set, __u64 socket, const struct end *service,
+			       const struct end *backend, __be16 rev_nat, int family)
 {
 	union reverse_sk_key key __attribute__((aligned(8)));
-	struct socket_set *set = socket_set(socket);
 	enum noted said;
+	__u32 free;
 	long error;
 
 	/* The map has room for all of them. */
 	if (!set)
 		return -1;
-	said = note_says(set, socket, service, backend, rev_nat, family);
+	said = note_says(set, socket, service, backend, rev_nat, family, &free);
 	if (said == NOTED ||
-	    (said == NOTED_NOT && note_add(set, socket, service, backend, rev_nat, family)))
+	    (said == NOTED_NOT && note_add(set, free, socket, service, backend, rev_nat, family)))
 		return 0;
 	reverse_sk_key(&key, socket, backend, family);
 	if (said == NOTED_NOT && !reverse_sk_says(&key, service, rev_nat, family) &&

@@ -1,4 +1,4 @@
-//! What sockets asked for, by the backend that they were given: `volvox_socket` by socket, and, of
+//! What sockets asked for, by the backend that they were given: `volvox_sockets` by socket, and, of
 //! what finds no room there, `cilium_lb4_reverse_sk` by socket and backend, and its IPv6 twin.
 
 use super::{Be16, FAMILY_IPV4, FAMILY_IPV6};
@@ -6,13 +6,13 @@ use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Notes in a set of `volvox_socket`.
-pub const SOCKET_NOTES: usize = 4;
+/// Notes in a set of `volvox_sockets`.
+pub const SOCKET_NOTES: usize = 8;
 
 /// Stands for a socket while its note is written.
 pub const NOTE_CLAIMED: u64 = 1 << 63;
 
-/// What `volvox_socket` notes of a socket.
+/// What `volvox_sockets` notes of a socket.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -47,7 +47,7 @@ impl SocketNote {
     }
 }
 
-/// Value of `volvox_socket`: notes of sockets whose cookies leave the same remainder, the key.
+/// Value of `volvox_sockets`: notes of the sockets that share the key, their set.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -145,8 +145,8 @@ pub struct ReverseSk6Row {
 const _: () = {
     assert!(size_of::<SocketNote>() == 40);
     assert!(offset_of!(SocketNote, backend_port) == 32);
-    assert!(size_of::<SocketSet>() == 192);
-    assert!(offset_of!(SocketSet, notes) == 32);
+    assert!(size_of::<SocketSet>() == 384);
+    assert!(offset_of!(SocketSet, notes) == 64);
     assert!(size_of::<ReverseSk4Key>() == 16);
     assert!(offset_of!(ReverseSk4Key, port) == 12);
     assert!(size_of::<ReverseSk6Key>() == 32);

@@ -180,7 +180,7 @@ impl Maps {
                 ranges6: table!("cilium_lb6_source_range", services),
                 sockets4: table!("cilium_lb4_reverse_sk", services),
                 sockets6: table!("cilium_lb6_reverse_sk", services),
-                notes: SocketNotes::new(take("volvox_socket")),
+                notes: SocketNotes::new(take("volvox_sockets")),
                 numbers: table!("volvox_lb", services),
                 maglev: [
                     table!("cilium_lb6_maglev", services),

@@ -9,7 +9,7 @@ use std::{
 use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{
     layouts::{NOTE_CLAIMED, SOCKET_NOTES, SocketNote, SocketSet},
-    maps::SOCKET_SETS,
+    maps::{SOCKET_SETS, socket_set},
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -36,7 +36,7 @@ impl SocketNotes {
     fn memory(&self) -> Result<Mapping, KernelError> {
         let bytes = SOCKET_SETS as usize * size_of::<SocketSet>();
         let mapping = Mapping::of_file(&self.map, bytes, true);
-        mapping.map_err(|error| refused("share the memory of", "map volvox_socket", &error))
+        mapping.map_err(|error| refused("share the memory of", "map volvox_sockets", &error))
     }
 
     /// Sockets, each with the backend that it was led to.
@@ -66,7 +66,7 @@ impl SocketNotes {
 /// Frees what is noted of a socket and a backend.
 fn forget(words: &[AtomicU64], noted: (u64, SocketAddr)) {
     let (socket, _) = noted;
-    let at = (socket % u64::from(SOCKET_SETS)) as usize;
+    let at = socket_set(socket) as usize;
     let set = words.chunks_exact(SET_WORDS).nth(at).unwrap_or_default();
     for at in (0..SOCKET_NOTES).filter(|at| read(set, *at) == Some(noted)) {
         // Unless it was closed meanwhile, and another socket has the note.

@@ -17,7 +17,7 @@ use volvox_bpf_progs::{
         FAMILY_IPV4, FAMILY_IPV6, ReverseSk4Key, ReverseSk4Row, ReverseSk6Key, ReverseSk6Row,
         SocketSet,
     },
-    maps::SOCKET_SETS,
+    maps::socket_set,
 };
 
 use super::{super::stale_sockets, sandbox::Sandbox};
@@ -53,7 +53,7 @@ fn note_in_set(datapath: &Datapath, socket: &UdpSocket) {
         }
         IpAddr::V6(ip) => (note.backend, note.family) = (ip.octets(), FAMILY_IPV6),
     }
-    maps.notes.put((cookie % u64::from(SOCKET_SETS)) as u32, &set);
+    maps.notes.put(socket_set(cookie), &set);
 }
 
 /// Notes the same in the map for what finds no room there.
