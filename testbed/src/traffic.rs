@@ -20,7 +20,8 @@ mod tally;
 mod tcp;
 mod udp;
 
-pub use bulk::bulk;
+pub use bulk::{bulk, ends_of_the_machine};
+pub use counters::Resent;
 pub use report::Report;
 pub use stream::{Kind, Plan, Stream, stop_all, stop_clean};
 pub use sweep::{Answered, Sweep};

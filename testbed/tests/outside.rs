@@ -137,9 +137,8 @@ fn the_world_reaches_node_ports_whenever_the_agent_is_killed() {
         }
         node.write_manifest("services.yaml", &list(&objects))?;
         node.wait("services are not there", |node| {
-            let all: Vec<Value> = node.rest().get("/service")?;
-            let is_node_port = |it: &&Value| it["spec"]["flags"]["type"] == json!("NodePort");
-            Ok(all.iter().filter(is_node_port).count() >= 3)
+            let is_node_port = |it: &&Value| it["flags"]["type"] == json!("NodePort");
+            Ok(node.served()?.iter().filter(is_node_port).count() >= 3)
         })?;
         for plan in &plans {
             if plan.kind == Kind::Udp {

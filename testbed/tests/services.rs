@@ -38,9 +38,7 @@ const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)),
 
 /// What the agent knows of services: their numbers, and where each is reached.
 fn numbers(node: &Node) -> Result<Vec<Value>> {
-    let all: Vec<Value> = node.rest().get("/service")?;
-    let spec = |it: &Value| json!([it["spec"]["id"], it["spec"]["frontend-address"]]);
-    Ok(all.iter().map(spec).collect())
+    Ok(node.served()?.iter().map(|it| json!([it["id"], it["frontend-address"]])).collect())
 }
 
 /// The same of backends.
@@ -241,7 +239,7 @@ impl Thousand {
         self.replace(generation)?;
         let mut survived = false;
         lab::wait_for("the agent dies or is done", || {
-            survived = leads_to(&self.node, generation).unwrap_or_default();
+            survived = is_at(&self.node, generation).unwrap_or_default();
             Ok(survived || self.node.agent()?.check().is_err())
         })?;
         drop(strace);
@@ -285,18 +283,23 @@ impl Thousand {
     }
 }
 
-/// Whether the service leads to a generation of backends, and to nobody else.
-fn leads_to(node: &Node, generation: usize) -> Result<bool> {
-    let all: Vec<Value> = node.rest().get("/service")?;
-    let backends =
-        all.first().and_then(|it| it["status"]["realized"]["backend-addresses"].as_array());
+/// Whether the service leads to a generation of backends, and the kernel has no others.
+fn is_at(node: &Node, generation: usize) -> Result<bool> {
+    let all = node.served()?;
+    let backends = all.first().and_then(|it| it["backend-addresses"].as_array());
     let is_of_it =
         |it: &Value| it["port"].as_u64().is_some_and(|port| (port >= 8500) == (generation == 1));
-    Ok(backends.is_some_and(|all| all.len() == 1000 - 2 * generation && all.iter().all(is_of_it)))
+    let is_led = |all: &Vec<_>| all.len() == size(generation) && all.iter().all(is_of_it);
+    Ok(backends.is_some_and(is_led) && Rows::read(node)?.0.len() == size(generation))
 }
 
 fn has_generation(node: &mut Node, generation: usize) -> Result<()> {
-    node.wait("the backends are not there", |node| leads_to(node, generation)).map(drop)
+    node.wait("the backends are not there", |node| is_at(node, generation)).map(drop)
+}
+
+/// How many backends a generation has.
+const fn size(generation: usize) -> usize {
+    1000 - 2 * generation
 }
 
 #[test]
@@ -384,8 +387,8 @@ fn a_datagram_socket_hears_that_its_backend_is_gone() {
             node.write_manifest("services.yaml", &web(from)?)?;
             let leads = format!("{}", from.address(false)?);
             node.wait("the service leads elsewhere", |node| {
-                let all: Vec<Value> = node.rest().get("/service")?;
-                Ok(all.iter().any(|it| it["spec"]["backend-addresses"][0]["ip"] == leads[..]))
+                let all = node.served()?;
+                Ok(all.iter().any(|it| it["backend-addresses"][0]["ip"] == leads[..]))
             })?;
             let mut senders = [sender(&cgroup, &here, WEB)?, sender(&cgroup, &client.netns, WEB)?];
             let server = &servers[usize::from(kills)];
@@ -453,9 +456,9 @@ fn a_quarantined_backend_keeps_what_it_has_and_gets_nothing_new() {
         let objects = |backends| list(&[service("web", WEB, "TCP"), web(backends)]);
         let leads = |node: &mut Node, count| {
             node.wait("the service leads elsewhere", |node| {
-                let all: Vec<Value> = node.rest().get("/service")?;
-                let backends = |it: &Value| it["spec"]["backend-addresses"].as_array().cloned();
-                Ok(all.first().and_then(backends).is_some_and(|all| all.len() == count))
+                let all = node.served()?;
+                let backends = all.first().and_then(|it| it["backend-addresses"].as_array());
+                Ok(backends.is_some_and(|all| all.len() == count))
             })
         };
         node.write_manifest("services.yaml", &objects(&places[..1]))?;

@@ -40,8 +40,7 @@ pub(super) fn hook(
     node.start_agent()?;
     node.wait_for_ready(fleet.pods.len())?;
     node.wait("services of the life before are there", |node| {
-        let all: Vec<Value> = node.rest().get("/service")?;
-        Ok(all.is_empty())
+        Ok(node.rest().get::<Vec<Value>>("/service")?.is_empty())
     })?;
     serve(node)?;
     let _counted = enable_stats(Stats::RunTime)?;

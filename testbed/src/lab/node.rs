@@ -267,6 +267,13 @@ impl Node {
         })
     }
 
+    /// Services that the kernel has as they are wanted: their specs, as REST says them.
+    pub fn served(&self) -> Result<Vec<Value>> {
+        let all: Vec<Value> = self.rest.get("/service")?;
+        let specs = all.into_iter().map(|mut it| it["status"]["realized"].take());
+        Ok(specs.filter(|spec| !spec.is_null()).collect())
+    }
+
     /// Waits until `count` endpoints are there and all ready, or until the agent has ended: false.
     pub fn ready_or_ended(&mut self, count: usize) -> Result<bool> {
         let ended = |node: &mut Self| Ok::<_, anyhow::Error>(node.agent()?.check().is_err());

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
 use crate::lab::Netns;
 
@@ -24,17 +25,43 @@ impl Counters {
         })
     }
 
-    /// Segments that TCP lost since `before`. Segments that were sent again although they had
-    /// arrived are left out: the peer reports them (D-SACK), and they come from a busy machine.
-    /// Unless the sender heard nothing for so long that its timer ran out.
-    pub(super) fn tcp_lost_since(&self, before: &Self) -> u64 {
+    /// What TCP sent again since `before`.
+    pub(super) fn resent_since(&self, before: &Self) -> Resent {
         let grown = |name: &str| self.get(name).saturating_sub(before.get(name));
-        let spurious = grown("TcpExt.TCPDSACKRecv") + grown("TcpExt.TCPDSACKOfoRecv");
-        grown("Tcp.RetransSegs").saturating_sub(spurious).max(grown("TcpExt.TCPTimeouts"))
+        Resent {
+            segments: grown("Tcp.RetransSegs"),
+            needlessly: grown("TcpExt.TCPDSACKRecv") + grown("TcpExt.TCPDSACKOfoRecv"),
+            openings: grown("TcpExt.TCPSynRetrans"),
+            probes: grown("TcpExt.TCPLossProbes"),
+            timeouts: grown("TcpExt.TCPTimeouts"),
+        }
     }
 
     fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// What TCP sent again, as the sender's kernel counts it.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Resent {
+    /// Segments.
+    pub segments: u64,
+    /// Of them those that had arrived already: the peer said so (D-SACK).
+    pub needlessly: u64,
+    /// Of them the first ones of connections.
+    pub openings: u64,
+    /// Of them those that asked for news of the last ones.
+    pub probes: u64,
+    /// How often a sender heard nothing for so long that its timer ran out.
+    pub timeouts: u64,
+}
+
+impl Resent {
+    /// Segments that were lost. Those that were sent again although they had arrived come from a busy
+    /// machine, unless the timer ran out.
+    pub(super) fn lost(&self) -> u64 {
+        self.segments.saturating_sub(self.needlessly).max(self.timeouts)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use serde::Serialize;
 
-use super::Kind;
+use super::{Kind, counters::Resent};
 
 /// One stream's account. Packets of both directions are counted together.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +17,8 @@ pub struct Report {
     pub sent: u64,
     /// Of them those that did not arrive; of the TCP kinds, segments that had to be sent again.
     pub lost: u64,
+    /// Of the TCP kinds: what the sender's and the receiver's kernel sent again.
+    pub resent: [Resent; 2],
     /// Packets that arrived after a later one.
     pub reordered: u64,
     /// Packets that arrived twice.
@@ -35,6 +37,7 @@ impl Report {
             target,
             sent: 0,
             lost: 0,
+            resent: Default::default(),
             reordered: 0,
             duplicates: 0,
             failures: 0,

@@ -164,10 +164,10 @@ impl Stream {
             report.duplicates += server.duplicates;
         }
         if matches!(self.plan.kind, Kind::Tcp | Kind::Connect) {
-            for (namespace, before) in
-                [&self.plan.from, &self.plan.to].into_iter().zip(&self.before)
-            {
-                report.lost += Counters::read(namespace)?.tcp_lost_since(before);
+            let ends = [&self.plan.from, &self.plan.to].into_iter().zip(&self.before);
+            for (resent, (namespace, before)) in report.resent.iter_mut().zip(ends) {
+                *resent = Counters::read(namespace)?.resent_since(before);
+                report.lost += resent.lost();
             }
         }
         Ok(report)

@@ -338,8 +338,7 @@ fn rubbish(poison: Option<Poison>) -> Result<()> {
     }
     node.write_manifest("services.yaml", &objects::list(&all))?;
     node.wait("services are not there", |node| {
-        let services: Vec<Value> = node.rest().get("/service")?;
-        Ok(services.len() == plans.len() + HARMED.len())
+        Ok(node.served()?.len() == plans.len() + HARMED.len())
     })?;
     settled(&mut node)?;
     let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;

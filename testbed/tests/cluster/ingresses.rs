@@ -111,9 +111,8 @@ pub(super) fn is_answered(from: &Netns, at: SocketAddr) -> Result<bool> {
 
 /// Frontends at the node's own address: port and number.
 fn frontends(node: &Node) -> Result<Vec<(u64, u64)>> {
-    let all: Vec<Value> = node.rest().get("/service")?;
-    let own = all.iter().map(|it| &it["spec"]);
-    let own = own.filter(|it| it["frontend-address"]["ip"] == ADDRESS);
+    let all = node.served()?;
+    let own = all.iter().filter(|it| it["frontend-address"]["ip"] == ADDRESS);
     let number = |value: &Value| value.as_u64().context("no number");
     own.map(|it| Ok((number(&it["frontend-address"]["port"])?, number(&it["id"])?))).collect()
 }

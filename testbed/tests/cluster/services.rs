@@ -105,18 +105,17 @@ fn packets_to_a_service_of_the_cluster_reach_its_pods() {
             "endpoints": endpoints(&[&web.address(false)?.to_string()]),
         });
         client.create(&slices, &slice)?;
-        let all = |node: &Node| -> Result<Vec<Value>> { node.rest().get("/service") };
         // Beside that of the API server itself, which has no slice here.
         let is_served = |node: &mut Node| {
-            Ok(all(node)?.iter().any(|it| {
-                it["spec"]["frontend-address"]["ip"] == ADDRESS
-                    && it["spec"]["backend-addresses"].as_array().is_some_and(|all| all.len() == 1)
+            Ok(node.served()?.iter().any(|it| {
+                it["frontend-address"]["ip"] == ADDRESS
+                    && it["backend-addresses"].as_array().is_some_and(|all| all.len() == 1)
             }))
         };
         node.wait("the service is not served", is_served)?;
         let numbers = |node: &Node| -> Result<Vec<Value>> {
-            let spec = |it: &Value| json!([it["spec"]["id"], it["spec"]["frontend-address"]]);
-            Ok(all(node)?.iter().map(spec).collect())
+            let of = |it: &Value| json!([it["id"], it["frontend-address"]]);
+            Ok(node.served()?.iter().map(of).collect())
         };
         let before = numbers(&node)?;
         let from = friend.netns.clone();

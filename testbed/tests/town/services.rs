@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::Result;
-use serde_json::Value;
 use volvox_testbed::{
     lab::{self, Node, Pod, Town, objects},
     traffic::{Kind, Plan, Stream, stop_clean},
@@ -63,9 +62,7 @@ fn serve(flags: &[(&str, &str)]) -> Result<()> {
     for member in &mut town.members {
         member.run(|node| {
             node.write_manifest("services.yaml", &objects::list(&objects))?;
-            node.wait("services are not there", |node| {
-                Ok(node.rest().get::<Vec<Value>>("/service")?.len() == plans.len())
-            })
+            node.wait("services are not there", |node| Ok(node.served()?.len() == plans.len()))
         })?;
     }
     let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
