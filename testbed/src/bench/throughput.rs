@@ -11,7 +11,7 @@ use super::{Figure, Unit};
 use crate::{
     fleet::{Fleet, PORT},
     lab::{Netns, Town, wait_for},
-    traffic::bulk,
+    traffic::{bulk, ends_of_the_machine},
 };
 
 /// How often both are measured, in turn.
@@ -28,9 +28,10 @@ pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {
     against(names, ([&from.netns, &to.netns], target), (&bare, bare_target))
 }
 
-/// `throughput.vxlan`: from a pod of one node to a pod of another, in terms of the bare tunnel; and
-/// `throughput.vxlan_routed`: the same by the kernel alone.
-pub(super) fn vxlan() -> Result<[Figure; 3]> {
+/// `throughput.vxlan`: from a pod of one node to a pod of another, in terms of the bare tunnel, where each
+/// node has a CPU, as if they were machines; `throughput.vxlan_routed`: the same by the kernel alone; and
+/// `throughput.vxlan_one_cpu`: where one CPU does what both nodes do, so that it counts twice.
+pub(super) fn vxlan() -> Result<[Figure; 4]> {
     let mut town = Town::found(2, &[])?;
     let from = town.member(1).pod("bench/from", &[])?;
     let to = town.member(2).pod("bench/to", &[])?;
@@ -39,29 +40,48 @@ pub(super) fn vxlan() -> Result<[Figure; 3]> {
         Ok(bulk(&from.netns, &to.netns, target, Duration::from_millis(1)).is_ok())
     })?;
     let (bare, bare_target) = bare_tunnel()?;
-    let names = ["throughput.vxlan", "throughput.vxlan_rate"];
-    let ours = against(names, ([&from.netns, &to.netns], target), (&bare, bare_target))?;
     let (routed, routed_target) = behind(&bare)?;
-    let mut by_kernel = Figure::new("throughput.vxlan_routed", Unit::Ratio);
-    for _ in 0..TURNS {
-        by_kernel
-            .push(in_terms(([&routed[0], &routed[1]], routed_target), (&bare, bare_target))?.0);
+    let (ours, bare) = (([&from.netns, &to.netns], target), (&bare, bare_target));
+    let one_cpu = ratio("throughput.vxlan_one_cpu", ours, bare)?;
+    for (nth, cpu) in ends_of_the_machine()?.into_iter().enumerate() {
+        give_cpu(&format!("n{}", nth + 1), cpu)?;
+        give_cpu(&format!("tunnel-{}", nth + 1), cpu)?;
     }
-    let [ratio, rate] = ours;
-    Ok([ratio, rate, by_kernel])
+    let [two, rate] = against(["throughput.vxlan", "throughput.vxlan_rate"], ours, bare)?;
+    let routed = ([&routed[0], &routed[1]], routed_target);
+    Ok([two, rate, ratio("throughput.vxlan_routed", routed, bare)?, one_cpu])
 }
 
-/// How much goes from one namespace to an address in another, in turn with how much does between two
-/// bare ones: in terms of these, and as it is.
-fn against(
-    [ratio, rate]: [&'static str; 2],
-    (ours, target): ([&Netns; 2], SocketAddr),
-    (bare, bare_target): (&[Netns; 2], SocketAddr),
-) -> Result<[Figure; 2]> {
+/// Has a CPU do what there is to be done about packets that come to a node from the network.
+fn give_cpu(node: &str, cpu: usize) -> Result<()> {
+    // A mask, in groups of 32 CPUs.
+    let mask = format!("{:x}{}", 1_u32 << (cpu % 32), ",00000000".repeat(cpu / 32));
+    let write = format!("echo {mask} > /sys/class/net/eth0/queues/rx-0/rps_cpus");
+    let status = Command::new("ip").args(["netns", "exec", node, "sh", "-c", &write]).status()?;
+    ensure!(status.success(), "{write}, in {node}: {status}");
+    Ok(())
+}
+
+/// A way from one namespace to an address in another.
+type Way<'a> = ([&'a Netns; 2], SocketAddr);
+/// One between two bare namespaces.
+type Bare<'a> = (&'a [Netns; 2], SocketAddr);
+
+/// How much goes one way, in turn with how much does between bare namespaces: in terms of that.
+fn ratio(name: &'static str, ours: Way<'_>, bare: Bare<'_>) -> Result<Figure> {
+    let mut ratio = Figure::new(name, Unit::Ratio);
+    for _ in 0..TURNS {
+        ratio.push(in_terms(ours, bare)?.0);
+    }
+    Ok(ratio)
+}
+
+/// The same, beside how much it is.
+fn against([ratio, rate]: [&'static str; 2], ours: Way<'_>, bare: Bare<'_>) -> Result<[Figure; 2]> {
     let mut ratio = Figure::new(ratio, Unit::Ratio).above(0.9);
     let mut rate = Figure::new(rate, Unit::Megabytes);
     for _ in 0..TURNS {
-        let (share, bytes) = in_terms((ours, target), (bare, bare_target))?;
+        let (share, bytes) = in_terms(ours, bare)?;
         ratio.push(share);
         rate.push(bytes / 1e6);
     }
@@ -69,10 +89,7 @@ fn against(
 }
 
 /// One turn of both: how much, in terms of the bare ones, and in bytes a second.
-fn in_terms(
-    (ours, target): ([&Netns; 2], SocketAddr),
-    (bare, bare_target): (&[Netns; 2], SocketAddr),
-) -> Result<(f64, f64)> {
+fn in_terms((ours, target): Way<'_>, (bare, bare_target): Bare<'_>) -> Result<(f64, f64)> {
     let ours = bulk(ours[0], ours[1], target, SPAN)?;
     let theirs = bulk(&bare[0], &bare[1], bare_target, SPAN)?;
     Ok((ours / theirs, ours))

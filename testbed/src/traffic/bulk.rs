@@ -10,10 +10,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::sockets;
 use crate::lab::Netns;
 
 /// Bytes of one call.
 const CHUNK: usize = 256 * 1024;
+/// How a sender finds out how much goes: by windows alone, as every kernel can. What paces itself by timers
+/// says more of these.
+const CONGESTION: &str = "reno";
 /// Until windows have grown.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Nobody waits longer for the other end.
@@ -26,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn bulk(from: &Netns, to: &Netns, target: SocketAddr, span: Duration) -> Result<f64> {
     let any: IpAddr = if target.is_ipv6() { "::".parse()? } else { "0.0.0.0".parse()? };
     let listener = to.run(|| Ok(TcpListener::bind((any, target.port()))?))?;
-    let sender = from.run(|| Ok(TcpStream::connect_timeout(&target, PATIENCE)?));
+    let sender = from.run(|| Ok(sockets::client(target, CONGESTION, PATIENCE)?));
     let mut sender = sender.with_context(|| format!("cannot connect to {target}"))?;
     let (mut receiver, _) = listener.accept()?;
     sender.set_nonblocking(true)?;
@@ -84,7 +88,7 @@ fn spin(mut work: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 }
 
 /// The first and the last CPU that this process may use.
-fn ends_of_the_machine() -> Result<[usize; 2]> {
+pub fn ends_of_the_machine() -> Result<[usize; 2]> {
     let allowed = sched_getaffinity(None)?;
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
     let first = cpus.next().context("no CPU")?;

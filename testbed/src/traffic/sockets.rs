@@ -2,13 +2,16 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     time::Duration,
 };
 
 use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with,
-    sockopt::{set_socket_recv_buffer_size_force, set_socket_reuseaddr},
+    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen, socket_with,
+    sockopt::{
+        Timeout, set_socket_recv_buffer_size_force, set_socket_reuseaddr, set_socket_timeout,
+        set_tcp_congestion,
+    },
 };
 
 /// Longest block of a receive, so that threads see the stop flag.
@@ -69,12 +72,29 @@ fn echo_socket(ipv4: bool) -> io::Result<UdpSocket> {
 
 /// A TCP listener at `local` with a long queue.
 pub(super) fn listener(local: SocketAddr) -> io::Result<TcpListener> {
-    let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, OWN, None)?;
+    let socket = socket_with(family(&local), SocketType::STREAM, OWN, None)?;
     set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &local)?;
     listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))
+}
+
+/// A TCP connection to `target` with that congestion control from the start: what the default one began with
+/// would stay.
+pub(super) fn client(
+    target: SocketAddr,
+    congestion: &str,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let socket = socket_with(family(&target), SocketType::STREAM, OWN, None)?;
+    set_tcp_congestion(&socket, congestion)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    connect(&socket, &target)?;
+    Ok(TcpStream::from(socket))
+}
+
+fn family(of: &SocketAddr) -> AddressFamily {
+    if of.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
 /// Whether a receive only found nothing yet.
