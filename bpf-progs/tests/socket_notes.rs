@@ -6,10 +6,12 @@ mod common;
 
 use aya::maps::{Array, HashMap};
 use common::*;
+use rustix::net::sockopt::socket_cookie;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 use volvox_bpf_progs::layouts::*;
-use volvox_bpf_progs::maps::SOCKET_SETS;
+use volvox_bpf_progs::maps::{SOCKET_SETS, socket_set};
 
 /// Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -148,12 +150,36 @@ fn ipv4_within_ipv6_is_noted_as_ipv4() {
     assert_eq!(noted(&mut sockets, false), (0, 0));
 }
 
+/// Who reads the map finds the set as the programs do; sockets made one after the other share one, and
+/// leave room in it.
+#[test]
+fn neighbours_share_a_set() {
+    let mut sockets = Sockets::new();
+    let server = udp_socket(false);
+    serve(&mut sockets, UDP, 80, server.local_addr().unwrap());
+    let clients: Vec<_> = (0..64).map(|_| udp_socket(false)).collect();
+    let mut expected = BTreeMap::<u32, usize>::new();
+    for client in &clients {
+        asks(client, service(false, 80), &server);
+        *expected.entry(socket_set(socket_cookie(client).unwrap())).or_default() += 1;
+    }
+    let fill = |set: &SocketSet| set.sockets.iter().filter(|socket| **socket != 0).count();
+    sockets.node.map::<Array<_, SocketSet>>("volvox_sockets", |map| {
+        let sets = (0..).zip(map.iter().map(Result::unwrap));
+        let found: BTreeMap<_, _> =
+            sets.map(|(at, set)| (at, fill(&set))).filter(|(_, fill)| *fill > 0).collect();
+        assert_eq!(found, expected);
+    });
+    assert!(expected.len() < clients.len() / 2, "{expected:?}");
+    assert!(expected.values().all(|fill| *fill <= SOCKET_NOTES / 2), "{expected:?}");
+}
+
 #[test]
 fn a_socket_may_ask_more_services_than_its_set_has_notes() {
     let mut sockets = Sockets::new();
     for v6 in [false, true] {
         let client = udp_socket(v6);
-        let servers: Vec<UdpSocket> = (0..7).map(|_| udp_socket(v6)).collect();
+        let servers: Vec<UdpSocket> = (0..SOCKET_NOTES + 3).map(|_| udp_socket(v6)).collect();
         for (port, server) in (80..).zip(&servers) {
             serve(&mut sockets, UDP, port, server.local_addr().unwrap());
         }

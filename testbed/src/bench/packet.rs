@@ -103,23 +103,29 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Runs one by one of a frame that goes to its receiver itself and of one by a service, in turn.
+/// Runs one by one of a frame that goes to its receiver itself and of one by a service, in turn; and how
+/// much more the second costs.
 fn by_service(
     program: &SchedClassifier,
     ifindex: u32,
     direct: &[u8],
     served: &[u8],
-) -> Result<[Figure; 2]> {
+) -> Result<[Figure; 3]> {
     let mut figures =
         ["packet.single", "packet.service"].map(|name| Figure::new(name, Unit::Nanoseconds));
+    let mut ratio = Figure::new("packet.service_ratio", Unit::Ratio).below(1.3);
     for _ in 0..TURNS {
-        for (figure, frame) in figures.iter_mut().zip([direct, served]) {
-            for cost in single_cost(program, ifindex, frame, SINGLES)? {
-                figure.push(cost as f64);
-            }
+        let mut medians = [0.0; 2];
+        for (nth, frame) in [direct, served].into_iter().enumerate() {
+            let mut costs = single_cost(program, ifindex, frame, SINGLES)?;
+            costs.sort_unstable();
+            medians[nth] = costs[costs.len() / 2] as f64;
+            costs.iter().for_each(|cost| figures[nth].push(*cost as f64));
         }
+        ratio.push(medians[1] / medians[0]);
     }
-    Ok(figures)
+    let [single, service] = figures;
+    Ok([single, service, ratio])
 }
 
 /// Makes the rows of a service that has this one backend.
