@@ -58,13 +58,15 @@ impl Sysctl {
         Ok(())
     }
 
-    /// Prepares the host side of an endpoint. The datapath checks source addresses itself, and a
-    /// container is no router.
+    /// Prepares the host side of an endpoint that is not up yet. The datapath checks source addresses
+    /// itself, and a container is no router. Nobody else can have the node's address there: while the
+    /// kernel asked for that, a second or two, what it forwards to a new pod by IPv6 would wait.
     pub fn prepare_host_side(&self, ifname: &str) -> Result<(), SysctlError> {
         self.set(&format!("ipv4/conf/{ifname}/rp_filter"), "0")?;
         self.set(&format!("ipv4/conf/{ifname}/forwarding"), "1")?;
         if self.root.join("ipv6/conf").join(ifname).is_dir() {
             self.set(&format!("ipv6/conf/{ifname}/accept_ra"), "0")?;
+            self.set(&format!("ipv6/conf/{ifname}/accept_dad"), "0")?;
             self.set(&format!("ipv6/conf/{ifname}/forwarding"), "1")?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 
-use super::{Netns, Pod};
+use super::{Netns, Pod, netns};
 
 /// Another machine, one hop away from the node. It is there as long as its namespace is.
 #[derive(Debug)]
@@ -37,8 +37,10 @@ impl Neighbour {
     /// Connects one to the lab's node, which is its way to everywhere.
     pub fn connect() -> Result<Self> {
         let netns = Netns::create("neighbour")?;
+        ip("link add uplink type veth peer name eth0 netns neighbour")?;
+        netns::is_up_for_long("uplink")?;
+        netns.run(|| netns::is_up_for_long("eth0"))?;
         for words in [
-            "link add uplink type veth peer name eth0 netns neighbour",
             "addr add 198.51.100.1/24 dev uplink",
             "addr add 2001:db8:1::1/64 dev uplink nodad",
             "link set uplink up",
@@ -48,8 +50,7 @@ impl Neighbour {
             "-n neighbour route add default via 198.51.100.1",
             "-n neighbour route add default via 2001:db8:1::1",
         ] {
-            let status = Command::new("ip").args(words.split(' ')).status()?;
-            ensure!(status.success(), "ip {words}: {status}");
+            ip(words)?;
         }
         Ok(Self { netns })
     }
@@ -75,4 +76,10 @@ fn arrives(from: &Netns, to: &Netns, address: IpAddr, port: u16) -> Result<bool>
         let _ = sender.send_to(b"?", (address, port));
     }
     Ok(receiver.recv(&mut [0]).is_ok())
+}
+
+fn ip(words: &str) -> Result<()> {
+    let status = Command::new("ip").args(words.split(' ')).status()?;
+    ensure!(status.success(), "ip {words}: {status}");
+    Ok(())
 }

@@ -85,3 +85,10 @@ impl Drop for Held {
         }
     }
 }
+
+/// Has a link of the calling thread's namespace, when it comes up, be as one that has been up for long: a machine
+/// does not ask for others by IPv6 as long as it asks who else has its address on the link, a second or two.
+pub(super) fn is_up_for_long(link: &str) -> Result<()> {
+    let path = format!("/proc/sys/net/ipv6/conf/{link}/accept_dad");
+    fs::write(&path, "0").with_context(|| format!("cannot write {path}"))
+}

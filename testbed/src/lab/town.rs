@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Binaries, Etcd, Netns, Node, Pod, Through, wait_for};
+use super::{Binaries, Etcd, Netns, Node, Pod, Through, netns, wait_for};
 
 /// What is where on the nodes' network: etcd, by the last part of its address.
 const ETCD: u8 = 254;
@@ -118,6 +118,7 @@ impl Member {
         ] {
             ip(&words)?;
         }
+        netns.run(|| netns::is_up_for_long("eth0"))?;
         for address in underlay.all(number)? {
             ip(&format!("-n {name} addr add {address} dev eth0"))?;
         }

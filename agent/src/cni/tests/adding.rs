@@ -33,6 +33,12 @@ fn an_added_container_has_interface_addresses_routes_and_endpoint() {
         assert!(routes.contains("eth0\t00000000\t0100070A"), "default via the router: {routes}");
         assert!(routes.contains("eth0\t0100070A\t00000000"), "the router on the link: {routes}");
 
+        let host_side = format!("/proc/sys/net/ipv6/conf/{name}");
+        let is = |parameter: &str| std::fs::read_to_string(format!("{host_side}/{parameter}"));
+        for (parameter, value) in [("accept_dad", "0\n"), ("forwarding", "1\n")] {
+            assert_eq!(is(parameter).unwrap(), value, "{parameter}");
+        }
+
         let world = scene.agent.world();
         let endpoint = &world.endpoints[&format!("{CONTAINER}:eth0")];
         assert_eq!((endpoint.interface_index, endpoint.host_mac), (host.ifindex, host.mac));
