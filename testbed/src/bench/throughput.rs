@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// How often both are measured, in turn.
-const TURNS: usize = 16;
+const TURNS: usize = 24;
 /// How long each.
-const SPAN: Duration = Duration::from_millis(400);
+const SPAN: Duration = Duration::from_millis(300);
 
 /// `throughput.local`: pod 0 to pod 1, in terms of the bare pair.
 pub(super) fn local(fleet: &Fleet) -> Result<[Figure; 2]> {
@@ -70,9 +70,7 @@ type Bare<'a> = (&'a [Netns; 2], SocketAddr);
 /// How much goes one way, in turn with how much does between bare namespaces: in terms of that.
 fn ratio(name: &'static str, ours: Way<'_>, bare: Bare<'_>) -> Result<Figure> {
     let mut ratio = Figure::new(name, Unit::Ratio);
-    for _ in 0..TURNS {
-        ratio.push(in_terms(ours, bare)?.0);
-    }
+    in_turn(ours, bare)?.into_iter().for_each(|(share, _)| ratio.push(share));
     Ok(ratio)
 }
 
@@ -80,19 +78,25 @@ fn ratio(name: &'static str, ours: Way<'_>, bare: Bare<'_>) -> Result<Figure> {
 fn against([ratio, rate]: [&'static str; 2], ours: Way<'_>, bare: Bare<'_>) -> Result<[Figure; 2]> {
     let mut ratio = Figure::new(ratio, Unit::Ratio).above(0.9);
     let mut rate = Figure::new(rate, Unit::Megabytes);
-    for _ in 0..TURNS {
-        let (share, bytes) = in_terms(ours, bare)?;
+    for (share, bytes) in in_turn(ours, bare)? {
         ratio.push(share);
         rate.push(bytes / 1e6);
     }
     Ok([ratio, rate])
 }
 
-/// One turn of both: how much, in terms of the bare ones, and in bytes a second.
-fn in_terms((ours, target): Way<'_>, (bare, bare_target): Bare<'_>) -> Result<(f64, f64)> {
-    let ours = bulk(ours[0], ours[1], target, SPAN)?;
-    let theirs = bulk(&bare[0], &bare[1], bare_target, SPAN)?;
-    Ok((ours / theirs, ours))
+/// How much goes one way, in terms of the bare ones just before and after it, as the machine is faster now
+/// and slower then; and in bytes a second.
+fn in_turn((ours, target): Way<'_>, (bare, bare_target): Bare<'_>) -> Result<Vec<(f64, f64)>> {
+    let theirs = || bulk(&bare[0], &bare[1], bare_target, SPAN);
+    let (mut before, mut turns) = (theirs()?, Vec::new());
+    for _ in 0..TURNS {
+        let ours = bulk(ours[0], ours[1], target, SPAN)?;
+        let after = theirs()?;
+        turns.push((ours / ((before + after) / 2.0), ours));
+        before = after;
+    }
+    Ok(turns)
 }
 
 /// Two namespaces at the network of the town, each with an end of a tunnel, and the address of the
