@@ -366,18 +366,22 @@ impl RemoteCluster {
                 continue;
             };
             let service = match &change {
-                Change::Put(pair) => RemoteService::read(pair, &self.cluster, &key)
-                    .inspect_err(|cause| {
-                        tracing::warn!(key = pair.key, cause, "service of a cluster is not known");
+                Change::Put(pair) => {
+                    RemoteService::read(pair, &self.cluster, &key).map(Some).inspect_err(|cause| {
+                        let what = "service of a cluster is refused, what it was before stays";
+                        tracing::error!(cluster = %self.cluster, key = pair.key, cause, "{what}");
                     })
-                    .ok(),
-                Change::Delete(_) => None,
+                }
+                Change::Delete(_) => Ok(None),
             };
-            changes.push((key.clone(), service.clone()));
-            services.set(key, service);
+            match &service {
+                Ok(service) => services.set(key.clone(), service.clone()),
+                Err(_) => services.keep(&key),
+            }
+            changes.push((key, service));
         }
         if update.listed {
-            changes.extend(services.listed().into_iter().map(|key| (key, None)));
+            changes.extend(services.listed().into_iter().map(|key| (key, Ok(None))));
         }
         let cluster = Arc::clone(&self.cluster);
         let news = ServicesMsg::Remote { cluster, changes, listed: update.listed };

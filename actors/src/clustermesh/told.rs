@@ -41,6 +41,11 @@ impl<K: Ord + Clone, V> Told<K, V> {
         };
     }
 
+    /// It named one, and not what that is: that stays as it was.
+    pub(crate) fn keep(&mut self, key: &K) {
+        self.unnamed.remove(key);
+    }
+
     /// All that the source has was named; what went.
     pub(crate) fn listed(&mut self) -> BTreeSet<K> {
         self.listed = true;

@@ -301,6 +301,7 @@ impl Services {
         let ((frontends, open), (backends, more)) = (kept.table.counts(), kept.backends.counts());
         let [six, four] = kept.table.weight().slots;
         let refused = kept.book.refusals().all();
+        let refused = refused.map(|(source, it)| (source.to_string(), it.clone()));
         let problems = kept.claims.problems();
         ServicesStatus {
             frontends,
@@ -314,7 +315,7 @@ impl Services {
             awaited: kept.awaited.clone(),
             found: kept.findings.problems.clone(),
             foreign: kept.findings.foreign.clone(),
-            refused: refused.map(|(source, it)| (source.to_string(), it.clone())).collect(),
+            refused: refused.chain(kept.remote.refused()).collect(),
             problems: problems.map(|(name, it)| (name.to_string(), it.clone())).collect(),
             failures: self.failures,
             last_error: self.last_error.clone(),

@@ -58,8 +58,9 @@ impl ServiceSource {
 /// An object of the cluster by the name of its resource, as it is now; nothing if it is gone.
 pub type ClusterObject = (&'static str, ObjectKey, Option<Value>);
 
-/// A service of another cluster as that one shares it; nothing if it does not any more.
-pub type RemoteChange = ((String, String), Option<RemoteService>);
+/// A service of another cluster as that one shares it; nothing if it does not any more. An error says why
+/// what it writes of it cannot be read: what it was before stays.
+pub type RemoteChange = ((String, String), Result<Option<RemoteService>, String>);
 
 /// What the owner of services can be told.
 pub enum ServicesMsg {

@@ -6,13 +6,15 @@ use std::{
     sync::Arc,
 };
 
-use super::{book::Name, messages::RemoteChange};
+use super::{book::Name, messages::RemoteChange, refused::Refused};
 use crate::clustermesh::RemoteService;
 
 /// Services of other clusters.
 #[derive(Debug, Default)]
 pub(super) struct Remote {
     services: BTreeMap<Name, BTreeMap<Arc<str>, RemoteService>>,
+    /// Why what clusters write of services cannot be read.
+    unreadable: BTreeMap<(Name, Arc<str>), String>,
     /// Clusters that are configured, once that was said, and whether each named all it has.
     clusters: Option<BTreeMap<Arc<str>, bool>>,
 }
@@ -21,6 +23,25 @@ impl Remote {
     /// What they say of a service, by the names of the clusters.
     pub(super) fn of(&self, name: &str) -> impl Iterator<Item = &RemoteService> + Clone {
         self.services.get(name).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Whether a cluster may mean to share more of a service than it is known to.
+    pub(super) fn may_share_more(&self, name: &Name) -> bool {
+        let first = (Rc::clone(name), Arc::from(""));
+        self.unreadable.range(first..).next().is_some_and(|((of, _), _)| of == name)
+    }
+
+    /// What cannot be read, with the clusters.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (String, Refused)> {
+        self.unreadable.iter().map(|((name, cluster), problem)| {
+            let refused = Refused {
+                object: format!("Service {name}"),
+                path: String::new(),
+                problem: problem.clone(),
+                remedy: "see what writes the store of that cluster".to_owned(),
+            };
+            (cluster.to_string(), refused)
+        })
     }
 
     /// Whether each cluster that is configured named all it has.
@@ -43,6 +64,13 @@ impl Remote {
             }
             !by_cluster.is_empty()
         });
+        self.unreadable.retain(|(name, cluster), _| {
+            let stays = now.contains_key(cluster);
+            if !stays {
+                changed.insert(Rc::clone(name));
+            }
+            stays
+        });
         self.clusters = Some(now);
         changed
     }
@@ -62,6 +90,15 @@ impl Remote {
         let mut changed = BTreeSet::new();
         for ((namespace, name), service) in changes {
             let name: Name = format!("{namespace}/{name}").into();
+            let place = (Rc::clone(&name), Arc::clone(cluster));
+            let service = match service {
+                Ok(service) => service,
+                Err(problem) => {
+                    self.unreadable.insert(place, problem);
+                    continue;
+                }
+            };
+            self.unreadable.remove(&place);
             let by_cluster = self.services.entry(Rc::clone(&name)).or_default();
             match service {
                 Some(service) => drop(by_cluster.insert(Arc::clone(cluster), service)),

@@ -109,7 +109,13 @@ fn what_a_cluster_cannot_say_costs_that_alone() {
     b.put(&format!("{ADDRESSES}10.2.0.6"), "rubbish");
     b.put(&format!("{ADDRESSES}nowhere"), "rubbish");
     address(&b, ADDRESSES, "0.0.0.0/0", CLIENT);
-    b.put("cilium/state/services/v1/b/ns/torn", "rubbish");
+    service(&b, "b", "shared", true);
+    region.world.settle();
+    let shared = region.view("b").services;
+    assert!(shared > 0);
+    for name in ["torn", "shared"] {
+        b.put(&format!("cilium/state/services/v1/b/ns/{name}"), "rubbish");
+    }
     b.put("cilium/state/services/v1/b/nowhere", "{}");
     b.put("cilium/state/nodes/v1/b/torn", "rubbish");
     region.world.settle();
@@ -120,6 +126,7 @@ fn what_a_cluster_cannot_say_costs_that_alone() {
     assert_eq!(region.mapped("10.2.0.5/32"), Some(IdentityId::HEALTH.0));
     assert_eq!(region.mapped("10.2.0.1/32"), Some(CLIENT));
     assert!(region.view("b").is_ready());
+    assert_eq!(region.view("b").services, shared, "it stays as it was");
     region.world.audit();
 }
 

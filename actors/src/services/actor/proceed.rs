@@ -102,13 +102,10 @@ impl Kept {
             // Fewer may be held than before.
             self.pruned.backends = None;
         }
-        let mut stores = Stores {
-            table: &mut self.table,
-            backends: &mut self.backends,
-            room: self.room,
-            keeps: (is_global && self.awaited.contains(&ServiceSource::Mesh))
-                || self.book.refusals().hold_members(name),
-        };
+        let keeps = (is_global && self.may_come_from_elsewhere(name))
+            || self.book.refusals().hold_members(name);
+        let mut stores =
+            Stores { table: &mut self.table, backends: &mut self.backends, room: self.room, keeps };
         self.claims.give(name, wish, &mut stores, &mut self.changed);
         if let Some(health) = &mut self.health {
             // Where there was no room for it nobody is reached.
@@ -116,6 +113,11 @@ impl Kept {
             let unserved = |check| HealthCheck { local_endpoints: 0, ..check };
             health.set(name, asked.map(|check| if serves { check } else { unserved(check) }));
         }
+    }
+
+    /// Whether other clusters may mean to share more of a service than they are known to.
+    fn may_come_from_elsewhere(&self, name: &Name) -> bool {
+        self.awaited.contains(&ServiceSource::Mesh) || self.remote.may_share_more(name)
     }
 
     /// Whether a service wants what seems to have been another's before this life.

@@ -30,6 +30,10 @@ fn shared() -> RemoteService {
 }
 
 fn far(town: &Town, service: Option<RemoteService>) {
+    far_says(town, Ok(service));
+}
+
+fn far_says(town: &Town, service: Result<Option<RemoteService>, String>) {
     let changes = vec![(("shop".to_owned(), "web".to_owned()), service)];
     let remote = ServicesMsg::Remote { cluster: "far".into(), changes, listed: true };
     town.services.tell(remote).unwrap();
@@ -103,4 +107,37 @@ fn while_another_cluster_is_silent_who_goes_here_goes() {
     assert_eq!(town.maps().backends.len(), 1);
     far(&town, Some(shared()));
     assert_eq!(town.landing("10.96.0.2:80"), of_db);
+}
+
+#[test]
+fn what_another_cluster_writes_and_nobody_can_read_takes_nobody_away() {
+    let mut town = town();
+    let (web, here) = (global(), slice("web-a", "web", &["10.0.0.1"]));
+    let tell = |town: &Town, rubbish: bool| {
+        configured(town);
+        town.tell(&[web.clone(), here.clone()]);
+        match rubbish {
+            true => far_says(town, Err("no mapping".to_owned())),
+            false => far(town, Some(shared())),
+        }
+    };
+    tell(&town, false);
+    let both = at(&["10.0.0.1:8080", "10.1.0.1:8080"]);
+    for restarts in [false, true] {
+        if restarts {
+            town.restart();
+        }
+        tell(&town, true);
+        assert_eq!(town.landing("10.96.0.1:80"), both, "{restarts}");
+        let refused = &town.status().refused;
+        assert!(refused.iter().any(|(from, it)| from == "far" && it.problem == "no mapping"));
+        // Others of the service come and go meanwhile.
+        town.tell(&[slice("web-a", "web", &["10.0.0.2"])]);
+        assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.2:8080", "10.1.0.1:8080"]));
+        town.tell(std::slice::from_ref(&here));
+    }
+    far(&town, None);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]));
+    assert_eq!(town.maps().backends.len(), 1);
+    assert!(town.status().refused.is_empty());
 }
