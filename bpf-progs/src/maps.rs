@@ -96,6 +96,8 @@ const LB_ENTRIES: u32 = 65536;
 pub const SOCKET_SETS: u32 = 8192;
 /// Sockets with cookies next to each other that have one set.
 const SOCKET_NEIGHBOURS: u64 = 4;
+// Many that stay open leave half of the places to others.
+const _: () = assert!(SOCKET_NEIGHBOURS as usize * 2 <= SOCKET_NOTES);
 
 /// The set that has the notes of the socket of that cookie: a key of `volvox_sockets`.
 pub const fn socket_set(cookie: u64) -> u32 {
@@ -204,7 +206,7 @@ pub const MAPS: &[MapSpec] = &[
 ];
 
 /// Pins of maps that earlier versions made and no program uses any more.
-pub const RETIRED: &[&str] = &["cilium_runtime_config"];
+pub const RETIRED: &[&str] = &["cilium_runtime_config", "volvox_socket"];
 
 /// The map of a name.
 pub fn by_name(name: &str) -> Option<&'static MapSpec> {

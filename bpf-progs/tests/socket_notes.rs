@@ -150,8 +150,7 @@ fn ipv4_within_ipv6_is_noted_as_ipv4() {
     assert_eq!(noted(&mut sockets, false), (0, 0));
 }
 
-/// Who reads the map finds the set as the programs do; sockets made one after the other share one, and
-/// leave room in it.
+/// Who reads the map finds the set as the programs do; sockets made one after the other share one.
 #[test]
 fn neighbours_share_a_set() {
     let mut sockets = Sockets::new();
@@ -170,8 +169,7 @@ fn neighbours_share_a_set() {
             sets.map(|(at, set)| (at, fill(&set))).filter(|(_, fill)| *fill > 0).collect();
         assert_eq!(found, expected);
     });
-    assert!(expected.len() < clients.len() / 2, "{expected:?}");
-    assert!(expected.values().all(|fill| *fill <= SOCKET_NOTES / 2), "{expected:?}");
+    assert!(expected.len() < clients.len(), "{expected:?}");
 }
 
 #[test]

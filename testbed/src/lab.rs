@@ -44,7 +44,7 @@ pub use etcd::Etcd;
 pub use inventory::Inventory;
 pub use metrics::Metrics;
 pub use neighbour::Neighbour;
-pub use netns::Netns;
+pub use netns::{Netns, ip};
 pub use node::Node;
 pub use pod::{Pod, Through};
 pub use process::{Process, Usage};

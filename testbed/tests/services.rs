@@ -36,7 +36,7 @@ const PORT: u16 = 7000;
 /// Where they are reached.
 const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)), PORT);
 
-/// What the agent knows of services: their numbers, and where each is reached.
+/// Services that the kernel has, by the agent's word: their numbers, and where each is reached.
 fn numbers(node: &Node) -> Result<Vec<Value>> {
     Ok(node.served()?.iter().map(|it| json!([it["id"], it["frontend-address"]])).collect())
 }

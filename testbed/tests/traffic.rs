@@ -1,18 +1,12 @@
 //! The streams, between two namespaces joined by a cable, without an agent.
 
-use std::{net::SocketAddr, process::Command, thread, time::Duration};
+use std::{net::SocketAddr, thread, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use volvox_testbed::{
-    lab::{self, Netns},
+    lab::{self, Netns, ip},
     traffic::{Kind, Plan, Stream},
 };
-
-fn ip(arguments: &str) -> Result<()> {
-    let status = Command::new("ip").args(arguments.split(' ')).status()?;
-    ensure!(status.success(), "ip {arguments}: {status}");
-    Ok(())
-}
 
 /// Two namespaces, `a` at .1 and `b` at .2.
 fn cable() -> Result<(Netns, Netns)> {

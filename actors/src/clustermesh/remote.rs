@@ -376,7 +376,7 @@ impl RemoteCluster {
             };
             match &service {
                 Ok(service) => services.set(key.clone(), service.clone()),
-                Err(_) => services.keep(&key),
+                Err(_) => services.keep(key.clone()),
             }
             changes.push((key, service));
         }
@@ -455,7 +455,8 @@ impl Behaviour for RemoteCluster {
             }
             RemoteMsg::Again(way) if is_now(way) => self.again(cx),
             RemoteMsg::Config(..) | RemoteMsg::Claimed(..) | RemoteMsg::Again(_) => {}
-            RemoteMsg::Services(origin, update) => self.services(&origin, update),
+            RemoteMsg::Services(origin, update) if !is_over => self.services(&origin, update),
+            RemoteMsg::Services(..) => {}
             RemoteMsg::Stop => {
                 self.kept.borrow_mut().over = true;
                 self.end();

@@ -10,6 +10,8 @@ use crate::mutants::{Mutant, mutated};
 #[derive(Debug)]
 pub(crate) struct Told<K, V> {
     rows: BTreeMap<K, V>,
+    /// Keys of which it does not say what can be read. They may have a row from before.
+    unreadable: BTreeSet<K>,
     /// Keys that it has not named since it began anew.
     unnamed: BTreeSet<K>,
     generation: u64,
@@ -18,8 +20,8 @@ pub(crate) struct Told<K, V> {
 
 impl<K, V> Default for Told<K, V> {
     fn default() -> Self {
-        let (rows, unnamed) = (BTreeMap::new(), BTreeSet::new());
-        Self { rows, unnamed, generation: 0, listed: false }
+        let (unreadable, unnamed) = Default::default();
+        Self { rows: BTreeMap::new(), unreadable, unnamed, generation: 0, listed: false }
     }
 }
 
@@ -28,13 +30,14 @@ impl<K: Ord + Clone, V> Told<K, V> {
     pub(crate) fn heeds(&mut self, generation: u64) -> bool {
         if generation > self.generation {
             self.generation = generation;
-            self.unnamed = self.rows.keys().cloned().collect();
+            self.unnamed = self.rows.keys().chain(&self.unreadable).cloned().collect();
         }
         generation == self.generation
     }
 
     pub(crate) fn set(&mut self, key: K, value: Option<V>) {
         self.unnamed.remove(&key);
+        self.unreadable.remove(&key);
         match value {
             Some(value) => self.rows.insert(key, value),
             None => self.rows.remove(&key),
@@ -42,8 +45,9 @@ impl<K: Ord + Clone, V> Told<K, V> {
     }
 
     /// It named one, and not what that is: that stays as it was.
-    pub(crate) fn keep(&mut self, key: &K) {
-        self.unnamed.remove(key);
+    pub(crate) fn keep(&mut self, key: K) {
+        self.unnamed.remove(&key);
+        self.unreadable.insert(key);
     }
 
     /// All that the source has was named; what went.
@@ -52,6 +56,7 @@ impl<K: Ord + Clone, V> Told<K, V> {
         let gone = std::mem::take(&mut self.unnamed);
         for key in &gone {
             self.rows.remove(key);
+            self.unreadable.remove(key);
         }
         gone
     }
@@ -147,6 +152,23 @@ mod tests {
         assert_eq!((told.get(&"a"), told.get(&"b")), (Some(&1), Some(&2)));
         assert_eq!(told.listed(), ["a"].into());
         assert_eq!(told.keys().collect::<Vec<_>>(), [&"b", &"c"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_as_long_as_it_is_named() {
+        let mut told = Told::default();
+        assert!(told.heeds(1));
+        told.set("known", Some(1));
+        told.keep("known");
+        told.keep("never");
+        assert_eq!(told.listed(), BTreeSet::new());
+        assert!(told.heeds(2));
+        told.keep("known");
+        assert_eq!(told.listed(), ["never"].into(), "it is not named any more");
+        assert_eq!(told.get(&"known"), Some(&1));
+        assert!(told.heeds(3));
+        assert_eq!(told.listed(), ["known"].into());
+        assert_eq!(told.len(), 0);
     }
 
     #[test]

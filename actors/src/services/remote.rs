@@ -25,7 +25,8 @@ impl Remote {
         self.services.get(name).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Whether a cluster may mean to share more of a service than it is known to.
+    /// Whether a cluster may mean to share more of a service than it is known to. Who that is nobody can say:
+    /// all stay whom an earlier life had and nobody named.
     pub(super) fn may_share_more(&self, name: &Name) -> bool {
         let first = (Rc::clone(name), Arc::from(""));
         self.unreadable.range(first..).next().is_some_and(|((of, _), _)| of == name)
@@ -36,11 +37,11 @@ impl Remote {
         self.unreadable.iter().map(|((name, cluster), problem)| {
             let refused = Refused {
                 object: format!("Service {name}"),
-                path: String::new(),
+                path: format!("services/v1/{cluster}/{name}"),
                 problem: problem.clone(),
-                remedy: "see what writes the store of that cluster".to_owned(),
+                remedy: "see what writes that key into the store of that cluster".to_owned(),
             };
-            (cluster.to_string(), refused)
+            (format!("cluster {cluster}"), refused)
         })
     }
 

@@ -60,7 +60,8 @@ impl Sysctl {
 
     /// Prepares the host side of an endpoint that is not up yet. The datapath checks source addresses
     /// itself, and a container is no router. Nobody else can have the node's address there: while the
-    /// kernel asked for that, a second or two, what it forwards to a new pod by IPv6 would wait.
+    /// kernel asked for that, a second or two, what it forwards to a new pod by IPv6 would wait; it does
+    /// still where somebody has set `conf/all/accept_dad`, which is 0 by default.
     pub fn prepare_host_side(&self, ifname: &str) -> Result<(), SysctlError> {
         self.set(&format!("ipv4/conf/{ifname}/rp_filter"), "0")?;
         self.set(&format!("ipv4/conf/{ifname}/forwarding"), "1")?;

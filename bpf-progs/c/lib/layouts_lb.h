@@ -173,8 +173,8 @@ struct socket_note {
 /* Stands for a socket while its note is written. */
 #define NOTE_CLAIMED (1ULL << 63)
 
-/* Notes of all sockets whose cookies leave the same remainder. Who looks for one reads a single line of the
- * processor's cache unless it is there. */
+/* Notes of sockets with numbers next to each other, and of those that many numbers later share their set. Who
+ * looks for one reads a single line of the processor's cache unless it is there. */
 struct socket_set {
 	__u64 sockets[SOCKET_NOTES]; /* whose the note is, by its cookie; 0 if it is free */
 	struct socket_note notes[SOCKET_NOTES];

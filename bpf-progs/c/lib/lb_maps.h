@@ -34,8 +34,8 @@ LB_LRU(cilium_lb4_reverse_sk, struct reverse_sk4_key, struct reverse_sk4_row);
 LB_LRU(cilium_lb6_reverse_sk, struct reverse_sk6_key, struct reverse_sk6_row);
 
 #define SOCKET_SETS 8192
-/* Sockets with numbers next to each other that have one set. Numbers are given in turn, so the set of a new one
- * is in the cache; many that stay open leave room in it for others. */
+/* Sockets with numbers next to each other that have one set. Each CPU gives its numbers in turn, so the set of
+ * most new ones is in its cache; many that stay open leave room in it for others. */
 #define SOCKET_NEIGHBOURS 4
 TABLE(volvox_sockets, BPF_MAP_TYPE_ARRAY, __u32, struct socket_set, SOCKET_SETS, BPF_F_MMAPABLE);
 

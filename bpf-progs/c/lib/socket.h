@@ -71,7 +71,7 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	if (!row)
 		return 0;
 	rev_nat = row->rev_nat;
-	/* A new socket's set is in no cache: it comes while the backend is chosen. */
+	/* The set of the first of some neighbours is in no cache: it comes while the backend is chosen. */
 	socket = bpf_get_socket_cookie(ctx);
 	set = socket_set(socket);
 	if (set)

@@ -60,6 +60,14 @@ always_inline void note_write(struct socket_set *set, int i, __u64 socket, const
 	*(volatile __u64 *)&set->sockets[i] = socket;
 }
 
+/* The place of a set that a socket takes before others: neighbours do not want the same. */
+always_inline __u32 note_place(__u64 socket)
+{
+	__u32 turn = socket / (SOCKET_NEIGHBOURS * SOCKET_SETS);
+
+	return (turn * SOCKET_NEIGHBOURS + socket % SOCKET_NEIGHBOURS) % SOCKET_NOTES;
+}
+
 /* Writes a note at a place that was free, if there was one. Returns whether it is still. */
 always_inline bool note_add(struct socket_set *set, __u32 i, __u64 socket, const struct end *service,
 			    const struct end *backend, __be16 rev_nat, int family)
@@ -104,6 +112,8 @@ always_inline enum noted note_says(struct socket_set *set, __u64 socket, const s
 			       ? NOTED
 			       : NOTED_OTHERWISE;
 	}
+	if (!note_socket(set, note_place(socket)))
+		*free = note_place(socket);
 	return NOTED_NOT;
 }
 
@@ -190,9 +200,7 @@ subprogram long note_move(__u64 socket, const struct socket_note *note)
 always_inline bool note_replace(struct socket_set *set, __u64 socket, const struct end *service,
 				const struct end *backend, __be16 rev_nat, int family)
 {
-	/* Sockets that come to a set one after the other differ in it. */
-	__u32 turn = socket / (SOCKET_NEIGHBOURS * SOCKET_SETS);
-	__u32 i = (turn * SOCKET_NEIGHBOURS + socket % SOCKET_NEIGHBOURS) % SOCKET_NOTES;
+	__u32 i = note_place(socket);
 	__u64 former = note_socket(set, i);
 
 	if (!former || former == NOTE_CLAIMED || note_move(former, &set->notes[i]) ||

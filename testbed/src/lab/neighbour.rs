@@ -2,13 +2,12 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, UdpSocket},
-    process::Command,
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use super::{Netns, Pod, netns};
+use super::{Netns, Pod, ip, netns};
 
 /// Another machine, one hop away from the node. It is there as long as its namespace is.
 #[derive(Debug)]
@@ -76,10 +75,4 @@ fn arrives(from: &Netns, to: &Netns, address: IpAddr, port: u16) -> Result<bool>
         let _ = sender.send_to(b"?", (address, port));
     }
     Ok(receiver.recv(&mut [0]).is_ok())
-}
-
-fn ip(words: &str) -> Result<()> {
-    let status = Command::new("ip").args(words.split(' ')).status()?;
-    ensure!(status.success(), "ip {words}: {status}");
-    Ok(())
 }

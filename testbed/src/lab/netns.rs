@@ -4,11 +4,12 @@ use std::{
     fs::{self, File},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
+    process::Command,
     sync::Arc,
     thread::{self, JoinHandle},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use volvox_agent::netns;
 
@@ -91,4 +92,12 @@ impl Drop for Held {
 pub(super) fn is_up_for_long(link: &str) -> Result<()> {
     let path = format!("/proc/sys/net/ipv6/conf/{link}/accept_dad");
     fs::write(&path, "0").with_context(|| format!("cannot write {path}"))
+}
+
+/// What `ip` says, in the calling thread's namespace.
+pub fn ip(words: &str) -> Result<String> {
+    let output = Command::new("ip").args(words.split(' ')).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "ip {words}: {complaint}");
+    Ok(String::from_utf8(output.stdout)?)
 }

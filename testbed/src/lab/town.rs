@@ -1,13 +1,10 @@
 //! Several nodes on one network, each with an agent of its own, and an etcd between them.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    process::Command,
-};
+use std::net::{IpAddr, SocketAddr};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use super::{Binaries, Etcd, Netns, Node, Pod, Through, netns, wait_for};
+use super::{Binaries, Etcd, Netns, Node, Pod, Through, ip, netns, wait_for};
 
 /// What is where on the nodes' network: etcd, by the last part of its address.
 const ETCD: u8 = 254;
@@ -161,11 +158,4 @@ impl Member {
         let Self { netns, node, .. } = self;
         netns.run(|| node.uninstall())
     }
-}
-
-fn ip(words: &str) -> Result<String> {
-    let output = Command::new("ip").args(words.split(' ')).output()?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "ip {words}: {complaint}");
-    Ok(String::from_utf8(output.stdout)?)
 }

@@ -42,7 +42,7 @@ impl Counters {
     }
 }
 
-/// What TCP sent again, as the sender's kernel counts it.
+/// What TCP sent again, as the kernel of one end counts it.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Resent {
     /// Segments.
@@ -51,7 +51,7 @@ pub struct Resent {
     pub needlessly: u64,
     /// Of them the first ones of connections.
     pub openings: u64,
-    /// Of them those that asked for news of the last ones.
+    /// How often it asked for news of the last ones by sending one of them again, or a new one.
     pub probes: u64,
     /// How often a sender heard nothing for so long that its timer ran out.
     pub timeouts: u64,

@@ -10,15 +10,11 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, ApiClient, ApiServer, Cgroup, Netns, Node, Pod},
+    lab::{self, ApiClient, ApiServer, Cgroup, Netns, Node, Pod, ip},
     traffic::{Kind, Plan, Stream},
 };
 
-use super::{
-    Cluster,
-    objects::NAMESPACE,
-    services::{discovery, ip},
-};
+use super::{Cluster, objects::NAMESPACE, services::discovery};
 
 /// Where they are.
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";

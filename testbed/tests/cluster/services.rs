@@ -1,9 +1,9 @@
-use std::{net::IpAddr, process::Command};
+use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::{
-    lab::{self, ApiClient, ApiServer, Netns, Node},
+    lab::{self, ApiClient, ApiServer, Netns, Node, ip},
     traffic::{Kind, Plan, Stream},
 };
 
@@ -20,12 +20,6 @@ const SERVICE: &str = "/api/v1/namespaces/shop/services";
 const ADDRESS: &str = "10.96.0.77";
 /// and where slices are, in some version.
 const DISCOVERY: &str = "/apis/discovery.k8s.io";
-
-pub(super) fn ip(arguments: &str) -> Result<()> {
-    let status = Command::new("ip").args(arguments.split(' ')).status()?;
-    ensure!(status.success(), "ip {arguments}: {status}");
-    Ok(())
-}
 
 /// A host outside the cluster that has these addresses, behind a cable of the node.
 fn outside() -> Result<Netns> {

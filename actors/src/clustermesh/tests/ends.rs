@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{CLIENT, Region, address, cluster, identity, node};
+use super::{CLIENT, Region, address, cluster, identity, node, service};
 use crate::{
     kvstore::tests::town,
     model::IdentityId,
+    services::ServicesMsg,
     testing::{KvLink, MemoryKvStore},
 };
 
@@ -113,8 +114,17 @@ fn what_a_cluster_said_goes_with_its_configuration() {
 fn another_store_of_a_cluster_takes_over_without_a_gap() {
     let (region, old) = region();
     address(&old, ADDRESSES, "10.2.0.2", CLIENT);
+    for name in ["gone", "torn"] {
+        service(&old, "b", name, true);
+    }
+    old.put("cilium/state/services/v1/b/ns/never", "rubbish");
     region.world.settle();
+    let shared = region.view("b").services;
+    let services = &region.world.colony().services;
+    let refused = || region.world.ask(services, ServicesMsg::Show).refused.len();
+    assert_eq!(refused(), 1);
     let new = super::b();
+    new.put("cilium/state/services/v1/b/ns/torn", "rubbish");
     node(&new, NODES, "b", "far", "198.51.100.7");
     identity(&new, IDENTITIES, CLIENT + 1, "b");
     address(&new, ADDRESSES, "10.2.0.3", CLIENT + 1);
@@ -130,6 +140,7 @@ fn another_store_of_a_cluster_takes_over_without_a_gap() {
     assert_eq!(region.mapped("10.2.0.2/32"), None, "the new one does not say it");
     assert_eq!(region.mapped("10.2.0.3/32"), Some(CLIENT + 1));
     assert_eq!(region.mapped("10.2.0.9/32"), None);
+    assert_eq!((region.view("b").services, refused()), (shared - 1, 1), "one stays as it was");
     region.world.audit();
 }
 

@@ -130,14 +130,27 @@ fn what_another_cluster_writes_and_nobody_can_read_takes_nobody_away() {
         tell(&town, true);
         assert_eq!(town.landing("10.96.0.1:80"), both, "{restarts}");
         let refused = &town.status().refused;
-        assert!(refused.iter().any(|(from, it)| from == "far" && it.problem == "no mapping"));
+        assert!(
+            refused.iter().any(|(from, it)| from == "cluster far" && it.problem == "no mapping")
+        );
         // Others of the service come and go meanwhile.
         town.tell(&[slice("web-a", "web", &["10.0.0.2"])]);
         assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.2:8080", "10.1.0.1:8080"]));
         town.tell(std::slice::from_ref(&here));
     }
     far(&town, None);
-    assert_eq!(town.landing("10.96.0.1:80"), at(&["10.0.0.1:8080"]));
+    let alone = at(&["10.0.0.1:8080"]);
+    assert_eq!(town.landing("10.96.0.1:80"), alone);
+    assert_eq!(town.maps().backends.len(), 1);
+    assert!(town.status().refused.is_empty());
+    // It is held no longer than the cluster is there.
+    far(&town, Some(shared()));
+    town.restart();
+    tell(&town, true);
+    assert_eq!(town.landing("10.96.0.1:80"), both);
+    town.services.tell(ServicesMsg::Clusters(Default::default())).unwrap();
+    town.settle();
+    assert_eq!(town.landing("10.96.0.1:80"), alone);
     assert_eq!(town.maps().backends.len(), 1);
     assert!(town.status().refused.is_empty());
 }

@@ -233,11 +233,11 @@ pub struct ServicesSummary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RefusedObject {
-    /// Where it comes from: a file, or `cluster`.
+    /// Where it comes from: a file, `cluster`, or `cluster` and the name of another one.
     pub source: String,
     /// Its kind and name, as far as it could be read.
     pub object: String,
-    /// Path of the field.
+    /// Path of the field, or the end of the key.
     pub path: String,
     /// What is wrong with it.
     pub problem: String,
