@@ -116,11 +116,14 @@ fn by_service(
     let mut ratio = Figure::new("packet.service_ratio", Unit::Ratio).below(1.3);
     for _ in 0..TURNS {
         let mut medians = [0.0; 2];
-        for (nth, frame) in [direct, served].into_iter().enumerate() {
-            let mut costs = single_cost(program, ifindex, frame, SINGLES)?;
-            costs.sort_unstable();
-            medians[nth] = costs[costs.len() / 2] as f64;
-            costs.iter().for_each(|cost| figures[nth].push(*cost as f64));
+        for ((figure, median), frame) in figures.iter_mut().zip(&mut medians).zip([direct, served])
+        {
+            let mut turn = Figure::new("of a turn", Unit::Nanoseconds);
+            for cost in single_cost(program, ifindex, frame, SINGLES)? {
+                figure.push(cost as f64);
+                turn.push(cost as f64);
+            }
+            [_, *median, _] = turn.spread();
         }
         ratio.push(medians[1] / medians[0]);
     }

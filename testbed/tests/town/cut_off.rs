@@ -1,10 +1,8 @@
 //! Three nodes that carry their pods' packets in tunnels, and one of them is cut off.
 
-use std::process::Command;
-
 use anyhow::{Result, ensure};
 use volvox_testbed::{
-    lab::{self, Node, Pod, Town},
+    lab::{self, Node, Pod, Town, ip},
     traffic::stop_clean,
 };
 
@@ -36,14 +34,14 @@ fn a_node_that_is_cut_off_comes_back_by_itself_and_others_lose_nothing() {
         reach("at first", &client, &server, true)?;
         let streams = streams(&client, &server)?;
         // Nobody is told: packets just go nowhere.
-        bridge("link set n3 nomaster")?;
+        ip("link set n3 nomaster")?;
         reach("cut off", &client, &far, false)?;
         restart(&mut town, 1)?;
         // Of these the third node cannot hear now.
         let late = town.member(2).pod("shop/late", &[("app", "client")])?;
         let stranger = town.member(2).pod("shop/stranger", &[("app", "other")])?;
         reach("between the others", &late, &server, true)?;
-        bridge("link set n3 master town")?;
+        ip("link set n3 master town")?;
         reach("back", &client, &far, true)?;
         reach("back, from a new pod", &late, &far, true)?;
         reach("back, to a new pod", &far, &late, true)?;
@@ -64,13 +62,6 @@ fn a_node_that_is_cut_off_comes_back_by_itself_and_others_lose_nothing() {
         town.wait_until_known()?;
         stop_clean(streams)
     });
-}
-
-/// Changes something at the nodes' network.
-fn bridge(words: &str) -> Result<()> {
-    let status = Command::new("ip").args(words.split(' ')).status()?;
-    ensure!(status.success(), "ip {words}: {status}");
-    Ok(())
 }
 
 fn restart(town: &mut Town, number: u8) -> Result<()> {
