@@ -116,17 +116,24 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 	if (balanced < 0)
 		return balanced;
 	lxc = lxc_find(&packet.daddr, flow->family);
-	if (!balanced && (!lxc || lxc->flags & LXC_HOST)) {
-		balanced = lb(skb, flow, &packet);
-		if (balanced < 0)
-			return balanced;
-		if (balanced == LB_LOOPBACK)
-			return to_self(skb, flow, &self);
-		if (balanced == LB_TRANSLATED)
-			lxc = lxc_find(&packet.daddr, flow->family);
+	/* A service that was missed is found the next time. */
+	for (int look = 0; look < 2; look++) {
+		if (!balanced && (!lxc || lxc->flags & LXC_HOST)) {
+			balanced = lb(skb, flow, &packet);
+			if (balanced < 0)
+				return balanced;
+			if (balanced == LB_LOOPBACK)
+				return to_self(skb, flow, &self);
+			if (balanced == LB_TRANSLATED)
+				lxc = lxc_find(&packet.daddr, flow->family);
+		}
+		flow->dst_identity = identity_of_receiver(lxc, &packet, flow->family);
+		code = admit(skb, flow, &packet, self.policy_slot);
+		if (likely(code != ADMIT_MISSED))
+			break;
 	}
-	flow->dst_identity = identity_of_receiver(lxc, &packet, flow->family);
-	code = admit(skb, flow, &packet, self.policy_slot);
+	if (unlikely(code == ADMIT_MISSED))
+		return ENDPOINT_DROP(DROP_NO_SERVICE);
 	if (code < 0)
 		return code;
 	if (unlikely(balanced && !packet.again) && (code & ~ADMIT_REPORT) == CT_ESTABLISHED)

@@ -1,146 +1,310 @@
-//! All backends of a service are replaced while packets go to it: none is dropped, and each reaches
-//! a backend of the old or of the new set.
+//! Rows are replaced while packets pass by them: none is dropped or goes astray. The tables of these
+//! tests have few buckets, so that whoever looks for a row passes others on the way.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod common;
 
 use aya::maps::{HashMap, MapData};
+use common::outside::{World, open_service, route_outside};
 use common::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use volvox_bpf_progs::layouts::*;
 
-/// Backends of the sets that take turns: they shrink and grow.
-const SIZES: [u16; 2] = [100, 60];
+/// Services whose backends are replaced in turn.
+const SERVICES: u16 = 8;
+/// Backends of each of them, of the sets that take turns: they shrink and grow.
+const SIZES: [u16; 2] = [13, 8];
 const TIME: Duration = Duration::from_secs(2);
-/// Sets that have been in use at least, lest the test tell nothing.
-const SETS_MIN: u32 = 20;
+/// Replacements while packets went, at least, lest the test tell nothing.
+const TURNS_MIN: u32 = 100;
+const PORT: u16 = 30_080;
 
-/// The maps of a family, in the hands of whom replaces.
-struct Agent<K, B> {
-    services: HashMap<MapData, K, LbRow>,
-    backends: HashMap<MapData, u32, B>,
+/// The id of a service's backend in a set.
+fn id(set: u32, service: u16, n: u16) -> u32 {
+    ((set % 200) * u32::from(SERVICES) + u32::from(service)) * 100 + u32::from(n) + 1
 }
 
-/// The id of a set's backend.
-fn id(set: u32, n: u16) -> u32 {
-    (set % 200) * 100 + u32::from(n) + 1
+/// Whether a backend is of one of these sets of a service.
+fn is_of(backend: u32, sets: std::ops::RangeInclusive<u32>, service: u16) -> bool {
+    let mut sets = sets;
+    sets.any(|set| (0..SIZES[set as usize % 2]).any(|n| id(set, service, n) == backend))
 }
 
-impl<K: aya::Pod, B: aya::Pod> Agent<K, B> {
-    fn of(node: &mut Node, services: &str, backends: &str) -> Self {
-        let mut take = |name| node.ebpf.take_map(name).unwrap();
-        let (services, backends) = (take(services), take(backends));
-        Self { services: services.try_into().unwrap(), backends: backends.try_into().unwrap() }
-    }
-
-    /// What is new goes in before anything names it; what is old goes when nothing names it.
-    fn replace(&mut self, set: u32, key: impl Fn(u16) -> K, row: impl Fn(u32) -> B) {
-        let (size, before) = (SIZES[set as usize % 2], SIZES[(set as usize + 1) % 2]);
-        for n in 0..size {
-            self.backends.insert(id(set, n), row(id(set, n)), 0).unwrap();
-        }
-        for n in 0..size {
-            let slot =
-                LbRow { backend: id(set, n), rev_nat: Be16::new(SERVICE), ..LbRow::default() };
-            self.services.insert(key(n + 1), slot, 0).unwrap();
-        }
-        self.services.insert(key(0), LbRow { count: size, ..random_service(SERVICE) }, 0).unwrap();
-        if set == 0 {
-            return;
-        }
-        for slot in size + 1..=before {
-            self.services.remove(&key(slot)).unwrap();
-        }
-        for n in 0..before {
-            self.backends.remove(&id(set - 1, n)).unwrap();
-        }
+/// The address of a backend, which ends with its id.
+fn backend_at(id: u32, v6: bool) -> SocketAddr {
+    if v6 {
+        SocketAddrV6::new(Ipv6Addr::from((0x2001 << 112) + u128::from(id)), 8080, 0, 0).into()
+    } else {
+        SocketAddrV4::new(Ipv4Addr::from(0x0b00_0000 + id), 8080).into()
     }
 }
 
-/// Replaces until it is told to stop; `current` is the newest set that may be in use.
-fn keep_replacing(stop: &AtomicBool, current: &AtomicU32, mut replace: impl FnMut(u32)) {
-    for set in 1.. {
-        if stop.load(Ordering::SeqCst) {
-            return;
-        }
-        current.store(set, Ordering::SeqCst);
-        replace(set);
-    }
-}
-
-/// Sends to the service while its backends are replaced, each packet from one port of some that
-/// have a connection already or begin one.
-fn run(v6: bool) {
-    let mut node = Node::new();
-    let a = node.endpoint(1);
-    let key = PolicyKey::any(Direction::Egress, 0);
-    node.rules(&a, &[(key, PolicyRow::allow(&key, 0))]);
-    let client = if v6 { a.v6() } else { a.v4() };
-    let frontend: SocketAddr = (service_address(client), 80).into();
-    node.service(frontend, UDP, random_service(SERVICE), &[]);
-    let (stop, current) = (AtomicBool::new(false), AtomicU32::new(0));
-    let mut replace: Box<dyn FnMut(u32) + Send> = match LbKey::new(frontend, UDP, LbScope::External)
-    {
-        LbKey::V4(key) => {
-            let mut agent =
-                Agent::of(&mut node, "cilium_lb4_services_v2", "cilium_lb4_backends_v3");
-            let row = |id: u32| {
-                let at = SocketAddrV4::new(Ipv4Addr::from(0xc000_0000 + id), 8080);
-                Backend4Row::new(at, 0, BackendState::Active)
-            };
-            Box::new(move |set| agent.replace(set, |slot| Lb4Key { slot, ..key }, row))
-        }
-        LbKey::V6(key) => {
-            let mut agent =
-                Agent::of(&mut node, "cilium_lb6_services_v2", "cilium_lb6_backends_v3");
-            let row = |id: u32| {
-                let at =
-                    SocketAddrV6::new(Ipv6Addr::from((0x2001 << 112) + u128::from(id)), 8080, 0, 0);
-                Backend6Row::new(at, 0, BackendState::Active)
-            };
-            Box::new(move |set| agent.replace(set, |slot| Lb6Key { slot, ..key }, row))
-        }
-    };
-    replace(0);
-    let sets = std::thread::scope(|scope| {
-        scope.spawn(|| keep_replacing(&stop, &current, replace));
-        let begin = Instant::now();
-        let mut port = 0u16;
-        while begin.elapsed() < TIME {
-            port = if port.is_multiple_of(3) { port.wrapping_add(7) } else { port.wrapping_add(1) };
-            let before = current.load(Ordering::SeqCst);
-            let got = node.send(&a, &udp(client, frontend.ip(), 1 + port % 500, 80));
-            let after = current.load(Ordering::SeqCst);
-            assert_eq!(got.action, OK, "dropped: {:?}", node.drops());
-            let reached = reached(&got.frame, v6);
-            let known = |set| (0..SIZES[set as usize % 2]).any(|n| id(set, n) == reached);
-            let oldest = before.saturating_sub(1);
-            assert!((oldest..=after).any(known), "{reached} of none of {oldest} to {after}");
-        }
-        stop.store(true, Ordering::SeqCst);
-        current.load(Ordering::SeqCst)
-    });
-    assert!(sets >= SETS_MIN, "only {sets} sets");
-    assert_eq!(node.drops(), [].into());
-}
-
-/// The backend's id, which is the end of its address.
+/// The id of the backend to which a frame goes.
 fn reached(frame: &[u8], v6: bool) -> u32 {
     let end = if v6 { 54 } else { 34 };
     u32::from_be_bytes(frame[end - 4..end].try_into().unwrap()) & 0xff_ffff
 }
 
+/// The maps of a family, in the hands of whom replaces.
+struct Agent<K, B> {
+    services: HashMap<MapData, K, LbRow>,
+    backends: HashMap<MapData, u32, B>,
+    /// The key of a service's slot.
+    key: Box<dyn Fn(u16, u16) -> K + Send>,
+    row: fn(u32, BackendState) -> B,
+    /// Slot 0, without what differs between services.
+    service: LbRow,
+}
+
+/// Whoever replaces rows of services.
+trait Replace: Send {
+    /// Puts a set of backends in the place of the one before. What is new goes in before anything
+    /// names it; what is old goes when nothing names it.
+    fn replace(&mut self, set: u32, service: u16);
+    /// Writes the row of a backend anew, in one of two states.
+    fn touch(&mut self, backend: u32, state: BackendState);
+}
+
+impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
+    fn replace(&mut self, set: u32, service: u16) {
+        let (size, before) = (SIZES[set as usize % 2], SIZES[(set as usize + 1) % 2]);
+        let rev_nat = Be16::new(SERVICE + service);
+        for n in 0..size {
+            self.touch(id(set, service, n), BackendState::Active);
+        }
+        for n in 0..size {
+            let slot = LbRow { backend: id(set, service, n), rev_nat, ..LbRow::default() };
+            self.services.insert((self.key)(service, n + 1), slot, 0).unwrap();
+        }
+        let whole = LbRow { count: size, rev_nat, ..self.service };
+        self.services.insert((self.key)(service, 0), whole, 0).unwrap();
+        if set == 0 {
+            return;
+        }
+        for slot in size + 1..=before {
+            self.services.remove(&(self.key)(service, slot)).unwrap();
+        }
+        for n in 0..before {
+            self.backends.remove(&id(set - 1, service, n)).unwrap();
+        }
+    }
+
+    fn touch(&mut self, backend: u32, state: BackendState) {
+        self.backends.insert(backend, (self.row)(backend, state), 0).unwrap();
+    }
+}
+
+/// A node with services, and who uses them.
+struct Way {
+    node: Node,
+    client: IpAddr,
+    service: IpAddr,
+    send: Box<dyn Fn(&mut Node, &[u8]) -> Outcome>,
+    action: u32,
+    row: LbRow,
+}
+
+/// From an endpoint.
+fn inside(v6: bool) -> Way {
+    let mut node = Node::new();
+    let a = node.endpoint(1);
+    let key = PolicyKey::any(Direction::Egress, 0);
+    node.rules(&a, &[(key, PolicyRow::allow(&key, 0))]);
+    let client = if v6 { a.v6() } else { a.v4() };
+    let send = Box::new(move |node: &mut Node, frame: &[u8]| node.send(&a, frame));
+    let (service, row) = (service_address(client), random_service(SERVICE));
+    Way { node, client, service, send, action: OK, row }
+}
+
+/// From the wire.
+fn outside(v6: bool) -> Way {
+    let world = World::new();
+    route_outside();
+    let (_, service, client) = world.families()[usize::from(v6)];
+    let World { node, up, .. } = world;
+    let send = Box::new(move |node: &mut Node, frame: &[u8]| node.receive(&up, frame));
+    Way { node, client, service, send, action: REDIRECT, row: open_service(SERVICE) }
+}
+
+impl Way {
+    /// The first set of each service, and who replaces it.
+    fn serve(&mut self) -> Box<dyn Replace> {
+        let service = self.service;
+        for n in 0..SERVICES {
+            let row = LbRow { rev_nat: Be16::new(SERVICE + n), ..self.row };
+            self.node.service((service, PORT + n).into(), UDP, row, &[]);
+        }
+        let key = move |n| LbKey::new((service, PORT + n).into(), UDP, LbScope::External);
+        let mut take = |name| self.node.ebpf.take_map(name).unwrap();
+        let mut agent: Box<dyn Replace> = if service.is_ipv4() {
+            let row = |id, state| match backend_at(id, false) {
+                SocketAddr::V4(at) => Backend4Row::new(at, 0, state),
+                SocketAddr::V6(_) => unreachable!(),
+            };
+            let key = move |n, slot| match key(n) {
+                LbKey::V4(key) => Lb4Key { slot, ..key },
+                LbKey::V6(_) => unreachable!(),
+            };
+            Box::new(Agent {
+                services: take("cilium_lb4_services_v2").try_into().unwrap(),
+                backends: take("cilium_lb4_backends_v3").try_into().unwrap(),
+                key: Box::new(key),
+                row,
+                service: self.row,
+            })
+        } else {
+            let row = |id, state| match backend_at(id, true) {
+                SocketAddr::V6(at) => Backend6Row::new(at, 0, state),
+                SocketAddr::V4(_) => unreachable!(),
+            };
+            let key = move |n, slot| match key(n) {
+                LbKey::V6(key) => Lb6Key { slot, ..key },
+                LbKey::V4(_) => unreachable!(),
+            };
+            Box::new(Agent {
+                services: take("cilium_lb6_services_v2").try_into().unwrap(),
+                backends: take("cilium_lb6_backends_v3").try_into().unwrap(),
+                key: Box::new(key),
+                row,
+                service: self.row,
+            })
+        };
+        (0..SERVICES).for_each(|n| agent.replace(0, n));
+        agent
+    }
+
+    /// Sends to one of the services from a port; tells which backend it reaches.
+    fn ask(&mut self, service: u16, port: u16) -> u32 {
+        let frame = sealed(udp(self.client, self.service, port, PORT + service));
+        let got = (self.send)(&mut self.node, &frame);
+        assert_eq!(got.action, self.action, "dropped: {:?}", self.node.drops());
+        reached(&got.frame, self.service.is_ipv6())
+    }
+}
+
+/// Ends the other thread, also when this one fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Has `replace` called with the number of each turn, from 1 on, while `ask` is called again and again
+/// with what counts the turns, the one that runs included.
+fn while_it_replaces(mut replace: impl FnMut(u32) + Send, mut ask: impl FnMut(&AtomicU32)) {
+    let (stopped, turn) = (AtomicBool::new(false), AtomicU32::new(0));
+    thread::scope(|scope| {
+        let _stop = Stop(&stopped);
+        scope.spawn(|| {
+            for n in 1.. {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                turn.store(n, Ordering::SeqCst);
+                replace(n);
+            }
+        });
+        let begin = Instant::now();
+        while begin.elapsed() < TIME {
+            ask(&turn);
+        }
+    });
+    let turns = turn.into_inner();
+    assert!(turns >= TURNS_MIN, "only {turns} turns");
+}
+
+/// Sends to services while their backends are replaced, each packet from one port of some that have a
+/// connection already or begin one.
+fn all_backends_are_replaced(mut way: Way) {
+    let mut agent = way.serve();
+    let mut sent = 0u16;
+    let replace = |set| (0..SERVICES).for_each(|service| agent.replace(set, service));
+    while_it_replaces(replace, |set| {
+        sent = sent.wrapping_add(1);
+        let (service, port) = (sent % SERVICES, 1024 + sent % 499);
+        let oldest = set.load(Ordering::SeqCst).saturating_sub(1);
+        let reached = way.ask(service, port);
+        let sets = oldest..=set.load(Ordering::SeqCst);
+        assert!(is_of(reached, sets.clone(), service), "{reached} is in none of the sets {sets:?}");
+    });
+    assert_eq!(way.node.drops(), [].into());
+}
+
 #[test]
 fn no_packet_is_dropped_while_all_backends_are_replaced() {
-    run(false);
-    run(true);
+    all_backends_are_replaced(inside(false));
+    all_backends_are_replaced(inside(true));
+}
+
+#[test]
+fn no_packet_from_outside_is_dropped_while_all_backends_are_replaced() {
+    all_backends_are_replaced(outside(false));
+    all_backends_are_replaced(outside(true));
+}
+
+/// The rows of backends are written while connections have them.
+fn backends_change(mut way: Way) {
+    let mut agent = way.serve();
+    let ports = 2000..2016;
+    let of = |port: u16| port % SERVICES;
+    let had: Vec<u32> = ports.clone().map(|port| way.ask(of(port), port)).collect();
+    let states = [BackendState::Terminating, BackendState::Active];
+    let replace = |turn: u32| {
+        for service in 0..SERVICES {
+            for n in 0..SIZES[0] {
+                agent.touch(id(0, service, n), states[turn as usize % 2]);
+            }
+        }
+    };
+    let mut asked = ports.clone().zip(had).cycle();
+    while_it_replaces(replace, |_| {
+        let (port, had) = asked.next().unwrap();
+        assert_eq!(way.ask(of(port), port), had, "port {port} got another backend");
+    });
+}
+
+#[test]
+fn a_connection_keeps_its_backend_while_the_backends_row_is_replaced() {
+    backends_change(inside(false));
+    backends_change(inside(true));
+    backends_change(outside(false));
+    backends_change(outside(true));
+}
+
+#[test]
+fn an_endpoint_is_never_without_its_row_while_it_is_replaced() {
+    let mut way = inside(false);
+    let endpoint = way.node.endpoint(2);
+    let key = PolicyKey::any(Direction::Egress, 0);
+    way.node.rules(&endpoint, &[(key, PolicyRow::allow(&key, 0))]);
+    let map = way.node.ebpf.take_map("volvox_config").unwrap();
+    let mut configs: HashMap<MapData, u32, ConfigRow> = map.try_into().unwrap();
+    let row = endpoint.config();
+    // Others fill the buckets, and are replaced as well.
+    let others = (1000..1120).map(|ifindex| ConfigRow { ifindex, ..row });
+    let rows: Vec<_> = others.chain([row]).collect();
+    let replace = |_| {
+        for row in &rows {
+            configs.insert(row.ifindex, row, 0).unwrap();
+        }
+    };
+    let frame = udp(endpoint.v4(), "192.0.2.1".parse().unwrap(), 1, 2);
+    while_it_replaces(replace, |_| {
+        let got = way.node.send(&endpoint, &frame);
+        assert_eq!(got.action, OK, "dropped: {:?}", way.node.drops());
+    });
 }
 
 #[test]
 fn the_addresses_of_the_test_say_which_backend_was_reached() {
-    let frame = udp("10.0.0.1".parse::<IpAddr>().unwrap(), "192.0.1.7".parse().unwrap(), 1, 2);
-    assert_eq!(reached(&frame, false), 0x107);
+    let client: IpAddr = "10.0.0.1".parse().unwrap();
+    let frame = udp(client, backend_at(id(3, 2, 1), false).ip(), 1, 2);
+    assert_eq!(reached(&frame, false), id(3, 2, 1));
+    assert!(is_of(id(3, 2, 1), 2..=3, 2) && !is_of(id(3, 2, 1), 2..=2, 2));
 }

@@ -68,6 +68,15 @@ always_inline void admit_otherwise(struct ct_row *row, const struct packet *pack
 	ct_serve(row, packet);
 }
 
+/* Whether there is a service at what a packet is sent to. */
+always_inline bool is_served(const struct packet *packet, int family)
+{
+	union lb_key key __attribute__((aligned(8)));
+
+	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
+	return service_lookup(&key, family) != NULL;
+}
+
 /* The opener's direction is looked up first: an established packet that policy allows then costs
  * one lookup. Only where policy refuses it does the reply's direction still count. The map before is
  * asked last: no packet of a connection that the current map has pays for it. */
@@ -92,8 +101,12 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 			opened = ct_find_old(&key, packet, family, tcp);
 			if (!opened)
 				answered = find_answered_old(packet, &ends, family, egress, tcp);
-			if (packet->unserved && !opened && !answered && service_has(&packet->daddr, family))
-				return ADMIT_DROP(DROP_NO_SERVICE);
+			if (packet->unserved && !opened && !answered) {
+				if (unlikely(is_served(packet, family)))
+					return ADMIT_MISSED;
+				if (service_has(&packet->daddr, family))
+					return ADMIT_DROP(DROP_NO_SERVICE);
+			}
 		}
 	}
 	if (!answered) {
@@ -144,8 +157,9 @@ subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, struct
 
 /* Finds or makes the packet's connection and lets policy decide on the way. Replies, and errors
  * about a connection, need no rule. Returns an enum ct_state, with ADMIT_REPORT if this packet is
- * worth a record, or a drop. A reply or an error then has its connection's service, of which a
- * packet that opens one has to say it. */
+ * worth a record, or a drop; or ADMIT_MISSED if the packet is unserved but a service is there. A
+ * reply or an error then has its connection's service, of which a packet that opens one has to say
+ * it. */
 always_inline int admit(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			__u32 policy_slot)
 {

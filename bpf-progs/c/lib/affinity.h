@@ -52,7 +52,7 @@ always_inline __u32 affinity_find(const struct lb_row *service, const struct cli
 	if (!row || row->last_used + affinity_timeout(service) <= clock_seconds())
 		return 0;
 	match.backend = row->backend;
-	return bpf_map_lookup_elem(&cilium_lb_affinity_match, &match) ? match.backend : 0;
+	return row_find(&cilium_lb_affinity_match, &match) ? match.backend : 0;
 }
 
 /* A client uses a backend of a service. */

@@ -7,8 +7,8 @@
 
 #define BACKEND_DROP(reason) DROP_FROM(FILE_BACKEND_H, reason)
 
-/* How often a choice is tried: rows of slots and backends may go while they are read, when the agent
- * replaces them. What it puts in their place is there before. */
+/* How often a choice is tried: rows of services, slots and backends may go while they are read, when the
+ * agent replaces them, and be another's that has no backends. What it puts in their place is there before. */
 #define BACKEND_ATTEMPTS 6
 /* Of these, how often only a backend will do that takes new connections. */
 #define BACKEND_ATTEMPTS_CHOOSY 4
@@ -24,14 +24,14 @@ struct backend {
 always_inline bool backend_read(struct backend *backend, __u32 id, int family)
 {
 	if (family == FAMILY_IPV4) {
-		struct backend4_row *row = bpf_map_lookup_elem(&cilium_lb4_backends_v3, &id);
+		struct backend4_row *row = row_find(&cilium_lb4_backends_v3, &id);
 
 		if (!row)
 			return false;
 		*backend = (struct backend){.port = row->port, .state = row->state};
 		backend->address.v4 = row->address;
 	} else {
-		struct backend6_row *row = bpf_map_lookup_elem(&cilium_lb6_backends_v3, &id);
+		struct backend6_row *row = row_find(&cilium_lb6_backends_v3, &id);
 
 		if (!row)
 			return false;
@@ -50,9 +50,9 @@ always_inline __u32 maglev_find(__be16 rev_nat, __u32 hash, int family)
 	void *table;
 
 	if (family == FAMILY_IPV4)
-		table = bpf_map_lookup_elem(&cilium_lb4_maglev, &rev_nat);
+		table = row_find(&cilium_lb4_maglev, &rev_nat);
 	else
-		table = bpf_map_lookup_elem(&cilium_lb6_maglev, &rev_nat);
+		table = row_find(&cilium_lb6_maglev, &rev_nat);
 	if (!table)
 		return 0;
 	backends = bpf_map_lookup_elem(table, &zero);
@@ -98,10 +98,10 @@ always_inline int backend_choose(const union lb_key *of, struct lb_row *known, c
 	for (int attempt = 0; attempt < BACKEND_ATTEMPTS; attempt++) {
 		row = known && !attempt ? known : service_lookup(&key, family);
 		if (!row)
-			return BACKEND_DROP(DROP_NO_SERVICE);
+			continue;
 		service = *row;
 		if (!service.count && !service.qcount)
-			return BACKEND_DROP(DROP_NO_SERVICE);
+			continue;
 		id = 0;
 		if (attempt == 0 && service.flags & LB_AFFINITY)
 			id = affinity_find(&service, client, family);

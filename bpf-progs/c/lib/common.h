@@ -26,6 +26,17 @@ typedef __u8 bool;
  * only the packet decides: the kernel calls a map that it knows directly, others through a pointer. */
 #define keep_apart() asm volatile("" ::: "memory")
 
+/* Looks up what should be there. The kernel replaces a row by one at the head of its bucket: who has passed
+ * the head and not yet reached the row that goes sees neither. It is there when one looks again. */
+#define row_find(map, key)                                                                                    \
+	({                                                                                                    \
+		void *_row = bpf_map_lookup_elem(map, key);                                                   \
+                                                                                                              \
+		if (unlikely(!_row))                                                                          \
+			_row = bpf_map_lookup_elem(map, key);                                                 \
+		_row;                                                                                         \
+	})
+
 /* From sys/socket.h, which draws in the C library. */
 #define AF_INET 2
 #define AF_INET6 10

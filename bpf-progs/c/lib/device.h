@@ -24,7 +24,7 @@ always_inline bool device_read(__u32 ifindex, struct device *device, int family)
 		struct device_row *live = bpf_map_lookup_elem(&volvox_device, &ifindex);
 
 		if (!live)
-			return false;
+			continue;
 		device->own = (union address){};
 		if (family == FAMILY_IPV4)
 			device->own.v4 = live->ipv4;

@@ -29,7 +29,7 @@ always_inline bool dsr_is_service(const union address *address, __be16 port, __u
 	struct lb_row *service;
 
 	service_key(&key, address, port, protocol, family);
-	service = service_lookup(&key, family);
+	service = service_find(&key, family);
 	return service && service->flags & LB_FROM_OUTSIDE;
 }
 

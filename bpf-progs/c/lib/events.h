@@ -28,6 +28,8 @@ enum trace_reason {
 
 /* Beside the ct_state that admit() returns: this packet is worth a record of its own. */
 #define ADMIT_REPORT 0x100
+/* Instead of a ct_state: the packet is for a service that was missed, to which it has to go first. */
+#define ADMIT_MISSED 0x200
 
 always_inline __u64 event_header(struct __sk_buff *skb, struct event_header *header, __u8 kind,
 				 __u8 subtype, __u16 source, __u8 version)

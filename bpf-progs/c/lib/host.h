@@ -32,7 +32,7 @@ always_inline bool host_read(struct host *host)
 		struct config_row *live = bpf_map_lookup_elem(&volvox_config, &ifindex);
 
 		if (!live)
-			return false;
+			continue;
 		host->policy_slot = live->policy_slot;
 		host->ep_id = live->ep_id;
 		host->notify = live->flags;

@@ -108,7 +108,8 @@ always_inline int lb_backend(const struct packet *packet, const union lb_key *ke
 	row = ct_find(&ct_key, packet, family, tcp);
 	if (unlikely(!row))
 		row = ct_find_old(&ct_key, packet, family, tcp);
-	if (likely(row && row->rev_nat_index == service->rev_nat &&
+	/* The service's row may be another's by now. */
+	if (likely(row && row->rev_nat_index == packet->rev_nat &&
 		   backend_read(backend, *ct_backend(row), family) &&
 		   (!(packet->tcp_flags & TCP_SYN) || backend_takes(backend, service)))) {
 		ct_touch_service(row, packet, tcp);
@@ -171,11 +172,12 @@ always_inline int lb_forward_family(struct __sk_buff *skb, struct packet *packet
 	int code;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
-	service = service_inside(&key, family);
-	if (!service) {
-		packet->unserved = true;
+	/* Most packets are for none, so one look is enough: admit() looks again if the packet is its
+	 * connection's first. */
+	service = service_scoped(service_lookup(&key, family), &key, family);
+	packet->unserved = !service;
+	if (!service)
 		return LB_NONE;
-	}
 	packet->rev_nat = service->rev_nat;
 	code = lb_backend(packet, &key, service, &backend, family);
 	if (code < 0)

@@ -26,14 +26,14 @@ always_inline __u32 *ct_backend(struct ct_row *row)
 always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
 {
 	if (family == FAMILY_IPV4) {
-		struct reverse_nat4_row *row = bpf_map_lookup_elem(&cilium_lb4_reverse_nat, &rev_nat);
+		struct reverse_nat4_row *row = row_find(&cilium_lb4_reverse_nat, &rev_nat);
 
 		if (!row)
 			return false;
 		nat->address.v4 = row->address;
 		nat->port = row->port;
 	} else {
-		struct reverse_nat6_row *row = bpf_map_lookup_elem(&cilium_lb6_reverse_nat, &rev_nat);
+		struct reverse_nat6_row *row = row_find(&cilium_lb6_reverse_nat, &rev_nat);
 
 		if (!row)
 			return false;

@@ -7,14 +7,15 @@
 #include "maps.h"
 
 /* Copies the row of an interface. A row may be freed and reused for another interface while it is
- * read; then its ifindex tells, and the row that took its place is read. */
+ * read; then its ifindex tells, and the row that took its place is read. So is one that was missed
+ * because it was just replaced, as row_find() tells. */
 always_inline bool config_read(__u32 ifindex, struct config_row *row)
 {
 	for (int attempt = 0; attempt < 2; attempt++) {
 		struct config_row *live = bpf_map_lookup_elem(&volvox_config, &ifindex);
 
 		if (!live)
-			return false;
+			continue;
 		*row = *live;
 		keep_apart();
 		if (likely(*(volatile __u32 *)&live->ifindex == ifindex))

@@ -19,7 +19,7 @@ always_inline int node_port_family(struct __sk_buff *skb, struct packet *packet,
 	int code;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
-	service = service_lookup(&key, family);
+	service = service_find(&key, family);
 	if (!service)
 		return LB_NONE;
 	if (!(service->flags & LB_FROM_OUTSIDE))

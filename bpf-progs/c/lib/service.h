@@ -37,18 +37,30 @@ always_inline struct lb_row *service_lookup(const union lb_key *key, int family)
 	return bpf_map_lookup_elem(&cilium_lb6_services_v2, key);
 }
 
-/* The service of a key, as clients inside the cluster see it; the key then says so. */
-always_inline struct lb_row *service_inside(union lb_key *key, int family)
+/* The same for who must not miss one that is just replaced. */
+always_inline struct lb_row *service_find(const union lb_key *key, int family)
 {
-	struct lb_row *row = service_lookup(key, family);
+	if (family == FAMILY_IPV4)
+		return row_find(&cilium_lb4_services_v2, key);
+	return row_find(&cilium_lb6_services_v2, key);
+}
 
+/* What clients inside the cluster see of a service whose row was found; the key then says so. */
+always_inline struct lb_row *service_scoped(struct lb_row *row, union lb_key *key, int family)
+{
 	if (likely(!row || !(row->flags2 & LB_TWO_SCOPES)))
 		return row;
 	if (family == FAMILY_IPV4)
 		key->v4.scope = LB_SCOPE_INTERNAL;
 	else
 		key->v6.scope = LB_SCOPE_INTERNAL;
-	return service_lookup(key, family);
+	return service_find(key, family);
+}
+
+/* The service of a key, as clients inside the cluster see it. */
+always_inline struct lb_row *service_inside(union lb_key *key, int family)
+{
+	return service_scoped(service_find(key, family), key, family);
 }
 
 /* Whether an address is a service's: such have a row for the ports that are not served. */

@@ -24,6 +24,8 @@ pub const REDIRECT: u32 = 7;
 
 /// Rows that a test needs at most; the real sizes would cost it hundreds of megabytes.
 const MAX_ENTRIES: u32 = 1024;
+/// The same of plain hash tables: few, so that rows share buckets, as they do in large tables.
+const MAX_ENTRIES_HASH: u32 = 128;
 
 pub type PolicyMap = LpmTrie<MapData, [u8; 8], PolicyRow>;
 
@@ -333,9 +335,13 @@ pub(super) fn load_object(
 /// Makes no map larger than a test needs, but those whose places a program knows by number.
 pub(super) fn shrink(loader: &mut EbpfLoader<'_>) {
     for map in maps::MAPS {
-        let is_array = map.map_type == maps::MapType::Array;
-        if map.max_entries > MAX_ENTRIES && map.inner.is_none() && !is_array {
-            loader.map_max_entries(map.name, MAX_ENTRIES);
+        let max = match map.map_type {
+            maps::MapType::Array => continue,
+            maps::MapType::Hash => MAX_ENTRIES_HASH,
+            _ => MAX_ENTRIES,
+        };
+        if map.max_entries > max && map.inner.is_none() {
+            loader.map_max_entries(map.name, max);
         }
     }
 }
