@@ -26,7 +26,7 @@ mod socket;
 pub use affinity::{
     Affinity4Key, Affinity6Key, AffinityMatchKey, AffinityRow, SourceRange4Key, SourceRange6Key,
 };
-pub use backend::{Backend4Row, Backend6Row, BackendState};
+pub use backend::{Backend4Row, Backend6Row, BackendState, backend_tag};
 pub use config::{ConfigFlags, ConfigRow, HOST_IFINDEX};
 pub use conntrack::{Ct4Key, Ct6Key, CtFlags, CtRow, TupleFlags};
 pub use device::{DeviceFlags, DeviceRow};

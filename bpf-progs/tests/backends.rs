@@ -57,6 +57,17 @@ impl World {
         self.node.backend(id, (address, 8080).into(), 0, state);
     }
 
+    /// Writes the tag into a backend's row.
+    fn tag(&mut self, id: u32, tag: u8) {
+        if self.v6 {
+            let row: Backend6Row = self.node.read("cilium_lb6_backends_v3", id).unwrap();
+            self.node.put("cilium_lb6_backends_v3", id, Backend6Row { tag, ..row });
+        } else {
+            let row: Backend4Row = self.node.read("cilium_lb4_backends_v3", id).unwrap();
+            self.node.put("cilium_lb4_backends_v3", id, Backend4Row { tag, ..row });
+        }
+    }
+
     fn slots(&mut self, backends: &[u32], quarantined: &[u32]) {
         for protocol in [TCP, UDP] {
             let key = self.key(protocol);
@@ -205,5 +216,11 @@ fn slots_and_backends_that_go_are_passed_over() {
         let others = LbRow { backend: 5, rev_nat: Be16::new(SERVICE + 1), ..LbRow::default() };
         world.node.lb_row(key.slot(1), others);
         assert_eq!(world.all(1000), [4].into());
+        // A backend whose row's memory is another backend's by now; and one that another agent wrote.
+        world.slots(&[1, 2, 4], &[]);
+        world.tag(1, backend_tag(2));
+        assert_eq!(world.all(2000), [2, 4].into());
+        world.tag(1, 0);
+        assert_eq!(world.all(3000), [1, 2, 4].into());
     }
 }

@@ -152,13 +152,13 @@ fn rows_of_load_balancing_agree_with_c() {
         btf,
         Backend4Row,
         "backend4_row",
-        [address, port, protocol, state, cluster_id, zone, pad]
+        [address, port, protocol, state, cluster_id, zone, tag]
     );
     same!(
         btf,
         Backend6Row,
         "backend6_row",
-        [address, port, protocol, state, cluster_id, zone, pad]
+        [address, port, protocol, state, cluster_id, zone, tag]
     );
     same!(btf, ReverseNat4Row, "reverse_nat4_row", [address, port]);
     same!(btf, ReverseNat6Row, "reverse_nat6_row", [address, port]);

@@ -142,7 +142,7 @@ impl Way {
         let mut take = |name| self.node.ebpf.take_map(name).unwrap();
         let mut agent: Box<dyn Replace> = if service.is_ipv4() {
             let row = |id, state| match backend_at(id, false) {
-                SocketAddr::V4(at) => Backend4Row::new(at, 0, state),
+                SocketAddr::V4(at) => Backend4Row::new(id, at, 0, state),
                 SocketAddr::V6(_) => unreachable!(),
             };
             let key = move |n, slot| match key(n) {
@@ -158,7 +158,7 @@ impl Way {
             })
         } else {
             let row = |id, state| match backend_at(id, true) {
-                SocketAddr::V6(at) => Backend6Row::new(at, 0, state),
+                SocketAddr::V6(at) => Backend6Row::new(id, at, 0, state),
                 SocketAddr::V4(_) => unreachable!(),
             };
             let key = move |n, slot| match key(n) {

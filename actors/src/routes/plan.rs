@@ -123,8 +123,12 @@ impl Planner<'_> {
         let Routing { routes, odd, .. } = self.routing;
         let wanted = Wanted::of(self.settings, self.known.nodes, self.routing);
         for (&prefix, &hop) in &wanted.routes {
-            let replaces = routes.contains_key(&prefix) || odd.contains(&prefix);
-            if routes.get(&prefix) != Some(&hop) && !self.known.refused.contains_key(&prefix) {
+            let present = routes.get(&prefix);
+            let replaces = present.is_some() || odd.contains(&prefix);
+            // Whoever has it may not be named yet.
+            let waits =
+                !self.known.all && present.is_some_and(|present| present.node() != hop.node());
+            if present != Some(&hop) && !waits && !self.known.refused.contains_key(&prefix) {
                 self.step(RoutingOp::Route { prefix, hop, replaces });
             }
         }

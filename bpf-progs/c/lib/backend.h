@@ -20,27 +20,42 @@ struct backend {
 	__u8 state; /* enum backend_state */
 };
 
-/* Copies the row of a backend. */
+/* What tells the row of a backend from those of its neighbours. */
+always_inline __u8 backend_tag(__u32 id)
+{
+	return 0x80 | id;
+}
+
+/* Copies the row of a backend. As with config_read() another backend may get the row meanwhile; then its
+ * tag tells. */
 always_inline bool backend_read(struct backend *backend, __u32 id, int family)
 {
-	if (family == FAMILY_IPV4) {
-		struct backend4_row *row = row_find(&cilium_lb4_backends_v3, &id);
+	for (int attempt = 0; attempt < 2; attempt++) {
+		__u8 tag;
 
-		if (!row)
-			return false;
-		*backend = (struct backend){.port = row->port, .state = row->state};
-		backend->address.v4 = row->address;
-	} else {
-		struct backend6_row *row = row_find(&cilium_lb6_backends_v3, &id);
+		if (family == FAMILY_IPV4) {
+			struct backend4_row *row = bpf_map_lookup_elem(&cilium_lb4_backends_v3, &id);
 
-		if (!row)
-			return false;
-		__builtin_memcpy(&backend->address, row->address, 16);
-		backend->port = row->port;
-		backend->state = row->state;
+			if (!row)
+				continue;
+			*backend = (struct backend){.id = id, .port = row->port, .state = row->state};
+			backend->address.v4 = row->address;
+			keep_apart();
+			tag = *(volatile __u8 *)&row->tag;
+		} else {
+			struct backend6_row *row = bpf_map_lookup_elem(&cilium_lb6_backends_v3, &id);
+
+			if (!row)
+				continue;
+			*backend = (struct backend){.id = id, .port = row->port, .state = row->state};
+			__builtin_memcpy(&backend->address, row->address, 16);
+			keep_apart();
+			tag = *(volatile __u8 *)&row->tag;
+		}
+		if (likely(tag == backend_tag(id) || !tag))
+			return true;
 	}
-	backend->id = id;
-	return true;
+	return false;
 }
 
 /* The backend that Maglev gives a connection; 0 if the service has no table. */

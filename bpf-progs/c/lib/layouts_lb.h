@@ -59,7 +59,7 @@ struct backend4_row {
 	__u8 state; /* enum backend_state */
 	__u16 cluster_id;
 	__u8 zone;
-	__u8 pad;
+	__u8 tag; /* backend_tag() of its id; zero if somebody else wrote the row */
 };
 
 struct backend6_row {
@@ -69,7 +69,7 @@ struct backend6_row {
 	__u8 state;
 	__u16 cluster_id;
 	__u8 zone;
-	__u8 pad;
+	__u8 tag; /* backend_tag() of its id; zero if somebody else wrote the row */
 };
 
 enum backend_state {

@@ -23,8 +23,8 @@ pub struct Backend4Row {
     pub cluster_id: u16,
     /// Number of the zone that it is in; zero if it has none.
     pub zone: u8,
-    /// Zero.
-    pub pad: u8,
+    /// [`backend_tag`] of its id; zero if somebody else wrote the row.
+    pub tag: u8,
 }
 
 /// Value of `cilium_lb6_backends_v3`; the key is the backend's id.
@@ -45,18 +45,25 @@ pub struct Backend6Row {
     pub cluster_id: u16,
     /// Number of the zone that it is in; zero if it has none.
     pub zone: u8,
-    /// Zero.
-    pub pad: u8,
+    /// [`backend_tag`] of its id; zero if somebody else wrote the row.
+    pub tag: u8,
+}
+
+/// What tells the row of a backend from those of its neighbours: the kernel may give its memory to one of
+/// them while a program reads it.
+pub const fn backend_tag(id: u32) -> u8 {
+    0x80 | id as u8
 }
 
 impl Backend4Row {
-    /// A backend of this cluster.
-    pub fn new(at: SocketAddrV4, protocol: u8, state: BackendState) -> Self {
+    /// A backend of this cluster, with its id.
+    pub fn new(id: u32, at: SocketAddrV4, protocol: u8, state: BackendState) -> Self {
         Self {
             address: at.ip().octets(),
             port: Be16::new(at.port()),
             protocol,
             state: state as u8,
+            tag: backend_tag(id),
             ..Self::default()
         }
     }
@@ -68,13 +75,14 @@ impl Backend4Row {
 }
 
 impl Backend6Row {
-    /// A backend of this cluster.
-    pub fn new(at: SocketAddrV6, protocol: u8, state: BackendState) -> Self {
+    /// A backend of this cluster, with its id.
+    pub fn new(id: u32, at: SocketAddrV6, protocol: u8, state: BackendState) -> Self {
         Self {
             address: at.ip().octets(),
             port: Be16::new(at.port()),
             protocol,
             state: state as u8,
+            tag: backend_tag(id),
             ..Self::default()
         }
     }

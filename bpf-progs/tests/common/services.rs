@@ -29,10 +29,10 @@ impl Node {
     pub fn backend(&mut self, id: u32, at: SocketAddr, protocol: u8, state: BackendState) {
         match at {
             SocketAddr::V4(at) => {
-                self.put("cilium_lb4_backends_v3", id, Backend4Row::new(at, protocol, state))
+                self.put("cilium_lb4_backends_v3", id, Backend4Row::new(id, at, protocol, state))
             }
             SocketAddr::V6(at) => {
-                self.put("cilium_lb6_backends_v3", id, Backend6Row::new(at, protocol, state))
+                self.put("cilium_lb6_backends_v3", id, Backend6Row::new(id, at, protocol, state))
             }
         }
     }

@@ -141,7 +141,7 @@ fn serve(bpf_root: &Path, backend: SocketAddrV4) -> Result<()> {
     };
     let at = SocketAddrV4::new(VIP, VIP_PORT);
     let mut backends: HashMap<_, u32, Backend4Row> = open("cilium_lb4_backends_v3")?.try_into()?;
-    backends.insert(BACKEND, Backend4Row::new(backend, UDP, BackendState::Active), 0)?;
+    backends.insert(BACKEND, Backend4Row::new(BACKEND, backend, UDP, BackendState::Active), 0)?;
     let mut reverse: HashMap<_, [u8; 2], ReverseNat4Row> =
         open("cilium_lb4_reverse_nat")?.try_into()?;
     reverse.insert(SERVICE.to_be_bytes(), ReverseNat4Row::new(at), 0)?;

@@ -192,10 +192,13 @@ fn litter(node: &Node, served: SocketAddrV4) -> Result<()> {
     let mut services = open::<Lb6Key, LbRow>(node, "cilium_lb6_services_v2")?;
     services.insert(Lb6Key { address: [0xff; 16], ..Lb6Key::default() }, row, 0)?;
     let mut backends = open::<u32, Backend4Row>(node, "cilium_lb4_backends_v3")?;
-    let backend = |at| Backend4Row::new(at, 6, BackendState::Active);
-    let odd = Backend4Row { state: 99, ..backend(foreign) };
-    backends.insert(DANGLING + 1, odd, 0)?;
-    Ok(backends.insert(DANGLING + 2, backend(served), 0)?)
+    let backend = |id, at| (id, Backend4Row::new(id, at, 6, BackendState::Active));
+    let (id, row) = backend(DANGLING + 1, foreign);
+    backends.insert(id, Backend4Row { state: 99, ..row }, 0)?;
+    let (id, row) = backend(DANGLING + 3, foreign);
+    backends.insert(id, Backend4Row { tag: 1, ..row }, 0)?;
+    let (id, row) = backend(DANGLING + 2, served);
+    Ok(backends.insert(id, row, 0)?)
 }
 
 /// Rows whose very numbers are rubbish, each by itself.
@@ -226,7 +229,7 @@ impl Poison {
             }
             Self::Backend(id) => {
                 let mut backends = open::<u32, Backend4Row>(node, "cilium_lb4_backends_v3")?;
-                backends.insert(id, Backend4Row::new(at, 6, BackendState::Active), 0)?;
+                backends.insert(id, Backend4Row::new(id, at, 6, BackendState::Active), 0)?;
             }
             Self::OtherFamily => {
                 let mut backends = open::<u32, Backend6Row>(node, "cilium_lb6_backends_v3")?;
@@ -383,6 +386,7 @@ fn rubbish(poison: Option<Poison>) -> Result<()> {
         "10.98.0.1:9",
         "has the scope 7",
         "has the state 99",
+        "has the tag 1",
         "is 7 long",
         "3000002",
         "rows of affinity",
@@ -401,7 +405,9 @@ fn rubbish(poison: Option<Poison>) -> Result<()> {
         scope: 7,
         ..key(SocketAddrV4::new(Ipv4Addr::new(10, 98, 0, 1), 9), 0)
     })?;
-    open::<u32, Backend4Row>(&node, "cilium_lb4_backends_v3")?.remove(&(DANGLING + 1))?;
+    let mut backends = open::<u32, Backend4Row>(&node, "cilium_lb4_backends_v3")?;
+    backends.remove(&(DANGLING + 1))?;
+    backends.remove(&(DANGLING + 3))?;
     open_ranges(&node)?.remove(&range(NOBODY, 7, [1; 4]))?;
     same(&before, &dump(&node)?)?;
     // Who comes later gets numbers that are numbers.

@@ -39,6 +39,16 @@ pub enum Hop {
     },
 }
 
+impl Hop {
+    /// The node that is reached.
+    pub const fn node(&self) -> IpAddr {
+        match self {
+            Self::Direct { gateway, .. } => *gateway,
+            Self::Tunnel { node, .. } => *node,
+        }
+    }
+}
+
 /// Where the rule that looks up the node's own addresses belongs: others' rules fit in before it.
 pub const LOCAL_RULE_PRIORITY: u32 = 100;
 

@@ -4,9 +4,12 @@ use serde_json::json;
 
 use super::town::{DIRECT, ETH, announce, direct, leave, net, routes, said, steps, town, view};
 use crate::{
+    ipam::Pools,
+    model::Addresses,
     node::NodeMsg,
+    nodes::NodeKey,
     ports::Hop,
-    routes::RoutingMode,
+    routes::{Neighbour, RoutesMsg, RoutingMode},
     testing::{KvLink, World},
 };
 
@@ -181,4 +184,36 @@ fn of_two_nodes_with_one_prefix_it_stays_the_one_s_which_has_it() {
     let gateway = "192.0.2.2".parse().unwrap();
     assert_eq!(hop(&world), Some((net("10.5.0.0/24"), Hop::Direct { gateway, ifindex: ETH })));
     assert!(view(&world).troubles.is_empty());
+}
+
+/// After a restart nodes are heard one by one, and the one that has it need not be the first.
+#[test]
+fn a_route_goes_to_no_other_node_before_all_are_named() {
+    let (mut world, store) = town(DIRECT);
+    announce(&store, 5, &said(5));
+    world.boot();
+    let before = routes(&world);
+    store.set_link(KvLink::Down);
+    let tell = |world: &World, number: u8, all| {
+        let addresses = Addresses {
+            ipv4: format!("192.0.2.{number}").parse().ok(),
+            ipv6: format!("2001:db8::{number}").parse().ok(),
+        };
+        let pools = Pools { ipv4: "10.5.0.0/24".parse().ok(), ipv6: "fd05::/64".parse().ok() };
+        let key = NodeKey { cluster: "default".to_owned(), name: format!("n{number}") };
+        let changed = [(key, Some(Neighbour { addresses, pools }))].into();
+        let told = world.colony().routes.tell(RoutesMsg::Nodes { changed, all });
+        assert!(told.is_ok());
+        world.settle();
+    };
+    world.restart();
+    tell(&world, 2, false);
+    assert_eq!(routes(&world), before);
+    tell(&world, 5, true);
+    assert_eq!(routes(&world), before, "of two it stays the one's which has it");
+    assert!(view(&world).troubles.contains_key("10.5.0.0/24"));
+    world.restart();
+    tell(&world, 2, true);
+    let to: Vec<_> = routes(&world).iter().map(|(_, hop)| hop.node().to_string()).collect();
+    assert_eq!(to, ["192.0.2.2", "2001:db8::2"], "the one that had it is gone");
 }

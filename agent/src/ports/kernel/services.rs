@@ -110,11 +110,11 @@ impl ServiceMaps {
             let (protocol, state, zone) = (row.at.transport.0, state_to_raw(row.state), row.zone);
             match row.at.socket() {
                 SocketAddr::V4(at) => {
-                    let row = raw::Backend4Row::new(at, protocol, state);
+                    let row = raw::Backend4Row::new(id.0, at, protocol, state);
                     four.push(id.0, raw::Backend4Row { zone, ..row });
                 }
                 SocketAddr::V6(at) => {
-                    let row = raw::Backend6Row::new(at, protocol, state);
+                    let row = raw::Backend6Row::new(id.0, at, protocol, state);
                     six.push(id.0, raw::Backend6Row { zone, ..row });
                 }
             }

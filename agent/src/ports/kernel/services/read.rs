@@ -60,13 +60,23 @@ impl Taken<raw::LbRow> for raw::Lb6Key {
 
 impl Taken<raw::Backend4Row> for u32 {
     fn take(self, row: raw::Backend4Row, tables: &mut ServiceTables) {
-        take_backend(tables, self, row.socket().into(), (row.protocol, row.state, row.zone));
+        take_backend(
+            tables,
+            self,
+            row.socket().into(),
+            (row.protocol, row.state, row.zone, row.tag),
+        );
     }
 }
 
 impl Taken<raw::Backend6Row> for u32 {
     fn take(self, row: raw::Backend6Row, tables: &mut ServiceTables) {
-        take_backend(tables, self, row.socket().into(), (row.protocol, row.state, row.zone));
+        take_backend(
+            tables,
+            self,
+            row.socket().into(),
+            (row.protocol, row.state, row.zone, row.tag),
+        );
     }
 }
 
@@ -119,11 +129,15 @@ fn take_backend(
     tables: &mut ServiceTables,
     id: u32,
     at: SocketAddr,
-    (protocol, state, zone): (u8, u8, u8),
+    (protocol, state, zone, tag): (u8, u8, u8, u8),
 ) {
     let transport = Transport(protocol);
     let at = L4Address { address: at.ip(), port: at.port(), transport };
     match raw::BackendState::from_number(state) {
+        // Programs use no such row, so the backend is as good as not there.
+        _ if ![0, raw::backend_tag(id)].contains(&tag) => {
+            tables.foreign.push(format!("backend {id}, {at}, has the tag {tag} of another one"));
+        }
         Some(state) => {
             let row = BackendRow { at, state: backend_state(state), zone };
             tables.backends.push((BackendId(id), row));
