@@ -73,10 +73,11 @@ struct Kept {
     addresses: BTreeSet<IpAddr>,
     /// Its interfaces as they were seen last: routes go with what is down or gone.
     interfaces: BTreeMap<u32, Interface>,
-    /// The host's rows of `cilium_lxc`.
-    rows: BTreeMap<IpAddr, LxcRow>,
-    /// What the ipcache has heard.
-    mapped: BTreeMap<IpNet, IpcacheEntry>,
+    /// The host's rows of `cilium_lxc`. None: there may be one, as whoever was to change it did not
+    /// say what became of it.
+    rows: BTreeMap<IpAddr, Option<LxcRow>>,
+    /// What the ipcache has heard, in the same way.
+    mapped: BTreeMap<IpNet, Option<IpcacheEntry>>,
     /// Steps that the kernel is doing.
     under_way: Vec<KernelOp>,
 }
@@ -96,7 +97,7 @@ impl Node {
             begun: false,
             addresses: BTreeSet::new(),
             interfaces: BTreeMap::new(),
-            rows: rows.map(|(&address, &row)| (address, row)).collect(),
+            rows: rows.map(|(&address, &row)| (address, Some(row))).collect(),
             mapped: BTreeMap::new(),
             under_way: Vec::new(),
         }));
@@ -183,6 +184,7 @@ impl Node {
         let mut kept = self.kept.borrow_mut();
         let ops = steps(&kept.rows, &self.settings.rows(&kept.addresses));
         if !ops.is_empty() {
+            kept.rows.extend(ops.iter().filter_map(address_of).map(|address| (address, None)));
             kept.under_way.clone_from(&ops);
             let why = format!("{} of the host's addresses", ops.len());
             let reply = cx.expect("kernel", PATIENCE, why, NodeMsg::Written);
@@ -192,8 +194,9 @@ impl Node {
         let surplus: Vec<_> =
             kept.mapped.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
         let mut missing = wanted;
-        missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(entry));
+        missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(&Some(entry.clone())));
         if !missing.is_empty() {
+            kept.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
             drop(kept);
             self.telling.upserts.clone_from(&missing);
             let entries = missing.into_iter().collect();
@@ -220,7 +223,7 @@ impl Node {
             let succeeded = done.as_ref().map_or(0, |done| done.outcomes.len());
             for op in ops.into_iter().take(succeeded) {
                 match op {
-                    KernelOp::PutLxc { address, row } => kept.rows.insert(address, row),
+                    KernelOp::PutLxc { address, row } => kept.rows.insert(address, Some(row)),
                     KernelOp::DeleteLxc { address, .. } => kept.rows.remove(&address),
                     _ => None,
                 };
@@ -242,7 +245,7 @@ impl Node {
         let Telling { upserts, removals } = std::mem::take(&mut self.telling);
         if answer.is_ok() {
             let mapped = &mut self.kept.borrow_mut().mapped;
-            mapped.extend(upserts);
+            mapped.extend(upserts.into_iter().map(|(prefix, entry)| (prefix, Some(entry))));
             mapped.retain(|prefix, _| !removals.contains(prefix));
         }
         match answer {
@@ -278,6 +281,14 @@ impl Node {
             addresses: self.kept.borrow().addresses.clone(),
             last_error: self.last_error.clone(),
         }
+    }
+}
+
+/// Of which row a step is.
+const fn address_of(op: &KernelOp) -> Option<IpAddr> {
+    match op {
+        KernelOp::PutLxc { address, .. } | KernelOp::DeleteLxc { address, .. } => Some(*address),
+        _ => None,
     }
 }
 

@@ -250,6 +250,33 @@ fn a_crash_forgets_no_row_and_looks_again() {
     assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
 }
 
+/// Who gives no answer may yet have done what it was told.
+#[test]
+fn what_was_done_without_an_answer_is_removed_when_it_is_no_more() {
+    let bench = Bench::new(IPV4, &[]);
+    bench.sync();
+    bench.links(&[ETH]);
+    bench.universe.advance(MINUTE);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    bench.universe.advance(Duration::from_secs(1));
+    bench.links(&[]);
+    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
+    bench.mapped();
+    bench.universe.advance(MINUTE);
+    bench.links(&[ETH]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    bench.universe.advance(MINUTE);
+    bench.mapped();
+    bench.universe.advance(Duration::from_secs(2));
+    bench.links(&[]);
+    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    // Once it is known nothing is done again.
+    bench.universe.advance(MINUTE);
+    bench.links(&[]);
+    assert_eq!((bench.kernel.pending(), bench.map.pending()), (0, 0));
+}
+
 #[test]
 fn what_the_ipcache_did_not_hear_is_told_again() {
     let bench = Bench::new(IPV4, &[]);

@@ -69,14 +69,14 @@ impl NodeSettings {
     }
 }
 
-/// Steps from the rows that there are to the rows that are wanted.
+/// Steps from the rows that there are, as far as that is known, to the rows that are wanted.
 pub(super) fn steps(
-    present: &BTreeMap<IpAddr, LxcRow>,
+    present: &BTreeMap<IpAddr, Option<LxcRow>>,
     wanted: &BTreeMap<IpAddr, LxcRow>,
 ) -> Vec<KernelOp> {
     let puts = wanted
         .iter()
-        .filter(|(address, row)| present.get(address) != Some(row))
+        .filter(|(address, row)| present.get(address) != Some(&Some(**row)))
         .map(|(&address, &row)| KernelOp::PutLxc { address, row });
     let deletes = present
         .keys()
