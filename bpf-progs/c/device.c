@@ -53,7 +53,7 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	if (packet->hop_limit <= 1)
 		return DEVICE_DROP(DROP_TTL_EXCEEDED);
 	/* The backend's policy judges by what this node says of the client. */
-	if (lxc_find(&packet->saddr, flow->family))
+	if (lxc_lookup(&packet->saddr, flow->family))
 		return DEVICE_DROP(DROP_INVALID_SOURCE_IP);
 	flow->direction = EGRESS;
 	flow->dst_identity = identity_reached(packet, flow->family);
@@ -82,7 +82,7 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
  * there; the kernel minds that of IPv4 only. */
 always_inline int to_others(const struct packet *packet, int family)
 {
-	const struct lxc_row *source = lxc_find(&packet->saddr, family);
+	const struct lxc_row *source = lxc_lookup(&packet->saddr, family);
 
 	return source && source->flags & LXC_HOST ? DEVICE_DROP(DROP_INVALID_SOURCE_IP) : TC_ACT_OK;
 }

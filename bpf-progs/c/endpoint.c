@@ -115,7 +115,7 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 					       : lb_again(skb, &packet, FAMILY_IPV6);
 	if (balanced < 0)
 		return balanced;
-	lxc = lxc_find(&packet.daddr, flow->family);
+	lxc = lxc_lookup(&packet.daddr, flow->family);
 	/* A service that was missed is found the next time. */
 	for (int look = 0; look < 2; look++) {
 		if (!balanced && (!lxc || lxc->flags & LXC_HOST)) {

@@ -125,16 +125,16 @@ always_inline bool is_taken(const struct end *end, __u8 protocol, int family)
 {
 	union lb_key key __attribute__((aligned(8)));
 	union address all = {};
-	struct lb_row *row;
+	struct lb_row row;
 
 	service_key(&key, &end->address, end->port, protocol, family);
-	row = service_inside(&key, family);
-	if (!row) {
+	if (!service_inside(&key, &row, SERVICE_LOOKS, family)) {
 		service_key(&key, &all, end->port, protocol, family);
-		row = service_inside(&key, family);
+		if (!service_inside(&key, &row, SERVICE_LOOKS, family))
+			return false;
 	}
-	return row && row->flags & (LB_NODE_PORT | LB_HOST_PORT | LB_EXTERNAL_IP | LB_LOAD_BALANCER) &&
-	       !(row->flags2 & LB_L7);
+	return row.flags & (LB_NODE_PORT | LB_HOST_PORT | LB_EXTERNAL_IP | LB_LOAD_BALANCER) &&
+	       !(row.flags2 & LB_L7);
 }
 
 /* What becomes of a socket at this end. */

@@ -19,13 +19,13 @@ const SERVICES: u16 = 8;
 /// Backends of each of them, of the sets that take turns: they shrink and grow.
 const SIZES: [u16; 2] = [13, 8];
 const TIME: Duration = Duration::from_secs(2);
-/// Replacements while packets went, at least, lest the test tell nothing.
+/// Replacements, and packets meanwhile, at least, lest the test tell nothing.
 const TURNS_MIN: u32 = 100;
 const PORT: u16 = 30_080;
 
-/// The id of a service's backend in a set.
+/// The id of a service's backend in a set. Two that may be there at once have two tags.
 fn id(set: u32, service: u16, n: u16) -> u32 {
-    ((set % 200) * u32::from(SERVICES) + u32::from(service)) * 100 + u32::from(n) + 1
+    ((set % 200) * u32::from(SERVICES) + u32::from(service)) * 16 + u32::from(n) + 1
 }
 
 /// Whether a backend is of one of these sets of a service.
@@ -62,16 +62,17 @@ struct Agent<K, B> {
 
 /// Whoever replaces rows of services.
 trait Replace: Send {
-    /// Puts a set of backends in the place of the one before. What is new goes in before anything
-    /// names it; what is old goes when nothing names it.
+    /// Writes all rows of a set of backends: what is new goes in before anything names it.
+    fn put(&mut self, set: u32, service: u16);
+    /// Puts a set in the place of the one before: what is old goes when nothing names it.
     fn replace(&mut self, set: u32, service: u16);
     /// Writes the row of a backend anew, in one of two states.
     fn touch(&mut self, backend: u32, state: BackendState);
 }
 
 impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
-    fn replace(&mut self, set: u32, service: u16) {
-        let (size, before) = (SIZES[set as usize % 2], SIZES[(set as usize + 1) % 2]);
+    fn put(&mut self, set: u32, service: u16) {
+        let size = SIZES[set as usize % 2];
         let rev_nat = Be16::new(SERVICE + service);
         for n in 0..size {
             self.touch(id(set, service, n), BackendState::Active);
@@ -82,9 +83,11 @@ impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
         }
         let whole = LbRow { count: size, rev_nat, ..self.service };
         self.services.insert((self.key)(service, 0), whole, 0).unwrap();
-        if set == 0 {
-            return;
-        }
+    }
+
+    fn replace(&mut self, set: u32, service: u16) {
+        let (size, before) = (SIZES[set as usize % 2], SIZES[(set as usize + 1) % 2]);
+        self.put(set, service);
         for slot in size + 1..=before {
             self.services.remove(&(self.key)(service, slot)).unwrap();
         }
@@ -173,7 +176,7 @@ impl Way {
                 service: self.row,
             })
         };
-        (0..SERVICES).for_each(|n| agent.replace(0, n));
+        (0..SERVICES).for_each(|n| agent.put(0, n));
         agent
     }
 
@@ -199,6 +202,7 @@ impl Drop for Stop<'_> {
 /// with what counts the turns, the one that runs included.
 fn while_it_replaces(mut replace: impl FnMut(u32) + Send, mut ask: impl FnMut(&AtomicU32)) {
     let (stopped, turn) = (AtomicBool::new(false), AtomicU32::new(0));
+    let mut asked = 0;
     thread::scope(|scope| {
         let _stop = Stop(&stopped);
         scope.spawn(|| {
@@ -213,10 +217,11 @@ fn while_it_replaces(mut replace: impl FnMut(u32) + Send, mut ask: impl FnMut(&A
         let begin = Instant::now();
         while begin.elapsed() < TIME {
             ask(&turn);
+            asked += 1;
         }
     });
     let turns = turn.into_inner();
-    assert!(turns >= TURNS_MIN, "only {turns} turns");
+    assert!(turns.min(asked) >= TURNS_MIN, "only {turns} turns and {asked} packets");
 }
 
 /// Sends to services while their backends are replaced, each packet from one port of some that have a
@@ -275,6 +280,36 @@ fn a_connection_keeps_its_backend_while_the_backends_row_is_replaced() {
     backends_change(inside(true));
     backends_change(outside(false));
     backends_change(outside(true));
+}
+
+/// All rows of services are written anew while a client that keeps its backend opens connections.
+fn clients_stay(mut way: Way) {
+    way.row.backend = LbRow::choice(LbAlgorithm::Random, 600);
+    way.row.flags |= LbFlags::AFFINITY;
+    for service in 0..SERVICES {
+        for n in 0..SIZES[0] {
+            let key = AffinityMatchKey::new(id(0, service, n), SERVICE + service);
+            way.node.put("cilium_lb_affinity_match", key, 0u8);
+        }
+    }
+    let mut agent = way.serve();
+    let had: Vec<u32> = (0..SERVICES).map(|service| way.ask(service, 1000)).collect();
+    let mut sent = 0u16;
+    while_it_replaces(
+        |_| (0..SERVICES).for_each(|service| agent.put(0, service)),
+        |_| {
+            sent = sent.wrapping_add(1);
+            let (service, port) = (sent % SERVICES, 1024 + sent % 60_000);
+            let had = had[usize::from(service)];
+            assert_eq!(way.ask(service, port), had, "another backend of service {service}");
+        },
+    );
+}
+
+#[test]
+fn a_client_stays_with_its_backend_while_all_rows_of_the_service_are_replaced() {
+    clients_stay(inside(false));
+    clients_stay(inside(true));
 }
 
 #[test]

@@ -204,6 +204,7 @@ impl Node {
             let ipcache = self.hearers.ipcache.clone();
             cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeMsg::Mapped);
         } else if !surplus.is_empty() {
+            kept.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
             drop(kept);
             self.telling.removals.clone_from(&surplus);
             let source = Source::Node;

@@ -270,10 +270,16 @@ fn what_was_done_without_an_answer_is_removed_when_it_is_no_more() {
     bench.universe.advance(Duration::from_secs(2));
     bench.links(&[]);
     assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
+    assert!(bench.map.pending() > 0, "it is to go");
+    bench.universe.advance(MINUTE);
     assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    bench.universe.advance(Duration::from_secs(3));
+    bench.links(&[ETH]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.7/32 1"]);
     // Once it is known nothing is done again.
     bench.universe.advance(MINUTE);
-    bench.links(&[]);
+    bench.links(&[ETH]);
     assert_eq!((bench.kernel.pending(), bench.map.pending()), (0, 0));
 }
 

@@ -126,8 +126,8 @@ impl Planner<'_> {
             let present = routes.get(&prefix);
             let replaces = present.is_some() || odd.contains(&prefix);
             // Whoever has it may not be named yet.
-            let waits =
-                !self.known.all && present.is_some_and(|present| present.node() != hop.node());
+            let is_anothers = present.map_or(replaces, |present| present.node() != hop.node());
+            let waits = is_anothers && !self.known.all;
             if present != Some(&hop) && !waits && !self.known.refused.contains_key(&prefix) {
                 self.step(RoutingOp::Route { prefix, hop, replaces });
             }

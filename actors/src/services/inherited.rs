@@ -38,6 +38,12 @@ pub(super) fn inherit(
     table.reserve_below(found.unused.service);
     backends.remember(found.unused.backend);
     let mut findings = Findings { foreign: found.foreign, ..Findings::default() };
+    for (id, at) in found.mistaken {
+        findings
+            .problems
+            .push(format!("backend {at} has the number {id}, and another one's tag: it goes"));
+        backends.inherit_stray(id, at.address.is_ipv4());
+    }
     let places = take_backends(found.backends, &found.slots, backends, &mut findings);
     let mut beside = Beside {
         reverse: found.reverse_nat.iter().map(|(id, at)| ((*id, at.is_ipv4()), *at)).collect(),

@@ -20,6 +20,7 @@ pub struct KernelServices {
     pub unused: UnusedNumbers,
     pub slots: BTreeMap<SlotKey, SlotRow>,
     pub backends: BTreeMap<(BackendId, bool), BackendRow>,
+    pub mistaken: BTreeMap<(BackendId, bool), L4Address>,
     pub reverse_nat: BTreeMap<(ServiceId, bool), SocketAddr>,
     pub affinity: BTreeSet<(BackendId, ServiceId)>,
     pub ranges: BTreeSet<(ServiceId, IpNet)>,
@@ -47,6 +48,7 @@ impl KernelServices {
             unused: self.unused,
             slots: self.slots.iter().map(|(key, row)| (*key, *row)).collect(),
             backends: self.backends.iter().map(|((id, _), row)| (*id, *row)).collect(),
+            mistaken: self.mistaken.iter().map(|((id, _), at)| (*id, *at)).collect(),
             reverse_nat: self.reverse_nat.iter().map(|((id, _), at)| (*id, *at)).collect(),
             affinity: self.affinity.iter().copied().collect(),
             ranges: self.ranges.iter().copied().collect(),
@@ -98,8 +100,11 @@ impl KernelServices {
             ServiceRows::Unused(unused) => self.unused = *unused,
             ServiceRows::Slots(all) => self.slots.extend(all.iter().copied()),
             ServiceRows::Backends(all) => {
-                let all = all.iter().map(|(id, row)| ((*id, row.at.address.is_ipv4()), *row));
-                self.backends.extend(all);
+                for (id, row) in all {
+                    let key = (*id, row.at.address.is_ipv4());
+                    self.mistaken.remove(&key);
+                    self.backends.insert(key, *row);
+                }
             }
             ServiceRows::ReverseNat(all) => {
                 self.reverse_nat.extend(all.iter().map(|(id, at)| ((*id, at.is_ipv4()), *at)));
@@ -117,7 +122,10 @@ impl KernelServices {
     fn delete(&mut self, keys: &ServiceKeys) {
         match keys {
             ServiceKeys::Slots(all) => self.slots.retain(|it, _| !all.contains(it)),
-            ServiceKeys::Backends(all) => self.backends.retain(|it, _| !all.contains(it)),
+            ServiceKeys::Backends(all) => {
+                self.backends.retain(|it, _| !all.contains(it));
+                self.mistaken.retain(|it, _| !all.contains(it));
+            }
             ServiceKeys::ReverseNat(all) => {
                 self.reverse_nat.retain(|it, _| !all.contains(it));
             }

@@ -72,9 +72,10 @@ always_inline void admit_otherwise(struct ct_row *row, const struct packet *pack
 always_inline bool is_served(const struct packet *packet, int family)
 {
 	union lb_key key __attribute__((aligned(8)));
+	struct lb_row service;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
-	return service_lookup(&key, family) != NULL;
+	return service_inside(&key, &service, 1, family);
 }
 
 /* The opener's direction is looked up first: an established packet that policy allows then costs
@@ -159,7 +160,7 @@ subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, struct
  * about a connection, need no rule. Returns an enum ct_state, with ADMIT_REPORT if this packet is
  * worth a record, or a drop; or ADMIT_MISSED if the packet is unserved but a service is there. A
  * reply or an error then has its connection's service, of which a packet that opens one has to say
- * it. */
+ * it. Only who balances has packets that are unserved. */
 always_inline int admit(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			__u32 policy_slot)
 {

@@ -25,7 +25,7 @@ always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct p
 	/* The stack answers a packet whose last hop this was. */
 	if (packet->hop_limit <= 1)
 		return TC_ACT_OK;
-	if (lxc_find(&packet->saddr, flow->family))
+	if (lxc_lookup(&packet->saddr, flow->family))
 		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);
@@ -84,7 +84,7 @@ always_inline int to_host(struct __sk_buff *skb, struct flow *flow, struct packe
 
 	if (!host_asks(skb, packet, &host, flow->family))
 		return HOST_UNASKED;
-	if (lxc_find(&packet->saddr, flow->family))
+	if (lxc_lookup(&packet->saddr, flow->family))
 		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);

@@ -8,7 +8,7 @@
 #define BACKEND_DROP(reason) DROP_FROM(FILE_BACKEND_H, reason)
 
 /* How often a choice is tried: rows of services, slots and backends may go while they are read, when the
- * agent replaces them, and be another's that has no backends. What it puts in their place is there before. */
+ * agent replaces them. What it puts in their place is there before. */
 #define BACKEND_ATTEMPTS 6
 /* Of these, how often only a backend will do that takes new connections. */
 #define BACKEND_ATTEMPTS_CHOOSY 4
@@ -27,7 +27,8 @@ always_inline __u8 backend_tag(__u32 id)
 }
 
 /* Copies the row of a backend. As with config_read() another backend may get the row meanwhile; then its
- * tag tells. */
+ * tag tells, unless their ids are 128 apart: each packet of a connection comes by here, and another lookup
+ * would cost it more. */
 always_inline bool backend_read(struct backend *backend, __u32 id, int family)
 {
 	for (int attempt = 0; attempt < 2; attempt++) {
@@ -58,23 +59,30 @@ always_inline bool backend_read(struct backend *backend, __u32 id, int family)
 	return false;
 }
 
+always_inline void *maglev_lookup(__be16 rev_nat, int family)
+{
+	if (family == FAMILY_IPV4)
+		return bpf_map_lookup_elem(&cilium_lb4_maglev, &rev_nat);
+	return bpf_map_lookup_elem(&cilium_lb6_maglev, &rev_nat);
+}
+
 /* The backend that Maglev gives a connection; 0 if the service has no table. */
 always_inline __u32 maglev_find(__be16 rev_nat, __u32 hash, int family)
 {
 	__u32 zero = 0, index = hash % MAGLEV, *backends;
-	void *table;
 
-	if (family == FAMILY_IPV4)
-		table = row_find(&cilium_lb4_maglev, &rev_nat);
-	else
-		table = row_find(&cilium_lb6_maglev, &rev_nat);
-	if (!table)
-		return 0;
-	backends = bpf_map_lookup_elem(table, &zero);
-	/* The verifier does not know of remainders. */
-	if (!backends || index >= MAGLEV)
-		return 0;
-	return backends[index];
+	for (int look = 0; look < SERVICE_LOOKS; look++) {
+		void *table = maglev_lookup(rev_nat, family);
+
+		/* The verifier does not know of remainders. */
+		if (!table || index >= MAGLEV)
+			continue;
+		backends = bpf_map_lookup_elem(table, &zero);
+		/* As with service_read() it may be another service's. */
+		if (backends && maglev_lookup(rev_nat, family) == table)
+			return backends[index];
+	}
+	return 0;
 }
 
 /* The backend in one of a service's slots, by a number that is drawn. Quarantined ones stand behind
@@ -101,38 +109,34 @@ always_inline bool backend_takes(const struct backend *backend, const struct lb_
 	return backend->state == BACKEND_ACTIVE;
 }
 
-/* Chooses the backend of a new connection to the service of `of`, whose row is looked up unless it is
- * `known`. `hash` is that of its ends; without one, 0, tables are not asked. Returns 0, or a drop. */
-always_inline int backend_choose(const union lb_key *of, struct lb_row *known, const struct client *client,
-				 __u32 hash, struct backend *backend, int family)
+/* Chooses the backend of a new connection to the service of a key, whose row it is given and reads anew if it
+ * has to. `hash` is that of its ends; without one, 0, tables are not asked. Returns 0, or a drop. */
+always_inline int backend_choose(union lb_key *key, struct lb_row *service, const struct client *client, __u32 hash,
+				 struct backend *backend, int family)
 {
-	union lb_key key __attribute__((aligned(8))) = *of;
 	__u32 drawn = 0, id;
-	struct lb_row service, *row;
 
 	for (int attempt = 0; attempt < BACKEND_ATTEMPTS; attempt++) {
-		row = known && !attempt ? known : service_lookup(&key, family);
-		if (!row)
-			continue;
-		service = *row;
-		if (!service.count && !service.qcount)
-			continue;
+		if (attempt && !service_read(key, service, SERVICE_LOOKS, family))
+			return BACKEND_DROP(DROP_NO_SERVICE);
+		if (!service->count && !service->qcount)
+			return BACKEND_DROP(DROP_NO_SERVICE);
 		id = 0;
-		if (attempt == 0 && service.flags & LB_AFFINITY)
-			id = affinity_find(&service, client, family);
-		if (!id && hash && attempt < 2 && service.backend >> 24 == LB_MAGLEV)
-			id = maglev_find(service.rev_nat, hash, family);
+		if (attempt == 0 && service->flags & LB_AFFINITY)
+			id = affinity_find(service, client, family);
+		if (!id && hash && attempt < 2 && service->backend >> 24 == LB_MAGLEV)
+			id = maglev_find(service->rev_nat, hash, family);
 		if (!id) {
 			/* One backend is no choice. */
-			if (!drawn && service.count + service.qcount > 1)
+			if (!drawn && service->count + service->qcount > 1)
 				drawn = bpf_get_prandom_u32();
-			id = slot_find(&service, &key, drawn + attempt, family);
+			id = slot_find(service, key, drawn + attempt, family);
 		}
 		if (!id || !backend_read(backend, id, family))
 			continue;
-		if (backend_takes(backend, &service) || attempt >= BACKEND_ATTEMPTS_CHOOSY) {
-			if (service.flags & LB_AFFINITY)
-				affinity_note(&service, client, id, family);
+		if (backend_takes(backend, service) || attempt >= BACKEND_ATTEMPTS_CHOOSY) {
+			if (service->flags & LB_AFFINITY)
+				affinity_note(service, client, id, family);
 			return 0;
 		}
 	}

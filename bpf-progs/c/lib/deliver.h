@@ -80,7 +80,7 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 	/* Its service is the opener's business, unless the opener is outside. */
 	if (!packet->node_port)
 		packet->rev_nat = 0;
-	packet->again = false;
+	packet->again = packet->unserved = false;
 	admitted = admit(skb, flow, packet, dst->policy_slot);
 	if (admitted < 0)
 		return admitted;

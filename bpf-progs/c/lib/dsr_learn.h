@@ -26,11 +26,14 @@ enum dsr_met {
 always_inline bool dsr_is_service(const union address *address, __be16 port, __u8 protocol, int family)
 {
 	union lb_key key __attribute__((aligned(8)));
-	struct lb_row *service;
+	struct lb_row service;
 
 	service_key(&key, address, port, protocol, family);
-	service = service_find(&key, family);
-	return service && service->flags & LB_FROM_OUTSIDE;
+	if (!service_read(&key, &service, SERVICE_LOOKS, family))
+		return false;
+	/* Of what was not found clang would look at the flags all the same. */
+	keep_apart();
+	return (service.flags & LB_FROM_OUTSIDE) != 0;
 }
 
 always_inline bool identity_is_node(__u32 identity)

@@ -58,24 +58,26 @@ subprogram int lb_record(const struct packet *packet, __u8 tuple, __be16 rev_nat
 }
 
 /* Chooses a backend for a connection, its first or another one. */
-subprogram int lb_choose_ipv4(const struct packet *packet, const union lb_key *service, struct backend *backend)
+subprogram int lb_choose_ipv4(const struct packet *packet, union lb_key *key, struct lb_row *service,
+			      struct backend *backend)
 {
 	struct client client = {};
 
-	if (!packet || !service || !backend)
+	if (!packet || !key || !service || !backend)
 		return LB_DROP(DROP_INVALID_PACKET);
 	client.id = packet->saddr;
-	return backend_choose(service, NULL, &client, connection_hash(packet), backend, FAMILY_IPV4);
+	return backend_choose(key, service, &client, connection_hash(packet), backend, FAMILY_IPV4);
 }
 
-subprogram int lb_choose_ipv6(const struct packet *packet, const union lb_key *service, struct backend *backend)
+subprogram int lb_choose_ipv6(const struct packet *packet, union lb_key *key, struct lb_row *service,
+			      struct backend *backend)
 {
 	struct client client = {};
 
-	if (!packet || !service || !backend)
+	if (!packet || !key || !service || !backend)
 		return LB_DROP(DROP_INVALID_PACKET);
 	client.id = packet->saddr;
-	return backend_choose(service, NULL, &client, connection_hash(packet), backend, FAMILY_IPV6);
+	return backend_choose(key, service, &client, connection_hash(packet), backend, FAMILY_IPV6);
 }
 
 /* Notes that a client keeps using its backend. */
@@ -95,7 +97,7 @@ subprogram int lb_keep(const struct packet *packet, const struct lb_row *service
 
 /* Finds the backend of the packet's connection. One that the connection has serves it on, except
  * that an attempt goes elsewhere if it takes no new ones. */
-always_inline int lb_backend(const struct packet *packet, const union lb_key *key, const struct lb_row *service,
+always_inline int lb_backend(const struct packet *packet, union lb_key *key, struct lb_row *service,
 			     struct backend *backend, int family)
 {
 	bool tcp = packet->protocol == IPPROTO_TCP;
@@ -108,8 +110,7 @@ always_inline int lb_backend(const struct packet *packet, const union lb_key *ke
 	row = ct_find(&ct_key, packet, family, tcp);
 	if (unlikely(!row))
 		row = ct_find_old(&ct_key, packet, family, tcp);
-	/* The service's row may be another's by now. */
-	if (likely(row && row->rev_nat_index == packet->rev_nat &&
+	if (likely(row && row->rev_nat_index == service->rev_nat &&
 		   backend_read(backend, *ct_backend(row), family) &&
 		   (!(packet->tcp_flags & TCP_SYN) || backend_takes(backend, service)))) {
 		ct_touch_service(row, packet, tcp);
@@ -117,7 +118,8 @@ always_inline int lb_backend(const struct packet *packet, const union lb_key *ke
 			lb_keep(packet, service, backend->id, family);
 		return 0;
 	}
-	code = family == FAMILY_IPV4 ? lb_choose_ipv4(packet, key, backend) : lb_choose_ipv6(packet, key, backend);
+	code = family == FAMILY_IPV4 ? lb_choose_ipv4(packet, key, service, backend)
+				     : lb_choose_ipv6(packet, key, service, backend);
 	if (code < 0)
 		return code;
 	return lb_record(packet, TUPLE_SERVICE, packet->rev_nat, backend->id, family);
@@ -167,19 +169,18 @@ always_inline int lb_forward_family(struct __sk_buff *skb, struct packet *packet
 {
 	union lb_key key __attribute__((aligned(8)));
 	struct backend backend;
-	struct lb_row *service;
+	struct lb_row service;
 	struct nat to = {};
 	int code;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
 	/* Most packets are for none, so one look is enough: admit() looks again if the packet is its
 	 * connection's first. */
-	service = service_scoped(service_lookup(&key, family), &key, family);
-	packet->unserved = !service;
-	if (!service)
+	packet->unserved = !service_inside(&key, &service, 1, family);
+	if (packet->unserved)
 		return LB_NONE;
-	packet->rev_nat = service->rev_nat;
-	code = lb_backend(packet, &key, service, &backend, family);
+	packet->rev_nat = service.rev_nat;
+	code = lb_backend(packet, &key, &service, &backend, family);
 	if (code < 0)
 		return code;
 	to.address = backend.address;

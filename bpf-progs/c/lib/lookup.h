@@ -24,12 +24,27 @@ always_inline bool config_read(__u32 ifindex, struct config_row *row)
 	return false;
 }
 
-/* The local endpoint, or the node itself, behind an address. */
-always_inline struct lxc_row *lxc_find(const union address *address, int family)
+always_inline struct lxc_key lxc_key(const union address *address, int family)
 {
 	struct lxc_key key = {.family = family};
 
 	__builtin_memcpy(key.address, address, sizeof(key.address));
+	return key;
+}
+
+/* The local endpoint, or the node itself, behind an address. */
+always_inline struct lxc_row *lxc_find(const union address *address, int family)
+{
+	struct lxc_key key = lxc_key(address, family);
+
+	return row_find(&cilium_lxc, &key);
+}
+
+/* The same where there mostly is none, and little is lost if one is missed that is just replaced. */
+always_inline struct lxc_row *lxc_lookup(const union address *address, int family)
+{
+	struct lxc_key key = lxc_key(address, family);
+
 	return bpf_map_lookup_elem(&cilium_lxc, &key);
 }
 

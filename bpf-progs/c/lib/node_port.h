@@ -14,21 +14,20 @@ always_inline int node_port_family(struct __sk_buff *skb, struct packet *packet,
 {
 	union lb_key key __attribute__((aligned(8)));
 	struct backend backend;
-	struct lb_row *service;
+	struct lb_row service;
 	struct nat to = {};
 	int code;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
-	service = service_find(&key, family);
-	if (!service)
+	if (!service_read(&key, &service, SERVICE_LOOKS, family))
 		return LB_NONE;
-	if (!(service->flags & LB_FROM_OUTSIDE))
+	if (!(service.flags & LB_FROM_OUTSIDE))
 		return NODE_PORT_DROP(DROP_IS_CLUSTER_IP);
-	if (!service_admits(service, &packet->saddr, family))
+	if (!service_admits(&service, &packet->saddr, family))
 		return NODE_PORT_DROP(DROP_NOT_IN_SOURCE_RANGE);
-	packet->rev_nat = service->rev_nat;
+	packet->rev_nat = service.rev_nat;
 	packet->node_port = true;
-	code = lb_backend(packet, &key, service, &backend, family);
+	code = lb_backend(packet, &key, &service, &backend, family);
 	if (code < 0)
 		return code;
 	to.address = backend.address;

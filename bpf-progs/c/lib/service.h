@@ -37,30 +37,38 @@ always_inline struct lb_row *service_lookup(const union lb_key *key, int family)
 	return bpf_map_lookup_elem(&cilium_lb6_services_v2, key);
 }
 
-/* The same for who must not miss one that is just replaced. */
-always_inline struct lb_row *service_find(const union lb_key *key, int family)
+/* How often a row is looked for that may just be replaced, as row_find() tells. */
+#define SERVICE_LOOKS 2
+
+/* Copies a row. Its memory may be another's while it is read: the copy counts if the row is still
+ * where it was. */
+always_inline bool service_read(const union lb_key *key, struct lb_row *row, int looks, int family)
 {
-	if (family == FAMILY_IPV4)
-		return row_find(&cilium_lb4_services_v2, key);
-	return row_find(&cilium_lb6_services_v2, key);
+	for (int look = 0; look < looks; look++) {
+		struct lb_row *live = service_lookup(key, family);
+
+		if (!live)
+			continue;
+		*row = *live;
+		keep_apart();
+		if (likely(service_lookup(key, family) == live))
+			return true;
+	}
+	return false;
 }
 
-/* What clients inside the cluster see of a service whose row was found; the key then says so. */
-always_inline struct lb_row *service_scoped(struct lb_row *row, union lb_key *key, int family)
+/* The service of a key, as clients inside the cluster see it; the key then says so. */
+always_inline bool service_inside(union lb_key *key, struct lb_row *row, int looks, int family)
 {
-	if (likely(!row || !(row->flags2 & LB_TWO_SCOPES)))
-		return row;
+	if (!service_read(key, row, looks, family))
+		return false;
+	if (likely(!(row->flags2 & LB_TWO_SCOPES)))
+		return true;
 	if (family == FAMILY_IPV4)
 		key->v4.scope = LB_SCOPE_INTERNAL;
 	else
 		key->v6.scope = LB_SCOPE_INTERNAL;
-	return service_find(key, family);
-}
-
-/* The service of a key, as clients inside the cluster see it. */
-always_inline struct lb_row *service_inside(union lb_key *key, int family)
-{
-	return service_scoped(service_find(key, family), key, family);
+	return service_read(key, row, SERVICE_LOOKS, family);
 }
 
 /* Whether an address is a service's: such have a row for the ports that are not served. */

@@ -53,8 +53,7 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	struct end service = *end;
 	struct socket_set *set;
 	struct backend backend;
-	struct lb_row *row;
-	__be16 rev_nat;
+	struct lb_row row;
 	__u64 socket;
 
 	/* What leads back to the node stands for all its addresses; to a pod, for the pod. */
@@ -67,27 +66,25 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	} else {
 		service_key(&key, &end->address, end->port, ctx->protocol, family);
 	}
-	row = service_inside(&key, family);
-	if (!row)
+	if (!service_inside(&key, &row, SERVICE_LOOKS, family))
 		return 0;
-	rev_nat = row->rev_nat;
 	/* The set of the first of some neighbours is in no cache: it comes while the backend is chosen. */
 	socket = bpf_get_socket_cookie(ctx);
 	set = socket_set(socket);
 	if (set)
 		note_socket(set, 0);
 	/* Sockets of a network namespace are one client. */
-	if (row->flags & LB_AFFINITY) {
+	if (row.flags & LB_AFFINITY) {
 		__u64 netns = bpf_get_netns_cookie(ctx);
 
 		__builtin_memcpy(&client.id, &netns, sizeof(netns));
 	}
-	if (backend_choose(&key, row, &client, 0, &backend, family) < 0)
+	if (backend_choose(&key, &row, &client, 0, &backend, family) < 0)
 		return -1;
 	end->address = backend.address;
 	end->port = backend.port;
 	/* Without the note the socket would not know whom it hears; it may come again. */
-	return socket_note(set, socket, &service, end, rev_nat, family) ? -1 : 1;
+	return socket_note(set, socket, &service, end, row.rev_nat, family) ? -1 : 1;
 }
 
 always_inline int socket_balance(struct bpf_sock_addr *ctx, struct end *end)

@@ -5,6 +5,7 @@ use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, ArrayOfMaps, HashMap, MapData, PerCpuHashMap};
 use aya::programs::{ProgramError, SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfLoader};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -360,7 +361,27 @@ pub(super) fn load(name: &str, mut program: impl FnMut() -> Result<(), ProgramEr
     panic!("the verifier was interrupted 32 times on {name}");
 }
 
+thread_local! {
+    static HAS_OWN_FILES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A table of files for this test: a process that another test starts would have this one's sockets
+/// until it is another program, and what was closed would still be open. Threads that the test starts
+/// share it.
+pub(super) fn own_files() {
+    if !HAS_OWN_FILES.replace(true) {
+        // SAFETY: takes no pointers. What this test opens, no other test has, nor the other way round.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+    }
+}
+
+/// This thread is one that a test started, and shares its files.
+pub(super) fn share_files() {
+    HAS_OWN_FILES.set(true);
+}
+
 pub(super) fn enter_namespace() {
+    own_files();
     // SAFETY: takes no pointers; it only changes the namespace of this thread.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Endpoints with a namespace and sockets of their own, the programs attached to their interfaces.
 
-use super::node::{Endpoint, Node, enter_namespace, run_ip};
+use super::node::{Endpoint, Node, enter_namespace, own_files, run_ip, share_files};
 use aya::maps::HashMap;
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
@@ -37,7 +37,9 @@ impl Namespace {
     fn of(enter: fn()) -> Self {
         let (jobs, work) = channel::<Job>();
         let (tell, path) = channel();
+        own_files();
         let thread = std::thread::spawn(move || {
+            share_files();
             enter();
             // SAFETY: takes nothing and cannot fail.
             let thread = unsafe { libc::gettid() };

@@ -406,6 +406,8 @@ impl Node {
             self.serve_rubbish(name);
         } else if self.world.is_alive() && self.heard {
             self.world.tell_unreadable(&name);
+            // It can be read again by the time that anything else is told.
+            self.untold.insert(name);
         }
     }
 

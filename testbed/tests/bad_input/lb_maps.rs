@@ -386,7 +386,7 @@ fn rubbish(poison: Option<Poison>) -> Result<()> {
         "10.98.0.1:9",
         "has the scope 7",
         "has the state 99",
-        "has the tag 1",
+        "another one's tag",
         "is 7 long",
         "3000002",
         "rows of affinity",
@@ -405,9 +405,7 @@ fn rubbish(poison: Option<Poison>) -> Result<()> {
         scope: 7,
         ..key(SocketAddrV4::new(Ipv4Addr::new(10, 98, 0, 1), 9), 0)
     })?;
-    let mut backends = open::<u32, Backend4Row>(&node, "cilium_lb4_backends_v3")?;
-    backends.remove(&(DANGLING + 1))?;
-    backends.remove(&(DANGLING + 3))?;
+    open::<u32, Backend4Row>(&node, "cilium_lb4_backends_v3")?.remove(&(DANGLING + 1))?;
     open_ranges(&node)?.remove(&range(NOBODY, 7, [1; 4]))?;
     same(&before, &dump(&node)?)?;
     // Who comes later gets numbers that are numbers.

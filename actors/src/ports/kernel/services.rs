@@ -195,6 +195,8 @@ pub struct ServiceTables {
     pub slots: Vec<(SlotKey, SlotRow)>,
     /// Of `cilium_lb4_backends_v3`, then of `cilium_lb6_backends_v3`.
     pub backends: Vec<(BackendId, BackendRow)>,
+    /// Rows of backends that say they are another one's: programs use none of them.
+    pub mistaken: Vec<(BackendId, L4Address)>,
     /// Of `cilium_lb4_reverse_nat`, then of `cilium_lb6_reverse_nat`.
     pub reverse_nat: Vec<(ServiceId, SocketAddr)>,
     /// Of `cilium_lb_affinity_match`.

@@ -113,6 +113,15 @@ const HARMS: &[(&str, Harm, &str)] = &[
         "has the numbers",
     ),
     (
+        "a backend's row says that it is another's",
+        |maps| {
+            let key = (BackendId(3), true);
+            let row = maps.backends.remove(&key).unwrap();
+            maps.mistaken.insert(key, row.at);
+        },
+        "another one's tag",
+    ),
+    (
         "a backend of the other family has the number of one",
         |maps| {
             let at = place("[fd00::1]:8080");

@@ -38,6 +38,7 @@ pub(in crate::ports::kernel) fn maglev_tables(
 pub(in crate::ports::kernel) fn sort(tables: &mut ServiceTables) {
     tables.slots.sort_unstable_by_key(|(key, _)| *key);
     tables.backends.sort_unstable_by_key(|(id, row)| (!row.at.address.is_ipv4(), *id));
+    tables.mistaken.sort_unstable();
     tables.reverse_nat.sort_unstable_by_key(|(id, at)| (!at.is_ipv4(), *id));
     tables.affinity.sort_unstable();
     tables.ranges.sort_unstable();
@@ -134,9 +135,8 @@ fn take_backend(
     let transport = Transport(protocol);
     let at = L4Address { address: at.ip(), port: at.port(), transport };
     match raw::BackendState::from_number(state) {
-        // Programs use no such row, so the backend is as good as not there.
         _ if ![0, raw::backend_tag(id)].contains(&tag) => {
-            tables.foreign.push(format!("backend {id}, {at}, has the tag {tag} of another one"));
+            tables.mistaken.push((BackendId(id), at));
         }
         Some(state) => {
             let row = BackendRow { at, state: backend_state(state), zone };
