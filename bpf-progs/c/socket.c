@@ -128,9 +128,9 @@ always_inline bool is_taken(const struct end *end, __u8 protocol, int family)
 	struct lb_row row;
 
 	service_key(&key, &end->address, end->port, protocol, family);
-	if (!service_inside(&key, &row, SERVICE_LOOKS, family)) {
+	if (!service_inside(&key, &row, SERVICE_SURE, family)) {
 		service_key(&key, &all, end->port, protocol, family);
-		if (!service_inside(&key, &row, SERVICE_LOOKS, family))
+		if (!service_inside(&key, &row, SERVICE_SURE, family))
 			return false;
 	}
 	return row.flags & (LB_NODE_PORT | LB_HOST_PORT | LB_EXTERNAL_IP | LB_LOAD_BALANCER) &&

@@ -101,12 +101,15 @@ impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
     }
 }
 
+/// How a frame gets to the services.
+type Sending = Box<dyn Fn(&mut Node, &[u8]) -> Outcome>;
+
 /// A node with services, and who uses them.
 struct Way {
     node: Node,
     client: IpAddr,
     service: IpAddr,
-    send: Box<dyn Fn(&mut Node, &[u8]) -> Outcome>,
+    send: Sending,
     action: u32,
     row: LbRow,
 }

@@ -194,7 +194,7 @@ impl Node {
         let surplus: Vec<_> =
             kept.mapped.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
         let mut missing = wanted;
-        missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(&Some(entry.clone())));
+        missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(&Some(*entry)));
         if !missing.is_empty() {
             kept.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
             drop(kept);

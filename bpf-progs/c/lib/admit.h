@@ -75,7 +75,7 @@ always_inline bool is_served(const struct packet *packet, int family)
 	struct lb_row service;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
-	return service_inside(&key, &service, 1, family);
+	return service_inside(&key, &service, SERVICE_ONCE, family);
 }
 
 /* The opener's direction is looked up first: an established packet that policy allows then costs

@@ -71,7 +71,7 @@ always_inline __u32 maglev_find(__be16 rev_nat, __u32 hash, int family)
 {
 	__u32 zero = 0, index = hash % MAGLEV, *backends;
 
-	for (int look = 0; look < SERVICE_LOOKS; look++) {
+	for (int look = 0; look < 2; look++) {
 		void *table = maglev_lookup(rev_nat, family);
 
 		/* The verifier does not know of remainders. */
@@ -117,7 +117,7 @@ always_inline int backend_choose(union lb_key *key, struct lb_row *service, cons
 	__u32 drawn = 0, id;
 
 	for (int attempt = 0; attempt < BACKEND_ATTEMPTS; attempt++) {
-		if (attempt && !service_read(key, service, SERVICE_LOOKS, family))
+		if (attempt && !service_read(key, service, SERVICE_SURE, family))
 			return BACKEND_DROP(DROP_NO_SERVICE);
 		if (!service->count && !service->qcount)
 			return BACKEND_DROP(DROP_NO_SERVICE);

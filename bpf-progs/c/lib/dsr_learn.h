@@ -29,7 +29,7 @@ always_inline bool dsr_is_service(const union address *address, __be16 port, __u
 	struct lb_row service;
 
 	service_key(&key, address, port, protocol, family);
-	if (!service_read(&key, &service, SERVICE_LOOKS, family))
+	if (!service_read(&key, &service, SERVICE_SURE, family))
 		return false;
 	/* Of what was not found clang would look at the flags all the same. */
 	keep_apart();

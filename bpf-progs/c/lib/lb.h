@@ -176,7 +176,7 @@ always_inline int lb_forward_family(struct __sk_buff *skb, struct packet *packet
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
 	/* Most packets are for none, so one look is enough: admit() looks again if the packet is its
 	 * connection's first. */
-	packet->unserved = !service_inside(&key, &service, 1, family);
+	packet->unserved = !service_inside(&key, &service, SERVICE_ONCE, family);
 	if (packet->unserved)
 		return LB_NONE;
 	packet->rev_nat = service.rev_nat;

@@ -19,7 +19,7 @@ always_inline int node_port_family(struct __sk_buff *skb, struct packet *packet,
 	int code;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
-	if (!service_read(&key, &service, SERVICE_LOOKS, family))
+	if (!service_read(&key, &service, SERVICE_SURE, family))
 		return LB_NONE;
 	if (!(service.flags & LB_FROM_OUTSIDE))
 		return NODE_PORT_DROP(DROP_IS_CLUSTER_IP);

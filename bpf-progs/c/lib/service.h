@@ -37,19 +37,28 @@ always_inline struct lb_row *service_lookup(const union lb_key *key, int family)
 	return bpf_map_lookup_elem(&cilium_lb6_services_v2, key);
 }
 
-/* How often a row is looked for that may just be replaced, as row_find() tells. */
-#define SERVICE_LOOKS 2
+/* How a row is read that may just be replaced. */
+enum service_look {
+	/* Once: most that is looked for is none. */
+	SERVICE_ONCE,
+	/* Twice, as row_find() does. */
+	SERVICE_SURE,
+	/* Twice, and what it says is proved by the slots that it leads to. */
+	SERVICE_UNPROVED,
+};
 
 /* Copies a row. Its memory may be another's while it is read: the copy counts if the row is still
  * where it was. */
-always_inline bool service_read(const union lb_key *key, struct lb_row *row, int looks, int family)
+always_inline bool service_read(const union lb_key *key, struct lb_row *row, enum service_look how, int family)
 {
-	for (int look = 0; look < looks; look++) {
+	for (int look = how == SERVICE_ONCE; look < 2; look++) {
 		struct lb_row *live = service_lookup(key, family);
 
 		if (!live)
 			continue;
 		*row = *live;
+		if (how == SERVICE_UNPROVED)
+			return true;
 		keep_apart();
 		if (likely(service_lookup(key, family) == live))
 			return true;
@@ -58,9 +67,9 @@ always_inline bool service_read(const union lb_key *key, struct lb_row *row, int
 }
 
 /* The service of a key, as clients inside the cluster see it; the key then says so. */
-always_inline bool service_inside(union lb_key *key, struct lb_row *row, int looks, int family)
+always_inline bool service_inside(union lb_key *key, struct lb_row *row, enum service_look how, int family)
 {
-	if (!service_read(key, row, looks, family))
+	if (!service_read(key, row, how, family))
 		return false;
 	if (likely(!(row->flags2 & LB_TWO_SCOPES)))
 		return true;
@@ -68,7 +77,7 @@ always_inline bool service_inside(union lb_key *key, struct lb_row *row, int loo
 		key->v4.scope = LB_SCOPE_INTERNAL;
 	else
 		key->v6.scope = LB_SCOPE_INTERNAL;
-	return service_read(key, row, SERVICE_LOOKS, family);
+	return service_read(key, row, how == SERVICE_ONCE ? SERVICE_SURE : how, family);
 }
 
 /* Whether an address is a service's: such have a row for the ports that are not served. */

@@ -66,7 +66,10 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	} else {
 		service_key(&key, &end->address, end->port, ctx->protocol, family);
 	}
-	if (!service_inside(&key, &row, SERVICE_LOOKS, family))
+	if (!service_inside(&key, &row, SERVICE_UNPROVED, family))
+		return 0;
+	/* No slot proves that there are none, nor who is whose client. */
+	if (unlikely(!row.count || row.flags & LB_AFFINITY) && !service_inside(&key, &row, SERVICE_SURE, family))
 		return 0;
 	/* The set of the first of some neighbours is in no cache: it comes while the backend is chosen. */
 	socket = bpf_get_socket_cookie(ctx);
