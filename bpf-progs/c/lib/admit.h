@@ -68,14 +68,23 @@ always_inline void admit_otherwise(struct ct_row *row, const struct packet *pack
 	ct_serve(row, packet);
 }
 
-/* Whether there is a service at what a packet is sent to. */
-always_inline bool is_served(const struct packet *packet, int family)
+/* What becomes of a connection's first packet for which no service was found: 0 if none concerns it. */
+always_inline int unserved_family(const struct packet *packet, int family)
 {
 	union lb_key key __attribute__((aligned(8)));
 	struct lb_row service;
 
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
-	return service_inside(&key, &service, SERVICE_ONCE, family);
+	if (service_inside(&key, &service, SERVICE_ONCE, family))
+		return ADMIT_MISSED;
+	return service_has(&packet->daddr, family) ? ADMIT_DROP(DROP_NO_SERVICE) : 0;
+}
+
+subprogram int unserved(const struct packet *packet, int family)
+{
+	if (!packet)
+		return ADMIT_DROP(DROP_INVALID_PACKET);
+	return family == FAMILY_IPV4 ? unserved_family(packet, FAMILY_IPV4) : unserved_family(packet, FAMILY_IPV6);
 }
 
 /* The opener's direction is looked up first: an established packet that policy allows then costs
@@ -103,10 +112,10 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 			if (!opened)
 				answered = find_answered_old(packet, &ends, family, egress, tcp);
 			if (packet->unserved && !opened && !answered) {
-				if (unlikely(is_served(packet, family)))
-					return ADMIT_MISSED;
-				if (service_has(&packet->daddr, family))
-					return ADMIT_DROP(DROP_NO_SERVICE);
+				int code = unserved(packet, family);
+
+				if (code)
+					return code;
 			}
 		}
 	}

@@ -26,7 +26,8 @@ fn service(name: &str, port: u16) -> Value {
         "metadata": { "name": name, "namespace": NAMESPACE },
         "spec": {
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
-            "healthCheckNodePort": port, "ports": [{ "port": 80 }],
+            // The other port is named as well, lest the server draw the other service's.
+            "healthCheckNodePort": port, "ports": [{ "port": 80, "nodePort": port + 100 }],
         },
     })
 }
