@@ -1,9 +1,10 @@
 //! Services of a real agent: packets that come by them while it is killed and while they change.
 
+mod rows;
+
 use std::{
-    collections::BTreeMap,
     io::{Read, Write},
-    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -15,13 +16,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use aya::maps::{HashMap, Map, MapData};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Resource, getrlimit, setrlimit},
 };
 use serde_json::{Value, json};
-use volvox_bpf_progs::layouts::Backend4Row;
 use volvox_testbed::{
     lab::{
         self, Binaries, Cgroup, Injection, Neighbour, Netns, Node, Pod, Through,
@@ -30,6 +29,8 @@ use volvox_testbed::{
     random::Random,
     traffic::{Kind, Plan, Stream, stop_clean},
 };
+
+use rows::Rows;
 
 /// Where backends serve.
 const PORT: u16 = 7000;
@@ -45,33 +46,6 @@ fn numbers(node: &Node) -> Result<Vec<Value>> {
 fn backends(node: &Node) -> Result<Vec<Value>> {
     let all: Vec<Value> = node.rest().get("/volvox/backends")?;
     Ok(all.iter().map(|it| json!([it["id"], it["ip"], it["port"], it["protocol"]])).collect())
-}
-
-/// Where the kernel has each backend, whoever wrote that.
-#[derive(Debug, Default)]
-struct Rows(BTreeMap<u32, SocketAddrV4>);
-
-impl Rows {
-    fn read(node: &Node) -> Result<Self> {
-        let pin = node.bpf_root().join("tc/globals/cilium_lb4_backends_v3");
-        let map = Map::HashMap(MapData::from_pin(pin)?);
-        let map: HashMap<_, u32, Backend4Row> = HashMap::try_from(map)?;
-        let rows = map.iter().map(|row| row.map(|(id, row)| (id, row.socket())));
-        Ok(Self(rows.collect::<Result<_, _>>()?))
-    }
-
-    /// Fails unless each number that is in both is the same backend's, and each backend has one number.
-    fn ensure_kept(&self, later: &Self) -> Result<()> {
-        let by_place: BTreeMap<_, _> = later.0.iter().map(|(id, at)| (at, id)).collect();
-        ensure!(by_place.len() == later.0.len(), "a backend has two numbers: {later:?}");
-        for (id, at) in &self.0 {
-            let now = later.0.get(id);
-            ensure!(now.is_none_or(|now| now == at), "number {id} was {at}'s, is {now:?}'s");
-            let now = by_place.get(at);
-            ensure!(now.is_none_or(|now| *now == id), "{at} had number {id}, has {now:?}");
-        }
-        Ok(())
-    }
 }
 
 fn wait_for_services(node: &mut Node, count: usize) -> Result<()> {
