@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   configurations ─► clustermesh ─► clustermesh b ─► watchers of b's store ─┬─► addresses
-//!                          │                                                 └─► nodes
-//!                          └────────── which clusters there are ────────────────┘
+//!                          │               │                                 └─► nodes
+//!                          │               └─► services
+//!                          └─ which clusters there are ─► addresses, nodes, services
 //! ```
 //!
-//! What a cluster says goes to the owners of addresses and nodes, who keep it by cluster. It widens
+//! What a cluster says goes to the owners of addresses, nodes and services, who keep it by cluster, once
+//! they have heard that there is such a cluster. It widens
 //! what is known and is waited for by nobody: while a cluster cannot be reached, what it said before
 //! stays in force, over a restart, too. It goes once the cluster does not say it any more, or is not
 //! configured any more.
@@ -19,10 +21,11 @@ mod service;
 #[cfg(test)]
 mod tests;
 mod told;
+mod view;
 
 pub use actor::{Mesh, MeshMsg, MeshPeers, MeshSettings};
 pub use config::{CLUSTER_CONFIG, ConfigError};
 pub use origin::{Origin, RemoteKind};
-pub use remote::RemoteView;
 pub use service::RemoteService;
 pub(crate) use told::{Clusters, Told};
+pub use view::RemoteView;

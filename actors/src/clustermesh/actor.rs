@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::{
     config::ConfigError,
-    remote::{RemoteCluster, RemoteMsg, RemotePeers, RemoteView, dismiss},
+    remote::{RemoteCluster, RemoteMsg, RemotePeers, dismiss},
+    view::RemoteView,
 };
 use crate::{
     addresses::AddressesMsg,
@@ -87,6 +88,9 @@ pub struct MeshSettings {
     pub seed: u64,
 }
 
+/// How clusters are reached, by name.
+type Ways = BTreeMap<Arc<str>, Way>;
+
 /// What outlives a crash, as the clusters do.
 #[derive(Default)]
 struct Kept {
@@ -95,8 +99,8 @@ struct Kept {
     ids: BTreeMap<ClusterId, Arc<str>>,
     /// Clusters that are not configured any more, and may not have heard it.
     leaving: Vec<Ref<RemoteMsg>>,
-    /// Owners have not been told which clusters there are.
-    untold: bool,
+    /// What is configured now, until all have heard of it.
+    news: Option<Ways>,
     /// Another look is on its way.
     looking: bool,
 }
@@ -140,7 +144,7 @@ impl Mesh {
         }));
     }
 
-    fn configured(&self, cx: &mut Cx<'_, Self>, mut ways: BTreeMap<String, Way>) {
+    fn configured(&self, mut ways: BTreeMap<String, Way>) {
         // The directory is the same in all clusters of a mesh.
         ways.remove(&self.settings.cluster);
         ways.retain(|name, _| {
@@ -154,33 +158,60 @@ impl Mesh {
             }
             is_name
         });
+        let ways = ways.into_iter().map(|(name, way)| (name.into(), way));
+        self.kept.borrow_mut().news = Some(ways.collect());
+    }
+
+    /// Does what is still to be done, and looks again if something stays open.
+    fn go_on(&self, cx: &mut Cx<'_, Self>) {
+        let news = self.kept.borrow().news.clone();
+        // Owners heed no cluster of which they have not heard: it is read after that.
+        if let Some(ways) = news
+            && self.tell_owners(&ways)
+            && self.arrange(cx, &ways)
+        {
+            self.kept.borrow_mut().news = None;
+        }
+        let mut kept = self.kept.borrow_mut();
+        dismiss(&mut kept.leaving, || RemoteMsg::Stop);
+        let is_open = kept.news.is_some() || !kept.leaving.is_empty();
+        if is_open && !std::mem::replace(&mut kept.looking, true) {
+            cx.after(AGAIN_AFTER, MeshMsg::Again);
+        }
+    }
+
+    /// Has the owners of addresses, nodes and services know which clusters there are.
+    fn tell_owners(&self, ways: &Ways) -> bool {
+        let names: BTreeSet<_> = ways.keys().cloned().collect();
+        let MeshPeers { addresses, nodes, services, .. } = &self.peers;
+        addresses.tell(AddressesMsg::Clusters(names.clone())).is_ok()
+            && nodes.tell(NodesMsg::Clusters(names.clone())).is_ok()
+            && services.tell(ServicesMsg::Clusters(names)).is_ok()
+    }
+
+    /// Has each cluster read by its way, and no others; whether all who read know their ways.
+    fn arrange(&self, cx: &Cx<'_, Self>, ways: &Ways) -> bool {
         let mut kept = self.kept.borrow_mut();
         let Kept { clusters, ids, leaving, .. } = &mut *kept;
-        let gone: Vec<_> =
-            clusters.keys().filter(|name| !ways.contains_key(&***name)).cloned().collect();
-        for name in gone {
-            let Some(child) = clusters.remove(&name) else { continue };
+        for (name, child) in clusters.extract_if(.., |name, _| !ways.contains_key(name)) {
             tracing::info!(cluster = %name, "cluster is not configured any more");
             ids.retain(|_, other| *other != name);
             leaving.push(child.address);
         }
+        let mut all_know = true;
         for (name, way) in ways {
-            match clusters.get_mut(&*name) {
+            match clusters.get_mut(name) {
                 Some(child) if child.version == way.version => {}
-                Some(child) => {
-                    child.version = way.version;
-                    if let Err(refused) = child.address.tell(RemoteMsg::Way(way)) {
-                        tracing::error!(cluster = name, %refused, "its old configuration stays");
-                    }
-                }
+                Some(child) => match child.address.tell(RemoteMsg::Way(way.clone())) {
+                    Ok(()) => child.version = way.version,
+                    Err(_) => all_know = false,
+                },
                 None => {
-                    let name: Arc<str> = name.into();
-                    let child = self.spawn(cx, &name, way);
-                    clusters.insert(name, child);
+                    clusters.insert(Arc::clone(name), self.spawn(cx, name, way.clone()));
                 }
             }
         }
-        kept.untold = true;
+        all_know
     }
 
     fn spawn(&self, cx: &Cx<'_, Self>, name: &Arc<str>, way: Way) -> Child {
@@ -194,28 +225,6 @@ impl Mesh {
         let remote = RemoteCluster::factory(peers, Arc::clone(name), way, self.settings.seed);
         let address = cx.host().spawn(format!("clustermesh {name}"), CAPACITY, remote);
         Child { address, version }
-    }
-
-    /// Has the owners of addresses, nodes and services know which clusters there are.
-    fn tell(&self, cx: &mut Cx<'_, Self>) {
-        let mut kept = self.kept.borrow_mut();
-        dismiss(&mut kept.leaving, || RemoteMsg::Stop);
-        if !kept.untold {
-            if !kept.leaving.is_empty() && !std::mem::replace(&mut kept.looking, true) {
-                cx.after(AGAIN_AFTER, MeshMsg::Again);
-            }
-            return;
-        }
-        let names: BTreeSet<_> = kept.clusters.keys().cloned().collect();
-        let MeshPeers { addresses, nodes, services, .. } = &self.peers;
-        let told = addresses.tell(AddressesMsg::Clusters(names.clone())).is_ok()
-            && nodes.tell(NodesMsg::Clusters(names.clone())).is_ok()
-            && services.tell(ServicesMsg::Clusters(names)).is_ok();
-        kept.untold = !told;
-        let open = !told || !kept.leaving.is_empty();
-        if open && !std::mem::replace(&mut kept.looking, true) {
-            cx.after(AGAIN_AFTER, MeshMsg::Again);
-        }
     }
 
     fn claim(&self, cluster: &Arc<str>, id: ClusterId) -> Result<(), ConfigError> {
@@ -256,17 +265,17 @@ impl Behaviour for Mesh {
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.follow(cx);
         self.kept.borrow_mut().looking = false;
-        self.tell(cx);
+        self.go_on(cx);
     }
 
     fn handle(&mut self, msg: MeshMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            MeshMsg::Configured(ways) => self.configured(cx, ways),
+            MeshMsg::Configured(ways) => self.configured(ways),
             MeshMsg::Claim { cluster, id, reply } => reply.send(self.claim(&cluster, id)),
             MeshMsg::Again => self.kept.borrow_mut().looking = false,
             MeshMsg::Show(reply) => self.show(reply),
         }
-        self.tell(cx);
+        self.go_on(cx);
     }
 
     fn observe(&self) -> Observed {

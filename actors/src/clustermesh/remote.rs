@@ -11,22 +11,23 @@ use serde::Serialize;
 
 use super::{
     CLUSTER_CONFIG, ConfigError, MeshMsg, Origin, RemoteService, Told, config::ClusterConfig,
-    origin::RemoteKind,
+    origin::RemoteKind, view::RemoteView,
 };
 use crate::{
     addresses::AddressesMsg,
-    host::{AskError, Behaviour, Cx, Lane, Message, Ref, Reply, gather},
-    kvstore::{Followed, Update, WatcherMsg, WatcherView},
-    model::ClusterId,
+    host::{AskError, Behaviour, Cx, Full, Lane, Message, Ref, Reply, gather},
+    kvstore::{Followed, Update, WatcherMsg},
     nodes::NodesMsg,
     ports::{Change, Way},
-    services::ServicesMsg,
+    services::{RemoteChange, ServicesMsg},
 };
 
 /// How long the supervisor may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After that long what it did not answer is asked again.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// How soon a full mailbox is tried again.
+const RETELL_AFTER: Duration = Duration::from_millis(100);
 
 /// What the reader of another cluster can be told.
 pub(super) enum RemoteMsg {
@@ -42,6 +43,8 @@ pub(super) enum RemoteMsg {
     Services(Rc<Origin>, Update),
     /// It is not configured any more.
     Stop,
+    /// Time to tell again what a full mailbox did not take.
+    Retell,
     /// Time to look whether those have stopped who are to.
     Dismiss,
     /// Show how it stands.
@@ -56,6 +59,7 @@ impl Message for RemoteMsg {
             Self::Claimed(..) => "Claimed",
             Self::Again(_) => "Again",
             Self::Services(..) => "Services",
+            Self::Retell => "Retell",
             Self::Stop => "Stop",
             Self::Dismiss => "Dismiss",
             Self::Show(_) => "Show",
@@ -65,57 +69,6 @@ impl Message for RemoteMsg {
     /// One lane for all: what was said last counts.
     fn lane(&self) -> Lane {
         Lane::Request
-    }
-}
-
-/// How another cluster stands.
-#[derive(Clone, Debug, Serialize)]
-pub struct RemoteView {
-    /// Its name.
-    pub cluster: Arc<str>,
-    /// Its number, once it is read.
-    pub id: Option<ClusterId>,
-    /// Whether its store is a copy that has several clusters.
-    pub cached: bool,
-    /// Whether it says when all of a kind is written.
-    pub synced_canaries: bool,
-    /// Why it is not read.
-    pub problem: Option<String>,
-    /// Services that it shares.
-    pub services: usize,
-    /// Who follows what it says of itself, unless that does not answer.
-    pub config: Option<WatcherView>,
-    /// Those who follow what else it says, each unless it does not answer.
-    pub watchers: BTreeMap<RemoteKind, Option<WatcherView>>,
-}
-
-impl RemoteView {
-    fn all_watchers(&self) -> impl Iterator<Item = &Option<WatcherView>> {
-        [&self.config].into_iter().chain(self.watchers.values())
-    }
-
-    /// Whether its store answers.
-    pub fn is_connected(&self) -> bool {
-        let answers =
-            |it: &Option<WatcherView>| it.as_ref().is_some_and(|it| it.unreachable.is_none());
-        self.all_watchers().all(answers)
-    }
-
-    /// What it says that does not answer.
-    pub fn unreachable(&self) -> Option<&str> {
-        let mut all = self.all_watchers().flatten();
-        all.find_map(|it| Some(it.unreachable.as_ref()?.error.as_str()))
-    }
-
-    /// Whether all of that was listed once.
-    pub fn is_listed(&self, kind: RemoteKind) -> bool {
-        self.watchers.get(&kind).and_then(Option::as_ref).is_some_and(|it| it.lists > 0)
-    }
-
-    /// Whether all it has is known, and followed.
-    pub fn is_ready(&self) -> bool {
-        let listed = RemoteKind::ALL.into_iter().all(|kind| self.is_listed(kind));
-        self.problem.is_none() && self.is_connected() && listed
     }
 }
 
@@ -147,6 +100,9 @@ struct Kept {
     over: bool,
     problem: Option<ConfigError>,
     services: Told<(String, String), RemoteService>,
+    /// Changes of which the owner of services has not heard, in order, and whether they make the list
+    /// whole.
+    untold: (Vec<RemoteChange>, bool),
 }
 
 /// Reads another cluster.
@@ -155,6 +111,7 @@ pub(super) struct RemoteCluster {
     cluster: Arc<str>,
     seed: u64,
     kept: Rc<RefCell<Kept>>,
+    retelling: bool,
 }
 
 /// What it shows of itself.
@@ -188,12 +145,14 @@ impl RemoteCluster {
             over: false,
             problem: None,
             services: Told::default(),
+            untold: Default::default(),
         }));
         move || Self {
             peers: peers.clone(),
             cluster: Arc::clone(&cluster),
             seed,
             kept: Rc::clone(&kept),
+            retelling: false,
         }
     }
 
@@ -354,12 +313,12 @@ impl RemoteCluster {
         kept.config = Some(config);
     }
 
-    fn services(&self, origin: &Origin, update: Update) {
-        let services = &mut self.kept.borrow_mut().services;
+    fn services(&mut self, cx: &mut Cx<'_, Self>, origin: &Origin, update: Update) {
+        let mut kept = self.kept.borrow_mut();
+        let Kept { services, untold: (changes, listed), .. } = &mut *kept;
         if !services.heeds(origin.generation) {
             return;
         }
-        let mut changes = Vec::new();
         for change in update.changes {
             let Some(key) = RemoteService::key(change.key(), &origin.services) else {
                 tracing::warn!(cluster = %self.cluster, key = change.key(), "key of no service");
@@ -383,10 +342,26 @@ impl RemoteCluster {
         if update.listed {
             changes.extend(services.listed().into_iter().map(|key| (key, Ok(None))));
         }
-        let cluster = Arc::clone(&self.cluster);
-        let news = ServicesMsg::Remote { cluster, changes, listed: update.listed };
-        if let Err(refused) = self.peers.services.tell(news) {
-            tracing::error!(cluster = %self.cluster, %refused, "what it shares is not served");
+        *listed |= update.listed;
+        drop(kept);
+        self.tell_services(cx);
+    }
+
+    /// Tells the owner of services what is new; later, if its mailbox is full.
+    fn tell_services(&mut self, cx: &mut Cx<'_, Self>) {
+        let mut kept = self.kept.borrow_mut();
+        let (changes, listed) = std::mem::take(&mut kept.untold);
+        if changes.is_empty() && !listed {
+            return;
+        }
+        let news = ServicesMsg::Remote { cluster: Arc::clone(&self.cluster), changes, listed };
+        if let Err(Full { msg: ServicesMsg::Remote { changes, listed, .. }, gone: false }) =
+            self.peers.services.tell(news)
+        {
+            kept.untold = (changes, listed);
+            if !std::mem::replace(&mut self.retelling, true) {
+                cx.after(RETELL_AFTER, RemoteMsg::Retell);
+            }
         }
     }
 
@@ -437,6 +412,7 @@ impl Behaviour for RemoteCluster {
         }
         self.look_after(cx);
         self.again(cx);
+        self.tell_services(cx);
     }
 
     fn handle(&mut self, msg: RemoteMsg, cx: &mut Cx<'_, Self>) {
@@ -455,8 +431,12 @@ impl Behaviour for RemoteCluster {
             }
             RemoteMsg::Again(way) if is_now(way) => self.again(cx),
             RemoteMsg::Config(..) | RemoteMsg::Claimed(..) | RemoteMsg::Again(_) => {}
-            RemoteMsg::Services(origin, update) if !is_over => self.services(&origin, update),
-            RemoteMsg::Services(..) => {}
+            RemoteMsg::Services(origin, update) if !is_over => self.services(cx, &origin, update),
+            RemoteMsg::Retell if !is_over => {
+                self.retelling = false;
+                self.tell_services(cx);
+            }
+            RemoteMsg::Services(..) | RemoteMsg::Retell => {}
             RemoteMsg::Stop => {
                 self.kept.borrow_mut().over = true;
                 self.end();

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::{CLIENT, Region, address, cluster, identity, node, service};
 use crate::{
+    host::{Message, Ref},
     kvstore::tests::town,
     model::IdentityId,
-    services::ServicesMsg,
+    services::{ServicesMsg, ServicesStatus},
     testing::{KvLink, MemoryKvStore},
 };
 
@@ -178,4 +179,37 @@ fn crashes_of_those_who_read_lose_nothing() {
     region.world.settle();
     assert_eq!(region.mapped("10.2.0.2/32"), None);
     region.world.audit();
+}
+
+/// Has an actor rest after crashes, with a mailbox that takes nothing more.
+fn crowd<M: Message>(region: &Region, actor: &Ref<M>, make: impl Fn() -> M) {
+    let host = &region.world.life().universe.host;
+    let rests = || host.cells().iter().any(|cell| cell.id == actor.id() && cell.waiting > 0);
+    while !rests() {
+        host.poison(actor.id());
+        (0..2).for_each(|_| actor.tell(make()).unwrap());
+        region.world.settle();
+    }
+    while actor.tell(make()).is_ok() {}
+}
+
+#[test]
+fn what_a_full_mailbox_does_not_take_is_told_again() {
+    let (region, b) = region();
+    let services = &region.world.colony().services;
+    let refused = || -> Vec<_> {
+        let status: ServicesStatus = region.world.ask(services, ServicesMsg::Show);
+        status.refused.into_iter().map(|(cluster, _)| cluster).collect()
+    };
+    crowd(&region, services, || ServicesMsg::Retry);
+    // What it says of a service nobody can read, which is told.
+    b.put("cilium/state/services/v1/b/ns/web", "?");
+    let c = cluster("c", 3);
+    c.put("cilium/state/services/v1/c/ns/web", "?");
+    node(&c, NODES, "c", "near", "198.51.100.9");
+    region.clusters.configure("c", &c);
+    region.world.settle();
+    region.world.advance(Duration::from_secs(5));
+    assert_eq!(refused(), ["cluster b", "cluster c"]);
+    assert_eq!(region.mapped("198.51.100.9/32"), Some(IdentityId::REMOTE_NODE.0));
 }
