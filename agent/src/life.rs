@@ -8,7 +8,7 @@ use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
     conntrack::ConntrackMsg,
     endpoints::{EndpointsMsg, Target},
-    host::{ActixDriver, Host, Record},
+    host::{ActixDriver, Full, Host, Message, Record, Ref},
     model::Families,
     node::NodeMsg,
     policy::PolicyMsg,
@@ -50,6 +50,8 @@ const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changed manifests that are named in the trace; of more only their number is.
 const NAMED_MAX: usize = 8;
+/// How soon a full mailbox is tried again.
+const RETELL_AFTER: Duration = Duration::from_millis(100);
 
 /// Lives until SIGTERM or SIGINT. The datapath goes on without the agent.
 pub fn live(config: Config, boot: Boot) -> anyhow::Result<()> {
@@ -123,7 +125,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
             tracing::warn!(dir = %dir.display(), "manifests are not read: a cluster is followed");
         }
         _ if follows => {}
-        _ => hand_out(&colony, first),
+        _ => hand_out(&colony, first).await,
     }
     actix::spawn(follow_links(colony.clone()));
     actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone()));
@@ -232,32 +234,41 @@ fn install_cni(config: &Config, path: &std::path::Path) {
     }
 }
 
-/// Tells who keeps policies, services and pods what the directory of manifests says.
-fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
+/// Tells who keeps policies, services and pods what the directory of manifests says; whose mailbox is
+/// full, again until he has heard it.
+async fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
     let mut names: Vec<_> = manifests.iter().map(|it| it.source.as_str()).collect();
     let more = names.split_off(names.len().min(NAMED_MAX)).len();
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let what = format!("manifests: {}{and_more}", names.join(" "));
-    colony.host.outside(&what, || {
-        let pods = manifests.clone();
-        if let Err(refused) = colony.workloads.tell(WorkloadsMsg::Manifests(pods)) {
-            tracing::error!(%refused, "pods of changed manifests are not known");
+    let mut pods = Some(WorkloadsMsg::Manifests(manifests.clone()));
+    let mut services = Some(ServicesMsg::Manifests(manifests.clone()));
+    let mut policies = Some(PolicyMsg::Manifests(manifests));
+    loop {
+        colony.host.outside(&what, || {
+            tell(&colony.workloads, &mut pods);
+            tell(&colony.services, &mut services);
+            tell(&colony.policy, &mut policies);
+        });
+        if pods.is_none() && services.is_none() && policies.is_none() {
+            return;
         }
-        let services = manifests.clone();
-        if let Err(refused) = colony.services.tell(ServicesMsg::Manifests(services)) {
-            tracing::error!(%refused, "services of changed manifests are not known");
-        }
-        if let Err(refused) = colony.policy.tell(PolicyMsg::Manifests(manifests)) {
-            tracing::error!(%refused, "policies of changed manifests are not known");
-        }
-    });
+        tokio::time::sleep(RETELL_AFTER).await;
+    }
+}
+
+/// Tells somebody what is untold; it stays so if the mailbox is full.
+fn tell<M: Message>(to: &Ref<M>, untold: &mut Option<M>) {
+    if let Some(Err(Full { msg, gone: false })) = untold.take().map(|msg| to.tell(msg)) {
+        *untold = Some(msg);
+    }
 }
 
 async fn follow(colony: Colony, manifests: Manifests) {
     match Watch::start(manifests) {
         Ok(mut watch) => {
             while let Some(changes) = watch.next().await {
-                hand_out(&colony, changes);
+                hand_out(&colony, changes).await;
             }
         }
         Err(error) => tracing::error!(%error, "manifests are read once and not again"),

@@ -193,9 +193,12 @@ impl Mesh {
     fn arrange(&self, cx: &Cx<'_, Self>, ways: &Ways) -> bool {
         let mut kept = self.kept.borrow_mut();
         let Kept { clusters, ids, leaving, .. } = &mut *kept;
-        for (name, child) in clusters.extract_if(.., |name, _| !ways.contains_key(name)) {
+        let gone: Vec<_> =
+            clusters.keys().filter(|name| !ways.contains_key(*name)).cloned().collect();
+        for name in gone {
+            let Some(child) = clusters.remove(&name) else { continue };
             tracing::info!(cluster = %name, "cluster is not configured any more");
-            ids.retain(|_, other| *other != name);
+            ids.retain(|_, other| **other != *name);
             leaving.push(child.address);
         }
         let mut all_know = true;
