@@ -5,7 +5,7 @@
 
 mod common;
 
-use aya::maps::{HashMap, MapData};
+use aya::maps::{Array, HashMap, HashOfMaps, MapData};
 use common::outside::{World, open_service, route_outside};
 use common::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use volvox_bpf_progs::layouts::*;
+use volvox_bpf_progs::maps::MAGLEV_SIZE;
+
+type Table = Array<MapData, [u32; MAGLEV_SIZE as usize]>;
 
 /// Services whose backends are replaced in turn.
 const SERVICES: u16 = 8;
@@ -53,11 +56,12 @@ fn reached(frame: &[u8], v6: bool) -> u32 {
 struct Agent<K, B> {
     services: HashMap<MapData, K, LbRow>,
     backends: HashMap<MapData, u32, B>,
-    /// The key of a service's slot.
-    key: Box<dyn Fn(u16, u16) -> K + Send>,
+    /// The key of a service's slot, as a scope has it.
+    key: Box<dyn Fn(LbScope, u16, u16) -> K + Send>,
     row: fn(u32, BackendState) -> B,
     /// Slot 0, without what differs between services.
     service: LbRow,
+    tables: HashOfMaps<MapData, [u8; 2], Table>,
 }
 
 /// Whoever replaces rows of services.
@@ -70,6 +74,14 @@ trait Replace: Send {
     fn touch(&mut self, backend: u32, state: BackendState);
 }
 
+impl<K, B> Agent<K, B> {
+    /// Where clients inside the cluster find backends.
+    fn scope(&self) -> LbScope {
+        let has_two = self.service.flags2 & LbFlags2::TWO_SCOPES != 0;
+        if has_two { LbScope::Internal } else { LbScope::External }
+    }
+}
+
 impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
     fn put(&mut self, set: u32, service: u16) {
         let size = SIZES[set as usize % 2];
@@ -79,17 +91,28 @@ impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
         }
         for n in 0..size {
             let slot = LbRow { backend: id(set, service, n), rev_nat, ..LbRow::default() };
-            self.services.insert((self.key)(service, n + 1), slot, 0).unwrap();
+            self.services.insert((self.key)(self.scope(), service, n + 1), slot, 0).unwrap();
+        }
+        if self.service.backend == LbRow::choice(LbAlgorithm::Maglev, 0) {
+            let ids = std::array::from_fn(|at| id(set, service, at as u16 % size));
+            let mut table = Table::create(1, 0).unwrap();
+            table.set(0, ids, 0).unwrap();
+            self.tables.insert((SERVICE + service).to_be_bytes(), &table, 0).unwrap();
         }
         let whole = LbRow { count: size, rev_nat, ..self.service };
-        self.services.insert((self.key)(service, 0), whole, 0).unwrap();
+        self.services.insert((self.key)(self.scope(), service, 0), whole, 0).unwrap();
+        if self.scope() == LbScope::Internal {
+            // No backend is here for clients outside the cluster.
+            let outer = LbRow { count: 0, ..whole };
+            self.services.insert((self.key)(LbScope::External, service, 0), outer, 0).unwrap();
+        }
     }
 
     fn replace(&mut self, set: u32, service: u16) {
         let (size, before) = (SIZES[set as usize % 2], SIZES[(set as usize + 1) % 2]);
         self.put(set, service);
         for slot in size + 1..=before {
-            self.services.remove(&(self.key)(service, slot)).unwrap();
+            self.services.remove(&(self.key)(self.scope(), service, slot)).unwrap();
         }
         for n in 0..before {
             self.backends.remove(&id(set - 1, service, n)).unwrap();
@@ -144,19 +167,20 @@ impl Way {
             let row = LbRow { rev_nat: Be16::new(SERVICE + n), ..self.row };
             self.node.service((service, PORT + n).into(), UDP, row, &[]);
         }
-        let key = move |n| LbKey::new((service, PORT + n).into(), UDP, LbScope::External);
+        let key = move |scope, n| LbKey::new((service, PORT + n).into(), UDP, scope);
         let mut take = |name| self.node.ebpf.take_map(name).unwrap();
         let mut agent: Box<dyn Replace> = if service.is_ipv4() {
             let row = |id, state| match backend_at(id, false) {
                 SocketAddr::V4(at) => Backend4Row::new(id, at, 0, state),
                 SocketAddr::V6(_) => unreachable!(),
             };
-            let key = move |n, slot| match key(n) {
+            let key = move |scope, n, slot| match key(scope, n) {
                 LbKey::V4(key) => Lb4Key { slot, ..key },
                 LbKey::V6(_) => unreachable!(),
             };
             Box::new(Agent {
                 services: take("cilium_lb4_services_v2").try_into().unwrap(),
+                tables: take("cilium_lb4_maglev").try_into().unwrap(),
                 backends: take("cilium_lb4_backends_v3").try_into().unwrap(),
                 key: Box::new(key),
                 row,
@@ -167,12 +191,13 @@ impl Way {
                 SocketAddr::V6(at) => Backend6Row::new(id, at, 0, state),
                 SocketAddr::V4(_) => unreachable!(),
             };
-            let key = move |n, slot| match key(n) {
+            let key = move |scope, n, slot| match key(scope, n) {
                 LbKey::V6(key) => Lb6Key { slot, ..key },
                 LbKey::V4(_) => unreachable!(),
             };
             Box::new(Agent {
                 services: take("cilium_lb6_services_v2").try_into().unwrap(),
+                tables: take("cilium_lb6_maglev").try_into().unwrap(),
                 backends: take("cilium_lb6_backends_v3").try_into().unwrap(),
                 key: Box::new(key),
                 row,
@@ -227,21 +252,25 @@ fn while_it_replaces(mut replace: impl FnMut(u32) + Send, mut ask: impl FnMut(&A
     assert!(turns.min(asked) >= TURNS_MIN, "only {turns} turns and {asked} packets");
 }
 
-/// Sends to services while their backends are replaced, each packet from one port of some that have a
-/// connection already or begin one.
-fn all_backends_are_replaced(mut way: Way) {
+/// Sends to services while their backends are replaced, those of `replaced` services at each turn, each
+/// packet from one port of some that have a connection already or begin one.
+fn backends_are_replaced(mut way: Way, replaced: u16) {
     let mut agent = way.serve();
     let mut sent = 0u16;
-    let replace = |set| (0..SERVICES).for_each(|service| agent.replace(set, service));
+    let replace = |set| (0..replaced).for_each(|service| agent.replace(set, service));
     while_it_replaces(replace, |set| {
         sent = sent.wrapping_add(1);
-        let (service, port) = (sent % SERVICES, 1024 + sent % 499);
+        let (service, port) = (sent % replaced, 1024 + sent % 499);
         let oldest = set.load(Ordering::SeqCst).saturating_sub(1);
         let reached = way.ask(service, port);
         let sets = oldest..=set.load(Ordering::SeqCst);
         assert!(is_of(reached, sets.clone(), service), "{reached} is in none of the sets {sets:?}");
     });
     assert_eq!(way.node.drops(), [].into());
+}
+
+fn all_backends_are_replaced(way: Way) {
+    backends_are_replaced(way, SERVICES);
 }
 
 #[test]
@@ -254,6 +283,26 @@ fn no_packet_is_dropped_while_all_backends_are_replaced() {
 fn no_packet_from_outside_is_dropped_while_all_backends_are_replaced() {
     all_backends_are_replaced(outside(false));
     all_backends_are_replaced(outside(true));
+}
+
+#[test]
+fn no_packet_is_dropped_while_a_service_with_two_scopes_is_replaced() {
+    for v6 in [false, true] {
+        let mut way = inside(v6);
+        way.row.flags2 |= LbFlags2::TWO_SCOPES;
+        all_backends_are_replaced(way);
+    }
+}
+
+#[test]
+fn no_packet_is_dropped_while_tables_are_replaced() {
+    for v6 in [false, true] {
+        for mut way in [inside(v6), outside(v6)] {
+            way.row.backend = LbRow::choice(LbAlgorithm::Maglev, 0);
+            // Each table waits for the kernel.
+            backends_are_replaced(way, 1);
+        }
+    }
 }
 
 /// The rows of backends are written while connections have them.
