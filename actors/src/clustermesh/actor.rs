@@ -158,8 +158,19 @@ impl Mesh {
             }
             is_name
         });
-        let ways = ways.into_iter().map(|(name, way)| (name.into(), way));
-        self.kept.borrow_mut().news = Some(ways.collect());
+        let ways: Ways = ways.into_iter().map(|(name, way)| (name.into(), way)).collect();
+        let mut kept = self.kept.borrow_mut();
+        let Kept { clusters, ids, leaving, .. } = &mut *kept;
+        // At once: if one comes back before owners hear of it, some may have let go of what it said.
+        let gone: Vec<_> =
+            clusters.keys().filter(|name| !ways.contains_key(*name)).cloned().collect();
+        for name in gone {
+            let Some(child) = clusters.remove(&name) else { continue };
+            tracing::info!(cluster = %name, "cluster is not configured any more");
+            ids.retain(|_, other| *other != name);
+            leaving.push(child.address);
+        }
+        kept.news = Some(ways);
     }
 
     /// Does what is still to be done, and looks again if something stays open.
@@ -189,18 +200,9 @@ impl Mesh {
             && services.tell(ServicesMsg::Clusters(names)).is_ok()
     }
 
-    /// Has each cluster read by its way, and no others; whether all who read know their ways.
+    /// Has each cluster read by its way; whether all who read know theirs.
     fn arrange(&self, cx: &Cx<'_, Self>, ways: &Ways) -> bool {
-        let mut kept = self.kept.borrow_mut();
-        let Kept { clusters, ids, leaving, .. } = &mut *kept;
-        let gone: Vec<_> =
-            clusters.keys().filter(|name| !ways.contains_key(*name)).cloned().collect();
-        for name in gone {
-            let Some(child) = clusters.remove(&name) else { continue };
-            tracing::info!(cluster = %name, "cluster is not configured any more");
-            ids.retain(|_, other| **other != *name);
-            leaving.push(child.address);
-        }
+        let clusters = &mut self.kept.borrow_mut().clusters;
         let mut all_know = true;
         for (name, way) in ways {
             match clusters.get_mut(name) {
