@@ -15,6 +15,8 @@ use crate::ports::{
 pub struct KernelRouting {
     /// By their names.
     pub devices: BTreeMap<String, RoutingDevice>,
+    /// How many numbers from [`FIRST_DEVICE`] on were given to devices.
+    made: u32,
     /// Routes of ours.
     pub routes: BTreeMap<IpNet, Hop>,
     /// Prefixes to which somebody else has a route.
@@ -35,6 +37,7 @@ impl Default for KernelRouting {
         let moved = LocalRules { priorities: [LOCAL_RULE_PRIORITY].into(), others: false };
         Self {
             devices: BTreeMap::new(),
+            made: 0,
             routes: BTreeMap::new(),
             foreign: BTreeSet::new(),
             rules: [false, true].map(|ipv6| (ipv6, moved.clone())).into(),
@@ -50,7 +53,9 @@ const FIRST_DEVICE: u32 = 1 << 20;
 
 impl KernelRouting {
     pub(super) fn read(&self, links: &BTreeMap<u32, Link>, tables: &DeviceTables) -> Routing {
-        let there = |(_, device): &(&String, &RoutingDevice)| links.contains_key(&device.ifindex);
+        let there = |(name, device): &(&String, &RoutingDevice)| {
+            links.get(&device.ifindex).is_some_and(|link| link.name == **name)
+        };
         let devices = self.devices.iter().filter(there);
         let device = |(name, device): (&String, &RoutingDevice)| {
             let links = tables.links.get(&device.ifindex);
@@ -140,7 +145,9 @@ impl KernelRouting {
             return Err(Refusal::Denied);
         }
         let last = links.last_key_value().map_or(0, |(last, _)| *last);
-        let ifindex = (last + 1).max(FIRST_DEVICE);
+        // As with the kernel, no number is given twice.
+        let ifindex = (last + 1).max(FIRST_DEVICE + self.made);
+        self.made = ifindex + 1 - FIRST_DEVICE;
         let name = name.to_owned();
         links.insert(ifindex, Link { ifindex, name: name.clone(), mtu, ..Link::default() });
         let (ours, fit) = (true, true);
