@@ -47,7 +47,7 @@ use crate::{
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
     routes::{Routes, RoutesMsg, RoutingMode},
-    services::{Algorithm, Services, ServicesMsg},
+    services::{Balancing, Services, ServicesMsg},
     sockets::{Sockets, SocketsPeers},
     state::{IdentityTable, NumberedLabels},
     workloads::{Workloads, WorkloadsMsg},
@@ -93,8 +93,8 @@ pub struct ColonySettings {
     pub schedule: Schedule,
     /// Time between two collections of connections; `None` adapts it to what is found.
     pub conntrack_interval: Option<Duration>,
-    /// How backends of services are chosen where nodes should choose alike.
-    pub service_algorithm: Algorithm,
+    /// How load of services is balanced.
+    pub balancing: Balancing,
     /// Whether sockets connect to backends of services themselves.
     pub sockets: bool,
     /// What is this node's own.

@@ -96,6 +96,12 @@ pub enum Mutant {
     QuarantineForgotten,
     /// Who is not ready has new connections.
     UnreadyServe,
+    /// Who is not ready any more loses the connections that it has.
+    UnreadyCutOff,
+    /// A backend that a service has no more keeps what it had of it.
+    MemberStays,
+    /// What is sent to a port that a service's address does not serve leaves the node.
+    UnservedPortsLeave,
     /// Hints that name nobody for this node leave it without backends.
     HintsStarve,
     /// Load balancers hear of the backends on the node once, and of no change.

@@ -26,10 +26,10 @@ pub use kernel::{
     About, Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
     DeviceTables, EndpointRow, HOST_DEVICE, HOST_IFINDEX, HOST_PEER, Hook, HookState, Hop, InOrder,
     IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
-    KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, MaglevTable, OVERLAY,
-    Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
-    SlotRow, Swept, UnusedNumbers, config_flags, device_flags, ipcache_flags, lxc_flags,
-    service_flags,
+    KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, MaglevTable,
+    MemberKey, OVERLAY, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys, ServiceRows,
+    ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
+    ipcache_flags, lxc_flags, service_flags,
 };
 pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{

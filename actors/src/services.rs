@@ -9,6 +9,7 @@
 //! ```
 
 mod actor;
+mod annotations;
 mod backends;
 mod batch;
 mod book;
@@ -19,6 +20,7 @@ mod health;
 mod host_port;
 mod ingress;
 mod inherited;
+mod listed;
 pub mod maglev;
 mod messages;
 mod object;
@@ -31,9 +33,10 @@ mod slice;
 mod table;
 #[cfg(test)]
 mod tests;
+mod wildcards;
 
 pub use actor::{Services, ServicesSettings};
-pub use expand::Algorithm;
+pub use expand::{Algorithm, Balancing};
 pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
     ServicesStatus, UnknownBackend,

@@ -21,7 +21,7 @@ use volvox_actors::{
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 
 use crate::{
-    config::{Config, LbMode},
+    config::{Config, LbMode, NoBackendResponse},
     netns,
     node_address::{self, Wanted, Ways, is_reachable},
     node_information,
@@ -254,6 +254,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
             report_flags: config.monitor_aggregation_flags.0,
             host_firewall: config.enable_host_firewall,
             dsr: config.bpf_lb_mode == LbMode::Dsr,
+            refuse: config.service_no_backend_response == NoBackendResponse::Reject,
             ..Features::default()
         },
         sizes: MapSizes {

@@ -34,8 +34,8 @@ pub use range::{Range, RangeError};
 pub use rate_limit::{RateLimit, RateLimitError, RateLimits};
 pub use values::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
-    LogFormat, LogLevel, NodeAddress, OptionalAddress, RoutingMode, TunnelProtocol,
-    WITHOUT_ETCD_RS,
+    LogFormat, LogLevel, NoBackendResponse, NodeAddress, OptionalAddress, RoutingMode,
+    TunnelProtocol, WITHOUT_ETCD_RS,
 };
 
 use crate::ports::kvstore::EtcdOptions;

@@ -25,6 +25,7 @@ use volvox_actors::{
     ports::{Clock, device_flags},
     publish::PublishSettings,
     routes::RoutingMode as Routing,
+    services::Balancing,
 };
 
 use crate::{
@@ -68,7 +69,11 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             queue: config.endpoint_queue_size as usize,
         },
         conntrack_interval: Some(config.conntrack_gc_interval).filter(|span| !span.is_zero()),
-        service_algorithm: config.bpf_lb_algorithm.into(),
+        balancing: Balancing {
+            algorithm: config.bpf_lb_algorithm.into(),
+            algorithm_annotation: config.bpf_lb_algorithm_annotation,
+            external_cluster_ip: config.bpf_lb_external_clusterip,
+        },
         sockets: config.bpf_lb_sock,
         node: NodeSettings {
             families,

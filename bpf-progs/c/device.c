@@ -5,6 +5,7 @@
 #include "lib/arrive.h"
 #include "lib/dsr_send.h"
 #include "lib/masquerade.h"
+#include "lib/refuse.h"
 
 #define DEVICE_DROP(reason) DROP_FROM(FILE_DEVICE_C, reason)
 
@@ -78,12 +79,14 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
 }
 
-/* What is for somebody else: the stack forwards it. Who takes the node's address would pass as the node
- * there; the kernel minds that of IPv4 only. */
+/* What is for somebody else: the stack forwards it, unless its address is a service's. Who takes the node's
+ * address would pass as the node there; the kernel minds that of IPv4 only. */
 always_inline int to_others(const struct packet *packet, int family)
 {
 	const struct lxc_row *source = lxc_lookup(&packet->saddr, family);
 
+	if (has_ports(packet->protocol) && service_has(&packet->daddr, family))
+		return NOBODY_SERVES;
 	return source && source->flags & LXC_HOST ? DEVICE_DROP(DROP_INVALID_SOURCE_IP) : TC_ACT_OK;
 }
 
@@ -189,7 +192,12 @@ int cil_from_netdev(struct __sk_buff *skb)
 	struct flow flow = {.direction = INGRESS};
 	int code = from_netdev(skb, &flow);
 
-	return code < 0 ? drop(skb, &flow, code) : code;
+	if (likely(code >= 0))
+		return code;
+	if (!drop_or_refuse(skb, &flow, code))
+		return TC_ACT_SHOT;
+	skb->mark = MARK_KIND_SNAT_DONE;
+	return bpf_redirect(skb->ifindex, 0);
 }
 
 /* What an endpoint sends by way of the stack. */

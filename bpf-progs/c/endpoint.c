@@ -5,6 +5,7 @@
 #include "lib/host.h"
 #include "lib/neighbour.h"
 #include "lib/overlay.h"
+#include "lib/refuse.h"
 #include "lib/route.h"
 
 #define ENDPOINT_DROP(reason) DROP_FROM(FILE_ENDPOINT_C, reason)
@@ -158,7 +159,9 @@ int cil_from_container(struct __sk_buff *skb)
 	struct flow flow = {.direction = EGRESS, .notify = CONFIG_DROP_NOTIFY};
 	int code = from_container(skb, &flow);
 
-	return code < 0 ? drop(skb, &flow, code) : code;
+	if (likely(code >= 0))
+		return code;
+	return drop_or_refuse(skb, &flow, code) ? bpf_redirect_peer(skb->ifindex, 0) : TC_ACT_SHOT;
 }
 
 /* Asks the policy of the node about what it sends to the endpoint. That it tells the endpoint of an error

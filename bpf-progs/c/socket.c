@@ -10,7 +10,7 @@ always_inline int forth_ipv4(struct bpf_sock_addr *ctx)
 	int balanced = balance_family(ctx, &end, FAMILY_IPV4);
 
 	if (balanced < 0)
-		return refuse(EHOSTUNREACH);
+		return refuse(-balanced);
 	if (balanced) {
 		ctx->user_ip4 = end.address.v4;
 		ctx->user_port = end.port;
@@ -44,7 +44,7 @@ always_inline int forth_ipv6(struct bpf_sock_addr *ctx)
 	int balanced = socket_balance(ctx, &end);
 
 	if (balanced < 0)
-		return refuse(EHOSTUNREACH);
+		return refuse(-balanced);
 	if (balanced)
 		put_ipv6(ctx, &end);
 	return PROCEED;

@@ -148,6 +148,7 @@ pub const fn source_file(number: u8) -> Option<&'static str> {
         83 => Some("dsr_send.h"),
         84 => Some("dsr_learn.h"),
         85 => Some("dsr_port.h"),
+        86 => Some("refuse.h"),
         _ => None,
     }
 }

@@ -35,6 +35,8 @@ pub struct Features {
     /// node, which answers them itself (direct server return). All nodes of a cluster have it, or
     /// none.
     pub dsr: bool,
+    /// What is for a service and nobody serves is refused at once, rather than dropped.
+    pub refuse: bool,
     /// Backends in a service's Maglev table.
     pub maglev: u32,
     /// The first and the last of the ports that may stand for others' on the node's addresses.
@@ -58,6 +60,7 @@ impl Default for Features {
             report_flags: 0b111,
             host_firewall: false,
             dsr: false,
+            refuse: true,
             maglev: MAGLEV_SIZE,
             nat_ports: NAT_PORTS,
             loopback_ipv4: LOOPBACK_IPV4,
@@ -68,7 +71,7 @@ impl Default for Features {
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u32); 16] {
+    pub const fn globals(self) -> [(&'static str, u32); 17] {
         let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
             ("ENABLE_IPV4", self.ipv4 as u32),
@@ -79,6 +82,7 @@ impl Features {
             ("REPORT_FLAGS", self.report_flags as u32),
             ("ENABLE_HOST_FIREWALL", self.host_firewall as u32),
             ("ENABLE_DSR", self.dsr as u32),
+            ("REFUSE_UNSERVED", self.refuse as u32),
             ("MAGLEV", self.maglev),
             ("NAT_PORT_MIN", self.nat_ports.0 as u32),
             ("NAT_PORT_MAX", self.nat_ports.1 as u32),
@@ -98,6 +102,7 @@ impl Features {
             | (self.policy_stats as u64) << 2
             | (self.host_firewall as u64) << 3
             | (self.dsr as u64) << 4
+            | (!self.refuse as u64) << 5
             | (self.notify as u64) << 8
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24

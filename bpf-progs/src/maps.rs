@@ -180,6 +180,8 @@ pub const MAPS: &[MapSpec] = &[
     hash::<Lb6Key, LbRow>("cilium_lb6_services_v2"),
     hash::<u32, Backend4Row>("cilium_lb4_backends_v3"),
     hash::<u32, Backend6Row>("cilium_lb6_backends_v3"),
+    hash::<MemberKey, Member4Row>("volvox_lb4_members"),
+    hash::<MemberKey, Member6Row>("volvox_lb6_members"),
     hash::<Be16, ReverseNat4Row>("cilium_lb4_reverse_nat"),
     hash::<Be16, ReverseNat6Row>("cilium_lb6_reverse_nat"),
     lru::<Affinity4Key, AffinityRow>("cilium_lb4_affinity"),

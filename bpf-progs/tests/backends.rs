@@ -57,14 +57,15 @@ impl World {
         self.node.backend(id, (address, 8080).into(), 0, state);
     }
 
-    /// Writes the tag into a backend's row.
-    fn tag(&mut self, id: u32, tag: u8) {
+    /// Has the row of a backend say that it is another one's.
+    fn mistake(&mut self, id: u32, other: u32) {
+        let (key, own) = (MemberKey::new(id, SERVICE), MemberKey::new(other, SERVICE));
         if self.v6 {
-            let row: Backend6Row = self.node.read("cilium_lb6_backends_v3", id).unwrap();
-            self.node.put("cilium_lb6_backends_v3", id, Backend6Row { tag, ..row });
+            let row: Member6Row = self.node.read("volvox_lb6_members", key).unwrap();
+            self.node.put("volvox_lb6_members", key, Member6Row { key: own, ..row });
         } else {
-            let row: Backend4Row = self.node.read("cilium_lb4_backends_v3", id).unwrap();
-            self.node.put("cilium_lb4_backends_v3", id, Backend4Row { tag, ..row });
+            let row: Member4Row = self.node.read("volvox_lb4_members", key).unwrap();
+            self.node.put("volvox_lb4_members", key, Member4Row { key: own, ..row });
         }
     }
 
@@ -183,7 +184,7 @@ fn a_connection_whose_backend_is_gone_gets_another() {
         world.slots(&[1], &[]);
         assert_eq!((world.udp(7), world.tcp(7, SYN), world.tcp(7, ACK)), (1, 1, 1));
         world.slots(&[2], &[]);
-        assert_eq!((world.udp(7), world.tcp(7, ACK)), (1, 1), "it is still there");
+        assert_eq!((world.udp(7), world.tcp(7, ACK)), (1, 1), "it is listed still");
         let like = world.client();
         world.node.no_backend(1, like);
         assert_eq!((world.udp(7), world.tcp(7, ACK)), (2, 2));
@@ -216,11 +217,75 @@ fn slots_and_backends_that_go_are_passed_over() {
         let others = LbRow { backend: 5, rev_nat: Be16::new(SERVICE + 1), ..LbRow::default() };
         world.node.lb_row(key.slot(1), others);
         assert_eq!(world.all(1000), [4].into());
-        // A backend whose row's memory is another backend's by now; and one that another agent wrote.
+        // A backend whose row's memory is another backend's by now.
         world.slots(&[1, 2, 4], &[]);
-        world.tag(1, backend_tag(2));
+        world.mistake(1, 2);
         assert_eq!(world.all(2000), [2, 4].into());
-        world.tag(1, 0);
-        assert_eq!(world.all(3000), [1, 2, 4].into());
+    }
+}
+
+#[test]
+fn a_connection_stays_only_with_a_backend_of_its_own_service() {
+    for mut world in World::both() {
+        world.slots(&[1], &[]);
+        for port in [7, 8] {
+            assert_eq!((world.udp(port), world.tcp(port, SYN), world.tcp(port, ACK)), (1, 1, 1));
+        }
+        // Another service has it, and uses it.
+        let like = world.client();
+        world.node.member(SERVICE + 1, 1, BackendState::Active, like);
+        world.slots(&[2], &[]);
+        assert_eq!((world.udp(7), world.tcp(7, ACK)), (1, 1), "it is listed still");
+        world.node.no_member(SERVICE, 1, like);
+        for port in [7, 8] {
+            assert_eq!((world.udp(port), world.tcp(port, ACK)), (2, 2));
+        }
+    }
+}
+
+#[test]
+fn one_that_is_not_ready_keeps_streams_and_no_datagrams() {
+    for mut world in World::both() {
+        world.slots(&[1], &[]);
+        for port in [7, 8] {
+            assert_eq!((world.udp(port), world.tcp(port, SYN), world.tcp(port, ACK)), (1, 1, 1));
+        }
+        let like = world.client();
+        world.node.member(SERVICE + 1, 1, BackendState::Active, like);
+        world.node.member(SERVICE, 1, BackendState::Maintenance, like);
+        world.slots(&[2], &[]);
+        assert_eq!((world.udp(7), world.tcp(7, ACK)), (2, 1));
+        assert_eq!(world.tcp(8, SYN), 2, "a new attempt from the same port");
+        assert_eq!((world.udp(9), world.tcp(9, SYN)), (2, 2));
+    }
+}
+
+#[test]
+fn the_short_way_asks_the_service_too() {
+    for mut world in World::both() {
+        world.slots(&[1], &[]);
+        let like = world.client();
+        for _ in 0..5 {
+            assert_eq!((world.udp(7), world.tcp(7, SYN), world.tcp(7, ACK)), (1, 1, 1));
+        }
+        world.slots(&[2], &[]);
+        world.node.member(SERVICE, 1, BackendState::Maintenance, like);
+        assert_eq!((world.udp(7), world.tcp(7, ACK)), (2, 1), "within the same second");
+        world.node.no_member(SERVICE, 1, like);
+        assert_eq!((world.udp(7), world.tcp(7, ACK)), (2, 2));
+    }
+}
+
+#[test]
+fn the_same_backend_of_a_service_that_came_anew_keeps_its_connections() {
+    for mut world in World::both() {
+        world.slots(&[1, 2], &[]);
+        assert_eq!(world.tcp(7, SYN), world.tcp(7, ACK));
+        let had = world.tcp(7, ACK);
+        let key = world.key(TCP);
+        world.node.slots(key, random_service(SERVICE + 1), &[1, 2], &[]);
+        for _ in 0..20 {
+            assert_eq!(world.tcp(7, ACK), had);
+        }
     }
 }

@@ -9,11 +9,12 @@ use volvox_bpf_progs::Features;
 
 /// Loads all programs with each set of features of a family, or of both.
 fn all_load(ipv4: bool, ipv6: bool) {
-    for bits in 0..8u8 {
+    for bits in 0..16u8 {
         let is_on = |bit: u8| bits & 1 << bit != 0;
-        let (policy_stats, host_firewall, dsr) = (is_on(0), is_on(1), is_on(2));
-        let features =
-            Features { ipv4, ipv6, policy_stats, host_firewall, dsr, ..Features::default() };
+        let (policy_stats, host_firewall) = (is_on(0), is_on(1));
+        let (dsr, refuse) = (is_on(2), is_on(3));
+        let plain = Features { ipv4, ipv6, refuse, ..Features::default() };
+        let features = Features { policy_stats, host_firewall, dsr, ..plain };
         Node::with_uplink_and(features);
     }
 }

@@ -160,6 +160,9 @@ fn rows_of_load_balancing_agree_with_c() {
         "backend6_row",
         [address, port, protocol, state, cluster_id, zone, tag]
     );
+    same!(btf, MemberKey, "member_key", [backend, rev_nat, pad]);
+    same!(btf, Member4Row, "member4_row", [address, port, protocol, state, key]);
+    same!(btf, Member6Row, "member6_row", [address, port, protocol, state, key]);
     same!(btf, ReverseNat4Row, "reverse_nat4_row", [address, port]);
     same!(btf, ReverseNat6Row, "reverse_nat6_row", [address, port]);
     same!(btf, Affinity4Key, "affinity4_key", [client, rev_nat, netns_cookie, pad1, pad2]);

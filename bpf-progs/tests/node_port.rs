@@ -161,6 +161,12 @@ fn source_ranges_hold() {
         let other = if far.is_ipv4() { "203.0.113.9" } else { "2001:db8:9::9" }.parse().unwrap();
         let asked = sealed(udp(other, own, 5000, PORT));
         assert_eq!(world.node.drop_of(|node| node.receive(&up, &asked)), Some(177));
+        // Turned round they name who is kept out.
+        let turned = LbRow { flags2: LbFlags2::QUARANTINED_OR_DENY_RANGE, ..ranged };
+        world.node.service((own, PORT).into(), UDP, turned, &[id]);
+        assert_eq!(world.node.drop_of(|node| node.receive(&up, &asked)), None);
+        let asked = sealed(udp(far, own, 5001, PORT));
+        assert_eq!(world.node.drop_of(|node| node.receive(&up, &asked)), Some(177));
     }
 }
 
@@ -175,6 +181,10 @@ fn what_is_for_the_cluster_is_not_for_clients_outside() {
         world.node.service((inner, 80).into(), UDP, random_service(SERVICE + 1), &[id]);
         let asked = sealed(udp(far, inner, 5000, 80));
         assert_eq!(world.node.drop_of(|node| node.receive(&up, &asked)), Some(174));
+        // Unless that is asked for.
+        let open = LbRow { flags: LbFlags::ROUTABLE, ..random_service(SERVICE + 1) };
+        world.node.service((inner, 80).into(), UDP, open, &[id]);
+        assert_eq!(world.node.drop_of(|node| node.receive(&up, &asked)), None);
         let other = sealed(udp(far, own, 5000, 22));
         let got = world.node.receive(&up, &other);
         assert_eq!((got.action, got.frame), (OK, other), "a port that is no service's");

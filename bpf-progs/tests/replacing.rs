@@ -26,7 +26,7 @@ const TIME: Duration = Duration::from_secs(2);
 const TURNS_MIN: u32 = 100;
 const PORT: u16 = 30_080;
 
-/// The id of a service's backend in a set. Two that may be there at once have two tags.
+/// The id of a service's backend in a set.
 fn id(set: u32, service: u16, n: u16) -> u32 {
     ((set % 200) * u32::from(SERVICES) + u32::from(service)) * 16 + u32::from(n) + 1
 }
@@ -55,10 +55,10 @@ fn reached(frame: &[u8], v6: bool) -> u32 {
 /// The maps of a family, in the hands of whom replaces.
 struct Agent<K, B> {
     services: HashMap<MapData, K, LbRow>,
-    backends: HashMap<MapData, u32, B>,
+    members: HashMap<MapData, MemberKey, B>,
     /// The key of a service's slot, as a scope has it.
     key: Box<dyn Fn(LbScope, u16, u16) -> K + Send>,
-    row: fn(u32, BackendState) -> B,
+    row: fn(MemberKey, BackendState) -> B,
     /// Slot 0, without what differs between services.
     service: LbRow,
     tables: HashOfMaps<MapData, [u8; 2], Table>,
@@ -71,7 +71,7 @@ trait Replace: Send {
     /// Puts a set in the place of the one before: what is old goes when nothing names it.
     fn replace(&mut self, set: u32, service: u16);
     /// Writes the row of a backend anew, in one of two states.
-    fn touch(&mut self, backend: u32, state: BackendState);
+    fn touch(&mut self, service: u16, backend: u32, state: BackendState);
 }
 
 impl<K, B> Agent<K, B> {
@@ -87,7 +87,7 @@ impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
         let size = SIZES[set as usize % 2];
         let rev_nat = Be16::new(SERVICE + service);
         for n in 0..size {
-            self.touch(id(set, service, n), BackendState::Active);
+            self.touch(service, id(set, service, n), BackendState::Active);
         }
         for n in 0..size {
             let slot = LbRow { backend: id(set, service, n), rev_nat, ..LbRow::default() };
@@ -115,12 +115,14 @@ impl<K: aya::Pod + Send, B: aya::Pod + Send> Replace for Agent<K, B> {
             self.services.remove(&(self.key)(self.scope(), service, slot)).unwrap();
         }
         for n in 0..before {
-            self.backends.remove(&id(set - 1, service, n)).unwrap();
+            let key = MemberKey::new(id(set - 1, service, n), SERVICE + service);
+            self.members.remove(&key).unwrap();
         }
     }
 
-    fn touch(&mut self, backend: u32, state: BackendState) {
-        self.backends.insert(backend, (self.row)(backend, state), 0).unwrap();
+    fn touch(&mut self, service: u16, backend: u32, state: BackendState) {
+        let key = MemberKey::new(backend, SERVICE + service);
+        self.members.insert(key, (self.row)(key, state), 0).unwrap();
     }
 }
 
@@ -170,8 +172,8 @@ impl Way {
         let key = move |scope, n| LbKey::new((service, PORT + n).into(), UDP, scope);
         let mut take = |name| self.node.ebpf.take_map(name).unwrap();
         let mut agent: Box<dyn Replace> = if service.is_ipv4() {
-            let row = |id, state| match backend_at(id, false) {
-                SocketAddr::V4(at) => Backend4Row::new(id, at, 0, state),
+            let row = |key: MemberKey, state| match backend_at(key.backend, false) {
+                SocketAddr::V4(at) => Member4Row::new(key, at, 0, state),
                 SocketAddr::V6(_) => unreachable!(),
             };
             let key = move |scope, n, slot| match key(scope, n) {
@@ -181,14 +183,14 @@ impl Way {
             Box::new(Agent {
                 services: take("cilium_lb4_services_v2").try_into().unwrap(),
                 tables: take("cilium_lb4_maglev").try_into().unwrap(),
-                backends: take("cilium_lb4_backends_v3").try_into().unwrap(),
+                members: take("volvox_lb4_members").try_into().unwrap(),
                 key: Box::new(key),
                 row,
                 service: self.row,
             })
         } else {
-            let row = |id, state| match backend_at(id, true) {
-                SocketAddr::V6(at) => Backend6Row::new(id, at, 0, state),
+            let row = |key: MemberKey, state| match backend_at(key.backend, true) {
+                SocketAddr::V6(at) => Member6Row::new(key, at, 0, state),
                 SocketAddr::V4(_) => unreachable!(),
             };
             let key = move |scope, n, slot| match key(scope, n) {
@@ -198,7 +200,7 @@ impl Way {
             Box::new(Agent {
                 services: take("cilium_lb6_services_v2").try_into().unwrap(),
                 tables: take("cilium_lb6_maglev").try_into().unwrap(),
-                backends: take("cilium_lb6_backends_v3").try_into().unwrap(),
+                members: take("volvox_lb6_members").try_into().unwrap(),
                 key: Box::new(key),
                 row,
                 service: self.row,
@@ -315,7 +317,7 @@ fn backends_change(mut way: Way) {
     let replace = |turn: u32| {
         for service in 0..SERVICES {
             for n in 0..SIZES[0] {
-                agent.touch(id(0, service, n), states[turn as usize % 2]);
+                agent.touch(service, id(0, service, n), states[turn as usize % 2]);
             }
         }
     };

@@ -149,20 +149,22 @@ fn what_is_no_service_is_left_alone() {
 }
 
 #[test]
-fn a_service_without_backends_is_unreachable() {
+fn a_service_without_backends_or_port_refuses() {
     let mut world = World::new();
     for v6 in [false, true] {
         for protocol in [TCP, UDP] {
             let row = random_service(SERVICE);
             world.sockets.node.service(service(v6), protocol, row, &[]);
         }
-        let refused = TcpStream::connect(service(v6)).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::HostUnreachable);
-        let client = udp_socket(v6);
-        let refused = client.send_to(b"question", service(v6)).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::HostUnreachable);
-        let refused = client.connect(service(v6)).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::HostUnreachable);
+        for at in [service(v6), (service(v6).ip(), 81).into()] {
+            let refused = TcpStream::connect(at).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+            let client = udp_socket(v6);
+            let refused = client.send_to(b"question", at).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+            let refused = client.connect(at).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        }
     }
 }
 

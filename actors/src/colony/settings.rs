@@ -55,7 +55,7 @@ pub(super) fn services_settings(settings: &ColonySettings, ports: &Ports) -> Ser
     ServicesSettings {
         node: settings.kvstore.node.clone(),
         families: settings.policy.families,
-        algorithm: settings.service_algorithm,
+        balancing: settings.balancing,
         sources: said.into_iter().filter(|(_, is)| *is).map(|(source, _)| source).collect(),
     }
 }

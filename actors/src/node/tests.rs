@@ -14,7 +14,7 @@ use crate::{
     model::{Addresses, Families, IdentityId},
     ports::{KernelOp, KernelOutcome, Link, LxcRow, ServiceTables, lxc_flags},
     routes::{Routes, RoutesSettings, RoutingMode},
-    services::{Algorithm, Services, ServicesSettings},
+    services::{Balancing, Services, ServicesSettings},
     testing::{FakeKernel, crash},
 };
 
@@ -52,7 +52,7 @@ impl Bench {
         let services = ServicesSettings {
             node: "here".to_owned(),
             families,
-            algorithm: Algorithm::Random,
+            balancing: Balancing::default(),
             sources: BTreeSet::new(),
         };
         let services =

@@ -20,8 +20,8 @@ pub use routing::{
 };
 use serde::{Deserialize, Serialize};
 pub use services::{
-    BackendRow, BackendState, MaglevTable, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
-    SlotRow, UnusedNumbers, service_flags,
+    BackendRow, BackendState, MaglevTable, MemberKey, ServiceKeys, ServiceRows, ServiceTables,
+    SlotKey, SlotRow, UnusedNumbers, service_flags,
 };
 
 use crate::{

@@ -4,14 +4,14 @@ mod quarantine;
 
 use std::{
     cell::RefCell,
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::IpAddr,
     rc::Rc,
     time::Duration,
 };
 
 use super::{
-    Algorithm, ServiceSource, ServicesMsg, ServicesStatus,
+    Balancing, ServiceSource, ServicesMsg, ServicesStatus,
     backends::Backends,
     batch::{self, Batch},
     book::{Book, Name},
@@ -48,8 +48,8 @@ pub struct ServicesSettings {
     pub node: String,
     /// Families that are enabled.
     pub families: Families,
-    /// How a backend is chosen where several nodes should choose alike.
-    pub algorithm: Algorithm,
+    /// How load is balanced.
+    pub balancing: Balancing,
     /// Who says something of services.
     pub sources: BTreeSet<ServiceSource>,
 }
@@ -110,6 +110,8 @@ struct Kept {
     /// Of these, some that want what an earlier life left of another service, it seems: if that one is still
     /// there it comes first, whatever their names.
     doubtful: BTreeSet<Name>,
+    /// Those that nobody knows of whether this node serves them: its labels say so.
+    undecided: BTreeSet<Name>,
     /// All others have been given what they wish.
     all_others_given: bool,
     pruned: Pruned,
@@ -162,7 +164,9 @@ impl Services {
             claims: Claims::default(),
             surroundings: Surroundings {
                 families: settings.families,
-                algorithm: settings.algorithm,
+                balancing: settings.balancing,
+                // Without a cluster there is no Node to have labels.
+                labels: (!settings.sources.contains(&ServiceSource::Cluster)).then(BTreeMap::new),
                 addresses: BTreeSet::new(),
                 zone: None,
             },
@@ -171,6 +175,7 @@ impl Services {
             changed: BTreeSet::new(),
             awaited: settings.sources.clone(),
             doubtful: BTreeSet::new(),
+            undecided: BTreeSet::new(),
             all_others_given: false,
             pruned: Pruned::default(),
             findings,
@@ -246,7 +251,8 @@ impl Services {
         let kept = &mut *self.kept.borrow_mut();
         let is_pruned = kept.pruned.frontends.is_some();
         let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
-        let next = batch::next(&mut kept.table, &mut kept.backends, kept.unused, orphans);
+        let next =
+            batch::next(&mut kept.table, &mut kept.backends, (kept.unused, kept.room), orphans);
         let Some((batch, ops)) = next else {
             return self.asked.rest();
         };
@@ -300,15 +306,20 @@ impl Services {
         let kept = self.kept.borrow();
         let ((frontends, open), (backends, more)) = (kept.table.counts(), kept.backends.counts());
         let [six, four] = kept.table.weight().slots;
+        let wildcards = |is_ipv4| kept.table.wildcards.rows(is_ipv4);
         let refused = kept.book.refusals().all();
         let refused = refused.map(|(source, it)| (source.to_string(), it.clone()));
         let problems = kept.claims.problems();
+        let problems = problems.map(|(name, it)| (name.to_string(), it.clone()));
         ServicesStatus {
             frontends,
             backends,
             quarantined: kept.backends.quarantined().len(),
             room: kept.room,
-            rows: six.max(four).max(kept.backends.rows(true)).max(kept.backends.rows(false)),
+            rows: (six + wildcards(false))
+                .max(four + wildcards(true))
+                .max(kept.backends.rows(true))
+                .max(kept.backends.rows(false)),
             unread: kept.news.len() + kept.changed.len() + kept.doubtful.len(),
             maps: pressure::all_rows(&kept.table, &kept.backends),
             open: open + more,
@@ -316,7 +327,7 @@ impl Services {
             found: kept.findings.problems.clone(),
             foreign: kept.findings.foreign.clone(),
             refused: refused.chain(kept.remote.refused()).collect(),
-            problems: problems.map(|(name, it)| (name.to_string(), it.clone())).collect(),
+            problems: problems.chain(kept.problems()).collect(),
             failures: self.failures,
             last_error: self.last_error.clone(),
         }
@@ -332,7 +343,24 @@ impl Kept {
         }
     }
 
+    /// What services cannot have beyond what they were not given.
+    fn problems(&self) -> impl Iterator<Item = (String, String)> {
+        let waits = "it is for some nodes only, and nobody says how this one is labelled: see that the \
+                     agent may read its Node";
+        let undecided = self.undecided.iter().map(|it| (it.to_string(), waits.to_owned()));
+        let without = Some(self.table.wildcards.without()).filter(|count| *count > 0);
+        let without = without.map(|count| {
+            let problem = format!(
+                "ports that they do not serve are not refused at {count} addresses, for which there \
+                 is no room: raise --bpf-lb-map-max"
+            );
+            ("services".to_owned(), problem)
+        });
+        undecided.chain(without)
+    }
+
     fn host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.table.wildcards.set_own(&addresses);
         if self.surroundings.addresses != addresses {
             self.surroundings.addresses = addresses;
             self.all_changed();

@@ -13,9 +13,11 @@ use crate::{
 #[derive(Debug)]
 struct Backend {
     id: BackendId,
-    /// How many services list it, and how many of them for new connections.
+    /// How many services list it, how many of them for new connections, and how many of the others
+    /// for all that it has.
     listed: u32,
     active: u32,
+    ending: u32,
     /// An earlier life used it, and it is not sure yet that nobody lists it.
     inherited: Option<BackendState>,
     kernel: InKernel,
@@ -43,11 +45,22 @@ impl Backend {
     }
 
     fn wanted(&self, quarantine: &Quarantine) -> Option<BackendState> {
-        match (self.active, self.listed) {
+        match (self.active, self.ending, self.listed) {
             _ if quarantine.contains(&self.id) => Some(BackendState::Quarantined),
-            (1.., _) => Some(BackendState::Active),
-            (0, 1..) => Some(BackendState::Terminating),
-            (0, 0) => self.inherited,
+            (1.., ..) => Some(BackendState::Active),
+            (0, 1.., _) => Some(BackendState::Terminating),
+            (0, 0, 1..) => Some(BackendState::Maintenance),
+            (0, 0, 0) => self.inherited,
+        }
+    }
+
+    /// Counts those who list it in that state.
+    fn count(&mut self, state: BackendState, change: impl Fn(u32) -> u32) {
+        self.listed = change(self.listed);
+        match state {
+            BackendState::Active => self.active = change(self.active),
+            BackendState::Terminating => self.ending = change(self.ending),
+            BackendState::Quarantined | BackendState::Maintenance => {}
         }
     }
 }
@@ -59,6 +72,7 @@ pub(super) type Quarantine = BTreeSet<BackendId>;
 #[derive(Debug, Default)]
 pub(super) struct Backends {
     by_place: Dense<L4Address, Backend>,
+    places: Dense<BackendId, L4Address>,
     due: Vec<L4Address>,
     flying: Vec<L4Address>,
     quarantine: Quarantine,
@@ -129,12 +143,14 @@ impl Backends {
             id,
             listed: 0,
             active: 0,
+            ending: 0,
             inherited: Some(row.state),
             kernel: InKernel::Row(row.state),
             flying: None,
             due: false,
         };
         self.by_place.insert(row.at, backend);
+        self.places.insert(id, row.at);
         if row.state == BackendState::Quarantined && !mutated(Mutant::QuarantineForgotten) {
             self.quarantine.insert(id);
         }
@@ -190,6 +206,11 @@ impl Backends {
         self.by_place.get(at).map(|backend| backend.id)
     }
 
+    /// The place of a number, if that is somebody's.
+    pub(super) fn place(&self, id: BackendId) -> Option<L4Address> {
+        self.places.get(&id).copied()
+    }
+
     /// Each place with its number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (L4Address, BackendId, BackendState)> {
         let all = self.by_place.iter();
@@ -216,14 +237,13 @@ impl Backends {
         self.of_family[usize::from(is_ipv4)] + self.strays.len()
     }
 
-    /// A service lists this one, for new connections or for those that it has.
-    pub(super) fn list(&mut self, at: L4Address, active: bool) {
+    /// A service lists this one in that state.
+    pub(super) fn list(&mut self, at: L4Address, state: BackendState) {
         if !self.by_place.contains_key(&at) {
             self.add(at);
         }
         let Some(backend) = self.by_place.get_mut(&at) else { return };
-        backend.listed += 1;
-        backend.active += u32::from(active);
+        backend.count(state, |count| count + 1);
         if !self.unheard.is_empty() {
             self.unheard.remove(&backend.id);
         }
@@ -238,19 +258,20 @@ impl Backends {
             id,
             listed: 0,
             active: 0,
+            ending: 0,
             inherited: None,
             kernel: InKernel::Nothing,
             flying: None,
             due: false,
         };
         self.by_place.insert(at, backend);
+        self.places.insert(id, at);
     }
 
-    /// A service that listed this one does not any more.
-    pub(super) fn unlist(&mut self, at: L4Address, active: bool) {
+    /// A service that listed this one in that state does not any more.
+    pub(super) fn unlist(&mut self, at: L4Address, state: BackendState) {
         let Some(backend) = self.by_place.get_mut(&at) else { return };
-        backend.listed = backend.listed.saturating_sub(1);
-        backend.active = backend.active.saturating_sub(u32::from(active));
+        backend.count(state, |count| count.saturating_sub(1));
         if backend.is_gone() && self.quarantine.contains(&backend.id) {
             self.unlisted.insert(at);
         }
@@ -316,6 +337,7 @@ impl Backends {
     /// Takes no more memory than is needed.
     pub(super) fn pack(&mut self) {
         self.by_place.pack();
+        self.places.pack();
     }
 
     /// What is to be written, and what removed if nothing leads there any more.
@@ -357,6 +379,7 @@ impl Backends {
                 _ => InKernel::Unsure,
             };
             if backend.kernel == InKernel::Nothing && backend.wanted(&self.quarantine).is_none() {
+                self.places.remove(&backend.id);
                 self.by_place.remove(&at);
                 self.of_family[usize::from(at.address.is_ipv4())] -= 1;
             } else {

@@ -1,12 +1,10 @@
 //! Steps of one batch, in the order in which no packet meets a frontend that is half written.
 
-use std::collections::BTreeMap;
-
 use super::{backends::Backends, shape::Rows, table::Table};
 use crate::{
-    model::{BackendId, Frontend, L4Address, ServiceId},
+    model::{BackendId, Frontend, ServiceId},
     mutants::{Mutant, mutated},
-    ports::{KernelOp, ServiceKeys, ServiceRows, UnusedNumbers},
+    ports::{BackendRow, KernelOp, ServiceKeys, ServiceRows, UnusedNumbers},
 };
 
 /// How many frontends a batch writes, at most.
@@ -22,11 +20,11 @@ pub(super) struct Batch {
     pub(super) unused: UnusedNumbers,
     /// Numbers of services that connections are made to forget.
     reused: Vec<ServiceId>,
-    /// Whether it is all that was due, so that it removes backends, if there are such,
+    /// Whether it is all that was due, so that it removes backends and what is nobody's.
     is_all: bool,
-    /// and there are,
+    /// Whether backends go, or serve some service no more.
     has_gone: bool,
-    /// and what is nobody's.
+    /// Whether it removes what is nobody's.
     removes_orphans: bool,
 }
 
@@ -35,7 +33,7 @@ pub(super) struct Batch {
 pub(super) fn next(
     table: &mut Table,
     backends: &mut Backends,
-    unused_before: UnusedNumbers,
+    (unused_before, room): (UnusedNumbers, usize),
     orphans: &[ServiceKeys],
 ) -> Option<(Batch, Vec<KernelOp>)> {
     let reused = table.take_reused();
@@ -45,6 +43,11 @@ pub(super) fn next(
     let has_gone = !deletes.is_empty();
     let unused = UnusedNumbers { backend: backends.unused(), service: table.unused() };
     let mut ops = Vec::new();
+    let taken = table.weight().slots;
+    let way = table.wildcards.give_way(taken, room);
+    if !way.is_empty() {
+        ops.push(KernelOp::DeleteServices(ServiceKeys::Slots(way)));
+    }
     if unused != unused_before {
         ops.push(KernelOp::PutServices(ServiceRows::Unused(unused)));
     }
@@ -55,17 +58,19 @@ pub(super) fn next(
         ops.push(KernelOp::PutServices(ServiceRows::Backends(puts)));
     }
     let backends_put_at = ops.len();
-    let places = match rows.tables.is_empty() {
-        true => BTreeMap::new(),
-        false => backends.iter().map(|(at, id, _)| (id, at)).collect(),
-    };
+    let has_gone = has_gone || rows.ends_some();
     let at = if mutated(Mutant::BackendGoesFirst) { Some(ops.len()) } else { None };
-    write(rows, &places, &mut ops);
+    write(rows, backends, &mut ops);
     if !deletes.is_empty() {
         let deletes = KernelOp::DeleteServices(ServiceKeys::Backends(deletes));
         ops.insert(at.unwrap_or(ops.len()), deletes);
     }
     if is_all {
+        let (puts, deletes) = table.wildcards.begin(taken, room);
+        let puts = Some(ServiceRows::Slots(puts)).filter(|it| !it.is_empty());
+        let deletes = Some(ServiceKeys::Slots(deletes)).filter(|it| !it.is_empty());
+        ops.extend(puts.map(KernelOp::PutServices));
+        ops.extend(deletes.map(KernelOp::DeleteServices));
         ops.extend(orphans.iter().cloned().map(KernelOp::DeleteServices));
     }
     let batch = Batch {
@@ -82,7 +87,7 @@ pub(super) fn next(
         batch.end(0, table, backends);
         return match is_all {
             true => None,
-            false => next(table, backends, unused_before, orphans),
+            false => next(table, backends, (unused_before, room), orphans),
         };
     }
     Some((batch, ops))
@@ -90,14 +95,19 @@ pub(super) fn next(
 
 /// What is looked up through a row comes before the row, and goes after it: who is used before the
 /// slots, the slots before the first one, which says how many there are.
-fn write(rows: Rows, places: &BTreeMap<BackendId, L4Address>, ops: &mut Vec<KernelOp>) {
+fn write(rows: Rows, backends: &Backends, ops: &mut Vec<KernelOp>) {
+    let place = |id: &BackendId| backends.place(*id);
+    let members = rows.members.iter().filter_map(|(key, state)| {
+        Some((*key, BackendRow { at: place(&key.1)?, state: *state, zone: 0 }))
+    });
     let tables = rows.tables.iter().map(|(at, id, backends)| {
-        let all = backends.iter().filter_map(|backend| Some((*backend, *places.get(backend)?)));
+        let all = backends.iter().filter_map(|backend| Some((*backend, place(backend)?)));
         (*id, at.at.address.is_ipv4(), all.collect())
     });
     let gone: Vec<(Frontend, u16)> = rows.gone_firsts.into_iter().chain(rows.gone_slots).collect();
     let mut puts = [
         ServiceRows::ReverseNat(rows.reverse),
+        ServiceRows::Members(members.collect()),
         ServiceRows::AffinityMatches(rows.matches),
         ServiceRows::SourceRanges(rows.ranges),
         ServiceRows::Maglev(tables.collect()),
@@ -112,6 +122,7 @@ fn write(rows: Rows, places: &BTreeMap<BackendId, L4Address>, ops: &mut Vec<Kern
         ServiceKeys::SourceRanges(rows.gone_ranges),
         ServiceKeys::AffinityMatches(rows.gone_matches),
         ServiceKeys::Maglev(rows.gone_tables),
+        ServiceKeys::Members(rows.gone_members),
         ServiceKeys::ReverseNat(rows.gone_reverse),
     ];
     ops.extend(puts.into_iter().filter(|it| !it.is_empty()).map(KernelOp::PutServices));
@@ -134,7 +145,7 @@ impl Batch {
         self.is_all
     }
 
-    /// Whether backends are gone, after so many steps.
+    /// Whether backends are gone, or serve some service no more, after so many steps.
     pub(super) fn removed_backends(&self, done: usize) -> bool {
         self.has_gone && done == self.steps
     }

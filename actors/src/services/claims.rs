@@ -13,13 +13,16 @@ use super::{
     shape::Shape,
     table::{Table, Weight},
 };
-use crate::model::{Frontend, L4Address};
+use crate::{
+    model::{Frontend, L4Address},
+    ports::BackendState,
+};
 
 /// What a service was given.
 #[derive(Debug, Default)]
 pub(super) struct Claim {
     frontends: Box<[Frontend]>,
-    backends: Box<[(L4Address, bool)]>,
+    backends: Box<[(L4Address, BackendState)]>,
 }
 
 /// What a service was not given.
@@ -147,12 +150,14 @@ fn shortage(wish: &Wish, stores: &Stores<'_>) -> Option<String> {
     for (at, wanted) in &wish.frontends {
         needed.add_growth(wanted.weight(at), table.weight_of(at));
     }
-    let Weight { slots, ranges, matches, .. } = table.weight();
+    let Weight { slots, ranges, matches, members, .. } = table.weight();
     more("cilium_lb4_services_v2", slots[1], needed.slots[1])
         .or_else(|| more("cilium_lb6_services_v2", slots[0], needed.slots[0]))
         .or_else(|| more("cilium_lb4_source_range", ranges[1], needed.ranges[1]))
         .or_else(|| more("cilium_lb6_source_range", ranges[0], needed.ranges[0]))
         .or_else(|| more("cilium_lb_affinity_match", matches, needed.matches))
+        .or_else(|| more("volvox_lb4_members", members[1], needed.members[1]))
+        .or_else(|| more("volvox_lb6_members", members[0], needed.members[0]))
 }
 
 impl FrontendWish {
@@ -166,17 +171,17 @@ impl FrontendWish {
 /// Has a service keep what it had in an earlier life of that which it wishes.
 fn adopt(name: &Name, wish: &Wish, before: Claim, stores: &mut Stores<'_>) -> Claim {
     let (mut frontends, mut backends) = (before.frontends.into_vec(), before.backends.into_vec());
-    let mut used = BTreeSet::new();
+    let mut used = BTreeMap::new();
     for (frontend, _) in &wish.frontends {
         if let Some(shape) = stores.table.adopt(*frontend, name) {
-            used.extend(shape.backends.iter().copied());
+            used.extend(shape.members());
             frontends.push(*frontend);
         }
     }
     if !used.is_empty() {
-        let all = stores.backends.iter().filter(|(_, id, _)| used.contains(id));
-        let places: Vec<_> = all.map(|(at, ..)| (at, true)).collect();
-        places.iter().for_each(|(at, active)| stores.backends.list(*at, *active));
+        let all = used.iter().filter_map(|(id, state)| Some((stores.backends.place(*id)?, *state)));
+        let places: Vec<_> = all.collect();
+        places.iter().for_each(|(at, state)| stores.backends.list(*at, *state));
         backends.extend(places);
     }
     Claim { frontends: frontends.into(), backends: backends.into() }
@@ -192,8 +197,8 @@ fn exchange(
 ) -> (Claim, Denial) {
     let Wish { frontends, backends, ingresses, mut problems, .. } = wish;
     // First all that is new, so that what stays never goes in between.
-    for (at, active) in &backends {
-        stores.backends.list(*at, *active);
+    for (at, state) in &backends {
+        stores.backends.list(*at, *state);
     }
     let (mut given, mut denied) = (BTreeSet::new(), Vec::new());
     for (frontend, wanted) in frontends {
@@ -228,8 +233,8 @@ fn exchange(
     for frontend in denied_before.iter().filter(|it| !denied.contains(it)) {
         stores.table.resign(frontend, name);
     }
-    for (at, active) in &before.backends {
-        stores.backends.unlist(*at, *active);
+    for (at, state) in &before.backends {
+        stores.backends.unlist(*at, *state);
     }
     let (frontends, backends) = (given.into_iter().collect(), backends.into_iter().collect());
     (Claim { frontends, backends }, Denial { frontends: denied, problems })
@@ -240,13 +245,28 @@ fn shape(frontend: Frontend, wanted: FrontendWish, stores: &Stores<'_>) -> Shape
     let line = stores.table.get(&frontend);
     let there = line.and_then(|line| line.there());
     let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
+    let had: BTreeMap<_, _> = match wanted.kept.is_empty() && !stores.keeps {
+        true => BTreeMap::new(),
+        false => there.into_iter().flat_map(Shape::members).collect(),
+    };
     let ids = wanted.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
     if stores.keeps {
         ids.extend(before.iter().filter(|id| stores.backends.unheard().contains(id)));
     }
+    // Who never served it has nothing to keep.
+    let kept = wanted.kept.iter().filter_map(|(at, state)| {
+        let id = stores.backends.id(at)?;
+        (had.contains_key(&id) && !ids.contains(&id)).then_some((id, *state))
+    });
+    let mut kept: BTreeMap<_, _> = kept.collect();
+    if stores.keeps {
+        let unheard = had.iter().filter(|(id, _)| stores.backends.unheard().contains(id));
+        kept.extend(unheard.filter(|(id, _)| !ids.contains(id)));
+    }
+    let kept = kept.into_iter().collect();
     let FrontendWish { word, flags, ranges, .. } = wanted;
-    let mut shape = Shape { word, flags, ranges, backends: before, used: 0 };
+    let mut shape = Shape { word, flags, ranges, backends: before, used: 0, kept };
     shape.lead_to(&ids, stores.backends.quarantined());
     shape
 }

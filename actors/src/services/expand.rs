@@ -10,17 +10,18 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
+    annotations::{Affinity, Exposed},
     backends::Backends,
     book::Said,
+    listed::{Listed, alike, can_serve, each, first, kept, known, near},
     object::{Port, Spec},
-    slice::{Member, Serving, SlicePort},
+    slice::{Serving, SlicePort},
 };
 use crate::{
     clustermesh::RemoteService,
     health_checks::HealthCheck,
     model::{Families, Frontend, L4Address, LookupScope, Transport},
-    mutants::{Mutant, mutated},
-    ports::service_flags as flags,
+    ports::{BackendState, service_flags as flags},
 };
 
 /// Where the upper 8 bits of a frontend's first word begin, which say how a backend is chosen.
@@ -38,23 +39,54 @@ pub enum Algorithm {
     Maglev = 2,
 }
 
+/// How a node balances load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balancing {
+    /// How a backend is chosen,
+    pub algorithm: Algorithm,
+    /// and whether a Service may say otherwise of its own.
+    pub algorithm_annotation: bool,
+    /// Whether clients outside the cluster reach services at their addresses inside.
+    pub external_cluster_ip: bool,
+}
+
+impl From<Algorithm> for Balancing {
+    fn from(algorithm: Algorithm) -> Self {
+        Self { algorithm, ..Self::default() }
+    }
+}
+
 /// What a node is to services.
 #[derive(Clone, Debug)]
 pub(super) struct Surroundings {
     pub(super) families: Families,
-    pub(super) algorithm: Algorithm,
+    pub(super) balancing: Balancing,
+    /// The labels of its Node, once that was heard of.
+    pub(super) labels: Option<BTreeMap<String, String>>,
     /// The node's own addresses.
     pub(super) addresses: BTreeSet<IpAddr>,
     /// The zone that it is in.
     pub(super) zone: Option<Arc<str>>,
 }
 
+impl Surroundings {
+    /// Whether this node is one of those that serve a service; none if nobody knows yet.
+    pub(super) fn serves(&self, spec: &Spec) -> Option<bool> {
+        let nodes = spec.annotated.as_ref().map(|it| &*it.nodes).unwrap_or_default();
+        if nodes.is_empty() {
+            return Some(true);
+        }
+        let labels = self.labels.as_ref()?;
+        Some(nodes.iter().all(|it| it.is_met(labels)))
+    }
+}
+
 /// What a service comes to on this node.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Wish {
     pub(super) frontends: Vec<(Frontend, FrontendWish)>,
-    /// Everyone who is listed, also who is not used, and whether for new connections.
-    pub(super) backends: BTreeMap<L4Address, bool>,
+    /// Everyone who is listed, also who is not used, and how at best.
+    pub(super) backends: BTreeMap<L4Address, BackendState>,
     /// Which Ingress wants a frontend, if one does.
     pub(super) ingresses: BTreeMap<Frontend, Rc<str>>,
     /// Where load balancers ask for it, if they do.
@@ -85,6 +117,8 @@ pub(super) struct FrontendWish {
     pub(super) flags: u16,
     /// Who is used.
     pub(super) backends: Vec<L4Address>,
+    /// Who is listed besides, and keeps what it has.
+    pub(super) kept: Vec<(L4Address, BackendState)>,
     /// Who may use it; everyone if nobody is named.
     pub(super) ranges: Box<[IpNet]>,
 }
@@ -145,6 +179,7 @@ impl Surroundings {
                 .push("it has no ports, so that nobody reaches it: give it one".to_owned());
         }
         wish.problems.extend(said.strangers());
+        wish.problems.extend(self.not_obeyed(spec));
         for port in &spec.ports {
             let mut members = self.members(said, port);
             if spec.is_global {
@@ -152,10 +187,7 @@ impl Surroundings {
             }
             members.sort_unstable_by_key(|(at, listed)| (*at, listed.serving));
             members.dedup_by_key(|(at, _)| *at);
-            // Who is not ready is nobody, but for what is remembered of it.
-            let members: Vec<_> = known(members, port, backends)
-                .filter(|(_, it)| it.quarantined || it.serving != Serving::Unready)
-                .collect();
+            let members: Vec<_> = known(members, port, backends).collect();
             let before = wish.frontends.len();
             self.frontends(spec, port, said, &members, &mut wish);
             let new = wish.frontends[before..].iter().map(|(at, _)| at.at.address.is_ipv4());
@@ -164,7 +196,8 @@ impl Surroundings {
             for (at, listed) in
                 members.iter().filter(|(at, _)| families.contains(&at.address.is_ipv4()))
             {
-                *wish.backends.entry(*at).or_default() |= listed.serving == Serving::Ready;
+                let state = wish.backends.entry(*at).or_insert(BackendState::Maintenance);
+                *state = listed.state().min(*state);
             }
         }
         wish.health = self.health(spec, said, backends);
@@ -178,6 +211,23 @@ impl Surroundings {
             }
         }
         wish
+    }
+
+    /// Annotations that do nothing.
+    fn not_obeyed(&self, spec: &Spec) -> Vec<String> {
+        let Some(annotated) = &spec.annotated else { return Vec::new() };
+        let ignored = annotated.ignored.iter();
+        let mut all: Vec<_> = ignored
+            .map(|name| format!("its annotation {name} is not obeyed: remove it, or do without"))
+            .collect();
+        if annotated.algorithm.is_some() && !self.balancing.algorithm_annotation {
+            all.push(
+                "its annotation service.cilium.io/lb-algorithm is not obeyed: start the agent with \
+                 --bpf-lb-algorithm-annotation"
+                    .to_owned(),
+            );
+        }
+        all
     }
 
     /// What load balancers are told who ask: how many pods of this node take new connections, whatever
@@ -237,18 +287,24 @@ impl Surroundings {
         wish: &mut Wish,
     ) {
         let mut all: Vec<(Kind, IpAddr, u16)> = Vec::new();
+        let only = spec.annotated.as_ref().and_then(|it| it.exposed);
+        let exposes = |kind| only.is_none_or(|only| only == kind);
         for &address in &spec.cluster {
             match self.addresses.contains(&address) {
                 true => wish.problems.push(format!(
                     "{address} is an address of this node, and no service's: give the service another"
                 )),
-                false => all.push((Kind::Cluster, address, port.port)),
+                false if exposes(Exposed::Cluster) => {
+                    all.push((Kind::Cluster, address, port.port));
+                }
+                false => {}
             }
         }
         all.extend(spec.external.iter().map(|it| (Kind::External, *it, port.port)));
-        all.extend(spec.balancers.iter().map(|it| (Kind::Balancer, *it, port.port)));
+        let balancers = spec.balancers.iter().filter(|_| exposes(Exposed::Balancer));
+        all.extend(balancers.map(|it| (Kind::Balancer, *it, port.port)));
         let of_family = |it: &&IpAddr| spec.cluster.iter().any(|own| own.is_ipv4() == it.is_ipv4());
-        if port.node_port > 0 {
+        if port.node_port > 0 && exposes(Exposed::NodePort) {
             let own = self.own_addresses().filter(|it| of_family(&it));
             all.extend(own.map(|it| (Kind::NodePort, it, port.node_port)));
         }
@@ -314,55 +370,65 @@ impl Surroundings {
         wish: &mut Wish,
     ) {
         let outside = kind != Kind::Cluster;
-        let two = outside && spec.external_local != spec.internal_local;
+        // The policy for packets from inside is about the address inside.
+        let two = outside && spec.external_local;
+        let annotated = spec.annotated.as_deref();
         let mut bits = kind.flags();
         let mut set = |is: bool, bit| bits |= if is { bit } else { 0 };
         set(spec.affinity > 0, flags::AFFINITY);
-        set(spec.internal_local, flags::INTERNAL_LOCAL);
+        set(!outside && spec.internal_local, flags::INTERNAL_LOCAL);
+        set(!outside && self.balancing.external_cluster_ip, flags::ROUTABLE);
         set(outside && spec.external_local, flags::EXTERNAL_LOCAL);
         set(two, flags::TWO_SCOPES);
-        let ranges = match kind {
-            Kind::Balancer => spec
+        let is_ranged = matches!(kind, Kind::Balancer | Kind::External) && !spec.ranges.is_empty();
+        let ranges = match is_ranged {
+            true => spec
                 .ranges
                 .iter()
                 .filter(|it| it.addr().is_ipv4() == at.address.is_ipv4())
                 .copied()
                 .collect(),
-            _ => Box::default(),
+            false => Box::default(),
         };
-        set(kind == Kind::Balancer && !spec.ranges.is_empty(), flags::SOURCE_RANGE);
-        let algorithm = if outside { self.algorithm } else { Algorithm::Random };
+        set(is_ranged, flags::SOURCE_RANGE);
+        set(is_ranged && annotated.is_some_and(|it| it.denies), flags::DENY_RANGE);
+        let own = annotated.and_then(|it| it.algorithm);
+        let own = own.filter(|_| self.balancing.algorithm_annotation);
+        let algorithm = own.unwrap_or(self.balancing.algorithm);
+        let algorithm = if outside { algorithm } else { Algorithm::Random };
         let word = (algorithm as u32) << ALGORITHM_SHIFT | spec.affinity;
+        let affinity = annotated.map(|it| it.affinity).unwrap_or_default();
         let mut add = |scope, local| {
-            let backends = self.used(at, members, local);
-            let wanted = FrontendWish { word, flags: bits, backends, ranges: ranges.clone() };
+            let backends = self.used(at, members, (local, affinity));
+            let kept = kept(at, members, &backends);
+            let ranges = ranges.clone();
+            let wanted = FrontendWish { word, flags: bits, backends, kept, ranges };
             wish.frontends.push((Frontend { at, scope }, wanted));
         };
         if two {
             // The other one leads to it.
-            add(LookupScope::Internal, spec.internal_local);
-            add(LookupScope::External, spec.external_local);
+            add(LookupScope::Internal, false);
+            add(LookupScope::External, true);
         } else {
-            let local = if outside { spec.external_local } else { spec.internal_local };
-            add(LookupScope::External, local);
+            add(LookupScope::External, !outside && spec.internal_local);
         }
     }
 
     /// Who is used of those who are listed: of the frontend's family, on this node if only such are
-    /// wanted, for clients of this node, or of this zone, if each says for whose. Who is quarantined
+    /// wanted, of the clusters that come first, for clients of this node, or of this zone, if each says
+    /// for whose. Who is quarantined
     /// and would be used is among them, and keeps nobody away who is farther. Who ends is used only
     /// if there is nobody else.
     fn used(
         &self,
         at: L4Address,
         members: &[(L4Address, Listed<'_>)],
-        local: bool,
+        (local, affinity): (bool, Affinity),
     ) -> Vec<L4Address> {
-        let can = |(to, it): &&(L4Address, Listed<'_>)| {
-            to.address.is_ipv4() == at.address.is_ipv4()
-                && to.transport == at.transport
-                && (!local || it.local)
-        };
+        let can = |(to, it): &&(L4Address, Listed<'_>)| can_serve(at, to) && (!local || it.local);
+        let first = first(members.iter().filter(can), affinity);
+        let can =
+            |it: &&(L4Address, Listed<'_>)| can(it) && first.is_none_or(|far| it.1.far == far);
         let of = |serving| members.iter().filter(can).filter(move |(_, it)| it.serving == serving);
         let choose = |all: Vec<_>| match local {
             true => all,
@@ -381,66 +447,4 @@ impl Surroundings {
         }
         used.into_iter().map(|(to, _)| *to).collect()
     }
-}
-
-/// How somebody is listed.
-#[derive(Clone, Copy)]
-struct Listed<'a> {
-    serving: Serving,
-    local: bool,
-    zones: Option<&'a [Arc<str>]>,
-    here: Option<bool>,
-    quarantined: bool,
-}
-
-impl<'a> Listed<'a> {
-    fn of(member: &'a Member) -> Self {
-        let &Member { serving, local, here, .. } = member;
-        Self { serving, local, zones: member.zones.as_deref(), here, quarantined: false }
-    }
-
-    /// What another cluster shares.
-    fn elsewhere() -> Self {
-        Self { serving: Serving::Ready, local: false, zones: None, here: None, quarantined: false }
-    }
-
-    /// Whether it is for clients of a zone, if it is said for which it is.
-    fn is_for(&self, zone: &Arc<str>) -> Option<bool> {
-        self.zones.filter(|zones| !zones.is_empty()).map(|zones| zones.contains(zone))
-    }
-}
-
-/// Those who are near, if each says whether it is, and there are any.
-fn near<'a, 'b>(
-    all: &[&'a (L4Address, Listed<'b>)],
-    is_near: impl Fn(&Listed<'b>) -> Option<bool>,
-) -> Option<Vec<&'a (L4Address, Listed<'b>)>> {
-    let told: Option<Vec<_>> = all.iter().map(|(_, it)| is_near(it)).collect();
-    let near: Vec<_> =
-        all.iter().zip(told?).filter(|(_, is_near)| *is_near).map(|(it, _)| *it).collect();
-    (!near.is_empty() || mutated(Mutant::HintsStarve)).then_some(near)
-}
-
-fn alike(one: Transport, other: Transport) -> bool {
-    one == other || one == Transport::ANY || other == Transport::ANY
-}
-
-/// Those who are listed for a port, once for each protocol that is meant, with what is known of each
-/// as a backend.
-fn known<'a>(
-    members: Vec<(L4Address, Listed<'a>)>,
-    port: &Port,
-    backends: &Backends,
-) -> impl Iterator<Item = (L4Address, Listed<'a>)> {
-    members.into_iter().flat_map(move |(at, it)| {
-        each(at, port.transport)
-            .map(move |at| (at, Listed { quarantined: backends.is_quarantined(&at), ..it }))
-    })
-}
-
-/// A place once for each protocol that is meant.
-fn each(at: L4Address, transport: Transport) -> impl Iterator<Item = L4Address> {
-    let any = [Transport::TCP, Transport::UDP, Transport::SCTP];
-    let all = if transport == Transport::ANY { any.to_vec() } else { vec![transport] };
-    all.into_iter().map(move |transport| L4Address { transport, ..at })
 }

@@ -11,10 +11,14 @@ use super::{
     backends::Backends,
     shape::{InKernel, Shape, Traces},
     table::Table,
+    wildcards,
 };
 use crate::{
     model::{BackendId, Frontend, L4Address, ServiceId},
-    ports::{BackendRow, ServiceKeys, ServiceTables, SlotKey, SlotRow, service_flags},
+    ports::{
+        BackendRow, BackendState, MemberKey, ServiceKeys, ServiceTables, SlotKey, SlotRow,
+        service_flags,
+    },
 };
 
 /// Why a row cannot be trusted, and rows that are nobody's.
@@ -48,6 +52,7 @@ pub(super) fn inherit(
     let mut beside = Beside {
         reverse: found.reverse_nat.iter().map(|(id, at)| ((*id, at.is_ipv4()), *at)).collect(),
         tables: found.maglev.into_iter().collect(),
+        members: Members::of(found.members),
         ..Beside::default()
     };
     for (backend, id) in found.affinity {
@@ -58,6 +63,10 @@ pub(super) fn inherit(
     }
     let mut groups = Vec::<Group>::new();
     for ((frontend, slot), row) in found.slots {
+        if wildcards::is_one(&(frontend, slot)) {
+            table.wildcards.inherit(frontend.at.address);
+            continue;
+        }
         match groups.last_mut() {
             Some(group) if group.frontend == frontend => group.rows.push((slot, row)),
             _ => groups.push(Group { frontend, rows: vec![(slot, row)] }),
@@ -67,8 +76,9 @@ pub(super) fn inherit(
     beside.numbers().for_each(|id| table.reserve_below(u32::from(id.0) + 1));
     table.free_gaps(&beside.numbers().chain(ids.values().copied()).collect());
     for group in groups {
-        take_frontend(&group, &ids, &places, &mut beside, table, &mut findings);
+        take_frontend(&group, &ids, (&places, backends), &mut beside, table, &mut findings);
     }
+    table.wildcards.inherited();
     orphans(beside, &mut findings);
     findings
 }
@@ -93,6 +103,9 @@ impl Group {
 /// The number that a row says, whether it is IPv4, and the number that its backend keeps.
 type Places = BTreeMap<(BackendId, bool), BackendId>;
 
+/// Backends that are taken over.
+type Known<'a> = (&'a Places, &'a Backends);
+
 /// The rows of the maps beside the frontends'.
 #[derive(Default)]
 struct Beside {
@@ -100,13 +113,60 @@ struct Beside {
     matches: BTreeMap<ServiceId, BTreeSet<BackendId>>,
     ranges: BTreeMap<ServiceId, BTreeSet<IpNet>>,
     tables: BTreeSet<(ServiceId, bool)>,
+    members: Members,
+}
+
+/// Rows of backends by service, which are many.
+#[derive(Default)]
+struct Members {
+    /// Sorted by service, family and backend.
+    rows: Vec<(ServiceId, bool, BackendId, BackendRow)>,
+    /// Whose rows a frontend has.
+    taken: BTreeSet<(ServiceId, bool)>,
+}
+
+impl Members {
+    fn of(found: Vec<(MemberKey, BackendRow)>) -> Self {
+        let row = |((id, backend), row): (MemberKey, BackendRow)| {
+            (id, row.at.address.is_ipv4(), backend, row)
+        };
+        let mut rows: Vec<_> = found.into_iter().map(row).collect();
+        rows.sort_unstable_by_key(|(id, is_ipv4, backend, _)| (*id, *is_ipv4, *backend));
+        Self { rows, taken: BTreeSet::new() }
+    }
+
+    /// Those of a number.
+    fn of_number(
+        &self,
+        id: ServiceId,
+        is_ipv4: bool,
+    ) -> &[(ServiceId, bool, BackendId, BackendRow)] {
+        let before = |limit| self.rows.partition_point(|(of, four, ..)| (*of, *four) < limit);
+        let begin = before((id, is_ipv4));
+        let len =
+            self.rows[begin..].partition_point(|(of, four, ..)| (*of, *four) == (id, is_ipv4));
+        &self.rows[begin..begin + len]
+    }
+
+    /// Takes out which backends those of a number are.
+    fn take(&mut self, id: ServiceId, is_ipv4: bool) -> BTreeSet<BackendId> {
+        self.taken.insert((id, is_ipv4));
+        self.of_number(id, is_ipv4).iter().map(|(.., backend, _)| *backend).collect()
+    }
+
+    /// Those that no frontend has.
+    fn left(self) -> Vec<(MemberKey, bool)> {
+        let left = self.rows.iter().filter(|(id, four, ..)| !self.taken.contains(&(*id, *four)));
+        left.map(|(id, is_ipv4, backend, _)| ((*id, *backend), *is_ipv4)).collect()
+    }
 }
 
 impl Beside {
     /// Numbers that rows have.
     fn numbers(&self) -> impl Iterator<Item = ServiceId> {
         let by_family = self.reverse.keys().chain(&self.tables).map(|(id, _)| id);
-        by_family.chain(self.matches.keys()).chain(self.ranges.keys()).copied()
+        let members = self.members.rows.iter().map(|(id, ..)| id);
+        by_family.chain(self.matches.keys()).chain(self.ranges.keys()).chain(members).copied()
     }
 
     fn matches(&self, id: ServiceId) -> BTreeSet<BackendId> {
@@ -120,6 +180,7 @@ impl Beside {
             slots: last,
             rows,
             matches: self.matches.remove(&id).unwrap_or_default(),
+            members: self.members.take(id, is_ipv4),
             ranges: self.ranges.remove(&id).unwrap_or_default(),
             has_table: self.tables.remove(&(id, is_ipv4)),
         }))
@@ -204,7 +265,7 @@ fn numbers(
 fn take_frontend(
     group: &Group,
     ids: &BTreeMap<Frontend, ServiceId>,
-    places: &Places,
+    known: Known<'_>,
     beside: &mut Beside,
     table: &mut Table,
     findings: &mut Findings,
@@ -222,7 +283,7 @@ fn take_frontend(
         let kernel = beside.traces(id, is_ipv4, (last, rows));
         return table.inherit(frontend, id, None, kernel);
     };
-    let (shape, is_whole) = shape(group, first, id, places, beside);
+    let (shape, is_whole) = shape(group, first, id, known, beside);
     let traces = beside.traces(id, is_ipv4, (last, rows));
     let kernel = match is_whole {
         true => InKernel::Same,
@@ -240,9 +301,10 @@ fn shape(
     group: &Group,
     first: &SlotRow,
     id: ServiceId,
-    places: &Places,
+    known: Known<'_>,
     beside: &Beside,
 ) -> (Shape, bool) {
+    let (places, _) = known;
     let is_ipv4 = group.is_ipv4();
     let (mut used, mut quarantined, mut is_whole) = (Vec::new(), Vec::new(), first.id == id);
     let (count, all) = (first.count, u32::from(first.count) + u32::from(first.quarantined));
@@ -269,10 +331,35 @@ fn shape(
     let ranges: Box<[IpNet]> =
         ranges.filter(|range| range.addr().is_ipv4() == is_ipv4).copied().collect();
     let (word, flags) = (first.word, first.flags);
-    let shape = Shape { word, flags, used: count, backends: used.into(), ranges };
+    let backends = used.into();
+    let mut shape = Shape { word, flags, used: count, backends, ranges, kept: Box::default() };
+    is_whole &= take_members(&mut shape, beside.members.of_number(id, is_ipv4), known);
     is_whole &= shape.matches() == beside.matches(id);
     is_whole &= shape.has_table() == beside.tables.contains(&(id, is_ipv4));
     (shape, is_whole)
+}
+
+/// Has a shape keep whom its rows name besides those in slots; whether the rows are just those that it
+/// is to have.
+fn take_members(
+    shape: &mut Shape,
+    rows: &[(ServiceId, bool, BackendId, BackendRow)],
+    (places, backends): Known<'_>,
+) -> bool {
+    let in_slots: BTreeMap<BackendId, BackendState> = shape.members().collect();
+    let (mut kept, mut right) = (Vec::new(), 0);
+    for (_, is_ipv4, backend, row) in rows {
+        let is_known = places.get(&(*backend, *is_ipv4)) == Some(backend);
+        let is_right = is_known && backends.place(*backend) == Some(row.at);
+        let state = in_slots.get(backend).copied();
+        let rests = [BackendState::Terminating, BackendState::Maintenance].contains(&row.state);
+        if state.is_none() && is_known && rests {
+            kept.push((*backend, row.state));
+        }
+        right += usize::from(is_right && state.map_or(rests, |state| state == row.state));
+    }
+    shape.kept = kept.into();
+    right == rows.len() && right == shape.members_len()
 }
 
 /// What is left is nobody's.
@@ -288,6 +375,7 @@ fn orphans(beside: Beside, findings: &mut Findings) {
     tell("source ranges", ServiceKeys::SourceRanges(ranges.collect()));
     let matches = beside.matches.into_iter();
     let matches = matches.flat_map(|(id, all)| all.into_iter().map(move |it| (it, id)));
+    tell("backends of services", ServiceKeys::Members(beside.members.left()));
     tell("affinity", ServiceKeys::AffinityMatches(matches.collect()));
     tell("Maglev", ServiceKeys::Maglev(beside.tables.into_iter().collect()));
     tell("reverse translation", ServiceKeys::ReverseNat(beside.reverse.into_keys().collect()));

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
+use super::annotations::{self, Annotated};
 use crate::{
     field::{Fault, Field, Mapping},
     model::Transport,
@@ -11,6 +12,8 @@ use crate::{
 
 /// Label of a Service that another proxy serves.
 const PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
+/// Label of one that no proxy serves, although it may have an address: its name leads to its pods.
+const HEADLESS: &str = "service.kubernetes.io/headless";
 /// How long a client stays with its backend unless the Service says otherwise, seconds.
 const AFFINITY_SECONDS: u32 = 10_800;
 /// Longest such time, seconds: 24 hours, as Kubernetes has it.
@@ -31,7 +34,7 @@ pub(super) struct Spec {
     /// At which address of the node each of the ports is reached, and no other, if they are a pod's;
     /// `None` means all.
     pub(super) hosts: Box<[Option<IpAddr>]>,
-    /// Who may use the load balancers' addresses; nobody named is everyone.
+    /// Who may use the load balancers' and the external addresses; nobody named is everyone.
     pub(super) ranges: Box<[IpNet]>,
     /// For how many seconds a client stays with its backend; 0 if it need not.
     pub(super) affinity: u32,
@@ -45,6 +48,8 @@ pub(super) struct Spec {
     pub(super) is_global: bool,
     /// and other clusters may use those of this one.
     pub(super) is_shared: bool,
+    /// What most Services say nothing of.
+    pub(super) annotated: Option<Box<Annotated>>,
 }
 
 /// A port of a Service.
@@ -62,7 +67,9 @@ pub(super) struct Port {
 pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
     let metadata = root.need("metadata")?.any_mapping()?;
     let inside = |name| metadata.get(name).map(|field| field.any_mapping()).transpose();
-    if inside("labels")?.is_some_and(|labels| labels.get(PROXY_NAME).is_some()) {
+    let is_labelled =
+        |labels: Mapping<'_>| [PROXY_NAME, HEADLESS].iter().any(|it| labels.get(it).is_some());
+    if inside("labels")?.is_some_and(is_labelled) {
         return Ok(None);
     }
     let Some(field) = root.get("spec") else { return Ok(None) };
@@ -73,8 +80,7 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
     }
     let is_balanced = kind == "LoadBalancer";
     let annotations = inside("annotations")?;
-    let said = |name: &str| said(annotations.as_ref(), name);
-    let is_global = said("service.cilium.io/global")?.unwrap_or(false);
+    let ((is_global, is_shared), annotated) = annotations::read(annotations.as_ref())?;
     let external_local = is_local(&spec, "externalTrafficPolicy")?;
     Ok(Some(Spec {
         cluster: cluster_addresses(&spec)?,
@@ -88,7 +94,8 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
         external_local,
         internal_local: is_local(&spec, "internalTrafficPolicy")?,
         is_global,
-        is_shared: said("service.cilium.io/shared")?.unwrap_or(is_global),
+        is_shared,
+        annotated,
     }))
 }
 
@@ -96,16 +103,6 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
 fn health_port(spec: &Mapping<'_>) -> Result<u16, Fault> {
     let field = spec.get("healthCheckNodePort").filter(|field| field.value.as_u64() != Some(0));
     field.as_ref().map(number).transpose().map(Option::unwrap_or_default)
-}
-
-/// What an annotation says, if it is there.
-fn said(annotations: Option<&Mapping<'_>>, name: &str) -> Result<Option<bool>, Fault> {
-    let Some(field) = annotations.and_then(|all| all.get(name)) else { return Ok(None) };
-    match field.text()? {
-        "true" => Ok(Some(true)),
-        "false" => Ok(Some(false)),
-        other => Err(field.fault(format!("{other:?} is no answer"), "write \"true\" or \"false\"")),
-    }
 }
 
 /// One or two addresses of the cluster; older servers tell only the first.

@@ -15,13 +15,15 @@ pub(super) fn rows(table: &Table, backends: &Backends) -> MapRows {
     let weight = table.weight();
     let ([slots6, slots4], [ranges6, ranges4]) = (weight.slots, weight.ranges);
     [
-        ("cilium_lb4_services_v2", slots4),
-        ("cilium_lb6_services_v2", slots6),
+        ("cilium_lb4_services_v2", slots4 + table.wildcards.rows(true)),
+        ("cilium_lb6_services_v2", slots6 + table.wildcards.rows(false)),
         ("cilium_lb4_backends_v3", backends.rows(true)),
         ("cilium_lb6_backends_v3", backends.rows(false)),
         ("cilium_lb4_source_range", ranges4),
         ("cilium_lb6_source_range", ranges6),
         ("cilium_lb_affinity_match", weight.matches),
+        ("volvox_lb4_members", weight.members[1]),
+        ("volvox_lb6_members", weight.members[0]),
     ]
     .into()
 }

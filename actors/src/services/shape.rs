@@ -1,13 +1,14 @@
 //! The rows of one frontend.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
 use super::backends::Quarantine;
 use crate::{
     model::{BackendId, Frontend, ServiceId},
-    ports::{SlotKey, SlotRow, service_flags},
+    mutants::{Mutant, mutated},
+    ports::{BackendState, MemberKey, SlotKey, SlotRow, service_flags},
 };
 
 /// What a frontend is: all that its rows say.
@@ -21,6 +22,8 @@ pub(super) struct Shape {
     pub(super) used: u16,
     /// In the order of their slots, from slot 1 on.
     pub(super) backends: Box<[BackendId]>,
+    /// Those that have no slot and keep what they have, each in a state of its own.
+    pub(super) kept: Box<[(BackendId, BackendState)]>,
     /// Who may use it; everyone if nobody is named.
     pub(super) ranges: Box<[IpNet]>,
 }
@@ -32,6 +35,21 @@ impl Shape {
         let used = arrange(&self.backends, &used);
         self.used = u16::try_from(used.len()).unwrap_or(u16::MAX);
         self.backends = used.into_iter().chain(all.intersection(quarantine).copied()).collect();
+    }
+
+    /// Everyone who serves it, with how.
+    pub(super) fn members(&self) -> impl Iterator<Item = (BackendId, BackendState)> {
+        let state = |slot| match slot < usize::from(self.used) {
+            true => BackendState::Active,
+            false => BackendState::Quarantined,
+        };
+        let slots = self.backends.iter().enumerate().map(move |(slot, id)| (*id, state(slot)));
+        slots.chain(self.kept.iter().copied())
+    }
+
+    /// How many serve it.
+    pub(super) fn members_len(&self) -> usize {
+        self.backends.len() + self.kept.len()
     }
 
     /// The row of slot 0.
@@ -94,6 +112,7 @@ pub(super) struct Traces {
     /// and how many there are, at most.
     pub(super) rows: u16,
     pub(super) matches: BTreeSet<BackendId>,
+    pub(super) members: BTreeSet<BackendId>,
     pub(super) ranges: BTreeSet<IpNet>,
     pub(super) has_table: bool,
 }
@@ -104,6 +123,7 @@ impl Traces {
         let slots = u16::try_from(shape.backends.len()).unwrap_or(u16::MAX);
         (self.slots, self.rows) = (self.slots.max(slots), self.rows.max(slots));
         self.matches.extend(shape.matches());
+        self.members.extend(shape.members().map(|(id, _)| id));
         self.ranges.extend(shape.ranges.iter().copied());
         self.has_table |= shape.has_table();
     }
@@ -113,6 +133,7 @@ impl Traces {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) reverse: Vec<(ServiceId, std::net::SocketAddr)>,
+    pub(super) members: Vec<(MemberKey, BackendState)>,
     pub(super) matches: Vec<(BackendId, ServiceId)>,
     pub(super) ranges: Vec<(ServiceId, IpNet)>,
     pub(super) tables: Vec<(Frontend, ServiceId, Box<[BackendId]>)>,
@@ -122,11 +143,18 @@ pub(super) struct Rows {
     pub(super) gone_slots: Vec<SlotKey>,
     pub(super) gone_ranges: Vec<(ServiceId, IpNet)>,
     pub(super) gone_matches: Vec<(BackendId, ServiceId)>,
+    pub(super) gone_members: Vec<(MemberKey, bool)>,
     pub(super) gone_tables: Vec<(ServiceId, bool)>,
     pub(super) gone_reverse: Vec<(ServiceId, bool)>,
 }
 
 impl Rows {
+    /// Whether a backend serves some service no more that it served.
+    pub(super) fn ends_some(&self) -> bool {
+        let rests = |(_, state): &(MemberKey, BackendState)| *state == BackendState::Maintenance;
+        !self.gone_members.is_empty() || self.members.iter().any(rests)
+    }
+
     /// Adds what leads from what the kernel has of a frontend to what is wanted.
     pub(super) fn add(
         &mut self,
@@ -162,6 +190,11 @@ impl Rows {
         self.gone_matches.extend(gone.map(|it| (*it, id)));
         let gone = there.ranges.iter().filter(|it| !ranges.contains(it));
         self.gone_ranges.extend(gone.map(|it| (id, *it)));
+        let members: BTreeSet<_> = shape.members().map(|(backend, _)| backend).collect();
+        let is_gone = |it: &&BackendId| !members.contains(it) && !mutated(Mutant::MemberStays);
+        let gone = there.members.iter().filter(is_gone);
+        let is_ipv4 = frontend.at.address.is_ipv4();
+        self.gone_members.extend(gone.map(|it| ((id, *it), is_ipv4)));
         if there.has_table && !shape.has_table() {
             self.gone_tables.push((id, frontend.at.address.is_ipv4()));
         }
@@ -172,6 +205,9 @@ impl Rows {
         if before.is_none() {
             self.reverse.push((id, frontend.at.socket()));
         }
+        let had: BTreeMap<_, _> = before.into_iter().flat_map(Shape::members).collect();
+        let members = shape.members().filter(|(it, state)| had.get(it) != Some(state));
+        self.members.extend(members.map(|(backend, state)| ((id, backend), state)));
         let had = before.map(Shape::matches).unwrap_or_default();
         let matches = shape.matches().into_iter().filter(|it| !had.contains(it));
         self.matches.extend(matches.map(|backend| (backend, id)));

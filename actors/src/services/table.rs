@@ -10,6 +10,7 @@ use super::{
     book::Name,
     dense::Dense,
     shape::{InKernel, Rows, Shape, Traces},
+    wildcards::Wildcards,
 };
 use crate::model::{BackendId, Frontend, ServiceId};
 
@@ -78,6 +79,8 @@ pub(super) struct Table {
     reused: Vec<ServiceId>,
     /// What all of them take in the kernel's maps, at most.
     weight: Weight,
+    /// Their addresses, at all other ports.
+    pub(super) wildcards: Wildcards,
 }
 
 /// How many rows something takes in the kernel's maps; where there is a map for each family, those
@@ -87,6 +90,7 @@ pub(super) struct Weight {
     pub(super) slots: [usize; 2],
     pub(super) ranges: [usize; 2],
     pub(super) matches: usize,
+    pub(super) members: [usize; 2],
     /// In the maps of reverse translation,
     pub(super) frontends: [usize; 2],
     /// and of Maglev.
@@ -99,6 +103,7 @@ impl Weight {
         let mut weight = Self { matches, ..Self::default() };
         let family = usize::from(at.at.address.is_ipv4());
         (weight.slots[family], weight.ranges[family]) = (backends + 1, ranges);
+        weight.members[family] = backends;
         weight.frontends[family] = 1;
         weight
     }
@@ -110,10 +115,11 @@ impl Weight {
         }
     }
 
-    fn each_mut(&mut self) -> [&mut usize; 9] {
-        let Self { slots, ranges, matches, frontends, tables } = self;
+    fn each_mut(&mut self) -> [&mut usize; 11] {
+        let Self { slots, ranges, matches, members, frontends, tables } = self;
         let ([a, b], [c, d], [e, f], [g, h]) = (slots, ranges, frontends, tables);
-        [a, b, c, d, e, f, g, h, matches]
+        let [i, j] = members;
+        [a, b, c, d, e, f, g, h, i, j, matches]
     }
 
     fn each(mut self) -> impl Iterator<Item = usize> {
@@ -159,6 +165,7 @@ impl Table {
         kernel: InKernel,
     ) {
         self.reserve_below(u32::from(id.0) + 1);
+        self.wildcards.change(&frontend, None, wanted.as_ref());
         let line = Line { id, owner: None, wanted, kernel, flying: Flying::No, due: false };
         self.weight.exchange(Weight::default(), weight(&frontend, &line));
         self.lines.insert(frontend, line);
@@ -286,10 +293,10 @@ impl Table {
         }
     }
 
-    /// Backends that any frontend leads to.
+    /// Backends that any frontend leads to, or led to.
     pub(super) fn led_to(&self) -> BTreeSet<BackendId> {
         let shapes = self.lines.values().filter_map(|line| line.wanted.as_ref());
-        shapes.flat_map(|shape| &shape.backends).copied().collect()
+        shapes.flat_map(Shape::members).map(|(id, _)| id).collect()
     }
 
     /// Frontends of an earlier life that nobody wants, with what they are.
@@ -324,6 +331,7 @@ impl Table {
         }
         let took = weight(&frontend, line);
         let before = std::mem::replace(&mut line.wanted, wanted);
+        self.wildcards.change(&frontend, before.as_ref(), line.wanted.as_ref());
         if matches!(line.flying, Flying::Wanted) {
             line.flying = Flying::Other(before.map(Box::new));
         } else if line.kernel == InKernel::Same {
@@ -357,6 +365,7 @@ impl Table {
     /// Takes no more memory than is needed.
     pub(super) fn pack(&mut self) {
         self.lines.pack();
+        self.wildcards.pack();
     }
 
     /// Numbers that are had again since this was asked last.
@@ -385,6 +394,7 @@ impl Table {
 
     /// The batch under way ended. If it failed nobody knows what the kernel has.
     pub(super) fn end(&mut self, done: bool) {
+        self.wildcards.end(done);
         for frontend in std::mem::take(&mut self.flying) {
             let Some(line) = self.lines.get_mut(&frontend) else { continue };
             let took = weight(&frontend, line);
@@ -438,15 +448,17 @@ fn weight(at: &Frontend, line: &Line) -> Weight {
         let (backends, ranges) = (shape.backends.len(), shape.ranges.len());
         let mut weight = Weight::of(at, backends, ranges, shape.stays());
         weight.tables[family] = shape.has_table().into();
+        weight.members[family] = shape.members_len();
         weight
     };
     let wanted = line.wanted.as_ref().map(of).unwrap_or_default();
     match &line.kernel {
         InKernel::Shape(shape) => wanted.most(of(shape)),
         InKernel::Unsure(traces) => {
-            let Traces { rows, matches, ranges, has_table, .. } = &**traces;
+            let Traces { rows, matches, members, ranges, has_table, .. } = &**traces;
             let mut there = Weight::of(at, usize::from(*rows), ranges.len(), matches.len());
             there.tables[family] = (*has_table).into();
+            there.members[family] = members.len();
             wanted.most(there)
         }
         InKernel::Same | InKernel::Nothing => wanted,

@@ -3,6 +3,8 @@ mod histories;
 mod host_ports;
 mod ingresses;
 mod inherit;
+mod kubernetes;
+mod members;
 mod mesh;
 mod objects;
 mod quarantine;

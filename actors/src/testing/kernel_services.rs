@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use crate::{
     model::{BackendId, Frontend, L4Address, ServiceId},
     ports::{
-        BackendRow, BackendState, KernelOp, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
-        SlotRow, UnusedNumbers,
+        BackendRow, BackendState, KernelOp, MemberKey, ServiceKeys, ServiceRows, ServiceTables,
+        SlotKey, SlotRow, UnusedNumbers,
     },
 };
 
@@ -20,6 +20,7 @@ pub struct KernelServices {
     pub unused: UnusedNumbers,
     pub slots: BTreeMap<SlotKey, SlotRow>,
     pub backends: BTreeMap<(BackendId, bool), BackendRow>,
+    pub members: BTreeMap<(MemberKey, bool), BackendRow>,
     pub mistaken: BTreeMap<(BackendId, bool), L4Address>,
     pub reverse_nat: BTreeMap<(ServiceId, bool), SocketAddr>,
     pub affinity: BTreeSet<(BackendId, ServiceId)>,
@@ -48,6 +49,7 @@ impl KernelServices {
             unused: self.unused,
             slots: self.slots.iter().map(|(key, row)| (*key, *row)).collect(),
             backends: self.backends.iter().map(|((id, _), row)| (*id, *row)).collect(),
+            members: self.members.iter().map(|((key, _), row)| (*key, *row)).collect(),
             mistaken: self.mistaken.iter().map(|((id, _), at)| (*id, *at)).collect(),
             reverse_nat: self.reverse_nat.iter().map(|((id, _), at)| (*id, *at)).collect(),
             affinity: self.affinity.iter().copied().collect(),
@@ -75,6 +77,10 @@ impl KernelServices {
             let Some(backend) = self.backends.get(&(BackendId(row.word), is_ipv4)) else {
                 return Landing::Broken(format!("{frontend} leads to nobody: {}", row.word));
             };
+            let member = self.members.get(&((first.id, BackendId(row.word)), is_ipv4));
+            if member.map(|it| it.at) != Some(backend.at) {
+                return Landing::Broken(format!("{} is no member of {frontend}", backend.at));
+            }
             all.insert(backend.at);
         }
         if all.is_empty() { Landing::NoBackend } else { Landing::At(all) }
@@ -106,6 +112,10 @@ impl KernelServices {
                     self.backends.insert(key, *row);
                 }
             }
+            ServiceRows::Members(all) => {
+                let rows = all.iter().map(|(key, row)| ((*key, row.at.address.is_ipv4()), *row));
+                self.members.extend(rows);
+            }
             ServiceRows::ReverseNat(all) => {
                 self.reverse_nat.extend(all.iter().map(|(id, at)| ((*id, at.is_ipv4()), *at)));
             }
@@ -126,6 +136,7 @@ impl KernelServices {
                 self.backends.retain(|it, _| !all.contains(it));
                 self.mistaken.retain(|it, _| !all.contains(it));
             }
+            ServiceKeys::Members(all) => self.members.retain(|it, _| !all.contains(it)),
             ServiceKeys::ReverseNat(all) => {
                 self.reverse_nat.retain(|it, _| !all.contains(it));
             }
@@ -146,6 +157,7 @@ pub(super) fn half(op: &KernelOp) -> Option<KernelOp> {
             ServiceRows::Unused(_) => return None,
             ServiceRows::Slots(all) => ServiceRows::Slots(first(all)),
             ServiceRows::Backends(all) => ServiceRows::Backends(first(all)),
+            ServiceRows::Members(all) => ServiceRows::Members(first(all)),
             ServiceRows::ReverseNat(all) => ServiceRows::ReverseNat(first(all)),
             ServiceRows::AffinityMatches(all) => ServiceRows::AffinityMatches(first(all)),
             ServiceRows::SourceRanges(all) => ServiceRows::SourceRanges(first(all)),
@@ -154,6 +166,7 @@ pub(super) fn half(op: &KernelOp) -> Option<KernelOp> {
         KernelOp::DeleteServices(keys) => KernelOp::DeleteServices(match keys {
             ServiceKeys::Slots(all) => ServiceKeys::Slots(first(all)),
             ServiceKeys::Backends(all) => ServiceKeys::Backends(first(all)),
+            ServiceKeys::Members(all) => ServiceKeys::Members(first(all)),
             ServiceKeys::ReverseNat(all) => ServiceKeys::ReverseNat(first(all)),
             ServiceKeys::AffinityMatches(all) => ServiceKeys::AffinityMatches(first(all)),
             ServiceKeys::SourceRanges(all) => ServiceKeys::SourceRanges(first(all)),

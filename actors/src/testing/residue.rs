@@ -28,6 +28,7 @@ impl Residue {
         let services = &state.services;
         lines.extend(services.slots.iter().map(|row| format!("service {row:?}")));
         lines.extend(services.backends.iter().map(|row| format!("backend {row:?}")));
+        lines.extend(services.members.iter().map(|row| format!("member {row:?}")));
         lines.extend(services.reverse_nat.iter().map(|row| format!("reverse {row:?}")));
         let directories = world.disk.files().directories("").unwrap();
         lines.extend(directories.iter().map(|name| format!("directory {name}")));

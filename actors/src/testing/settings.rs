@@ -13,7 +13,7 @@ use crate::{
     node::NodeSettings,
     policy::PolicySettings,
     routes::RoutingMode,
-    services::Algorithm,
+    services::Balancing,
 };
 
 /// How the agent of a node in memory is run.
@@ -31,7 +31,7 @@ pub(super) fn settings() -> ColonySettings {
             queue: 25,
         },
         conntrack_interval: None,
-        service_algorithm: Algorithm::Random,
+        balancing: Balancing::default(),
         sockets: true,
         follow: ClusterSettings {
             node_name: "node-1".to_owned(),

@@ -11,8 +11,8 @@ use volvox_actors::devices::DevicePattern;
 
 use super::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
-    LogFormat, LogLevel, MonitorAggregation, NodeAddress, Range, RateLimits, RoutingMode, TcpFlags,
-    TunnelProtocol,
+    LogFormat, LogLevel, MonitorAggregation, NoBackendResponse, NodeAddress, Range, RateLimits,
+    RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
     duration::{as_nanoseconds, parse_duration},
     values::{
@@ -359,6 +359,21 @@ pub struct Config {
     #[arg(long, value_enum, ignore_case = true, default_value = "random")]
     #[serde(rename = "LoadBalancerAlgorithm")]
     pub bpf_lb_algorithm: LbAlgorithm,
+
+    /// Whether a service may say otherwise by its annotation service.cilium.io/lb-algorithm
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "LoadBalancerAlgorithmAnnotation")]
+    pub bpf_lb_algorithm_annotation: bool,
+
+    /// Whether clients outside the cluster reach services at their addresses inside it
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "ExternalClusterIP")]
+    pub bpf_lb_external_clusterip: bool,
+
+    /// What becomes of packets to a service that has no backend, or to a port that it does not serve
+    #[arg(long, value_enum, ignore_case = true, default_value = "reject")]
+    #[serde(rename = "ServiceNoBackendResponse")]
+    pub service_no_backend_response: NoBackendResponse,
 
     /// Whom a backend on another node answers when clients come from outside the cluster
     #[arg(long, value_enum, ignore_case = true, default_value = "snat")]

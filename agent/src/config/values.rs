@@ -64,6 +64,16 @@ pub enum LbMode {
     Dsr,
 }
 
+/// What becomes of what nobody serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoBackendResponse {
+    /// It is refused: by a reset of TCP, else by an ICMP error
+    Reject,
+    /// It drops in silence
+    Drop,
+}
+
 impl From<LbAlgorithm> for Algorithm {
     fn from(algorithm: LbAlgorithm) -> Self {
         match algorithm {

@@ -77,7 +77,7 @@ always_inline int unserved_family(const struct packet *packet, int family)
 	service_key(&key, &packet->daddr, packet->dport, packet->protocol, family);
 	if (service_inside(&key, &service, SERVICE_ONCE, family))
 		return ADMIT_MISSED;
-	return service_has(&packet->daddr, family) ? ADMIT_DROP(DROP_NO_SERVICE) : 0;
+	return service_has(&packet->daddr, family) ? NOBODY_SERVES : 0;
 }
 
 subprogram int unserved(const struct packet *packet, int family)

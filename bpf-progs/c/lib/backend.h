@@ -20,41 +20,41 @@ struct backend {
 	__u8 state; /* enum backend_state */
 };
 
-/* What tells the row of a backend from those of its neighbours. */
-always_inline __u8 backend_tag(__u32 id)
+/* Whether a row is still that of a key. */
+always_inline bool member_is(const struct member_key *row, const struct member_key *key)
 {
-	return 0x80 | id;
+	return *(const volatile __u32 *)&row->backend == key->backend &&
+	       *(const volatile __be16 *)&row->rev_nat == key->rev_nat;
 }
 
-/* Copies the row of a backend. As with config_read() another backend may get the row meanwhile; then its
- * tag tells, unless their ids are 128 apart: each packet of a connection comes by here, and another lookup
- * would cost it more. */
-always_inline bool backend_read(struct backend *backend, __u32 id, int family)
+/* Copies what a service says of a backend, if it lists that. As with config_read() the row may be another's
+ * meanwhile. */
+always_inline bool backend_read(struct backend *backend, __be16 rev_nat, __u32 id, int family)
 {
-	for (int attempt = 0; attempt < 2; attempt++) {
-		__u8 tag;
+	const struct member_key key = {.backend = id, .rev_nat = rev_nat};
 
+	for (int attempt = 0; attempt < 2; attempt++) {
 		if (family == FAMILY_IPV4) {
-			struct backend4_row *row = bpf_map_lookup_elem(&cilium_lb4_backends_v3, &id);
+			struct member4_row *row = bpf_map_lookup_elem(&volvox_lb4_members, &key);
 
 			if (!row)
 				continue;
 			*backend = (struct backend){.id = id, .port = row->port, .state = row->state};
 			backend->address.v4 = row->address;
 			keep_apart();
-			tag = *(volatile __u8 *)&row->tag;
+			if (likely(member_is(&row->key, &key)))
+				return true;
 		} else {
-			struct backend6_row *row = bpf_map_lookup_elem(&cilium_lb6_backends_v3, &id);
+			struct member6_row *row = bpf_map_lookup_elem(&volvox_lb6_members, &key);
 
 			if (!row)
 				continue;
 			*backend = (struct backend){.id = id, .port = row->port, .state = row->state};
 			__builtin_memcpy(&backend->address, row->address, 16);
 			keep_apart();
-			tag = *(volatile __u8 *)&row->tag;
+			if (likely(member_is(&row->key, &key)))
+				return true;
 		}
-		if (likely(tag == backend_tag(id) || !tag))
-			return true;
 	}
 	return false;
 }
@@ -109,6 +109,13 @@ always_inline bool backend_takes(const struct backend *backend, const struct lb_
 	return backend->state == BACKEND_ACTIVE;
 }
 
+/* Whether a backend goes on with what it has of a protocol: who is not ready keeps what would break, and
+ * datagrams find somebody who is. */
+always_inline bool backend_keeps(const struct backend *backend, __u8 protocol)
+{
+	return backend->state != BACKEND_MAINTENANCE || protocol != IPPROTO_UDP;
+}
+
 /* Chooses the backend of a new connection to the service of a key, whose row it is given and reads anew if it
  * has to. `hash` is that of its ends; without one, 0, tables are not asked. Returns 0, or a drop. */
 always_inline int backend_choose(union lb_key *key, struct lb_row *service, const struct client *client, __u32 hash,
@@ -120,7 +127,7 @@ always_inline int backend_choose(union lb_key *key, struct lb_row *service, cons
 		if (attempt && !service_read(key, service, SERVICE_SURE, family))
 			return BACKEND_DROP(DROP_NO_SERVICE);
 		if (!service->count && !service->qcount)
-			return BACKEND_DROP(DROP_NO_SERVICE);
+			return NOBODY_SERVES;
 		id = 0;
 		if (attempt == 0 && service->flags & LB_AFFINITY)
 			id = affinity_find(service, client, family);
@@ -132,7 +139,7 @@ always_inline int backend_choose(union lb_key *key, struct lb_row *service, cons
 				drawn = bpf_get_prandom_u32();
 			id = slot_find(service, key, drawn + attempt, family);
 		}
-		if (!id || !backend_read(backend, id, family))
+		if (!id || !backend_read(backend, service->rev_nat, id, family))
 			continue;
 		if (backend_takes(backend, service) || attempt >= BACKEND_ATTEMPTS_CHOOSY) {
 			if (service->flags & LB_AFFINITY)

@@ -59,9 +59,12 @@ enum source_file {
 	FILE_DSR_SEND_H = 83,
 	FILE_DSR_LEARN_H = 84,
 	FILE_DSR_PORT_H = 85,
+	FILE_REFUSE_H = 86,
 };
 
 #define DROP_FROM(file, reason) (-((int)(reason) | __LINE__ << 8 | (file) << 24))
+/* The drop of what is for a service, and that nobody serves: it is refused. */
+#define NOBODY_SERVES DROP_FROM(FILE_REFUSE_H, DROP_NO_SERVICE)
 #define drop_reason_of(code) ((__u8)(-(code)))
 #define drop_line_of(code) ((__u16)(-(code) >> 8))
 #define drop_file_of(code) ((__u8)(-(code) >> 24))

@@ -41,6 +41,7 @@ enum lb_flags {
 	LB_HOST_PORT = 8,
 	LB_AFFINITY = 16,
 	LB_LOAD_BALANCER = 32,
+	LB_ROUTABLE = 64,
 	LB_SOURCE_RANGE = 128,
 };
 
@@ -72,11 +73,40 @@ struct backend6_row {
 	__u8 tag; /* backend_tag() of its id; zero if somebody else wrote the row */
 };
 
+/* Of a backend, or of how a service uses one. */
 enum backend_state {
 	BACKEND_ACTIVE = 0,
+	/* It has no new connections. */
 	BACKEND_TERMINATING = 1,
+	/* It has new ones only where there is nobody else. */
 	BACKEND_QUARANTINED = 2,
+	/* It has none but those that would break. */
 	BACKEND_MAINTENANCE = 3,
+};
+
+/* A backend that a service lists. */
+struct member_key {
+	__u32 backend;
+	__be16 rev_nat;
+	__u16 pad;
+};
+
+/* Where that is, and how the service uses it. The row names its key, as its memory may be another's while it
+ * is read. */
+struct member4_row {
+	__be32 address;
+	__be16 port;
+	__u8 protocol;
+	__u8 state; /* enum backend_state */
+	struct member_key key;
+};
+
+struct member6_row {
+	__u8 address[16];
+	__be16 port;
+	__u8 protocol;
+	__u8 state;
+	struct member_key key;
 };
 
 struct reverse_nat4_row {

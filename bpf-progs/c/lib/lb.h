@@ -95,8 +95,8 @@ subprogram int lb_keep(const struct packet *packet, const struct lb_row *service
 	return 0;
 }
 
-/* Finds the backend of the packet's connection. One that the connection has serves it on, except
- * that an attempt goes elsewhere if it takes no new ones. */
+/* Finds the backend of the packet's connection. One that the connection has, and that the service at this
+ * address lists, serves it on, except that an attempt goes elsewhere if it takes no new ones. */
 always_inline int lb_backend(const struct packet *packet, union lb_key *key, struct lb_row *service,
 			     struct backend *backend, int family)
 {
@@ -110,9 +110,11 @@ always_inline int lb_backend(const struct packet *packet, union lb_key *key, str
 	row = ct_find(&ct_key, packet, family, tcp);
 	if (unlikely(!row))
 		row = ct_find_old(&ct_key, packet, family, tcp);
-	if (likely(row && row->rev_nat_index == service->rev_nat &&
-		   backend_read(backend, *ct_backend(row), family) &&
-		   (!(packet->tcp_flags & TCP_SYN) || backend_takes(backend, service)))) {
+	if (likely(row && backend_read(backend, service->rev_nat, *ct_backend(row), family) &&
+		   (packet->tcp_flags & TCP_SYN ? backend_takes(backend, service)
+						: backend_keeps(backend, packet->protocol)))) {
+		if (unlikely(row->rev_nat_index != service->rev_nat))
+			row->rev_nat_index = service->rev_nat;
 		ct_touch_service(row, packet, tcp);
 		if (unlikely(service->flags & LB_AFFINITY))
 			lb_keep(packet, service, backend->id, family);

@@ -35,7 +35,8 @@ always_inline int lb_again_family(struct __sk_buff *skb, struct packet *packet, 
 
 	ct_key_make(&key, &ends, family, TUPLE_SERVICE, false);
 	row = ct_lookup(&key, family, tcp);
-	if (!row || !lb_is_noted(row) || !backend_read(&backend, *ct_backend(row), family))
+	if (!row || !lb_is_noted(row) || !backend_read(&backend, row->rev_nat_index, *ct_backend(row), family) ||
+	    !backend_keeps(&backend, packet->protocol))
 		return LB_NONE;
 	to.address = backend.address;
 	to.port = backend.port;

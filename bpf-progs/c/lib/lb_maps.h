@@ -23,6 +23,8 @@ LB_HASH(cilium_lb4_services_v2, struct lb4_key, struct lb_row);
 LB_HASH(cilium_lb6_services_v2, struct lb6_key, struct lb_row);
 LB_HASH(cilium_lb4_backends_v3, __u32, struct backend4_row);
 LB_HASH(cilium_lb6_backends_v3, __u32, struct backend6_row);
+LB_HASH(volvox_lb4_members, struct member_key, struct member4_row);
+LB_HASH(volvox_lb6_members, struct member_key, struct member6_row);
 LB_HASH(cilium_lb4_reverse_nat, __be16, struct reverse_nat4_row);
 LB_HASH(cilium_lb6_reverse_nat, __be16, struct reverse_nat6_row);
 LB_LRU(cilium_lb4_affinity, struct affinity4_key, struct affinity_row);

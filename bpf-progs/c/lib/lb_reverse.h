@@ -153,7 +153,7 @@ always_inline int lb_error_family(struct __sk_buff *skb, struct packet *packet, 
 	ct_key_make(&key, &ends, family, TUPLE_SERVICE, true);
 	row = ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP);
 	/* Its own answers to itself need no complaints. */
-	if (!row || !backend_read(&backend, *ct_backend(row), family) ||
+	if (!row || !backend_read(&backend, row->rev_nat_index, *ct_backend(row), family) ||
 	    address_equal(&backend.address, &packet->saddr, family))
 		return LB_NONE;
 	nat_to.address = backend.address;

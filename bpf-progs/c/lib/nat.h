@@ -38,6 +38,16 @@ always_inline __u16 checksum_changed(__u16 checksum, __u32 from, __u32 to)
 	return ~(sum + (sum >> 16));
 }
 
+/* A sum as a checksum says it. */
+always_inline __be16 checksum_fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
 /* Corrects the checksum of layer 4. Addresses count towards its pseudo header, which matters where
  * the sender's kernel leaves the rest to the network card. */
 always_inline int nat_checksum(struct __sk_buff *skb, const struct packet *packet, const struct nat *nat,

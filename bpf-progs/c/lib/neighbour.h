@@ -4,7 +4,7 @@
 
 #include "lookup.h"
 #include "loopback.h"
-#include "parse.h"
+#include "nat.h"
 
 #define NEIGHBOUR_DROP(reason) DROP_FROM(FILE_NEIGHBOUR_H, reason)
 
@@ -78,15 +78,6 @@ struct neighbour_advertisement {
 };
 
 #define ADVERTISEMENT_BYTES (sizeof(struct neighbour_message) + 8)
-
-always_inline __be16 checksum_fold(__u64 sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum;
-}
 
 /* Checksum of an advertisement: both addresses, the message, its length and protocol. */
 always_inline __be16 advertisement_checksum(struct neighbour_advertisement *na)

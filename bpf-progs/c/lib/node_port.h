@@ -8,7 +8,7 @@
 #define NODE_PORT_DROP(reason) DROP_FROM(FILE_NODE_PORT_H, reason)
 
 /* Services that may be used from outside have one of these. */
-#define LB_FROM_OUTSIDE (LB_NODE_PORT | LB_EXTERNAL_IP | LB_LOAD_BALANCER | LB_HOST_PORT)
+#define LB_FROM_OUTSIDE (LB_NODE_PORT | LB_EXTERNAL_IP | LB_LOAD_BALANCER | LB_HOST_PORT | LB_ROUTABLE)
 
 always_inline int node_port_family(struct __sk_buff *skb, struct packet *packet, int family)
 {

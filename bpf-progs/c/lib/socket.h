@@ -15,6 +15,7 @@ always_inline bool is_of_node(__u64 netns)
 
 /* From errno.h, which draws in the C library. */
 #define EADDRINUSE 98
+#define ECONNREFUSED 111
 #define EHOSTUNREACH 113
 
 /* What cgroup hooks return. */
@@ -43,8 +44,14 @@ always_inline bool address_is_here(const union address *address, int family)
 	       (address->words[3] & ~bpf_htonl(1)) == 0;
 }
 
+/* What a socket hears that asks for what nobody serves. */
+always_inline int unserved_error(void)
+{
+	return REFUSE_UNSERVED ? -ECONNREFUSED : -EHOSTUNREACH;
+}
+
 /* Replaces a service by one of its backends, for a connection or for a datagram. Returns 1 if it did, 0 if
- * this is no service, below zero if it has no backend. No function of its own: where returns are guarded
+ * this is no service, else an error below zero: nobody serves it, or nobody was found. No function of its own: where returns are guarded
  * against speculation, a call costs as much as a search in a map. */
 always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int family)
 {
@@ -55,6 +62,7 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 	struct backend backend;
 	struct lb_row row;
 	__u64 socket;
+	int code;
 
 	/* What leads back to the node stands for all its addresses; to a pod, for the pod. */
 	if (unlikely(address_is_here(&end->address, family))) {
@@ -67,7 +75,7 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 		service_key(&key, &end->address, end->port, ctx->protocol, family);
 	}
 	if (!service_inside(&key, &row, SERVICE_UNPROVED, family))
-		return 0;
+		return service_has(&end->address, family) ? unserved_error() : 0;
 	/* No slot proves that there are none, nor who is whose client. */
 	if (unlikely(!row.count || row.flags & LB_AFFINITY) && !service_inside(&key, &row, SERVICE_SURE, family))
 		return 0;
@@ -82,12 +90,13 @@ always_inline int balance_family(struct bpf_sock_addr *ctx, struct end *end, int
 
 		__builtin_memcpy(&client.id, &netns, sizeof(netns));
 	}
-	if (backend_choose(&key, &row, &client, 0, &backend, family) < 0)
-		return -1;
+	code = backend_choose(&key, &row, &client, 0, &backend, family);
+	if (code < 0)
+		return drop_file_of(code) == FILE_REFUSE_H ? unserved_error() : -EHOSTUNREACH;
 	end->address = backend.address;
 	end->port = backend.port;
 	/* Without the note the socket would not know whom it hears; it may come again. */
-	return socket_note(set, socket, &service, end, row.rev_nat, family) ? -1 : 1;
+	return socket_note(set, socket, &service, end, row.rev_nat, family) ? -EHOSTUNREACH : 1;
 }
 
 always_inline int socket_balance(struct bpf_sock_addr *ctx, struct end *end)

@@ -6,9 +6,9 @@ use aya::maps::{Array, ArrayOfMaps, HashMap, MapData, PerCpuHashMap};
 use aya::programs::{ProgramError, SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfLoader};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use volvox_bpf_progs::layouts::*;
@@ -104,6 +104,10 @@ pub struct Node {
     /// Further objects over the same maps.
     pub others: Vec<Ebpf>,
     policies: BTreeMap<u32, PolicyMap>,
+    /// Backends by id, and whether IPv4: what services are told of them.
+    pub(super) backends: BTreeMap<(u32, bool), (SocketAddr, u8, BackendState)>,
+    /// Which service lists which of them.
+    pub(super) members: BTreeSet<(u16, u32, bool)>,
 }
 
 impl Node {
@@ -128,7 +132,13 @@ impl Node {
 
     /// Programs that are loaded already.
     pub fn of(ebpf: Ebpf) -> Self {
-        Self { ebpf, others: Vec::new(), policies: BTreeMap::new() }
+        Self {
+            ebpf,
+            others: Vec::new(),
+            policies: BTreeMap::new(),
+            backends: BTreeMap::new(),
+            members: BTreeSet::new(),
+        }
     }
 
     /// An interface and all rows of an endpoint with an empty policy. Its numbers follow the id.
@@ -291,7 +301,7 @@ impl Node {
         let reason = changed.next().map(|(reason, _)| *reason);
         assert_eq!(
             reason.is_some(),
-            outcome.action == SHOT,
+            outcome.action == SHOT || reason == Some(158) && outcome.action == REDIRECT,
             "{outcome:?} and the metrics disagree"
         );
         assert!(changed.next().is_none(), "one packet, two reasons: {before:?} {after:?}");

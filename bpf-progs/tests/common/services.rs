@@ -25,8 +25,14 @@ impl Node {
         }
     }
 
-    /// A backend with an id.
+    /// A backend with an id. Services that list it use it so from then on.
     pub fn backend(&mut self, id: u32, at: SocketAddr, protocol: u8, state: BackendState) {
+        self.backends.insert((id, at.is_ipv4()), (at, protocol, state));
+        let all =
+            self.members.iter().filter(|(_, of, is_ipv4)| (*of, *is_ipv4) == (id, at.is_ipv4()));
+        for (service, ..) in all.copied().collect::<Vec<_>>() {
+            self.member(service, id, state, at.ip());
+        }
         match at {
             SocketAddr::V4(at) => {
                 self.put("cilium_lb4_backends_v3", id, Backend4Row::new(id, at, protocol, state))
@@ -37,16 +43,53 @@ impl Node {
         }
     }
 
-    /// Removes a backend, which must exist.
+    /// A service lists a backend that there is, in this state.
+    pub fn member(&mut self, service: u16, id: u32, state: BackendState, like: IpAddr) {
+        let key = MemberKey::new(id, service);
+        self.members.insert((service, id, like.is_ipv4()));
+        let Some(&(at, protocol, _)) = self.backends.get(&(id, like.is_ipv4())) else { return };
+        match at {
+            SocketAddr::V4(at) => {
+                self.put("volvox_lb4_members", key, Member4Row::new(key, at, protocol, state))
+            }
+            SocketAddr::V6(at) => {
+                self.put("volvox_lb6_members", key, Member6Row::new(key, at, protocol, state))
+            }
+        }
+    }
+
+    /// A service lists a backend no more, which it did.
+    pub fn no_member(&mut self, service: u16, id: u32, like: IpAddr) {
+        let key = MemberKey::new(id, service);
+        self.members.remove(&(service, id, like.is_ipv4()));
+        match like {
+            IpAddr::V4(_) => self.remove::<_, Member4Row>("volvox_lb4_members", key),
+            IpAddr::V6(_) => self.remove::<_, Member6Row>("volvox_lb6_members", key),
+        }
+    }
+
+    /// Removes a backend, which must exist, from all services.
     pub fn no_backend(&mut self, id: u32, like: IpAddr) {
+        let is_ipv4 = like.is_ipv4();
+        self.backends.remove(&(id, is_ipv4));
+        let all = self.members.iter().filter(|(_, of, four)| (*of, *four) == (id, is_ipv4));
+        for (service, ..) in all.copied().collect::<Vec<_>>() {
+            self.no_member(service, id, like);
+        }
         match like {
             IpAddr::V4(_) => self.remove::<_, Backend4Row>("cilium_lb4_backends_v3", id),
             IpAddr::V6(_) => self.remove::<_, Backend6Row>("cilium_lb6_backends_v3", id),
         }
     }
 
-    /// The slots of a service, then what says how many they are. `row` has all but the counts.
+    /// The slots of a service, then what says how many they are. `row` has all but the counts. Who had a
+    /// slot and has none is listed still.
     pub fn slots(&mut self, key: LbKey, row: LbRow, backends: &[u32], quarantined: &[u32]) {
+        let like = key.frontend().ip();
+        for id in backends.iter().chain(quarantined) {
+            let state = self.backends.get(&(*id, like.is_ipv4())).map(|(.., state)| *state);
+            self.member(row.rev_nat.get(), *id, state.unwrap_or_default(), like);
+        }
         for (slot, id) in (1..).zip(backends.iter().chain(quarantined)) {
             let row = LbRow { backend: *id, rev_nat: row.rev_nat, ..LbRow::default() };
             self.lb_row(key.slot(slot), row);

@@ -18,7 +18,7 @@ use volvox_actors::{
     model::Families,
     ports::{InOrder, ObjectKey},
     services::{
-        Algorithm, ClusterObject, ServiceSource, Services, ServicesMsg, ServicesSettings,
+        Balancing, ClusterObject, ServiceSource, Services, ServicesMsg, ServicesSettings,
         ServicesStatus,
     },
 };
@@ -34,8 +34,8 @@ use crate::{
     progress::Progress,
 };
 
-/// Rows of each map: a service of one backend takes two of the first.
-const ROOM: u32 = 131_072;
+/// Rows of each map: a service of one backend takes three of the first, one for all ports that it has not.
+const ROOM: u32 = 262_144;
 /// How long the owner of services may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often one service is changed in a round.
@@ -104,12 +104,15 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
         let settings = ServicesSettings {
             node: "node".to_owned(),
             families: Families::DUAL,
-            algorithm: Algorithm::Random,
+            balancing: Balancing::default(),
             sources: [ServiceSource::Cluster].into(),
         };
         let kernel = Rc::new(InOrder::new(port, &host));
         let services = Services::factory(kernel, settings, found, None, None);
         let services = host.spawn("services".to_owned(), MAILBOX, services);
+        // The node's own addresses, for which ports that services do not serve are its own.
+        let own = ServicesMsg::HostAddresses([[192, 0, 2, 1].into()].into());
+        services.tell(own).ok().context("the mailbox is full")?;
         work(Owner { services, host, datapath }).await
     })
 }
@@ -185,9 +188,9 @@ impl Owner {
         self.tell(one)?;
         self.rest().await?;
         let took = begun.elapsed();
-        // A backend, a slot, and a backend that goes.
+        // A backend, whose it is, a slot, and both of one that goes.
         let rows = self.written() - before;
-        ensure!(rows >= 3, "a change wrote {rows} rows");
+        ensure!(rows >= 5, "a change wrote {rows} rows");
         Ok(took)
     }
 }

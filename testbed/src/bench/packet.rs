@@ -16,7 +16,7 @@ use aya::{
 };
 use serde_json::json;
 use volvox_bpf_progs::{
-    layouts::{Backend4Row, BackendState, Lb4Key, LbAlgorithm, LbRow, ReverseNat4Row},
+    layouts::{BackendState, Lb4Key, LbAlgorithm, LbRow, Member4Row, MemberKey, ReverseNat4Row},
     measure::{packet_cost, single_cost, udp_frame},
     object::{FROM_CONTAINER, build_name},
 };
@@ -140,8 +140,9 @@ fn serve(bpf_root: &Path, backend: SocketAddrV4) -> Result<()> {
         Ok(Map::HashMap(map))
     };
     let at = SocketAddrV4::new(VIP, VIP_PORT);
-    let mut backends: HashMap<_, u32, Backend4Row> = open("cilium_lb4_backends_v3")?.try_into()?;
-    backends.insert(BACKEND, Backend4Row::new(BACKEND, backend, UDP, BackendState::Active), 0)?;
+    let mut members: HashMap<_, MemberKey, Member4Row> = open("volvox_lb4_members")?.try_into()?;
+    let key = MemberKey::new(BACKEND, SERVICE);
+    members.insert(key, Member4Row::new(key, backend, UDP, BackendState::Active), 0)?;
     let mut reverse: HashMap<_, [u8; 2], ReverseNat4Row> =
         open("cilium_lb4_reverse_nat")?.try_into()?;
     reverse.insert(SERVICE.to_be_bytes(), ReverseNat4Row::new(at), 0)?;

@@ -47,6 +47,8 @@ pub(super) struct Served {
     ingresses: BTreeMap<u8, Vec<bool>>,
     /// Numbers of the frontends that there are.
     ids: BTreeMap<Frontend, ServiceId>,
+    /// Who may have connections by each, as packets found it and it was listed ever since.
+    connected: BTreeMap<Frontend, BTreeSet<L4Address>>,
     /// Addresses that the node has besides.
     pub(super) hosts: BTreeSet<IpAddr>,
     pub(super) quarantine: Quarantine,
@@ -189,6 +191,7 @@ impl Served {
     /// The kernel forgot all: there is none before the agent has heard of any.
     pub(super) fn forget(&mut self) {
         self.ids.clear();
+        self.connected.clear();
         for versions in self.versions.values_mut().filter(|it| !it.contains(&None)) {
             versions.insert(0, None);
         }
@@ -237,6 +240,9 @@ impl Served {
         let faces: Vec<_> = self.faces().collect();
         for (number, face, versions) in faces {
             let frontend = frontend(number, face);
+            if let Some(cut) = self.cut(frontend, &versions, services) {
+                return Some(cut);
+            }
             let landing = services.landing(frontend);
             let serving = |it: &Members| it.serving(face.is_local(number));
             let is_it = |members: &Option<Members>| match (members, &landing) {
@@ -267,9 +273,66 @@ impl Served {
         (all.len() < self.ids.len()).then(|| "two services have one number".to_owned())
     }
 
+    /// A connection that lost its backend although that is listed. Whoever packets find may have some.
+    fn cut(
+        &mut self,
+        frontend: Frontend,
+        versions: &[Option<Members>],
+        services: &KernelServices,
+    ) -> Option<String> {
+        let Some(id) = services.slots.get(&(frontend, 0)).map(|row| row.id) else {
+            self.connected.remove(&frontend);
+            return None;
+        };
+        let members = services.members.iter().filter(|((key, _), _)| key.0 == id);
+        let members: BTreeSet<_> = members.map(|(_, row)| row.at).collect();
+        let listed = |it: &Option<Members>| it.map_or(0, Members::listed);
+        let steady = places(versions.iter().map(listed).fold(u8::MAX, |all, some| all & some));
+        let connected = self.connected.entry(frontend).or_default();
+        connected.retain(|at| steady.contains(at));
+        if let Some(at) = connected.iter().find(|at| !members.contains(at)) {
+            return Some(format!("{at} has connections by {frontend}, lists it, and is no member"));
+        }
+        if let Landing::At(all) = services.landing(frontend) {
+            connected.extend(all.into_iter().filter(|at| steady.contains(at)));
+        }
+        None
+    }
+
+    /// What of the backends of a frontend is otherwise at rest than its service says.
+    fn odd_members(
+        frontend: Frontend,
+        newest: Option<Members>,
+        local: bool,
+        services: &KernelServices,
+    ) -> Option<String> {
+        let first = services.slots.get(&(frontend, 0))?;
+        for ((key, _), row) in services.members.iter().filter(|((key, _), _)| key.0 == first.id) {
+            let (listed, unready) = newest.map_or((0, 0), |it| (it.listed(), it.unready()));
+            let serving = newest.map_or(0, |it| it.serving(local));
+            let is_of = |some: u8| places(some).contains(&row.at);
+            let rests = row.state == BackendState::Maintenance;
+            let is_right = match row.state {
+                BackendState::Active | BackendState::Quarantined => is_of(serving),
+                BackendState::Terminating | BackendState::Maintenance => is_of(listed),
+            };
+            if !is_right || rests != is_of(unready) {
+                return Some(format!("{key:?} of {frontend} is {row:?}, and listed as {newest:?}"));
+            }
+        }
+        None
+    }
+
+    /// Which addresses have a row for ports that are not served.
+    fn wildcards(services: &KernelServices) -> BTreeSet<IpAddr> {
+        let all = services.slots.keys().filter(|(at, slot)| (at.at.port, *slot) == (0, 0));
+        all.map(|(at, _)| at.at.address).collect()
+    }
+
     /// The same at rest: just what the newest version says, and nothing more.
     pub(super) fn lacks(&self, services: &KernelServices) -> Option<String> {
         let (mut slots, mut backends, quarantined) = (0, 0, quarantined(services));
+        let mut addresses = BTreeSet::new();
         for (number, face, versions) in self.faces() {
             let newest = versions.last().copied().flatten();
             let wanted = newest.map(|it| it.chosen(quarantined, face.is_local(number)));
@@ -281,20 +344,34 @@ impl Served {
             let hosts = self.hosts.iter().filter(|it| face != Face::Service && it.is_ipv4());
             let hosts = hosts.map(|&address| frontend_at(address, number, face));
             for frontend in hosts.chain([frontend(number, face)]) {
+                let odd = Self::odd_members(frontend, newest, face.is_local(number), services);
+                if odd.is_some() {
+                    return odd;
+                }
                 let landing = services.landing(frontend);
                 if landing != wanted {
                     return Some(format!("{face:?} {frontend} is {landing:?}, not {wanted:?}"));
                 }
                 if let Some(first) = services.slots.get(&(frontend, 0)) {
                     slots += 1 + usize::from(first.count + first.quarantined);
+                    if face == Face::Service {
+                        addresses.insert(frontend.at.address);
+                    }
                 }
             }
-            if let Some(members) = newest {
-                backends |= members.serving(false) | members.unready() & quarantined;
-            }
+            backends |= newest.map_or(0, Members::listed);
         }
+        let wildcards = Self::wildcards(services);
+        if wildcards != addresses {
+            return Some(format!("other ports are refused at {wildcards:?}, not {addresses:?}"));
+        }
+        slots += wildcards.len();
         let KernelServices { slots: rows, backends: there, reverse_nat, .. } = services;
-        let firsts = rows.keys().filter(|(_, slot)| *slot == 0).count();
+        let firsts = rows.keys().filter(|(at, slot)| *slot == 0 && at.at.port != 0).count();
+        let ids: BTreeSet<_> = rows.values().map(|row| row.id).collect();
+        if let Some((key, _)) = services.members.keys().find(|((id, _), _)| !ids.contains(id)) {
+            return Some(format!("{key:?} is a backend of no service"));
+        }
         let left = rows.len() != slots
             || there.len() != backends.count_ones() as usize
             || reverse_nat.len() != firsts;

@@ -214,7 +214,8 @@ fn plug_node(world: &World) {
 /// Frontends that the kernel has, with their numbers.
 fn served(world: &World) -> Vec<(String, u16)> {
     let state = world.kernel.state();
-    let firsts = state.services.slots.iter().filter(|((_, slot), _)| *slot == 0);
+    let firsts =
+        state.services.slots.iter().filter(|((at, slot), _)| *slot == 0 && at.at.port != 0);
     firsts.map(|((at, _), row)| (at.to_string(), row.id.0)).collect()
 }
 

@@ -29,6 +29,8 @@ pub mod service_flags {
     pub const INTERNAL_LOCAL: u16 = 16 << 8;
     /// There is another frontend for packets from inside the cluster.
     pub const TWO_SCOPES: u16 = 32 << 8;
+    /// Source ranges name who may not use it.
+    pub const DENY_RANGE: u16 = 64 << 8;
     /// In other slots than the first: the backend is quarantined.
     pub const QUARANTINED: u16 = 64 << 8;
 }
@@ -79,6 +81,9 @@ pub struct BackendRow {
     pub zone: u8,
 }
 
+/// Place of a row of `volvox_lb4_members` or `volvox_lb6_members`: a backend that a service lists.
+pub type MemberKey = (ServiceId, BackendId);
+
 /// Row of `volvox_lb`: the numbers from which on none was ever used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnusedNumbers {
@@ -100,6 +105,9 @@ pub enum ServiceRows {
     Slots(Vec<(SlotKey, SlotRow)>),
     /// Of `cilium_lb4_backends_v3` and `cilium_lb6_backends_v3`.
     Backends(Vec<(BackendId, BackendRow)>),
+    /// Of `volvox_lb4_members` and `volvox_lb6_members`: where a service's backends are, and how that
+    /// service uses each. Several services may use one backend otherwise.
+    Members(Vec<(MemberKey, BackendRow)>),
     /// Of `cilium_lb4_reverse_nat` and `cilium_lb6_reverse_nat`: where replies come from.
     ReverseNat(Vec<(ServiceId, SocketAddr)>),
     /// Of `cilium_lb_affinity_match`: clients of the service may stay with the backend.
@@ -116,6 +124,7 @@ pub enum ServiceRows {
 pub enum ServiceKeys {
     Slots(Vec<SlotKey>),
     Backends(Vec<(BackendId, bool)>),
+    Members(Vec<(MemberKey, bool)>),
     ReverseNat(Vec<(ServiceId, bool)>),
     AffinityMatches(Vec<(BackendId, ServiceId)>),
     SourceRanges(Vec<(ServiceId, IpNet)>),
@@ -129,6 +138,7 @@ impl ServiceRows {
             Self::Unused(_) => "PutUnusedNumbers",
             Self::Slots(_) => "PutServiceSlots",
             Self::Backends(_) => "PutBackends",
+            Self::Members(_) => "PutMembers",
             Self::ReverseNat(_) => "PutReverseNat",
             Self::AffinityMatches(_) => "PutAffinityMatches",
             Self::SourceRanges(_) => "PutSourceRanges",
@@ -142,6 +152,7 @@ impl ServiceRows {
             Self::Unused(_) => 1,
             Self::Slots(rows) => rows.len(),
             Self::Backends(rows) => rows.len(),
+            Self::Members(rows) => rows.len(),
             Self::ReverseNat(rows) => rows.len(),
             Self::AffinityMatches(rows) => rows.len(),
             Self::SourceRanges(rows) => rows.len(),
@@ -161,6 +172,7 @@ impl ServiceKeys {
         match self {
             Self::Slots(_) => "DeleteServiceSlots",
             Self::Backends(_) => "DeleteBackends",
+            Self::Members(_) => "DeleteMembers",
             Self::ReverseNat(_) => "DeleteReverseNat",
             Self::AffinityMatches(_) => "DeleteAffinityMatches",
             Self::SourceRanges(_) => "DeleteSourceRanges",
@@ -173,6 +185,7 @@ impl ServiceKeys {
         match self {
             Self::Slots(keys) => keys.len(),
             Self::Backends(keys) => keys.len(),
+            Self::Members(keys) => keys.len(),
             Self::ReverseNat(keys) => keys.len(),
             Self::AffinityMatches(keys) => keys.len(),
             Self::SourceRanges(keys) => keys.len(),
@@ -197,6 +210,8 @@ pub struct ServiceTables {
     pub backends: Vec<(BackendId, BackendRow)>,
     /// Rows of backends that say they are another one's: programs use none of them.
     pub mistaken: Vec<(BackendId, L4Address)>,
+    /// Of `volvox_lb4_members`, then of `volvox_lb6_members`.
+    pub members: Vec<(MemberKey, BackendRow)>,
     /// Of `cilium_lb4_reverse_nat`, then of `cilium_lb6_reverse_nat`.
     pub reverse_nat: Vec<(ServiceId, SocketAddr)>,
     /// Of `cilium_lb_affinity_match`.

@@ -1,6 +1,6 @@
 //! What is new is read; then services are given what they wish by it.
 
-use std::rc::Rc;
+use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
@@ -12,12 +12,15 @@ use crate::{
         book::{Name, Said},
         claims::Stores,
         expand::Wish,
+        object::Spec,
     },
 };
 
 /// How much is looked at before others have their turn: objects read, or services given what they
 /// wish.
 const AT_ONCE: usize = 256;
+/// Labels of a Node.
+const LABELS: &str = "/metadata/labels";
 /// Label of a Node that says in which zone it is.
 const ZONE: &str = "/metadata/labels/topology.kubernetes.io~1zone";
 
@@ -52,6 +55,15 @@ impl Kept {
         let (book, changed) = (&mut self.book, &mut self.changed);
         match news {
             News::Object(("nodes", _, object)) => {
+                let labels = object.as_ref().map(|it| labels(it.pointer(LABELS)));
+                if labels.is_some() && self.surroundings.labels != labels {
+                    self.surroundings.labels = labels;
+                    let is_of_some = |spec: &Spec| {
+                        spec.annotated.as_ref().is_some_and(|it| !it.nodes.is_empty())
+                    };
+                    let of_some = book.services().filter(|(_, spec)| is_of_some(spec));
+                    changed.extend(of_some.map(|(name, _)| Rc::clone(name)));
+                }
                 let zone = object.as_ref().and_then(|it| it.pointer(ZONE)).and_then(Value::as_str);
                 if self.surroundings.zone.as_deref() != zone {
                     self.surroundings.zone = zone.map(Into::into);
@@ -87,8 +99,16 @@ impl Kept {
     fn give(&mut self, name: &Name) {
         let said = self.book.said(name);
         let remote = self.remote.of(name);
+        self.undecided.remove(name);
         let wish = match said.and_then(|said| Some((said, said.spec()?))) {
-            Some((said, spec)) => self.surroundings.expand(spec, said, remote, &self.backends),
+            Some((said, spec)) => match self.surroundings.serves(spec) {
+                Some(true) => self.surroundings.expand(spec, said, remote, &self.backends),
+                Some(false) => Wish::default(),
+                None => {
+                    self.undecided.insert(Rc::clone(name));
+                    return;
+                }
+            },
             None if self.awaited.contains(&ServiceSource::Cluster) => Wish::default(),
             None => Wish::of_nobody(said),
         };
@@ -128,4 +148,10 @@ impl Kept {
         let ids = wish.backends.keys().filter_map(|at| self.backends.id(at)).collect();
         wish.frontends.iter().any(|(at, _)| self.table.is_left_by_another(at, &ids))
     }
+}
+
+/// Labels of an object.
+fn labels(all: Option<&Value>) -> BTreeMap<String, String> {
+    let all = all.and_then(Value::as_object).into_iter().flatten();
+    all.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }

@@ -30,8 +30,8 @@ impl Kept {
             self.claims.retry(&mut self.changed);
         }
         if self.changed.is_empty() && self.pruned.backends.as_ref() != Some(&apart) {
-            let unowned = self.table.unowned().flat_map(|(_, shape)| &shape.backends);
-            let unowned = unowned.copied().collect();
+            let unowned = self.table.unowned().flat_map(|(_, shape)| shape.members());
+            let unowned = unowned.map(|(id, _)| id).collect();
             let pruned = self.backends.prune(&unowned, &self.table.led_to());
             self.pruned.backends = Some(apart);
             if pruned > 0 {
@@ -49,6 +49,7 @@ impl Kept {
             apart.clear();
         }
         let is_due = rest.iter().all(|source| *source == ServiceSource::Mesh);
+        let is_due = is_due && self.undecided.is_empty();
         (is_due || mutated(Mutant::ServicesPrunedEarly)).then_some(apart)
     }
 }

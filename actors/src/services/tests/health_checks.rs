@@ -11,7 +11,7 @@ use crate::{
     host::{Behaviour, Cx, Universe},
     model::Families,
     ports::{ObjectKey, ServiceTables},
-    services::{Algorithm, ServiceSource, Services, ServicesMsg, ServicesSettings},
+    services::{Balancing, ServiceSource, Services, ServicesMsg, ServicesSettings},
     testing::{Fate, MemoryKernel, crash},
     workloads::Manifest,
 };
@@ -243,7 +243,7 @@ fn what_who_answers_crashes_over_is_told_again() {
     let settings = ServicesSettings {
         node: "here".to_owned(),
         families: Families::DUAL,
-        algorithm: Algorithm::Random,
+        balancing: Balancing::default(),
         sources: [ServiceSource::Cluster].into(),
     };
     let found = ServiceTables::default();

@@ -154,3 +154,25 @@ fn what_another_cluster_writes_and_nobody_can_read_takes_nobody_away() {
     assert_eq!(town.maps().backends.len(), 1);
     assert!(town.status().refused.is_empty());
 }
+
+#[test]
+fn one_cluster_comes_first_if_that_is_asked_for_and_it_has_somebody() {
+    let town = town();
+    configured(&town);
+    far(&town, Some(shared()));
+    let here = |state: &str| slice("web-a", "web", &[&format!("10.0.0.1{state}")]);
+    for (affinity, first, second) in
+        [("local", "10.0.0.1:8080", "10.1.0.1:8080"), ("remote", "10.1.0.1:8080", "10.0.0.1:8080")]
+    {
+        let mut web = global();
+        web["metadata"]["annotations"]["service.cilium.io/affinity"] = json!(affinity);
+        town.tell(&[web, here("")]);
+        far(&town, Some(shared()));
+        assert_eq!(town.landing("10.96.0.1:80"), at(&[first]), "{affinity}");
+        match affinity {
+            "local" => town.tell(&[here("-unready")]),
+            _ => far(&town, None),
+        }
+        assert_eq!(town.landing("10.96.0.1:80"), at(&[second]), "{affinity}");
+    }
+}

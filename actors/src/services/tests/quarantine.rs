@@ -162,9 +162,11 @@ fn who_is_not_listed_any_more_is_forgotten() {
     }
     town.tell(&[slice("web-a", "web", &["10.0.0.1-unready", "10.0.0.2-unready"])]);
     assert_eq!(town.landing("10.96.0.1:80"), Landing::NoBackend);
-    assert_eq!(town.maps().backends.len(), 1, "what is remembered");
+    let states = |town: &Town| town.maps().backends.values().map(|it| it.state).collect::<Vec<_>>();
+    let rests = BackendState::Maintenance;
+    assert_eq!(states(&town), [BackendState::Quarantined, rests], "what is remembered");
     done(&town, ONE, false);
-    assert_eq!(town.maps().backends.len(), 0, "and is no longer");
+    assert_eq!(states(&town), [rests, rests], "and is no longer");
     town.tell(&[slice("web-a", "web", &["10.0.0.1"])]);
     done(&town, ONE, true);
     town.tell(&[slice("web-a", "web", &["10.0.0.2"])]);

@@ -183,7 +183,7 @@ fn spawn(
     let settings = ServicesSettings {
         node: "here".to_owned(),
         families: Families::DUAL,
-        algorithm: Algorithm::Maglev,
+        balancing: Algorithm::Maglev.into(),
         sources: sources.clone(),
     };
     let gone = Rc::clone(gone);

@@ -110,7 +110,7 @@ fn a_change_of_one_backend_writes_no_more_than_that() {
             other => panic!("{other:?}"),
         })
         .sum();
-    assert_eq!(rows, 3, "a backend, a slot, a backend that goes");
+    assert_eq!(rows, 5, "a backend, whose it is, a slot, and both of one that goes");
     let before = town.kernel.writes().len();
     town.tell(&[slice("web-a", "web", &members), service("web", "10.96.0.1")]);
     assert_eq!(town.writes_since(before), [], "nothing is new");

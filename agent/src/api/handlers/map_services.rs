@@ -24,6 +24,8 @@ pub(super) fn rows(dump: &Dump, name: &str) -> Result<Option<Vec<BpfMapEntry>>, 
         | "cilium_lb6_services_v2"
         | "cilium_lb4_backends_v3"
         | "cilium_lb6_backends_v3"
+        | "volvox_lb4_members"
+        | "volvox_lb6_members"
         | "cilium_lb4_reverse_nat"
         | "cilium_lb6_reverse_nat"
         | "cilium_lb_affinity_match"
@@ -34,9 +36,12 @@ pub(super) fn rows(dump: &Dump, name: &str) -> Result<Option<Vec<BpfMapEntry>>, 
 }
 
 fn entries(tables: &ServiceTables) -> Vec<BpfMapEntry> {
-    let ServiceTables { slots, backends, reverse_nat, affinity, ranges, .. } = tables;
+    let ServiceTables { slots, backends, members, reverse_nat, affinity, ranges, .. } = tables;
     let mut all: Vec<_> = slots.iter().map(slot).collect();
     all.extend(backends.iter().map(backend));
+    all.extend(members.iter().map(|((service, id), row)| {
+        BpfMapEntry::new(format!("{id} {service}"), backend_text(row))
+    }));
     all.extend(reverse_nat.iter().map(|(id, at)| BpfMapEntry::new(id, at)));
     all.extend(
         affinity.iter().map(|(backend, id)| BpfMapEntry::new(format!("{backend} {id}"), "")),
@@ -55,10 +60,14 @@ fn slot(((frontend, slot), row): &((Frontend, u16), SlotRow)) -> BpfMapEntry {
 }
 
 fn backend((id, row): &(BackendId, BackendRow)) -> BpfMapEntry {
+    BpfMapEntry::new(id, backend_text(row))
+}
+
+fn backend_text(row: &BackendRow) -> String {
     let BackendRow { at, state, zone } = row;
     let zone = if *zone == 0 { String::new() } else { format!(" zone={zone}") };
     let at = format!("{}://{}", at.transport, at.socket());
-    BpfMapEntry::new(id, format!("{at} ({}){zone}", backend_state(*state)))
+    format!("{at} ({}){zone}", backend_state(*state))
 }
 
 fn client(served: &ServedClient) -> BpfMapEntry {

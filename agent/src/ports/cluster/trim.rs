@@ -51,7 +51,7 @@ const SERVICE: [&str; 12] = [
     "type",
 ];
 /// of its annotations,
-const SERVICE_ANNOTATIONS: &str = "service.cilium.io/";
+const SERVICE_ANNOTATIONS: [&str; 2] = ["service.cilium.io/", "io.cilium/"];
 /// of its ports and those of who serves it,
 const PORT: [&str; 4] = ["name", "nodePort", "port", "protocol"];
 /// of an endpoint of an EndpointSlice, which of older ones has its node elsewhere,
@@ -92,7 +92,8 @@ pub(super) fn object(resource: &Resource, mut value: Value) -> Option<Object> {
                 annotations.retain(|name, _| ANNOTATIONS.iter().any(|it| name.starts_with(it)));
             }
             ("Service", Some(Value::Object(annotations))) => {
-                annotations.retain(|name, _| name.starts_with(SERVICE_ANNOTATIONS));
+                annotations
+                    .retain(|name, _| SERVICE_ANNOTATIONS.iter().any(|it| name.starts_with(it)));
             }
             ("Ingress", Some(Value::Object(annotations))) => {
                 keep(annotations, &[INGRESS_ANNOTATION]);

@@ -13,6 +13,7 @@ use super::{
     loader,
     maps::Maps,
     pins::{HOOKS, Pins, bpffs, make_dir, names, program_name, put_dir, remove_dir, unpin},
+    services,
     sys::{self, Map},
 };
 
@@ -157,7 +158,12 @@ impl Generations<'_> {
         let pinned = Generation::pinned(&self.directory())?.filter(|pinned| pinned.uses(self.maps));
         let recorded = self.maps.node.get(&0)?.is_some_and(|row| self.build.is_current(&row));
         match pinned {
-            Some(generation) if recorded && self.others()?.is_empty() => Ok(Arc::new(generation)),
+            Some(generation) if recorded && self.others()?.is_empty() => {
+                return Ok(Arc::new(generation));
+            }
+            _ => services::complete(self.maps)?,
+        }
+        match pinned {
             Some(generation) => self.finish(Arc::new(generation), switch),
             None => self.load(switch),
         }

@@ -58,7 +58,7 @@ impl MapSizes {
         Ok(match spec.name {
             "cilium_ct4_global" | "cilium_ct6_global" => self.ct_tcp,
             "cilium_ct_any4_global" | "cilium_ct_any6_global" => self.ct_any,
-            name if name.starts_with("cilium_lb") => self.lb,
+            name if name.starts_with("cilium_lb") || name.ends_with("_members") => self.lb,
             "cilium_snat_v4_external" | "cilium_snat_v6_external" => self.nat,
             _ if spec.map_type == MapType::PerfEventArray => {
                 let cpus = cpus::possible().map_err(|e| refused("count", "possible CPUs", &e))?;
@@ -173,6 +173,8 @@ impl Maps {
                 slots6: table!("cilium_lb6_services_v2", services),
                 backends4: table!("cilium_lb4_backends_v3", services),
                 backends6: table!("cilium_lb6_backends_v3", services),
+                members4: table!("volvox_lb4_members", services),
+                members6: table!("volvox_lb6_members", services),
                 reverse4: table!("cilium_lb4_reverse_nat", services),
                 reverse6: table!("cilium_lb6_reverse_nat", services),
                 matches: table!("cilium_lb_affinity_match", services),

@@ -1,5 +1,6 @@
 //! The maps that balance load.
 
+mod complete;
 mod read;
 
 use std::{
@@ -11,7 +12,7 @@ use ipnet::IpNet;
 use volvox_actors::{
     model::{BackendId, LookupScope, ServiceId},
     ports::{
-        BackendRow, BackendState, KernelError, MaglevTable, ServiceKeys, ServiceRows,
+        BackendRow, BackendState, KernelError, MaglevTable, MemberKey, ServiceKeys, ServiceRows,
         ServiceTables, SlotKey, SlotRow, UnusedNumbers,
     },
     services::maglev,
@@ -19,7 +20,10 @@ use volvox_actors::{
 use volvox_bpf_progs::layouts as raw;
 use zerocopy::IntoBytes;
 
-pub(super) use self::read::{Taken, maglev_tables, sort, take_all};
+pub(super) use self::{
+    complete::complete,
+    read::{Taken, maglev_tables, sort, take_all},
+};
 use super::{
     error::refused,
     socket_notes::SocketNotes,
@@ -37,6 +41,8 @@ pub(super) struct ServiceMaps {
     pub(super) slots6: Table<raw::Lb6Key, raw::LbRow>,
     pub(super) backends4: Table<u32, raw::Backend4Row>,
     pub(super) backends6: Table<u32, raw::Backend6Row>,
+    pub(super) members4: Table<raw::MemberKey, raw::Member4Row>,
+    pub(super) members6: Table<raw::MemberKey, raw::Member6Row>,
     pub(super) reverse4: Table<raw::Be16, raw::ReverseNat4Row>,
     pub(super) reverse6: Table<raw::Be16, raw::ReverseNat6Row>,
     pub(super) matches: Table<raw::AffinityMatchKey, u8>,
@@ -76,6 +82,7 @@ impl ServiceMaps {
                 six.put(&self.slots6)
             }
             ServiceRows::Backends(rows) => self.put_backends(&rows),
+            ServiceRows::Members(rows) => self.put_members(&rows),
             ServiceRows::ReverseNat(rows) => {
                 let (mut four, mut six) = (Rows::default(), Rows::default());
                 for (id, at) in rows {
@@ -121,6 +128,22 @@ impl ServiceMaps {
         }
         four.put(&self.backends4)?;
         six.put(&self.backends6)
+    }
+
+    fn put_members(&self, rows: &[(MemberKey, BackendRow)]) -> Result<(), KernelError> {
+        let (mut four, mut six) = (Rows::default(), Rows::default());
+        for (key, row) in rows {
+            let (key, protocol) = (member_key(key), row.at.transport.0);
+            let state = state_to_raw(row.state);
+            match row.at.socket() {
+                SocketAddr::V4(at) => {
+                    four.push(key, raw::Member4Row::new(key, at, protocol, state))
+                }
+                SocketAddr::V6(at) => six.push(key, raw::Member6Row::new(key, at, protocol, state)),
+            }
+        }
+        four.put(&self.members4)?;
+        six.put(&self.members6)
     }
 
     /// Makes tables of Maglev and puts them into the outer map, many in one batch: the kernel waits
@@ -173,6 +196,11 @@ impl ServiceMaps {
                 self.backends4.delete_all(&four)?;
                 self.backends6.delete_all(&six)?;
             }
+            ServiceKeys::Members(keys) => {
+                let [six, four] = split(&keys, member_key);
+                self.members4.delete_all(&four)?;
+                self.members6.delete_all(&six)?;
+            }
             ServiceKeys::ReverseNat(keys) => {
                 let [six, four] = split(&keys, |id: &ServiceId| raw::Be16::new(id.0));
                 self.reverse4.delete_all(&four)?;
@@ -208,6 +236,8 @@ impl ServiceMaps {
         take_all(&self.slots6, &mut tables)?;
         take_all(&self.backends4, &mut tables)?;
         take_all(&self.backends6, &mut tables)?;
+        take_all(&self.members4, &mut tables)?;
+        take_all(&self.members6, &mut tables)?;
         take_all(&self.reverse4, &mut tables)?;
         take_all(&self.reverse6, &mut tables)?;
         take_all(&self.matches, &mut tables)?;
@@ -263,6 +293,10 @@ fn slot_to_raw(row: &SlotRow) -> raw::LbRow {
         flags2,
         qcount: row.quarantined,
     }
+}
+
+fn member_key((id, backend): &MemberKey) -> raw::MemberKey {
+    raw::MemberKey::new(backend.0, id.0)
 }
 
 fn match_key((backend, id): &(BackendId, ServiceId)) -> raw::AffinityMatchKey {

@@ -8,7 +8,7 @@ use std::{
 
 use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{
-    layouts::{NOTE_CLAIMED, SOCKET_NOTES, SocketNote, SocketSet},
+    layouts::{Be16, NOTE_CLAIMED, SOCKET_NOTES, SocketNote, SocketSet},
     maps::{SOCKET_SETS, socket_set},
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -39,8 +39,8 @@ impl SocketNotes {
         mapping.map_err(|error| refused("share the memory of", "map volvox_sockets", &error))
     }
 
-    /// Sockets, each with the backend that it was led to.
-    pub(super) fn all(&self) -> Result<Vec<(u64, SocketAddr)>, KernelError> {
+    /// Sockets, each with the backend that it was led to, and by which service.
+    pub(super) fn all(&self) -> Result<Vec<(u64, SocketAddr, Be16)>, KernelError> {
         let memory = self.memory()?;
         let sets = memory.words().chunks_exact(SET_WORDS);
         Ok(sets.flat_map(|set| (0..SOCKET_NOTES).filter_map(|at| read(set, at))).collect())
@@ -68,15 +68,16 @@ fn forget(words: &[AtomicU64], noted: (u64, SocketAddr)) {
     let (socket, _) = noted;
     let at = socket_set(socket) as usize;
     let set = words.chunks_exact(SET_WORDS).nth(at).unwrap_or_default();
-    for at in (0..SOCKET_NOTES).filter(|at| read(set, *at) == Some(noted)) {
+    let is_it = |(socket, backend, _)| (socket, backend) == noted;
+    for at in (0..SOCKET_NOTES).filter(|at| read(set, *at).is_some_and(is_it)) {
         // Unless it was closed meanwhile, and another socket has the note.
         let _ = set[at].compare_exchange(socket, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-/// Socket and backend of a note; nothing if it is free or is being written. The backend may be that of
+/// Socket, backend and service of a note; nothing if it is free or is being written. The backend may be that of
 /// the socket before, which this one is not connected to.
-fn read(set: &[AtomicU64], at: usize) -> Option<(u64, SocketAddr)> {
+fn read(set: &[AtomicU64], at: usize) -> Option<(u64, SocketAddr, Be16)> {
     let (sockets, notes) = set.split_at(SOCKET_NOTES);
     let socket = sockets[at].load(Ordering::Acquire);
     if [0, NOTE_CLAIMED].contains(&socket) {
@@ -87,5 +88,9 @@ fn read(set: &[AtomicU64], at: usize) -> Option<(u64, SocketAddr)> {
         *word = from.load(Ordering::Acquire);
     }
     let note = SocketNote::read_from_bytes(words.as_bytes()).ok()?;
-    (sockets[at].load(Ordering::Acquire) == socket).then_some((socket, note.backend()?))
+    (sockets[at].load(Ordering::Acquire) == socket).then_some((
+        socket,
+        note.backend()?,
+        note.rev_nat,
+    ))
 }

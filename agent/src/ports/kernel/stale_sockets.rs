@@ -1,4 +1,4 @@
-//! Sockets that are connected to a backend which is no more.
+//! Sockets that are connected to a backend which serves their service no more.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 };
 
 use volvox_actors::ports::KernelError;
-use volvox_bpf_progs::layouts::{ReverseSk4Key, ReverseSk6Key};
+use volvox_bpf_progs::layouts::{BackendState, ReverseSk4Key, ReverseSk6Key};
 
 use super::{error::refused, services::ServiceMaps};
 use crate::{
@@ -18,6 +18,9 @@ use crate::{
 
 /// Of a backend: whoever asks for it.
 const ANY_PROTOCOL: u8 = 0;
+
+/// A backend, and the number of the service by which somebody was led there.
+type Led = (SocketAddr, u16);
 
 /// Sockets that are stale if they are of that protocol, by the kernel's number of each: to which
 /// backends they were led.
@@ -51,42 +54,45 @@ pub(super) fn end(
     Ok(ended.len() as u64)
 }
 
-/// Which sockets are noted to be led to what is no backend of their protocol. Notes do not say of which
-/// protocol a socket is: another's backend at the same place is none of it.
+/// Which sockets are noted to be led to what their service has as no backend of their protocol, or has no
+/// datagrams for. Notes do not say of which protocol a socket is: another's backend at the same place is
+/// none of it.
 fn stale(maps: &ServiceMaps, protocols: &[Protocol]) -> Result<Noted, KernelError> {
-    let mut noted: BTreeMap<SocketAddr, Vec<u64>> = BTreeMap::new();
-    for (cookie, at) in maps.notes.all()? {
-        noted.entry(at).or_default().push(cookie);
+    let mut noted: BTreeMap<Led, Vec<u64>> = BTreeMap::new();
+    for (cookie, at, service) in maps.notes.all()? {
+        noted.entry((at, service.get())).or_default().push(cookie);
     }
-    maps.sockets4.for_each(|key, _| {
+    maps.sockets4.for_each(|key, row| {
         let at = SocketAddr::from((key.address, key.port.get()));
-        noted.entry(at).or_default().push(key.cookie);
+        noted.entry((at, row.rev_nat.get())).or_default().push(key.cookie);
     })?;
-    maps.sockets6.for_each(|key, _| {
+    maps.sockets6.for_each(|key, row| {
         let at = SocketAddr::from((key.address, key.port.get()));
-        noted.entry(at).or_default().push(key.cookie);
+        noted.entry((at, row.rev_nat.get())).or_default().push(key.cookie);
     })?;
-    let mut backends: BTreeSet<(SocketAddr, u8)> = BTreeSet::new();
+    let mut members: BTreeSet<(Led, u8)> = BTreeSet::new();
     if !noted.is_empty() {
-        let mut note = |at: SocketAddr, protocol| {
-            if noted.contains_key(&at) {
-                backends.insert((at, protocol));
+        let mut note = |led: Led, protocol, state| {
+            let keeps =
+                protocol == Protocol::Tcp.number() || state != BackendState::Maintenance as u8;
+            if keeps && noted.contains_key(&led) {
+                members.insert((led, protocol));
             }
         };
-        maps.backends4.for_each(|_, row| {
-            note(SocketAddr::from((row.address, row.port.get())), row.protocol);
+        maps.members4.for_each(|key, row| {
+            note((row.socket().into(), key.rev_nat.get()), row.protocol, row.state);
         })?;
-        maps.backends6.for_each(|_, row| {
-            note(SocketAddr::from((row.address, row.port.get())), row.protocol);
+        maps.members6.for_each(|key, row| {
+            note((row.socket().into(), key.rev_nat.get()), row.protocol, row.state);
         })?;
     }
-    let is_there = |at, protocol: Protocol| {
-        [ANY_PROTOCOL, protocol.number()].iter().any(|number| backends.contains(&(at, *number)))
+    let is_there = |led, protocol: Protocol| {
+        [ANY_PROTOCOL, protocol.number()].iter().any(|number| members.contains(&(led, *number)))
     };
     let mut stale = Noted::new();
-    for (at, cookies) in noted {
-        for &protocol in protocols.iter().filter(|protocol| !is_there(at, **protocol)) {
-            stale.extend(cookies.iter().map(|cookie| (*cookie, at, protocol)));
+    for (led, cookies) in noted {
+        for &protocol in protocols.iter().filter(|protocol| !is_there(led, **protocol)) {
+            stale.extend(cookies.iter().map(|cookie| (*cookie, led.0, protocol)));
         }
     }
     Ok(stale)

@@ -65,6 +65,8 @@ impl Dump {
             "cilium_lb6_services_v2" => self.take::<raw::Lb6Key, raw::LbRow>(name, into),
             "cilium_lb4_backends_v3" => self.take::<u32, raw::Backend4Row>(name, into),
             "cilium_lb6_backends_v3" => self.take::<u32, raw::Backend6Row>(name, into),
+            "volvox_lb4_members" => self.take::<raw::MemberKey, raw::Member4Row>(name, into),
+            "volvox_lb6_members" => self.take::<raw::MemberKey, raw::Member6Row>(name, into),
             "cilium_lb4_reverse_nat" => self.take::<raw::Be16, raw::ReverseNat4Row>(name, into),
             "cilium_lb6_reverse_nat" => self.take::<raw::Be16, raw::ReverseNat6Row>(name, into),
             "cilium_lb_affinity_match" => self.take::<raw::AffinityMatchKey, u8>(name, into),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 use volvox_actors::{
     model::{BackendId, Frontend, L4Address, LookupScope, ServiceId, Transport},
-    ports::{BackendRow, BackendState, KernelError, ServiceTables, SlotRow},
+    ports::{BackendRow, BackendState, KernelError, MemberKey, ServiceTables, SlotRow},
 };
 use volvox_bpf_progs::layouts as raw;
 
@@ -38,6 +38,8 @@ pub(in crate::ports::kernel) fn maglev_tables(
 pub(in crate::ports::kernel) fn sort(tables: &mut ServiceTables) {
     tables.slots.sort_unstable_by_key(|(key, _)| *key);
     tables.backends.sort_unstable_by_key(|(id, row)| (!row.at.address.is_ipv4(), *id));
+    let by_key = |(key, row): &(MemberKey, BackendRow)| (!row.at.address.is_ipv4(), *key);
+    tables.members.sort_unstable_by_key(by_key);
     tables.mistaken.sort_unstable();
     tables.reverse_nat.sort_unstable_by_key(|(id, at)| (!at.is_ipv4(), *id));
     tables.affinity.sort_unstable();
@@ -78,6 +80,18 @@ impl Taken<raw::Backend6Row> for u32 {
             row.socket().into(),
             (row.protocol, row.state, row.zone, row.tag),
         );
+    }
+}
+
+impl Taken<raw::Member4Row> for raw::MemberKey {
+    fn take(self, row: raw::Member4Row, tables: &mut ServiceTables) {
+        take_member(tables, self, row.socket().into(), (row.protocol, row.state, row.key));
+    }
+}
+
+impl Taken<raw::Member6Row> for raw::MemberKey {
+    fn take(self, row: raw::Member6Row, tables: &mut ServiceTables) {
+        take_member(tables, self, row.socket().into(), (row.protocol, row.state, row.key));
     }
 }
 
@@ -144,6 +158,22 @@ fn take_backend(
         }
         None => tables.foreign.push(format!("backend {id}, {at}, has the state {state}")),
     }
+}
+
+/// One that names another key than its own, or no state, is as good as none: programs do not use it, and
+/// it is written anew.
+fn take_member(
+    tables: &mut ServiceTables,
+    key: raw::MemberKey,
+    at: SocketAddr,
+    (protocol, state, own): (u8, u8, raw::MemberKey),
+) {
+    let at = L4Address { address: at.ip(), port: at.port(), transport: Transport(protocol) };
+    let state = raw::BackendState::from_number(state).filter(|_| own == key);
+    let at = if state.is_some() { at } else { L4Address { port: 0, ..at } };
+    let state = state.map(backend_state).unwrap_or_default();
+    let id = (ServiceId(key.rev_nat.get()), BackendId(key.backend));
+    tables.members.push((id, BackendRow { at, state, zone: 0 }));
 }
 
 fn take_range(tables: &mut ServiceTables, prefix_len: u32, id: raw::Be16, address: IpAddr) {

@@ -3,14 +3,17 @@ use std::net::IpAddr;
 use volvox_actors::{
     model::{BackendId, Frontend, L4Address, LookupScope, ServiceId, Transport},
     ports::{
-        BackendRow, BackendState, ServiceRows, ServiceTables, SlotRow, UnusedNumbers, service_flags,
+        BackendRow, BackendState, MemberKey, ServiceKeys, ServiceRows, ServiceTables, SlotRow,
+        UnusedNumbers, service_flags,
     },
 };
-use volvox_bpf_progs::layouts::{Affinity4Key, Affinity6Key, AffinityRow};
+use volvox_bpf_progs::layouts::{
+    Affinity4Key, Affinity6Key, AffinityRow, Ct4Key, CtRow, TupleFlags,
+};
 
-use super::sandbox::Sandbox;
+use super::{sandbox::Sandbox, upgrade};
 use crate::ports::kernel::{
-    Client, Dump, ServedClient,
+    Client, Datapath, Dump, ServedClient,
     sys::Map,
     table::{Plain, Table},
 };
@@ -60,6 +63,10 @@ pub(crate) fn serve(sandbox: &Sandbox) -> ServiceTables {
             (one, backend(0, BackendState::Active)),
             (two, backend(1, BackendState::Quarantined)),
         ]);
+        tables.members.extend([
+            ((id, one), BackendRow { zone: 0, ..backend(0, BackendState::Active) }),
+            ((id, two), BackendRow { zone: 0, ..backend(1, BackendState::Quarantined) }),
+        ]);
         tables.reverse_nat.extend([(id, first.at.socket()), (other, second.at.socket())]);
         tables.affinity.extend([(one, id), (two, id)]);
         tables.ranges.push((id, range.parse().unwrap()));
@@ -72,6 +79,7 @@ pub(crate) fn serve(sandbox: &Sandbox) -> ServiceTables {
         ServiceRows::Unused(tables.unused),
         ServiceRows::Slots(tables.slots.clone()),
         ServiceRows::Backends(tables.backends.clone()),
+        ServiceRows::Members(tables.members.clone()),
         ServiceRows::ReverseNat(tables.reverse_nat.clone()),
         ServiceRows::AffinityMatches(tables.affinity.clone()),
         ServiceRows::SourceRanges(tables.ranges.clone()),
@@ -110,6 +118,8 @@ fn the_maps_of_services_are_read_alike_with_and_without_an_agent() {
             "cilium_lb6_services_v2",
             "cilium_lb4_backends_v3",
             "cilium_lb6_backends_v3",
+            "volvox_lb4_members",
+            "volvox_lb6_members",
             "cilium_lb4_reverse_nat",
             "cilium_lb6_reverse_nat",
             "cilium_lb_affinity_match",
@@ -150,5 +160,41 @@ fn clients_and_tables_of_maglev_are_read_without_an_agent() {
             assert_eq!(size, sandbox.config().sizes.maglev as usize);
             assert!(shares.values().all(|places| places.abs_diff(size / 2) <= 1), "{shares:?}");
         }
+    });
+}
+
+#[test]
+fn programs_that_come_find_whose_backends_are_that_an_earlier_version_did_not_say() {
+    Sandbox::run(|sandbox| {
+        let mut wanted = serve(sandbox).members;
+        let datapath = sandbox.open();
+        let maps = &datapath.maps.services;
+        let keys = |all: &[(MemberKey, BackendRow)]| {
+            all.iter().map(|(key, row)| (*key, row.at.address.is_ipv4())).collect()
+        };
+        // One ends, and has a connection.
+        let at = at("10.9.0.7", 8080);
+        let ends = BackendRow { at, state: BackendState::Terminating, zone: 0 };
+        maps.put(ServiceRows::Backends(vec![(BackendId(40), ends)])).unwrap();
+        let mut row = CtRow { rev_nat_index: 3.into(), ..CtRow::default() };
+        row.nat_addr[8..12].copy_from_slice(&40u32.to_ne_bytes());
+        let key = Ct4Key { flags: TupleFlags::SERVICE, ..Ct4Key::default() };
+        datapath.maps.ct4[0].put(&key, &row).unwrap();
+        wanted.push(((ServiceId(3), BackendId(40)), ends));
+        wanted.sort_by_key(|(key, row)| (!row.at.address.is_ipv4(), *key));
+        maps.delete(ServiceKeys::Members(keys(&wanted))).unwrap();
+        assert_eq!(sandbox.open().maps.services.read().unwrap().members, [], "it is no upgrade");
+        let upgraded = Datapath::open(&upgrade::other(&sandbox.config())).unwrap();
+        assert_eq!(upgraded.maps.services.read().unwrap().members, wanted);
+        // What another version changed meanwhile is mended, what it knows nothing of stays.
+        let mut wrong = wanted[0];
+        wrong.1.at.port = 1;
+        let rests = BackendRow { state: BackendState::Maintenance, ..wanted[0].1 };
+        let more = ((ServiceId(77), BackendId(10)), rests);
+        maps.put(ServiceRows::Members(vec![wrong, more])).unwrap();
+        let back = sandbox.open();
+        wanted.push(more);
+        wanted.sort_by_key(|(key, row)| (!row.at.address.is_ipv4(), *key));
+        assert_eq!(back.maps.services.read().unwrap().members, wanted);
     });
 }

@@ -9,8 +9,8 @@ use std::{
 
 use rustix::net::sockopt::socket_cookie;
 use volvox_actors::{
-    model::{BackendId, L4Address, Transport},
-    ports::{BackendRow, BackendState, KernelOp, KernelOutcome, ServiceRows},
+    model::{BackendId, L4Address, ServiceId, Transport},
+    ports::{BackendRow, BackendState, KernelOp, KernelOutcome, ServiceKeys, ServiceRows},
 };
 use volvox_bpf_progs::{
     layouts::{
@@ -104,7 +104,7 @@ fn sockets_of_backends_that_are_gone_end_wherever_they_are() {
             let [here, gone] = [4000, 4001].map(|port| SocketAddr::new(address, port));
             let at = L4Address { address, port: here.port(), transport: Transport::UDP };
             let row = BackendRow { at, state: BackendState::Active, zone: 0 };
-            let rows = ServiceRows::Backends(vec![(BackendId(1), row)]);
+            let rows = ServiceRows::Members(vec![((ServiceId(0), BackendId(1)), row)]);
             datapath.maps.services.put(rows).unwrap();
             let in_pod = || pod.run(|| connected(gone)).unwrap();
             let (kept, not_noted, stale) = (connected(here), connected(gone), connected(gone));
@@ -140,15 +140,58 @@ fn a_backend_of_another_protocol_keeps_no_socket() {
         let backends = [(1, 4000, Transport::TCP), (2, 4001, Transport::ANY)];
         let row = |(id, port, transport)| {
             let at = L4Address { address: at(port).ip(), port, transport };
-            (BackendId(id), BackendRow { at, state: BackendState::Active, zone: 0 })
+            let row = BackendRow { at, state: BackendState::Active, zone: 0 };
+            ((ServiceId(0), BackendId(id)), row)
         };
-        maps.put(ServiceRows::Backends(backends.map(row).into())).unwrap();
+        maps.put(ServiceRows::Members(backends.map(row).into())).unwrap();
         let (stale, of_any) = (connected(at(4000)), connected(at(4001)));
         note(&datapath, &stale);
         note(&datapath, &of_any);
         assert_eq!(stale_sockets::end(maps, &[].into(), &[Protocol::Udp]), Ok(1));
         assert_eq!(heard(&stale), ErrorKind::ConnectionAborted, "only TCP is served there");
         assert_eq!(heard(&of_any), ErrorKind::WouldBlock);
+    });
+}
+
+#[test]
+fn a_backend_of_another_service_keeps_no_socket_and_one_that_rests_keeps_streams() {
+    Sandbox::run(|sandbox| {
+        up();
+        let datapath = sandbox.open();
+        let maps = &datapath.maps.services;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let row = |transport, state| {
+            let at = L4Address { address: at.ip(), port: at.port(), transport };
+            BackendRow { at, state, zone: 0 }
+        };
+        // The services of all notes is 0.
+        let member = |service, id, row| ((ServiceId(service), BackendId(id)), row);
+        let put = |rows: Vec<_>| maps.put(ServiceRows::Members(rows)).unwrap();
+        let both = [Protocol::Udp, Protocol::Tcp];
+        let end = || stale_sockets::end(maps, &[].into(), &both);
+        let (datagrams, stream) = (connected(at), TcpStream::connect(at).unwrap());
+        let noted = || {
+            note(&datapath, &datagrams);
+            note_of(&datapath, socket_cookie(&stream).unwrap(), at);
+        };
+        noted();
+        put(vec![
+            member(0, 1, row(Transport::UDP, BackendState::Terminating)),
+            member(0, 2, row(Transport::TCP, BackendState::Terminating)),
+        ]);
+        assert_eq!(end(), Ok(0), "it keeps what it has");
+        put(vec![
+            member(0, 1, row(Transport::UDP, BackendState::Maintenance)),
+            member(0, 2, row(Transport::TCP, BackendState::Maintenance)),
+            member(7, 1, row(Transport::UDP, BackendState::Active)),
+            member(7, 2, row(Transport::TCP, BackendState::Active)),
+        ]);
+        assert_eq!(end(), Ok(1), "datagrams find somebody who is ready");
+        assert_eq!(heard(&datagrams), ErrorKind::ConnectionAborted);
+        let gone = [1, 2].map(|id| ((ServiceId(0), BackendId(id)), true));
+        maps.delete(ServiceKeys::Members(gone.into())).unwrap();
+        assert_eq!(end(), Ok(1), "only another service lists it");
     });
 }
 
@@ -165,9 +208,9 @@ fn tcp_sockets_end_where_that_is_asked_for() {
             let at = L4Address { address: at.ip(), port: at.port(), transport };
             BackendRow { at, state: BackendState::Active, zone: 0 }
         };
-        let rows =
-            [(BackendId(1), row(Transport::TCP, here)), (BackendId(2), row(Transport::UDP, gone))];
-        maps.put(ServiceRows::Backends(rows.into())).unwrap();
+        let rows = [(1, row(Transport::TCP, here)), (2, row(Transport::UDP, gone))];
+        let rows = rows.map(|(id, row)| ((ServiceId(0), BackendId(id)), row));
+        maps.put(ServiceRows::Members(rows.into())).unwrap();
         let [kept, stale, not_noted] = [here, gone, gone].map(|at| TcpStream::connect(at).unwrap());
         for socket in [&kept, &stale, &not_noted] {
             socket.set_nonblocking(true).unwrap();

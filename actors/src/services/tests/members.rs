@@ -1,0 +1,157 @@
+//! Whose a backend is: each service has it as it lists it, whatever others do, and who is listed keeps what
+//! it has.
+
+use serde_json::json;
+
+use super::town::{Town, at, frontend, gone, place, service, slice};
+use crate::{
+    model::BackendId,
+    ports::{BackendState, ServiceRows, service_flags},
+    testing::{KernelServices, Landing, Turn},
+};
+
+use BackendState::{Active, Maintenance, Terminating};
+
+const ONE: &str = "10.0.0.1:8080";
+const TWO: &str = "10.0.0.2:8080";
+
+/// How a frontend has each backend.
+fn members(town: &Town, of: &str) -> Vec<(String, BackendState)> {
+    let maps = town.maps();
+    let Some(first) = maps.slots.get(&(frontend(of), 0)) else { return Vec::new() };
+    let all = maps.members.iter().filter(|((key, _), _)| key.0 == first.id);
+    all.map(|(_, row)| (row.at.socket().to_string(), row.state)).collect()
+}
+
+fn all(some: &[(&str, BackendState)]) -> Vec<(String, BackendState)> {
+    some.iter().map(|(at, state)| ((*at).to_owned(), *state)).collect()
+}
+
+fn web(members: &[&str]) -> serde_json::Value {
+    slice("web-a", "web", members)
+}
+
+#[test]
+fn each_service_has_a_backend_in_a_state_of_its_own() {
+    let town = Town::new();
+    town.tell(&[service("web", "10.96.0.1"), web(&["10.0.0.1", "10.0.0.2"])]);
+    town.tell(&[service("db", "10.96.0.2"), slice("db-a", "db", &["10.0.0.1"])]);
+    town.tell(&[web(&["10.0.0.1-unready", "10.0.0.2"])]);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&[TWO]));
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, Maintenance), (TWO, Active)]));
+    assert_eq!(members(&town, "10.96.0.2:80"), all(&[(ONE, Active)]));
+    assert_eq!(town.maps().backends[&(BackendId(1), true)].state, Active, "one has it so");
+    town.tell(&[web(&["10.0.0.1-ending", "10.0.0.2"])]);
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, Terminating), (TWO, Active)]));
+    // It leaves one service, and stays in the other.
+    let gone_before = town.gone.get();
+    town.tell(&[web(&["10.0.0.2"])]);
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(TWO, Active)]));
+    assert_eq!(members(&town, "10.96.0.2:80"), all(&[(ONE, Active)]));
+    assert!(town.gone.get() > gone_before, "sockets that one has of the other end");
+    town.tell(&[gone(service("db", "")), gone(slice("db-a", "db", &[]))]);
+    assert_eq!(town.maps().members.len(), 1);
+}
+
+#[test]
+fn who_is_not_ready_keeps_its_number_and_who_never_served_has_nothing_to_keep() {
+    let mut town = Town::new();
+    town.tell(&[service("web", "10.96.0.1"), web(&["10.0.0.1", "10.0.0.3-unready"])]);
+    let id = town.maps().slots[&(frontend("10.96.0.1:80"), 1)].word;
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, Active)]));
+    town.tell(&[web(&["10.0.0.1-unready", "10.0.0.3-unready"])]);
+    assert_eq!(town.landing("10.96.0.1:80"), Landing::NoBackend);
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, Maintenance)]));
+    // Also over a restart, of which nothing is to be seen.
+    let before = town.kernel.writes().len();
+    town.restart();
+    town.tell(&[service("web", "10.96.0.1"), web(&["10.0.0.1-unready", "10.0.0.3-unready"])]);
+    assert_eq!(town.writes_since(before), []);
+    town.tell(&[web(&["10.0.0.1", "10.0.0.3-unready"])]);
+    assert_eq!(town.maps().slots[&(frontend("10.96.0.1:80"), 1)].word, id);
+    town.tell(&[web(&["10.0.0.3"])]);
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[("10.0.0.3:8080", Active)]));
+}
+
+#[test]
+fn who_is_no_more_chosen_by_a_policy_keeps_what_it_has() {
+    let town = Town::new();
+    let mut service = service("web", "10.96.0.1");
+    town.tell(&[service.clone(), web(&["10.0.0.1@here", "10.0.0.2"])]);
+    service["spec"]["internalTrafficPolicy"] = json!("Local");
+    town.tell(&[service]);
+    assert_eq!(town.landing("10.96.0.1:80"), at(&[ONE]));
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, Active), (TWO, Terminating)]));
+}
+
+#[test]
+fn rows_that_are_wrong_or_nobodys_are_seen_to_at_start() {
+    let mut town = Town::new();
+    let told = [service("web", "10.96.0.1"), web(&["10.0.0.1", "10.0.0.2"])];
+    town.tell(&told);
+    let right = town.maps();
+    let first = *right.members.keys().next().unwrap();
+    let damages: [(&str, fn(&mut KernelServices, &((_, _), bool))); 4] = [
+        ("one is missing", |maps, key| {
+            maps.members.remove(key);
+        }),
+        ("one is elsewhere", |maps, key| {
+            maps.members.get_mut(key).unwrap().at = place("10.9.9.9:1");
+        }),
+        ("one has no such state", |maps, key| {
+            maps.members.get_mut(key).unwrap().state = Maintenance;
+        }),
+        ("there is one of no service", |maps, key| {
+            let row = maps.members[key];
+            maps.members.insert(((crate::model::ServiceId(77), BackendId(1)), true), row);
+        }),
+    ];
+    for (what, damage) in damages {
+        town.kernel.tamper(|state| damage(&mut state.services, &first));
+        town.restart();
+        assert_ne!(town.status().found, [""; 0], "{what}");
+        town.tell(&told);
+        town.wait(1);
+        let unused = right.unused;
+        assert_eq!(KernelServices { unused, ..town.maps() }, right, "{what}");
+    }
+}
+
+#[test]
+fn a_batch_that_is_cut_off_anywhere_leaves_nobody_without_its_row() {
+    let town = Town::new();
+    town.tell(&[service("web", "10.96.0.1"), web(&["10.0.0.1", "10.0.0.2"])]);
+    for nth in 0..8 {
+        let states = if nth % 2 == 0 { ["-unready", ""] } else { ["", "-unready"] };
+        let [one, two] = [("10.0.0.1", states[0]), ("10.0.0.2", states[1])];
+        town.announce(&[web(&[&format!("{}{}", one.0, one.1), &format!("{}{}", two.0, two.1)])]);
+        town.fate.at(nth % 4, Turn::Half);
+        town.settle();
+        town.wait(40);
+        let listed = if nth % 2 == 0 { [Maintenance, Active] } else { [Active, Maintenance] };
+        assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, listed[0]), (TWO, listed[1])]));
+    }
+    let puts = town.kernel.writes();
+    let is_members = |op: &crate::ports::KernelOp| {
+        matches!(op, crate::ports::KernelOp::PutServices(ServiceRows::Members(_)))
+    };
+    assert!(puts.iter().any(is_members));
+}
+
+#[test]
+fn flags_of_policies_are_where_they_count() {
+    let town = Town::new();
+    let mut service = service("web", "10.96.0.1");
+    service["spec"]["internalTrafficPolicy"] = json!("Local");
+    service["spec"]["externalIPs"] = json!(["198.51.100.1"]);
+    town.tell(&[service, web(&["10.0.0.2"])]);
+    assert_eq!(town.landing("10.96.0.1:80"), Landing::NoBackend);
+    assert_eq!(
+        town.landing("198.51.100.1:80"),
+        at(&[TWO]),
+        "the policy is about the address inside"
+    );
+    let flags = |at: &str| town.maps().slots[&(frontend(at), 0)].flags;
+    assert_ne!(flags("10.96.0.1:80") & service_flags::INTERNAL_LOCAL, 0);
+    assert_eq!(flags("198.51.100.1:80") & service_flags::INTERNAL_LOCAL, 0);
+}
