@@ -25,11 +25,11 @@ pub use health_listeners::{HealthAnswer, HealthListeners, ListenError};
 pub use kernel::{
     About, Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
     DeviceTables, EndpointRow, HOST_DEVICE, HOST_IFINDEX, HOST_PEER, Hook, HookState, Hop, InOrder,
-    IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
-    KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, MaglevTable, OVERLAY,
-    Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
-    SlotRow, Swept, UnusedNumbers, config_flags, device_flags, ipcache_flags, lxc_flags,
-    service_flags,
+    Intruder, IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
+    KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, MaglevTable, Notices,
+    OVERLAY, Probe, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys, ServiceRows,
+    ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
+    ipcache_flags, lxc_flags, service_flags,
 };
 pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{

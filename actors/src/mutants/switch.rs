@@ -62,6 +62,7 @@ impl Mutant {
         Self::DeviceRowLeft,
         Self::RoutesPrunedEarly,
         Self::LocalRuleGoesFirst,
+        Self::LostUnnoticed,
     ];
 
     /// Its name.
@@ -110,6 +111,7 @@ impl Mutant {
             Self::DeviceRowLeft => "device-row-left",
             Self::RoutesPrunedEarly => "routes-pruned-early",
             Self::LocalRuleGoesFirst => "local-rule-goes-first",
+            Self::LostUnnoticed => "lost-unnoticed",
         }
     }
 }

@@ -35,7 +35,7 @@ impl AsFd for Program {
 
 impl Program {
     pub(super) fn of(fd: OwnedFd) -> io::Result<Self> {
-        let sys::Program { id, map_ids } = sys::program_info(&fd)?;
+        let sys::Program { id, map_ids, .. } = sys::program_info(&fd)?;
         Ok(Self { fd, id, map_ids })
     }
 
