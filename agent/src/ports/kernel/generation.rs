@@ -44,6 +44,11 @@ impl Program {
         self.map_ids.iter().filter_map(|id| Map::by_id(*id).ok())
     }
 
+    /// Whether it uses any of the maps that are open.
+    pub(super) fn shares(&self, maps: &Maps) -> bool {
+        self.map_ids.iter().any(|id| maps.ids.iter().any(|(_, known)| known == id))
+    }
+
     /// Whether it uses the maps that are open, not ones that those replaced.
     pub(super) fn uses(&self, maps: &Maps) -> bool {
         let others = self.used().filter(|map| {

@@ -142,7 +142,7 @@ pub(super) fn trouble(pins: &Pins, maps: &Maps, path: &Path) -> Option<String> {
     strays.then(|| format!("programs of sockets run twice at {}", path.display()))
 }
 
-/// Links that run programs over our maps at the cgroup and that no pin leads to: an earlier life's,
+/// Links that run programs over maps of ours at the cgroup and that no pin leads to: an earlier life's,
 /// whose BPF file system is hidden.
 fn strays(pins: &Pins, cgroup: &Cgroup, maps: &Maps) -> Vec<u32> {
     let pinned: Vec<_> = SocketHook::ALL
@@ -153,7 +153,7 @@ fn strays(pins: &Pins, cgroup: &Cgroup, maps: &Maps) -> Vec<u32> {
         let program = sys::program_by_id(id);
         let ours =
             program.as_ref().is_ok_and(|it| generation::is_ours(it.as_fd()).unwrap_or(false));
-        ours && program.and_then(generation::Program::of).is_ok_and(|it| it.uses(maps))
+        ours && program.and_then(generation::Program::of).is_ok_and(|it| it.shares(maps))
     };
     let is_stray = |id: u32| pinned.iter().all(|link| link.prog_id != id) && is_over_ours(id);
     let directory = cgroup.directory.as_raw_fd().cast_unsigned();
