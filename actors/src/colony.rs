@@ -8,6 +8,7 @@
 //!   manifests
 //! ```
 
+mod facts;
 mod late;
 mod settings;
 #[cfg(test)]

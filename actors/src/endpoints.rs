@@ -9,6 +9,7 @@ mod heirs;
 mod host;
 mod messages;
 mod numbers;
+mod probe;
 mod regenerations;
 mod restored;
 mod sweep;

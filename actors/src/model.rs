@@ -6,6 +6,7 @@ mod families;
 mod identity;
 mod labels;
 mod named_ports;
+mod node_facts;
 mod policy_rows;
 mod service;
 mod timestamp;
@@ -18,6 +19,7 @@ pub use identity::{ClusterId, IdentityId, Scope};
 pub use labels::{Label, LabelError, Labels, Source};
 pub use named_ports::NamedPorts;
 pub(crate) use named_ports::SharedPorts;
+pub use node_facts::NodeFacts;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};
 pub use service::{
     BackendId, Frontend, L4Address, L4AddressError, LookupScope, ServiceId, Transport,

@@ -112,4 +112,6 @@ pub enum Mutant {
     RoutesPrunedEarly,
     /// The rule that looks up the node's own addresses goes before it is put elsewhere.
     LocalRuleGoesFirst,
+    /// What somebody takes away at an endpoint's interface is not noticed.
+    LostUnnoticed,
 }

@@ -25,10 +25,10 @@ pub use health_listeners::{HealthAnswer, HealthListeners, ListenError};
 pub use kernel::{
     About, Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
     DeviceTables, EndpointRow, HOST_DEVICE, HOST_IFINDEX, HOST_PEER, Hook, HookState, Hop, InOrder,
-    IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
+    Intruder, IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
     KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, MaglevTable,
-    MemberKey, OVERLAY, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys, ServiceRows,
-    ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
+    MemberKey, Notices, OVERLAY, Probe, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys,
+    ServiceRows, ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
     ipcache_flags, lxc_flags, service_flags,
 };
 pub use keyspace::{Keyspace, LeaseLost};

@@ -26,6 +26,7 @@ mod socket;
 #[cfg(test)]
 pub(crate) mod tests;
 mod troubles;
+mod verify;
 
 pub use error::ApiError;
 pub use facts::Facts;

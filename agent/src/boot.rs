@@ -281,22 +281,21 @@ fn memory() -> u64 {
 }
 
 /// Interfaces that are neither pods' nor made by an agent.
-fn own_links(kernel: &KernelSnapshot) -> impl Iterator<Item = &Link> {
+pub fn own_links(links: &BTreeMap<u32, Link>) -> impl Iterator<Item = &Link> {
     let made = [OVERLAY, HOST_DEVICE, HOST_PEER];
-    let links = kernel.links.values();
-    links.filter(move |link| {
+    links.values().filter(move |link| {
         !link.name.starts_with(POD_INTERFACES) && !made.contains(&link.name.as_str())
     })
 }
 
 /// Addresses of the node itself.
 fn own_addresses(kernel: &KernelSnapshot) -> impl Iterator<Item = IpAddr> {
-    own_links(kernel).flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr))
+    own_links(&kernel.links).flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr))
 }
 
 /// The largest packet that all of the node's devices take by which it can be reached, bytes.
-fn own_mtu(kernel: &KernelSnapshot) -> u32 {
-    let reached = own_links(kernel).filter(|link| {
+pub fn own_mtu(links: &BTreeMap<u32, Link>) -> u32 {
+    let reached = own_links(links).filter(|link| {
         let mut addresses = link.addresses.iter().map(ipnet::IpNet::addr);
         link.up && link.name != "lo" && addresses.any(|it| is_reachable(&it))
     });
@@ -310,7 +309,7 @@ fn node_address(
     before: Addresses,
 ) -> anyhow::Result<(Addresses, Addresses)> {
     let wanted = Wanted { ipv4: config.ipv4_node, ipv6: config.ipv6_node };
-    let links: Vec<&Link> = own_links(kernel).collect();
+    let links: Vec<&Link> = own_links(&kernel.links).collect();
     let ways = Ways::read()?;
     let own = node_address::choose(wanted, before, &links, &ways)?;
     Ok((own, ways.lasting(own, before)))
@@ -353,7 +352,7 @@ fn number(
         kept.or_else(|| first_ipv6(range, &taken))
     });
     let router = Addresses { ipv4, ipv6 };
-    let mtu = if config.mtu == 0 { own_mtu(kernel) } else { config.mtu };
+    let mtu = if config.mtu == 0 { own_mtu(&kernel.links) } else { config.mtu };
     NodeNumbers { ipv4_range, ipv6_range, router, own, mtu }
 }
 

@@ -104,15 +104,12 @@ impl Drop for Faces {
 
 fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
     let settings = serde_json::to_value(config).context("settings as JSON")?;
-    let routing = settings::routing(config);
     Ok(Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         node_name: settings::node_name(),
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
-        mtu: node.mtu,
-        route_mtu: routing.route_mtu(node.mtu, node.own.iter().next()),
-        routing,
+        routing: settings::routing(config),
         ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
         policy_enforcement: match config.enable_policy {
             EnablePolicy::Default => "default",

@@ -16,6 +16,7 @@ pub mod logging;
 pub mod monitor;
 pub mod netns;
 pub mod node_address;
+pub mod node_facts;
 pub mod node_information;
 pub mod ports;
 pub mod rest_client;

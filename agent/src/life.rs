@@ -12,7 +12,9 @@ use volvox_actors::{
     model::Families,
     node::NodeMsg,
     policy::PolicyMsg,
+    ports::Notices,
     restore::{RestoreInput, RestoreMsg},
+    routes::RoutesMsg,
     services::ServicesMsg,
     workloads::{Manifest, WorkloadsMsg},
 };
@@ -29,6 +31,7 @@ use crate::{
     faces::Faces,
     gateway::gateway,
     health_ports::HealthPorts,
+    node_facts::FactsWatch,
     ports::{
         ClusterDirectory, DiskPort, LinkWatch, SignalWatch, SystemClock,
         cluster::{Access, ClusterPort},
@@ -50,6 +53,8 @@ const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changed manifests that are named in the trace; of more only their number is.
 const NAMED_MAX: usize = 8;
+/// By then endpoints are back, mostly.
+const SETTLED_AFTER: Duration = Duration::from_millis(500);
 /// How soon a full mailbox is tried again.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
 
@@ -127,7 +132,8 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         _ if follows => {}
         _ => hand_out(&colony, first).await,
     }
-    actix::spawn(follow_links(colony.clone()));
+    let facts = FactsWatch::new(&config, boot.node.own, boot.node.mtu);
+    actix::spawn(follow_links(colony.clone(), facts));
     actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone()));
     if let Some(manifests) = manifests {
         actix::spawn(follow(colony.clone(), manifests));
@@ -277,19 +283,40 @@ async fn follow(colony: Colony, manifests: Manifests) {
 }
 
 /// Has the node looked at when something changes at its interfaces.
-async fn follow_links(colony: Colony) {
+async fn follow_links(colony: Colony, mut facts: FactsWatch) {
     let mut watch = match LinkWatch::start(POD_INTERFACES) {
         Ok(watch) => watch,
         Err(error) => {
-            return tracing::error!(%error, "changes of interfaces are seen each minute only");
+            return tracing::error!(%error, "changes of interfaces are seen by the clock only");
         }
     };
-    while watch.next().await.is_some() {
-        colony.host.outside("interfaces changed", || {
-            if let Err(refused) = colony.node.tell(NodeMsg::Changed) {
-                tracing::warn!(%refused, "interfaces are looked at within a minute");
-            }
-        });
+    // What changed between the start and now was not heard. Endpoints that come back go first.
+    tokio::time::sleep(SETTLED_AFTER).await;
+    let mut notices = Notices { node: true, ..Notices::default() };
+    loop {
+        let of_node = notices.node || notices.all;
+        colony.host.outside("interfaces changed", || hand_on(&colony, notices));
+        if of_node && let Some(changed) = facts.look().await {
+            colony.host.outside("the node changed", || colony.node_is(&changed));
+        }
+        match watch.next().await {
+            Some(next) => notices = next,
+            None => return,
+        }
+    }
+}
+
+/// Has those look whom it concerns. Who does not hear of it looks by the clock.
+fn hand_on(colony: &Colony, notices: Notices) {
+    let Notices { all, node, routing, .. } = notices;
+    let of_pods = all || !notices.links.is_empty() || !notices.addresses.is_empty();
+    let heard = [
+        !(all || routing) || colony.routes.tell(RoutesMsg::Disturbed).is_ok(),
+        !(all || node) || colony.node.tell(NodeMsg::Changed).is_ok(),
+        !of_pods || colony.endpoints.tell(EndpointsMsg::Disturbed(notices)).is_ok(),
+    ];
+    if heard.contains(&false) {
+        tracing::warn!("what changed at interfaces and routes is looked at within a minute");
     }
 }
 

@@ -29,6 +29,7 @@ mod served;
 pub mod shrink;
 mod store;
 mod tamper;
+pub mod thief;
 pub mod trace;
 pub mod uplink;
 

@@ -1,6 +1,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -12,6 +13,7 @@ use serde_json::Value;
 use super::{AddressesMsg, AddressesView, Inherited, kept::Kept, messages::Mapping, remote::Work};
 use crate::{
     allocator::Renewed,
+    changing::Changing,
     clustermesh::Origin,
     endpoint::{Announcement, State},
     endpoints::{EndpointsMsg, Target},
@@ -50,6 +52,7 @@ pub struct AddressesPeers {
 pub struct Addresses {
     pub(super) peers: AddressesPeers,
     settings: Rc<KvSettings>,
+    lasting: Changing<KvSettings>,
     pub(super) kept: Rc<RefCell<Kept>>,
     /// A step is under way.
     pub(super) busy: bool,
@@ -67,9 +70,11 @@ impl Addresses {
         inherited: Inherited,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Rc::new(RefCell::new(Kept::inherited(inherited, settings.meshed)));
+        let lasting = Changing::new((*settings).clone());
         move || Self {
             peers: peers.clone(),
-            settings: Rc::clone(&settings),
+            settings: lasting.get(),
+            lasting: lasting.clone(),
             kept: Rc::clone(&kept),
             busy: false,
             resting: false,
@@ -365,6 +370,13 @@ impl Addresses {
         self.tell_difference(before, after);
     }
 
+    /// Whose pods' addresses are is told anew.
+    fn take_address(&mut self, address: IpAddr) {
+        self.settings = self.lasting.set(KvSettings { address, ..(*self.settings).clone() });
+        let own: Vec<EndpointId> = self.kept.borrow().own.keys().copied().collect();
+        own.into_iter().for_each(|id| self.announce(id));
+    }
+
     fn gone(&self, id: EndpointId) {
         let mut kept = self.kept.borrow_mut();
         kept.own.remove(&id);
@@ -421,6 +433,7 @@ impl Behaviour for Addresses {
                 self.kept.borrow_mut().disputed.insert(identity);
                 self.move_disputed();
             }
+            AddressesMsg::OwnAddress(address) => self.take_address(address),
             AddressesMsg::Endpoint(announcement) => self.endpoint(announcement),
             AddressesMsg::Gone(id) => self.gone(id),
             AddressesMsg::Adopted(asked, answer) => self.adopted(cx, asked, answer),

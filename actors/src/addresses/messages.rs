@@ -1,5 +1,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     rc::Rc,
     sync::Arc,
 };
@@ -75,6 +76,8 @@ pub enum AddressesMsg {
     /// This identity stands for other labels in the cluster: endpoints that have it are to get
     /// another one.
     Disputed(IdentityId),
+    /// Others reach this node at this address from now on.
+    OwnAddress(IpAddr),
     /// An endpoint of this node changed.
     Endpoint(Announcement),
     /// An endpoint of this node is gone.
@@ -106,6 +109,7 @@ impl Message for AddressesMsg {
             Self::Identities(_) => "Identities",
             Self::Claimed(_) => "Claimed",
             Self::Disputed(_) => "Disputed",
+            Self::OwnAddress(_) => "OwnAddress",
             Self::Endpoint(_) => "Endpoint",
             Self::Gone(_) => "Gone",
             Self::Adopted(..) => "Adopted",

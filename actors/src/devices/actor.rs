@@ -11,9 +11,11 @@ use super::{
     steps::{device_of, done, steps},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx},
+    changing::Changing,
+    host::{AskError, Behaviour, Cx, Reply},
     ports::{
-        DeviceTables, HookState, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Link,
+        DeviceLinks, DeviceTables, HookState, Kernel, KernelDone, KernelJob, KernelOp,
+        KernelOutcome, Link,
     },
 };
 
@@ -27,6 +29,7 @@ const RETRY_LATEST: Duration = Duration::from_secs(60);
 pub struct Devices {
     kernel: Rc<dyn Kernel>,
     settings: Rc<DevicesSettings>,
+    lasting: Changing<DevicesSettings>,
     /// Outlives a crash.
     kept: Rc<RefCell<Kept>>,
     /// What the kernel holds; `None` until it is read, anew whenever interfaces are told.
@@ -44,6 +47,8 @@ pub struct Devices {
     again: bool,
     failures: u32,
     last_error: Option<String>,
+    /// Who waits until the kernel was asked.
+    verifying: Vec<Reply<()>>,
 }
 
 #[derive(Default)]
@@ -52,6 +57,8 @@ struct Kept {
     links: Option<Rc<BTreeMap<u32, Link>>>,
     /// What was said of those that are no devices.
     said: BTreeMap<String, String>,
+    /// What was seen at devices at the last look that is not as it is to be.
+    troubles: BTreeMap<String, String>,
 }
 
 impl Devices {
@@ -60,10 +67,11 @@ impl Devices {
         kernel: Rc<dyn Kernel>,
         settings: DevicesSettings,
     ) -> impl FnMut() -> Self + 'static {
-        let (settings, kept) = (Rc::new(settings), Rc::<RefCell<Kept>>::default());
+        let (lasting, kept) = (Changing::new(settings), Rc::<RefCell<Kept>>::default());
         move || Self {
             kernel: Rc::clone(&kernel),
-            settings: Rc::clone(&settings),
+            settings: lasting.get(),
+            lasting: lasting.clone(),
             kept: Rc::clone(&kept),
             present: None,
             under_way: Vec::new(),
@@ -74,6 +82,7 @@ impl Devices {
             again: false,
             failures: 0,
             last_error: None,
+            verifying: Vec::new(),
         }
     }
 
@@ -146,10 +155,33 @@ impl Devices {
         match tables {
             Ok(tables) => {
                 self.present = Some(tables);
+                self.note_troubles();
+                self.verifying.drain(..).for_each(|reply| reply.send(()));
                 self.proceed(cx);
             }
-            Err(error) => self.failed(error, cx),
+            Err(error) => {
+                self.verifying.drain(..).for_each(|reply| reply.send(()));
+                self.failed(error, cx);
+            }
         }
+    }
+
+    /// Keeps what was seen that is not as it is to be: it is put right next, or it says who is in the way.
+    fn note_troubles(&mut self) {
+        let Some(present) = &self.present else { return };
+        let trouble = |links: &DeviceLinks| match links.state {
+            HookState::Behind(who) => Some((links.name.clone(), format!("{who} runs first"))),
+            _ => None,
+        };
+        let mut troubles: BTreeMap<_, _> = present.links.values().filter_map(trouble).collect();
+        troubles.extend(present.sockets.clone().map(|trouble| ("sockets".to_owned(), trouble)));
+        let mut kept = self.kept.borrow_mut();
+        for (device, trouble) in
+            troubles.iter().filter(|(name, _)| !kept.troubles.contains_key(*name))
+        {
+            tracing::warn!(device, trouble, "the device's programs are not the first there");
+        }
+        kept.troubles = troubles;
     }
 
     fn done(&mut self, answer: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
@@ -162,6 +194,9 @@ impl Devices {
         let failed = answer.failed.map(|(step, error)| (self.device(ops.get(step)), error));
         if let Some(present) = &mut self.present {
             ops.into_iter().take(answer.outcomes.len()).for_each(|op| done(present, op));
+        }
+        if !self.verifying.is_empty() {
+            self.present = None;
         }
         match failed {
             None => self.proceed(cx),
@@ -209,6 +244,7 @@ impl Devices {
             ifindex: *ifindex,
             addresses: wanted.rows.get(ifindex).map(|row| row.addresses).unwrap_or_default(),
             attached: runs(ifindex),
+            trouble: self.kept.borrow().troubles.get(&links.name).cloned(),
         });
         DevicesStatus {
             devices: devices.collect(),
@@ -216,6 +252,7 @@ impl Devices {
             passed_over: wanted.passed_over,
             failing: self.failing.clone(),
             unmasqueraded: self.settings.unmasqueraded.clone(),
+            mount: self.present.as_ref().and_then(|present| present.mount.clone()),
             last_error: self.last_error.clone(),
         }
     }
@@ -239,8 +276,24 @@ impl Behaviour for Devices {
                 }
                 self.proceed(cx);
             }
+            DevicesMsg::NodeAddresses(addresses) => {
+                let node_addresses = addresses.iter().collect();
+                let settings = DevicesSettings { node_addresses, ..(*self.settings).clone() };
+                self.settings = self.lasting.set(settings);
+                self.proceed(cx);
+            }
             DevicesMsg::Read(done) => self.read(done, cx),
             DevicesMsg::Done(done) => self.done(done, cx),
+            DevicesMsg::Verify(reply) => {
+                if self.resting || self.kept.borrow().links.is_none() {
+                    return reply.send(());
+                }
+                self.verifying.push(reply);
+                if !self.busy {
+                    self.present = None;
+                }
+                self.proceed(cx);
+            }
             DevicesMsg::Again => {
                 (self.resting, self.again) = (false, false);
                 if !self.left_out.is_empty() {

@@ -24,6 +24,9 @@ pub struct DeviceStatus {
     pub addresses: Addresses,
     /// Whether its programs run.
     pub attached: bool,
+    /// What keeps them from running as they are to, by what was seen last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trouble: Option<String>,
 }
 
 /// What is known of the node's devices.
@@ -40,6 +43,8 @@ pub struct DevicesStatus {
     pub failing: BTreeMap<String, String>,
     /// Where pods go to as themselves, besides the cluster.
     pub unmasqueraded: BTreeSet<IpNet>,
+    /// Why the next life would not find what runs, if it would not.
+    pub mount: Option<String>,
     /// Why the last change failed.
     pub last_error: Option<String>,
 }
@@ -48,12 +53,16 @@ pub struct DevicesStatus {
 pub enum DevicesMsg {
     /// These are the interfaces now.
     Links(Rc<BTreeMap<u32, Link>>),
+    /// The addresses by which other nodes reach this one are these from now on.
+    NodeAddresses(Addresses),
     /// What the kernel holds.
     Read(Result<KernelDone, AskError>),
     /// Steps were done.
     Done(Result<KernelDone, AskError>),
     /// Time to try again.
     Again,
+    /// Ask the kernel what runs there; answered once what it says is taken in.
+    Verify(Reply<()>),
     /// Show it.
     Show(Reply<DevicesStatus>),
 }
@@ -62,9 +71,11 @@ impl Message for DevicesMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Links(_) => "Links",
+            Self::NodeAddresses(_) => "NodeAddresses",
             Self::Read(_) => "Read",
             Self::Done(_) => "Done",
             Self::Again => "Again",
+            Self::Verify(_) => "Verify",
             Self::Show(_) => "Show",
         }
     }

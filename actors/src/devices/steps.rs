@@ -8,6 +8,9 @@ use crate::{
     ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, KernelOp, OVERLAY},
 };
 
+/// What the programs at the cgroup are called among devices.
+const SOCKETS: &str = "sockets";
+
 /// Steps from what there is to what is wanted: what a program reads comes before the program, and
 /// goes after it.
 pub(super) fn steps(
@@ -39,6 +42,9 @@ pub(super) fn steps(
     let has_name = |name: &String| wanted.links.values().any(|links| links.name == *name);
     let surplus = surplus.filter(|name| !has_name(name)).cloned();
     ops.extend(surplus.map(|name| KernelOp::DetachDevice { name }));
+    if present.sockets.is_some() {
+        ops.push(KernelOp::AttachSockets);
+    }
     let surplus = present.rows.keys().filter(|ifindex| !wanted.rows.contains_key(ifindex));
     let surplus = surplus.filter(|_| !mutated(Mutant::DeviceRowLeft));
     ops.extend(surplus.map(|&ifindex| KernelOp::DeleteDevice { ifindex }));
@@ -57,6 +63,7 @@ pub(super) fn device_of(op: &KernelOp, present: &DeviceTables, wanted: &Wanted) 
             Some(links.map_or_else(|| format!("interface {ifindex}"), |links| links.name.clone()))
         }
         KernelOp::AttachDevice { name, .. } | KernelOp::DetachDevice { name } => Some(name.clone()),
+        KernelOp::AttachSockets => Some(SOCKETS.to_owned()),
         _ => None,
     }
 }
@@ -81,6 +88,7 @@ pub(super) fn done(present: &mut DeviceTables, op: KernelOp) {
             present.links.retain(|_, links| links.name != name);
             present.gone.remove(&name);
         }
+        KernelOp::AttachSockets => present.sockets = None,
         _ => {}
     }
 }

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{
-    EndpointMsg, EndpointSpec, Log, Peers, Realised, State,
+    EndpointMsg, EndpointSpec, Log, Lost, Peers, Realised, State,
     build::{Build, Trigger},
     heirs::Legacy,
     identity::Identification,
@@ -20,6 +20,7 @@ use crate::{
     ipcache::IpcacheEntry,
     model::{EndpointId, IdentityId, Labels, NamedPorts},
     ports::{FsOp, Time},
+    repairs::Repairs,
 };
 
 /// What of an endpoint outlives a crash of its actor: as much as its state file holds.
@@ -97,6 +98,11 @@ pub struct Endpoint {
     pub(super) keeping: bool,
     /// Links are being made in place of its filters, beside all else.
     pub(super) settling: bool,
+    /// What keeps it from being served, by what was seen last.
+    pub(super) lost: Option<Lost>,
+    /// Something was seen that could not be taken in.
+    pub(super) missed: bool,
+    pub(super) repairs: Repairs,
     pub(super) failing: bool,
     pub(super) refused: bool,
     pub(super) failures_in_a_row: u32,
@@ -218,6 +224,9 @@ impl Endpoint {
                 legacy: None,
                 keeping: false,
                 settling: false,
+                lost: None,
+                missed: false,
+                repairs: Repairs::default(),
                 failing: false,
                 refused: false,
                 failures_in_a_row: 0,
@@ -271,6 +280,10 @@ impl Behaviour for Endpoint {
             EndpointMsg::Audit { snapshot, rows, asked } => {
                 self.audit(cx, &snapshot, &rows, asked);
             }
+            EndpointMsg::Probed { probe, asked, reply } => {
+                self.probed(cx, &probe, asked);
+                reply.send(());
+            }
             EndpointMsg::Inherit { slot, heirs, reply } => self.inherit(cx, slot, heirs, reply),
             EndpointMsg::Bequest { slot, heirs, reply, answer } => {
                 self.bequest(cx, slot, &heirs, reply, answer);
@@ -291,6 +304,7 @@ impl Behaviour for Endpoint {
             EndpointMsg::Mapped(told, answer) => self.mapped(cx, told, answer),
             EndpointMsg::Settled(answer) => self.settled(cx, answer),
             EndpointMsg::Retry => self.retry(cx),
+            EndpointMsg::LookAgain => self.look_again(),
             EndpointMsg::TornDown(answer) => self.torn_down(cx, answer),
             EndpointMsg::Unmapped(answer) => self.unmapped(cx, answer),
             EndpointMsg::Forgotten(answer) => self.forgotten(cx, answer),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, State, build::Trigger, known::Known};
+use super::{Endpoint, Lost, State, build::Trigger, known::Known};
 use crate::{
     endpoints::Level,
     host::Cx,
-    ports::{KernelSnapshot, OwnedRows, Time},
+    mutants::{Mutant, mutated},
+    ports::{KernelSnapshot, OwnedRows, Probe, Time},
 };
 
 impl Endpoint {
@@ -23,11 +24,20 @@ impl Endpoint {
         if !at_rest || self.state != State::Ready || self.worked_at >= asked {
             return;
         }
-        let Some(known) = &self.known else { return };
+        let Some(known) = self.known.as_ref().map(Known::shown) else { return };
         let seen = Known::seen(snapshot, rows, self.id, &self.spec);
-        if seen == known.shown() {
+        let link = snapshot.links.get(&self.spec.ifindex).cloned();
+        let (attachment, routes) = (seen.attachment, seen.routes.clone());
+        let lost = Lost::seen(&self.spec, &Probe { link, attachment, routes });
+        let lost = lost.filter(|_| !mutated(Mutant::LostUnnoticed));
+        if lost.as_ref().is_some_and(|lost| lost.gone) {
+            // There is nothing to build at.
+            return self.lose(cx, lost);
+        }
+        if seen == known && self.lost == lost {
             return self.settle(cx);
         }
+        self.lose(cx, lost);
         tracing::warn!(endpoint = %self.id, "the kernel's rows differ from what was written");
         // The policy map is read again as well: whoever changed the rows may have changed it.
         self.known = Some(seen);

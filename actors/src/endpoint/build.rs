@@ -269,6 +269,7 @@ impl Endpoint {
         self.builds += 1;
         self.last_build = cx.now().since(build.since);
         self.failing = false;
+        self.lost = self.lost.take().filter(|lost| lost.gone);
         self.failures_in_a_row = 0;
         self.last_error = None;
         if build.keeps {
@@ -301,6 +302,9 @@ impl Endpoint {
             return self.build_from(cx, stored);
         }
         self.settle(cx);
+        if !self.settling {
+            self.look_again();
+        }
         if !self.on_disk {
             // The kernel's own record stands in for the file meanwhile.
             self.retry_in(cx, RETRY_MAX);
@@ -349,7 +353,7 @@ impl Endpoint {
         }
     }
 
-    fn retry_in(&mut self, cx: &mut Cx<'_, Self>, wait: Duration) {
+    pub(super) fn retry_in(&mut self, cx: &mut Cx<'_, Self>, wait: Duration) {
         if let Some(earlier) = self.retry.replace(cx.after(wait, EndpointMsg::Retry)) {
             cx.cancel(earlier);
         }
@@ -360,7 +364,9 @@ impl Endpoint {
         if self.teardown.is_some() {
             return self.tear_down_again(cx);
         }
-        if self.build.is_none() && (self.failing || !self.on_disk) {
+        if self.build.is_none() && !self.failing && self.lost.is_some() {
+            self.repair(cx);
+        } else if self.build.is_none() && (self.failing || !self.on_disk) {
             let reason = Arc::from("datapath build failed previously");
             let trigger = Trigger::new(Level::Load, reason, Vec::new());
             let unidentified = self.identity_stale && self.identification.is_none();

@@ -180,9 +180,7 @@ impl Known {
 
     /// Whether both hooks run the current programs.
     pub(super) fn attached(&self) -> bool {
-        [self.attachment.from_container, self.attachment.to_container]
-            .iter()
-            .all(|hook| matches!(hook, HookState::Filter | HookState::Link))
+        self.attachment.serves()
     }
 
     /// Whether both hooks run them through links.

@@ -10,7 +10,7 @@ use crate::{
     ipcache::IpcacheEntry,
     mutants::{Mutant, mutated},
     policy::EndpointPolicy,
-    ports::{DiskError, KernelDone, KernelError, KernelOp, KernelSnapshot, OwnedRows, Time},
+    ports::{DiskError, KernelDone, KernelError, KernelOp, KernelSnapshot, OwnedRows, Probe, Time},
     workloads::PodFacts,
 };
 
@@ -59,6 +59,16 @@ pub enum EndpointMsg {
         rows: Arc<OwnedRows>,
         /// When it was asked: what was done since then may not show.
         asked: Time,
+    },
+
+    /// From its supervisor: what was seen at its interface. Answered once that is taken in.
+    Probed {
+        /// What it was.
+        probe: Box<Probe>,
+        /// When it was asked: what was done since then may not show.
+        asked: Time,
+        /// Where the answer goes.
+        reply: Reply<()>,
     },
 
     /// Have the policy of an earlier life know identities that are about to be mapped.
@@ -116,6 +126,8 @@ pub enum EndpointMsg {
     Settled(Result<KernelDone, AskError>),
     /// Try a failed build again.
     Retry,
+    /// Have its interface looked at again.
+    LookAgain,
     /// Something of it is gone from the kernel.
     TornDown(Result<KernelDone, AskError>),
     /// Its addresses are out of the ipcache.
@@ -134,6 +146,7 @@ impl Message for EndpointMsg {
             Self::Pod(_) => "Pod",
             Self::Delete { .. } => "Delete",
             Self::Audit { .. } => "Audit",
+            Self::Probed { .. } => "Probed",
             Self::Inherit { .. } => "Inherit",
             Self::Bequest { .. } => "Bequest",
             Self::Inherited { .. } => "Inherited",
@@ -150,6 +163,7 @@ impl Message for EndpointMsg {
             Self::Mapped(..) => "Mapped",
             Self::Settled(_) => "Settled",
             Self::Retry => "Retry",
+            Self::LookAgain => "LookAgain",
             Self::TornDown(_) => "TornDown",
             Self::Unmapped(_) => "Unmapped",
             Self::Forgotten(_) => "Forgotten",

@@ -39,6 +39,7 @@ impl Endpoint {
                     self.realised = Arc::new(Realised { attachment, ..(*self.realised).clone() });
                     self.publish(cx);
                 }
+                self.look_again();
                 return;
             }
             Ok(KernelDone { failed: Some((_, error)), .. }) => error.to_string(),

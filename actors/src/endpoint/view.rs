@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use super::{Announcement, EndpointSpec, Log, OwnRows, State};
+use super::{Announcement, EndpointSpec, Log, Lost, OwnRows, State};
 use crate::{
     model::{EndpointId, IdentityId, Labels, PolicyRows},
     policy::Subject,
@@ -68,6 +68,8 @@ pub struct EndpointView {
     pub failing: bool,
     /// Whether the kernel answered its last step by a refusal.
     pub refused: bool,
+    /// What keeps it from being served, by what was seen last at its interface.
+    pub lost: Option<Lost>,
     /// What it was made of.
     pub spec: Arc<EndpointSpec>,
     /// Its identity.
@@ -106,6 +108,7 @@ impl EndpointView {
             state,
             failing: false,
             refused: false,
+            lost: None,
             spec: Arc::new(spec.clone()),
             identity: IdentityId::INIT,
             identity_labels: Arc::default(),
@@ -142,8 +145,9 @@ impl EndpointView {
 
     /// Its health.
     pub fn health(&self) -> Health {
-        use HealthState::{Bootstrap, Disabled, OK, Pending, Warning};
+        use HealthState::{Bootstrap, Disabled, Failure, OK, Pending, Warning};
         let mark = match self.state {
+            State::Ready if self.lost.is_some() => Failure,
             State::Ready if self.failing => Warning,
             State::Ready => OK,
             State::Regenerating | State::WaitingToRegenerate | State::Disconnecting => Pending,
@@ -154,13 +158,19 @@ impl EndpointView {
         Health {
             bpf: mark,
             policy: mark,
-            connected: !matches!(mark, Disabled),
+            connected: !matches!(mark, Disabled) && self.lost.is_none(),
             overall_health: mark,
         }
     }
 
-    /// Its state as the API names it: a ready endpoint whose last build failed is `not-ready`.
+    /// Whether it is ready, and the kernel does what is wanted as far as that was seen.
+    pub fn serves(&self) -> bool {
+        self.state == State::Ready && !self.failing && self.lost.is_none()
+    }
+
+    /// Its state as the API names it: one whose last build failed, or that is not served, is
+    /// `not-ready`.
     pub fn api_state(&self) -> &'static str {
-        if self.state == State::Ready && self.failing { "not-ready" } else { self.state.name() }
+        if self.state == State::Ready && !self.serves() { "not-ready" } else { self.state.name() }
     }
 }

@@ -16,6 +16,7 @@ use super::{
     heirs::Inheriting,
     host::{unchangeable, undeletable},
     numbers::Numbers,
+    probe::Verifying,
     regenerations::Regenerations,
     restored::Restoring,
 };
@@ -79,6 +80,7 @@ pub struct Endpoints {
     pub(super) vanished: BTreeSet<EndpointId>,
     pub(super) collected: Time,
     pub(super) sweeping: bool,
+    pub(super) verifying: Verifying,
     /// When the kernel was last asked what it shows.
     pub(super) looked: Time,
     /// How the endpoints were then.
@@ -116,6 +118,7 @@ impl Endpoints {
             vanished: BTreeSet::new(),
             collected: Time::default(),
             sweeping: false,
+            verifying: Verifying::default(),
             looked: Time::default(),
             seen: Vec::new(),
             auditor: auditor.clone(),
@@ -376,6 +379,11 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Delete { target, reply } => self.delete(cx, &target, reply),
             EndpointsMsg::Get { target, reply } => self.get(&target, reply),
             EndpointsMsg::List { labels, reply } => self.list(&labels, reply),
+            EndpointsMsg::Verify { target, reply } => self.verify(cx, target, reply),
+            EndpointsMsg::Disturbed(notices) => self.disturbed(cx, &notices),
+            EndpointsMsg::Probed { asked, replies, all, answer } => {
+                self.probed(cx, (asked, all), replies, answer);
+            }
             EndpointsMsg::Regenerate { target, level, reason, reply } => {
                 self.regenerate(&target, level, reason, reply);
             }

@@ -15,7 +15,7 @@ use crate::{
     ipam::IpamError,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     policy::Touched,
-    ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow},
+    ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow, Notices, Time},
     publish::PublisherMsg,
     workloads::PodFacts,
 };
@@ -249,6 +249,26 @@ pub enum EndpointsMsg {
         /// Where the answer goes.
         reply: Reply<Vec<Arc<EndpointView>>>,
     },
+    /// Ask the kernel how one endpoint stands, or all do; answered once what it says is taken in.
+    Verify {
+        /// Which; none is all.
+        target: Option<Target>,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
+    /// From the kernel, unasked: something changed at interfaces or routes.
+    Disturbed(Notices),
+    /// What is at interfaces that were looked at.
+    Probed {
+        /// When it was asked.
+        asked: Time,
+        /// Who wants to know.
+        replies: Vec<Reply<()>>,
+        /// Whether all were looked at.
+        all: bool,
+        /// What the kernel says.
+        answer: Result<KernelDone, AskError>,
+    },
     /// Show how many builds there were.
     Regenerations(Reply<Regenerations>),
     /// Build an endpoint again.
@@ -367,6 +387,9 @@ impl Message for EndpointsMsg {
             Self::Delete { .. } => "Delete",
             Self::Get { .. } => "Get",
             Self::List { .. } => "List",
+            Self::Verify { .. } => "Verify",
+            Self::Disturbed(_) => "Disturbed",
+            Self::Probed { .. } => "Probed",
             Self::Regenerations(_) => "Regenerations",
             Self::Regenerate { .. } => "Regenerate",
             Self::PolicyChanged { .. } => "PolicyChanged",
@@ -393,7 +416,8 @@ impl Message for EndpointsMsg {
     fn lane(&self) -> Lane {
         match self {
             Self::Create { .. } | Self::Patch { .. } | Self::Delete { .. } => Lane::Request,
-            Self::Get { .. } | Self::List { .. } | Self::Regenerate { .. } => Lane::Request,
+            Self::Get { .. } | Self::List { .. } | Self::Verify { .. } => Lane::Request,
+            Self::Regenerate { .. } => Lane::Request,
             Self::PolicyChanged { .. } | Self::Pod { .. } | Self::Node(_) => Lane::Regeneration,
             _ => Lane::Control,
         }

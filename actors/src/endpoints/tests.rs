@@ -2,5 +2,6 @@
 
 mod crash;
 mod host;
+mod probe;
 mod requests;
 mod sweep;

@@ -57,7 +57,7 @@ impl EndpointFacts {
         Self {
             id: view.id,
             state: view.state,
-            failing: view.failing,
+            failing: view.failing || view.lost.is_some(),
             ifindex: view.spec.config_ifindex(),
             programs: view.spec.interface_of_its_own().is_some(),
             addresses: view.spec.addresses,

@@ -65,6 +65,7 @@ impl Mutant {
         Self::DeviceRowLeft,
         Self::RoutesPrunedEarly,
         Self::LocalRuleGoesFirst,
+        Self::LostUnnoticed,
     ];
 
     /// Its name.
@@ -116,6 +117,7 @@ impl Mutant {
             Self::DeviceRowLeft => "device-row-left",
             Self::RoutesPrunedEarly => "routes-pruned-early",
             Self::LocalRuleGoesFirst => "local-rule-goes-first",
+            Self::LostUnnoticed => "lost-unnoticed",
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     devices::DevicesMsg,
     host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    model::NodeFacts,
     ports::{
         Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Link, LxcRow,
         lxc_flags,
@@ -64,13 +65,15 @@ struct Telling {
     removals: Vec<IpNet>,
 }
 
-/// Whether an interface is up, and its addresses.
-type Interface = (bool, Vec<IpNet>);
+/// Whether an interface is up, the largest packet that it takes, and its addresses.
+type Interface = (bool, u32, Vec<IpNet>);
 
 struct Kept {
     begun: bool,
     /// The host's addresses as they were seen last.
     addresses: BTreeSet<IpAddr>,
+    /// What the kernel says of it.
+    facts: NodeFacts,
     /// Its interfaces as they were seen last: routes go with what is down or gone.
     interfaces: BTreeMap<u32, Interface>,
     /// The host's rows of `cilium_lxc`. None: there may be one, as whoever was to change it did not
@@ -96,6 +99,7 @@ impl Node {
         let kept = Rc::new(RefCell::new(Kept {
             begun: false,
             addresses: BTreeSet::new(),
+            facts: settings.facts.clone(),
             interfaces: BTreeMap::new(),
             rows: rows.map(|(&address, &row)| (address, Some(row))).collect(),
             mapped: BTreeMap::new(),
@@ -168,11 +172,11 @@ impl Node {
     fn tell_routes(&self, links: &BTreeMap<u32, Link>) {
         let own = links.values().filter(|link| !self.settings.is_pods(link));
         let now: BTreeMap<u32, Interface> =
-            own.map(|link| (link.ifindex, (link.up, link.addresses.clone()))).collect();
+            own.map(|link| (link.ifindex, (link.up, link.mtu, link.addresses.clone()))).collect();
         let before = std::mem::replace(&mut self.kept.borrow_mut().interfaces, now.clone());
         if !before.is_empty()
             && before != now
-            && let Err(refused) = self.hearers.routes.tell(RoutesMsg::Look)
+            && let Err(refused) = self.hearers.routes.tell(RoutesMsg::Disturbed)
         {
             tracing::warn!(%refused, "ways to other nodes are looked at within a minute");
         }
@@ -280,6 +284,7 @@ impl Node {
         NodeStatus {
             router: self.settings.router,
             addresses: self.kept.borrow().addresses.clone(),
+            facts: self.kept.borrow().facts.clone(),
             last_error: self.last_error.clone(),
         }
     }
@@ -312,6 +317,7 @@ impl Behaviour for Node {
             }
             NodeMsg::Look => self.look(cx),
             NodeMsg::Changed => self.changed(cx),
+            NodeMsg::Facts(facts) => self.kept.borrow_mut().facts = facts,
             NodeMsg::Looked(done) => self.looked(done, cx),
             NodeMsg::Written(done) => self.written(done, cx),
             NodeMsg::Mapped(answer) => self.mapped(answer, cx),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     host::{AskError, Message, Reply},
-    model::Addresses,
+    model::{Addresses, NodeFacts},
     ports::KernelDone,
 };
 
@@ -15,6 +15,8 @@ pub struct NodeStatus {
     pub router: Addresses,
     /// The node's own addresses.
     pub addresses: BTreeSet<IpAddr>,
+    /// What the kernel says of it.
+    pub facts: NodeFacts,
     /// Why the last look failed.
     pub last_error: Option<String>,
 }
@@ -27,6 +29,8 @@ pub enum NodeMsg {
     Look,
     /// Something changed at the interfaces: look now, if that has begun.
     Changed,
+    /// It is so from now on.
+    Facts(NodeFacts),
     /// What the kernel shows.
     Looked(Result<KernelDone, AskError>),
     /// Rows were written.
@@ -43,6 +47,7 @@ impl Message for NodeMsg {
             Self::Sync(_) => "Sync",
             Self::Look => "Look",
             Self::Changed => "Changed",
+            Self::Facts(_) => "Facts",
             Self::Looked(_) => "Looked",
             Self::Written(_) => "Written",
             Self::Mapped(_) => "Mapped",

@@ -47,6 +47,7 @@ impl Bench {
             families,
             router: Addresses { ipv4: "10.0.0.1".parse().ok(), ipv6: None },
             pod_interfaces: "lxc".into(),
+            facts: Default::default(),
         };
         let lxc: BTreeMap<_, _> = lxc.iter().map(|&(address, row)| (ip(address), row)).collect();
         let services = ServicesSettings {

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use crate::{
     ipcache::{IpcacheEntry, Source},
-    model::{Addresses, Families, IdentityId},
+    model::{Addresses, Families, IdentityId, NodeFacts},
     ports::{KernelOp, Link, LxcRow, lxc_flags},
 };
 
@@ -20,6 +20,8 @@ pub struct NodeSettings {
     pub router: Addresses,
     /// Interfaces whose names begin so are pods', not the host's.
     pub pod_interfaces: String,
+    /// What the kernel says of the node at start.
+    pub facts: NodeFacts,
 }
 
 impl NodeSettings {

@@ -20,6 +20,7 @@ use super::{
     numbers::Numbers,
 };
 use crate::{
+    changing::Changing,
     cluster::Feed,
     clustermesh::{Clusters, Origin, Told},
     host::{Behaviour, Cx, Ref},
@@ -95,6 +96,7 @@ pub(super) struct Kept {
 pub struct Nodes {
     pub(super) peers: NodesPeers,
     settings: Rc<NodesSettings>,
+    lasting: Changing<NodesSettings>,
     pub(super) kept: Rc<RefCell<Kept>>,
     pub(super) busy: bool,
     /// The step that is under way failed, and rests.
@@ -122,10 +124,11 @@ impl Nodes {
             announced: None,
             usurped: false,
         };
-        let (kept, settings) = (Rc::new(RefCell::new(kept)), Rc::new(settings));
+        let (kept, lasting) = (Rc::new(RefCell::new(kept)), Changing::new(settings));
         move || Self {
             peers: peers(),
-            settings: Rc::clone(&settings),
+            settings: lasting.get(),
+            lasting: lasting.clone(),
             kept: Rc::clone(&kept),
             busy: false,
             resting: false,
@@ -287,6 +290,12 @@ impl Nodes {
         }
     }
 
+    /// Others reach this node at other addresses from now on.
+    fn take_addresses(&mut self, addresses: Addresses) {
+        self.settings = self.lasting.set(NodesSettings { addresses, ..(*self.settings).clone() });
+        self.announce();
+    }
+
     /// Says in the store where this node is, once that has said what is known there of it.
     fn announce(&self) {
         let mut kept = self.kept.borrow_mut();
@@ -382,6 +391,7 @@ impl Behaviour for Nodes {
             NodesMsg::Clusters(names) => self.clusters(names),
             NodesMsg::Cluster(origin, update) => self.cluster(&origin, update),
             NodesMsg::Objects { feed, objects, defined } => self.objects(feed, objects, defined),
+            NodesMsg::OwnAddresses(addresses) => self.take_addresses(addresses),
             NodesMsg::PoliciesReady(Ok(())) => self.ready = true,
             NodesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
             NodesMsg::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),

@@ -15,7 +15,7 @@ use crate::{
     host::{AskError, Lane, Message, Reply},
     identity::IdentityError,
     kvstore::Update,
-    model::{IdentityId, Labels, Tunnel},
+    model::{Addresses, IdentityId, Labels, Tunnel},
     ports::{KernelError, ObjectKey},
 };
 
@@ -36,6 +36,8 @@ pub enum NodesMsg {
         /// Whether there can be such objects.
         defined: bool,
     },
+    /// Others reach this node at these addresses from now on.
+    OwnAddresses(Addresses),
     /// Policies are known: they can learn of identities.
     PoliciesReady(Result<(), AskError>),
     /// These identities are kept on disk, as far as they can be.
@@ -78,6 +80,7 @@ impl Message for NodesMsg {
             Self::Clusters(_) => "Clusters",
             Self::Cluster(..) => "Cluster",
             Self::Objects { .. } => "Objects",
+            Self::OwnAddresses(_) => "OwnAddresses",
             Self::PoliciesReady(_) => "PoliciesReady",
             Self::Adopted(..) => "Adopted",
             Self::Learned(..) => "Learned",

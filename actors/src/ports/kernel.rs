@@ -1,6 +1,8 @@
 mod about;
 mod devices;
+mod hooks;
 mod in_order;
+mod notices;
 mod routing;
 mod services;
 
@@ -12,8 +14,10 @@ use std::{
 
 pub use about::About;
 pub use devices::{DeviceKind, DeviceLinks, DeviceRow, DeviceTables, device_flags};
+pub use hooks::{Attachment, HookState, Intruder, Probe};
 pub use in_order::InOrder;
 use ipnet::IpNet;
+pub use notices::Notices;
 pub use routing::{
     HOST_DEVICE, HOST_PEER, Hop, LOCAL_RULE_PRIORITY, LocalRule, LocalRules, OVERLAY, Routing,
     RoutingDevice, RoutingOp,
@@ -183,29 +187,6 @@ pub enum Hook {
     ToContainer,
 }
 
-/// What runs at a hook.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HookState {
-    /// Nothing of ours.
-    #[default]
-    Empty,
-    /// The current program generation as a clsact filter.
-    Filter,
-    /// The current program generation through a pinned link.
-    Link,
-    /// A program generation that is not the current one.
-    Stale,
-}
-
-/// What runs at both hooks of an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attachment {
-    /// At [`Hook::FromContainer`].
-    pub from_container: HookState,
-    /// At [`Hook::ToContainer`].
-    pub to_container: HookState,
-}
-
 /// An interface in the agent's network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
@@ -253,6 +234,8 @@ pub enum KernelOp {
     ReadLinks,
     /// Reads one interface, without its addresses.
     ReadLink { ifindex: u32 },
+    /// Reads what is at the interfaces of these endpoints: the interface, its programs, its routes.
+    Probe(Vec<(EndpointId, u32)>),
     /// Reads what leads to other nodes.
     ReadRouting,
     /// Reads the policy map in a slot.
@@ -317,6 +300,8 @@ pub enum KernelOp {
     AttachDevice { ifindex: u32, name: String, kind: DeviceKind },
     /// Removes the links that are pinned by the device's name.
     DetachDevice { name: String },
+    /// Has sockets' programs run as they are to, at the cgroup where load is balanced by socket.
+    AttachSockets,
     /// Brings the interface up.
     LinkUp { ifindex: u32 },
     /// Takes the interface down.
@@ -352,6 +337,8 @@ pub enum KernelOutcome {
     /// Answer to [`KernelOp::ReadLinks`] and [`KernelOp::ReadLink`], by number; one that does not
     /// exist is not among them.
     Links(BTreeMap<u32, Link>),
+    /// Answer to [`KernelOp::Probe`].
+    Probed(BTreeMap<EndpointId, Probe>),
     /// Answer to [`KernelOp::ReadRouting`].
     Routing(Box<Routing>),
     /// Answer to [`KernelOp::ReadPolicy`]; `None` if the slot is empty.

@@ -17,6 +17,7 @@ use super::{
     node::Wanted,
 };
 use crate::{
+    changing::Changing,
     cluster::Backoff,
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
@@ -50,6 +51,7 @@ pub struct PublisherPeers {
 pub struct Publisher {
     peers: PublisherPeers,
     settings: Rc<PublishSettings>,
+    lasting: Changing<PublishSettings>,
     /// Outlives a crash: it is told only once.
     kept: Rc<RefCell<Known>>,
     /// What is to be looked at.
@@ -92,12 +94,14 @@ impl Publisher {
         peers: impl Fn() -> PublisherPeers + 'static,
         settings: PublishSettings,
     ) -> impl FnMut() -> Self + 'static {
-        let settings = Rc::new(settings);
+        let seed = settings.seed;
+        let lasting = Changing::new(settings);
         let kept = Rc::new(RefCell::new(Known::default()));
         move || Self {
             peers: peers(),
-            backoff: Backoff::new(settings.seed, "publisher"),
-            settings: Rc::clone(&settings),
+            backoff: Backoff::new(seed, "publisher"),
+            settings: lasting.get(),
+            lasting: lasting.clone(),
             kept: Rc::clone(&kept),
             due: BTreeSet::new(),
             writing: BTreeMap::new(),
@@ -281,6 +285,12 @@ impl Behaviour for Publisher {
             }
             PublisherMsg::Endpoint(view) => {
                 self.due.extend(self.kept.borrow_mut().endpoint(view));
+            }
+            PublisherMsg::Address(address) => {
+                let settings = PublishSettings { address, ..(*self.settings).clone() };
+                self.settings = self.lasting.set(settings);
+                let kept = self.kept.borrow();
+                self.due.extend(Item::OF_NODE.into_iter().chain(kept.endpoint_items()));
             }
             PublisherMsg::Gone(id) => self.due.extend(self.kept.borrow_mut().gone(id)),
             PublisherMsg::Show(reply) => reply.send(self.unpublished()),

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use serde_json::Value;
 
@@ -50,6 +50,8 @@ pub enum PublisherMsg {
     Endpoint(Arc<EndpointView>),
     /// An endpoint of this node is gone.
     Gone(EndpointId),
+    /// Others reach this node at this address from now on.
+    Address(IpAddr),
     /// Show what is not there.
     Show(Reply<Vec<Unpublished>>),
 
@@ -71,6 +73,7 @@ impl Message for PublisherMsg {
             Self::Objects { .. } => "Objects",
             Self::Endpoint(_) => "Endpoint",
             Self::Gone(_) => "Gone",
+            Self::Address(_) => "Address",
             Self::Show(_) => "Show",
             Self::Programmed(_) => "Programmed",
             Self::All(_) => "All",

@@ -7,15 +7,20 @@ use super::{
     plan::{Known, Plan},
 };
 use crate::{
+    changing::Changing,
     host::{AskError, Behaviour, Cx, TimerId},
+    model::NodeFacts,
     nodes::NodeKey,
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Routing, RoutingOp},
+    repairs::Repairs,
 };
 
 /// How often it is looked whether all is as it was made.
 const EVERY: Duration = Duration::from_secs(60);
 /// After the nth failure in a row the next look comes n times as late, but not later than usual.
 const RETRY_STEP: Duration = Duration::from_secs(1);
+/// What somebody did before the first look is looked at after that long: others need the kernel first.
+const SOON: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Rounds of looking and writing in which everything is as it should be, unless somebody else
 /// changes it as fast.
@@ -25,6 +30,7 @@ const ROUNDS_MAX: u32 = 8;
 pub struct Routes {
     kernel: Rc<dyn Kernel>,
     settings: Rc<RoutesSettings>,
+    lasting: Changing<RoutesSettings>,
     /// Outlives a crash: what was said of nodes is said only once.
     kept: Rc<RefCell<Kept>>,
     next_look: Option<TimerId>,
@@ -35,6 +41,9 @@ pub struct Routes {
     /// Prefixes that the kernel refused since then, and why.
     refused: BTreeMap<IpNet, String>,
     failures: u32,
+    /// The look under way is because of what somebody else did.
+    disturbed: bool,
+    repairs: Repairs,
     shown: Shown,
 }
 
@@ -78,10 +87,11 @@ impl Routes {
         settings: RoutesSettings,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Kept { all: settings.alone, ..Kept::default() };
-        let (kept, settings) = (Rc::new(RefCell::new(kept)), Rc::new(settings));
+        let (kept, lasting) = (Rc::new(RefCell::new(kept)), Changing::new(settings));
         move || Self {
             kernel: Rc::clone(&kernel),
-            settings: Rc::clone(&settings),
+            settings: lasting.get(),
+            lasting: lasting.clone(),
             kept: Rc::clone(&kept),
             next_look: None,
             busy: false,
@@ -89,6 +99,8 @@ impl Routes {
             round: 0,
             refused: BTreeMap::new(),
             failures: 0,
+            disturbed: false,
+            repairs: Repairs::default(),
             shown: Shown::default(),
         }
     }
@@ -105,6 +117,35 @@ impl Routes {
         (self.again, self.round) = (false, 0);
         self.refused.clear();
         self.read(cx);
+    }
+
+    /// Tunnels lead from another address, or take larger packets.
+    fn take_facts(&mut self, facts: NodeFacts, cx: &mut Cx<'_, Self>) {
+        let NodeFacts { addresses, mtu, .. } = facts;
+        self.settings =
+            self.lasting.set(RoutesSettings { addresses, mtu, ..(*self.settings).clone() });
+        if self.kept.borrow().begun {
+            self.look(cx);
+        }
+    }
+
+    /// Looks at once what somebody else did, unless that was put right too often lately: then later.
+    fn disturbed(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.kept.borrow().begun {
+            let timer = self.next_look.replace(cx.after(SOON, RoutesMsg::Look));
+            return timer.into_iter().for_each(|timer| cx.cancel(timer));
+        }
+        match self.repairs.wait(cx.now()) {
+            None => {
+                self.disturbed = true;
+                self.look(cx);
+            }
+            Some(wait) if !self.busy => {
+                let timer = self.next_look.replace(cx.after(wait, RoutesMsg::Disturbed));
+                timer.into_iter().for_each(|timer| cx.cancel(timer));
+            }
+            Some(_) => {}
+        }
     }
 
     fn read(&mut self, cx: &mut Cx<'_, Self>) {
@@ -137,6 +178,9 @@ impl Routes {
         self.shown = Shown { routes, tunnel, troubles, skipped, last_error: None };
         if ops.is_empty() {
             return self.finish(Ok(()), cx);
+        }
+        if mem::take(&mut self.disturbed) {
+            self.repairs.spend(cx.now());
         }
         self.round += 1;
         if self.round > ROUNDS_MAX {
@@ -179,7 +223,7 @@ impl Routes {
     }
 
     fn finish(&mut self, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
-        self.busy = false;
+        (self.busy, self.disturbed) = (false, false);
         let refused = self.refused.iter().map(|(prefix, why)| (prefix.to_string(), why.clone()));
         self.shown.troubles.extend(refused);
         let result = match result {
@@ -252,6 +296,8 @@ impl Behaviour for Routes {
                 }
             }
             RoutesMsg::Look => self.look(cx),
+            RoutesMsg::Disturbed => self.disturbed(cx),
+            RoutesMsg::Facts(facts) => self.take_facts(facts, cx),
             RoutesMsg::Looked(done) => self.looked(done, cx),
             RoutesMsg::Done(ops, done) => self.done(ops, done, cx),
             RoutesMsg::Show(reply) => reply.send(self.view()),

@@ -6,7 +6,7 @@ use super::RoutingMode;
 use crate::{
     host::{AskError, Message, Reply},
     ipam::Pools,
-    model::Addresses,
+    model::{Addresses, NodeFacts},
     nodes::NodeKey,
     ports::{KernelDone, KernelOp},
 };
@@ -31,6 +31,10 @@ pub enum RoutesMsg {
     },
     /// Time to look.
     Look,
+    /// This node is so from now on.
+    Facts(NodeFacts),
+    /// From the kernel, unasked: a device, an address, a route or a rule changed.
+    Disturbed,
     /// What leads to other nodes now.
     Looked(Result<KernelDone, AskError>),
     /// These steps were done, up to one that failed.
@@ -44,6 +48,8 @@ impl Message for RoutesMsg {
         match self {
             Self::Nodes { .. } => "Nodes",
             Self::Look => "Look",
+            Self::Facts(_) => "Facts",
+            Self::Disturbed => "Disturbed",
             Self::Looked(_) => "Looked",
             Self::Done(..) => "Done",
             Self::Show(_) => "Show",

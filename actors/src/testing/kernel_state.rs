@@ -5,7 +5,7 @@ use crate::{
     model::{EndpointId, PolicyRows},
     ports::{
         Attachment, DeviceLinks, DeviceTables, HookState, KernelError, KernelOp, KernelOutcome,
-        KernelSnapshot, Link, Refusal, Swept,
+        KernelSnapshot, Link, Probe, Refusal, Swept,
     },
 };
 
@@ -83,6 +83,15 @@ impl KernelState {
         self.routing.lose(ifindex);
     }
 
+    /// What is at an endpoint's interface.
+    fn probe(&self, id: EndpointId, ifindex: u32) -> Probe {
+        let link = self.rows.links.get(&ifindex).cloned();
+        let attachment = self.rows.attachments.get(&id).copied().filter(|_| link.is_some());
+        let routes = self.rows.routes.iter().filter(|(_, to)| **to == ifindex);
+        let routes = routes.map(|(address, _)| *address).collect();
+        Probe { link, attachment: attachment.unwrap_or_default(), routes }
+    }
+
     /// Does a step.
     pub(super) fn step(&mut self, op: &KernelOp) -> Result<KernelOutcome, KernelError> {
         let outcome = match op {
@@ -94,6 +103,9 @@ impl KernelState {
                     link.map(|link| (*ifindex, link.clone())).into_iter().collect(),
                 )
             }
+            KernelOp::Probe(places) => KernelOutcome::Probed(
+                places.iter().map(|&(id, ifindex)| (id, self.probe(id, ifindex))).collect(),
+            ),
             KernelOp::ReadRouting => {
                 let routing = self.routing.read(&self.rows.links, &self.devices);
                 KernelOutcome::Routing(Box::new(routing))
@@ -185,6 +197,7 @@ impl KernelState {
                 self.devices.links.retain(|_, links| links.name != *name);
                 self.devices.gone.remove(name);
             }
+            KernelOp::AttachSockets => self.devices.sockets = None,
             KernelOp::Detach { endpoint, .. } => {
                 self.hooked.retain(|_, id| id != endpoint);
                 self.rows.attachments.remove(endpoint);
@@ -290,6 +303,7 @@ pub(super) fn is_read(op: &KernelOp) -> bool {
         KernelOp::Snapshot
             | KernelOp::ReadLinks
             | KernelOp::ReadLink { .. }
+            | KernelOp::Probe(_)
             | KernelOp::ReadDevices
             | KernelOp::ReadRouting
             | KernelOp::ReadPolicy { .. }

@@ -44,6 +44,7 @@ pub(super) fn settings() -> ColonySettings {
             families: Families::DUAL,
             router: Addresses { ipv4: "10.0.0.254".parse().ok(), ipv6: None },
             pod_interfaces: "lxc".to_owned(),
+            facts: Default::default(),
         },
         devices: DevicesSettings {
             patterns: Vec::new(),

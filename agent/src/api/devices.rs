@@ -28,7 +28,16 @@ pub(super) fn troubles(status: &DevicesStatus) -> Vec<Trouble> {
         let text = format!("the node's devices are not as they are to be: {error}; tried again");
         Trouble::new("devices", 1, text)
     });
-    missing.chain(passed_over).chain(failing).chain(failed).collect()
+    let behind = status.devices.iter().filter_map(|device| {
+        let trouble = device.trouble.as_ref()?;
+        let text = format!(
+            "device {}: {trouble}: ours are put before it; if that stays so, see what attaches it",
+            device.name
+        );
+        Some(Trouble::new(format!("device-{}", device.name), 1, text))
+    });
+    let mount = status.mount.iter().map(|text| Trouble::new("bpf-file-system", 1, text.clone()));
+    missing.chain(mount).chain(passed_over).chain(behind).chain(failing).chain(failed).collect()
 }
 
 #[cfg(test)]

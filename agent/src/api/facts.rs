@@ -19,10 +19,6 @@ pub struct Facts {
     pub ipv4_range: Option<Ipv4Net>,
     /// Pool of IPv6 addresses; none if the family is off.
     pub ipv6_range: Option<Ipv6Net>,
-    /// The largest packet that the node's own devices take, bytes.
-    pub mtu: u32,
-    /// The largest packet that reaches other nodes, bytes.
-    pub route_mtu: u32,
     /// How packets of pods reach other nodes.
     pub routing: RoutingMode,
     /// Who chooses the pool: `kubernetes`, `cluster-pool`.

@@ -20,7 +20,11 @@ use volvox_actors::{
     routes::{RoutesMsg, RoutesView},
 };
 
-use super::{Api, devices, mesh, services, sharing::Sharing};
+use super::{
+    Api, devices, mesh, services,
+    sharing::Sharing,
+    verify::{verify, verify_devices},
+};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
@@ -64,6 +68,8 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
 /// through the actors' thread takes its time.
 pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let what = "GET /healthz";
+    verify(api, None).await;
+    verify_devices(api).await;
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
     let (
         host,
@@ -96,7 +102,8 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
         api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
     )?;
-    let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
+    let failing = views.iter().filter(|view| view.failing || view.lost.is_some());
+    let failing = failing.map(|view| endpoint(view));
     let (host, now) = host;
     let sources = sources.iter().flatten().filter_map(|status| source(status, now));
     let unpublished = unpublished.iter().flatten().map(self::unpublished);
@@ -190,10 +197,13 @@ fn of_rows(view: &IpcacheView) -> Option<Trouble> {
 }
 
 /// The node's own addresses that are not taken in.
-fn of_node(status: &NodeStatus) -> Option<Trouble> {
-    let error = status.last_error.as_ref()?;
-    let text = format!("the node's own addresses are not taken in: {error}; tried again");
-    Some(Trouble::new("node", 1, text))
+fn of_node(status: &NodeStatus) -> impl Iterator<Item = Trouble> {
+    let failed = status
+        .last_error
+        .as_ref()
+        .map(|error| format!("the node's own addresses are not taken in: {error}; tried again"));
+    let texts = failed.into_iter().chain(status.facts.trouble.clone());
+    texts.map(|text| Trouble::new("node", 1, text))
 }
 
 fn of_host(host: &Host) -> Vec<Trouble> {
@@ -242,6 +252,10 @@ fn ring(words: &str, cycle: &WaitCycle, now: Time) -> Trouble {
 }
 
 fn endpoint(view: &EndpointView) -> Trouble {
+    if let Some(lost) = &view.lost {
+        let text = format!("endpoint {} is not served: {}", view.id, lost.why);
+        return Trouble::new(format!("endpoint-{}-datapath", view.id), 1, text);
+    }
     let error = view.last_error.as_deref().unwrap_or("its last build failed");
     let text = format!("endpoint {}: {error}; what it had before serves on", view.id);
     let name = format!("endpoint-{}-regeneration-recovery", view.id);
@@ -360,8 +374,8 @@ mod tests {
         assert!(text.contains("no room"), "{text}");
         assert_eq!(of_rows(&IpcacheView { last_error: None, ..view }), None);
         let status = NodeStatus { last_error: error, ..NodeStatus::default() };
-        assert!(of_node(&status).unwrap().text.contains("not taken in: no room"));
-        assert_eq!(of_node(&NodeStatus::default()), None);
+        assert!(of_node(&status).next().unwrap().text.contains("not taken in: no room"));
+        assert_eq!(of_node(&NodeStatus::default()).count(), 0);
     }
 
     #[test]

@@ -95,6 +95,9 @@ fn one(out: &mut Output<'_>, why: &Why) -> Result<(), ClientError> {
     if let Some(error) = &why.last_error {
         out.line(format!("Its last build failed: {error}"))?;
     }
+    if let Some(trouble) = &why.not_served {
+        out.line(format!("The kernel does not serve it: {trouble}"))?;
+    }
     if why.chain.is_empty() {
         return out.line("It waits for nobody.");
     }

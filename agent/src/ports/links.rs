@@ -3,11 +3,16 @@
 use std::{io, thread};
 
 use tokio::sync::mpsc;
+use volvox_actors::ports::Notices;
 
 use super::netlink::{Changes, NetlinkError};
 
 /// Wakes whoever is to look at the interfaces.
-pub struct LinkWatch(mpsc::Receiver<()>);
+pub struct LinkWatch(mpsc::Receiver<Notices>);
+
+/// What was heard and is not taken up yet. When there is more, the kernel keeps it, and says so when it
+/// cannot any more.
+const UNTAKEN: usize = 16;
 
 /// Why nobody listens.
 #[derive(Debug, thiserror::Error)]
@@ -24,14 +29,13 @@ impl LinkWatch {
     /// Listens from now on. Interfaces whose names begin with `pods` are pods'.
     pub fn start(pods: &str) -> Result<Self, LinkWatchError> {
         let mut changes = Changes::listen(pods)?;
-        // One that was not taken up yet stands for all.
-        let (sender, receiver) = mpsc::channel(1);
+        let (sender, receiver) = mpsc::channel(UNTAKEN);
         let work = move || {
             while !sender.is_closed() {
                 match changes.wait() {
-                    Ok(()) => drop(sender.try_send(())),
+                    Ok(notices) => drop(sender.blocking_send(notices)),
                     Err(error) => {
-                        tracing::error!(%error, "changes of interfaces are seen each minute only");
+                        tracing::error!(%error, "changes of interfaces are seen by the clock only");
                         return;
                     }
                 }
@@ -43,7 +47,7 @@ impl LinkWatch {
     }
 
     /// Waits for a change; `None` if nobody listens any more.
-    pub async fn next(&mut self) -> Option<()> {
+    pub async fn next(&mut self) -> Option<Notices> {
         self.0.recv().await
     }
 }

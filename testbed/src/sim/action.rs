@@ -9,6 +9,7 @@ use super::{
     around::{Server, Store},
     members::Members,
     model::{App, Policy},
+    thief::Loot,
     uplink::Uplink,
 };
 
@@ -34,6 +35,15 @@ pub enum Action {
     RemoveEarlier(u8),
     /// A pod's interface vanishes, and nobody says so.
     Unplug(u8),
+    /// Somebody takes something from a pod's interface.
+    Rob {
+        /// The pod.
+        pod: u8,
+        /// What is taken.
+        loot: Loot,
+        /// The order of what follows.
+        seed: u64,
+    },
     /// A pod's labels are changed; told to the agent now or with the next delivery.
     Label {
         /// The pod.
@@ -238,6 +248,7 @@ impl fmt::Display for Action {
             Self::Remove(pod) => write!(f, "pod {pod} is deleted"),
             Self::RemoveEarlier(pod) => write!(f, "an earlier pod {pod} is deleted once more"),
             Self::Unplug(pod) => write!(f, "the interface of pod {pod} vanishes"),
+            Self::Rob { pod, loot, .. } => write!(f, "somebody takes {loot} from pod {pod}"),
             Self::Label { pod, app, told } => {
                 write!(f, "pod {pod} is {}{}", app.name(), heard(told))
             }

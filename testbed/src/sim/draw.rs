@@ -7,6 +7,7 @@ use super::{
     model::{App, Policy},
     peers::{PEERS, PREFIXES},
     served::SERVICES,
+    thief::Loot,
     uplink::{SETS, UPLINKS, Uplink},
 };
 use crate::random::Random;
@@ -18,6 +19,7 @@ const SERVE: u64 = 0x7365_7276;
 const GUARD: u64 = 0x6775_6172;
 const PLUG: u64 = 0x706c_7567;
 const MEET: u64 = 0x6d65_6574;
+const ROB: u64 = 0x726f_6273;
 
 /// A whole history at random. One in three follows an API server, the others take manifests; one in
 /// three shares a store with another node, and half of these are meshed with another cluster. Every
@@ -49,7 +51,24 @@ pub fn draw(seed: u64) -> Vec<Action> {
     if actions.contains(&Action::Share) && random.roll(2) == 0 {
         actions = meet(actions, &mut random);
     }
+    let mut random = Random::new(seed ^ ROB);
+    if random.roll(3) == 0 {
+        actions = rob(actions, &mut random);
+    }
     actions
+}
+
+/// The same, where somebody takes things away at pods' interfaces.
+fn rob(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
+    let mut all = Vec::new();
+    for action in actions {
+        all.push(action);
+        if random.roll(8) == 0 {
+            let loot = random.one_of(&[Loot::Routes, Loot::FirstPlace, Loot::Interface]);
+            all.push(Action::Rob { pod: pod(random), loot, seed: random.number() });
+        }
+    }
+    all
 }
 
 /// The same, with interfaces to other machines that come, change and go. Now and then the agent is

@@ -77,6 +77,8 @@ pub struct Node {
     pub(super) freed: BTreeSet<EndpointId>,
     pub(super) rebuilds: Vec<(u64, Answer<Rebuilt>)>,
     pub(super) asked: Asked,
+    /// Steps may fail.
+    pub(super) faulty: bool,
     /// Nothing but kills happened to the state directory since the last rest.
     pub(super) tampered: bool,
     /// Records that were torn and are to be found in quarantine.
@@ -129,6 +131,7 @@ impl Node {
             rebuilds: Vec::new(),
             asked: Vec::new(),
             tampered: false,
+            faulty: false,
             torn: 0,
             wrong: None,
             host_connected: false,
@@ -216,6 +219,7 @@ impl Node {
             Action::Remove(pod) => self.remove(*pod),
             Action::RemoveEarlier(pod) => self.remove_earlier(*pod),
             Action::Unplug(pod) => self.unplug(*pod),
+            Action::Rob { pod, loot, seed } => self.rob(*pod, *loot, *seed),
             Action::Label { pod, app, told } => self.label(*pod, *app, *told),
             Action::Policies { source, policies, told } => {
                 self.policies(*source, policies.clone(), *told);
@@ -245,8 +249,14 @@ impl Node {
             Action::Time { ms, seed } => self.time(Duration::from_millis((*ms).into()), *seed),
             Action::Stall { ms } => self.stall(Duration::from_millis((*ms).into())),
             Action::Jump { ms, wall } => self.jump(Duration::from_millis((*ms).into()), *wall),
-            Action::Faults { kind, one_in, seed } => self.faults(*kind, *one_in, *seed),
-            Action::FaultsOff => self.world.fate.is_kind(),
+            Action::Faults { kind, one_in, seed } => {
+                self.faulty = true;
+                self.faults(*kind, *one_in, *seed);
+            }
+            Action::FaultsOff => {
+                self.faulty = false;
+                self.world.fate.is_kind();
+            }
             Action::Crash(which) => self.crash(*which),
             Action::Kill => self.kill(),
             Action::KillAt(nth) => {

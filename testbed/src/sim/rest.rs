@@ -58,6 +58,7 @@ impl Node {
     /// Faults end, everything is told; the node must come to rest.
     pub(super) fn rest(&mut self) {
         self.world.fate.is_kind();
+        self.faulty = false;
         self.world.kernel.hold(false);
         self.boot(false);
         self.deliver(false);

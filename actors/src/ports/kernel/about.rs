@@ -44,6 +44,7 @@ impl KernelOp {
             Self::Snapshot => "Snapshot",
             Self::ReadLinks => "ReadLinks",
             Self::ReadLink { .. } => "ReadLink",
+            Self::Probe(_) => "Probe",
             Self::ReadRouting => "ReadRouting",
             Self::ReadPolicy { .. } => "ReadPolicy",
             Self::ReadAttachment { .. } => "ReadAttachment",
@@ -74,6 +75,7 @@ impl KernelOp {
             Self::DeleteUnmasqueraded(_) => "DeleteUnmasqueraded",
             Self::AttachDevice { .. } => "AttachDevice",
             Self::DetachDevice { .. } => "DetachDevice",
+            Self::AttachSockets => "AttachSockets",
             Self::LinkUp { .. } => "LinkUp",
             Self::LinkDown { .. } => "LinkDown",
             Self::PutRoute { .. } => "PutRoute",
@@ -94,11 +96,16 @@ impl KernelOp {
             | Self::ReadLinks
             | Self::ReadDevices
             | Self::DetachDevice { .. }
+            | Self::AttachSockets
             | Self::ReadRouting
             | Self::EndSockets { .. }
             | Self::CollectConntrack(_)
             | Self::LoadPrograms => About::All,
             Self::Routing(op) => op.about(),
+            Self::Probe(places) => match places.as_slice() {
+                [(endpoint, _)] => About::Endpoint(*endpoint),
+                _ => About::All,
+            },
             Self::ReadPolicy { slot }
             | Self::BuildPolicy { slot, .. }
             | Self::FlipPolicy { slot }
@@ -144,6 +151,7 @@ impl KernelOp {
             Self::Snapshot
                 | Self::ReadLinks
                 | Self::ReadLink { .. }
+                | Self::Probe(_)
                 | Self::ReadDevices
                 | Self::ReadRouting
                 | Self::ReadPolicy { .. }

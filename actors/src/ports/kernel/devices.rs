@@ -60,4 +60,8 @@ pub struct DeviceTables {
     pub gone: BTreeSet<String>,
     /// `cilium_ipmasq_v4` and `…_v6`: where pods go to as themselves.
     pub unmasqueraded: BTreeSet<IpNet>,
+    /// What keeps sockets' programs from running as they are to, if anything does.
+    pub sockets: Option<String>,
+    /// Why the next life would not find what runs, if it would not.
+    pub mount: Option<String>,
 }

@@ -1,7 +1,12 @@
 use std::time::Duration;
 
-use super::town::{DIRECT, TUNNEL, announce, direct, net, routes, routing, said, town, view};
+use super::town::{
+    DIRECT, TUNNEL, announce, direct, net, routes, routing, said, steps, town, view,
+};
 use crate::{
+    model::NodeFacts,
+    nodes::NODES,
+    ports::OVERLAY,
     routes::{RoutesMsg, RoutingMode},
     testing::{Turn, World, crash},
 };
@@ -25,6 +30,57 @@ fn a_route_of_somebody_else_is_left_and_holds_nothing_back() {
     world.advance(MINUTE);
     assert_eq!(routes(&world), direct(2));
     assert_eq!(view(&world).last_error, None);
+}
+
+#[test]
+fn what_somebody_removes_is_back_as_soon_as_the_kernel_says_so_but_not_without_end() {
+    let (mut world, store) = town(TUNNEL);
+    announce(&store, 2, &said(2));
+    world.boot();
+    let wanted = routing(&world);
+    assert!(!wanted.routes.is_empty());
+    let disturb = |world: &World| {
+        world.colony().routes.tell(RoutesMsg::Disturbed).unwrap();
+        world.settle();
+    };
+    world.kernel.tamper(|state| state.routing.routes.clear());
+    disturb(&world);
+    assert_eq!(routing(&world).routes, wanted.routes);
+    world.kernel.tamper(|state| {
+        state.routing.rules.values_mut().for_each(|rules| rules.priorities.clear());
+    });
+    disturb(&world);
+    assert_eq!(routing(&world).rules, wanted.rules);
+    // News of its own doing have nothing done.
+    let written = steps(&world).len();
+    (0..50).for_each(|_| disturb(&world));
+    assert_eq!(steps(&world).len(), written);
+    let mut repaired = 0;
+    for _ in 0..300 {
+        world.kernel.tamper(|state| state.routing.routes.clear());
+        disturb(&world);
+        repaired += u32::from(!routing(&world).routes.is_empty());
+        world.advance(Duration::from_millis(100));
+    }
+    assert!((8..=16).contains(&repaired), "{repaired}");
+    world.advance(Duration::from_secs(10));
+    assert_eq!(routing(&world).routes, wanted.routes);
+}
+
+#[test]
+fn a_node_that_moves_has_tunnels_of_its_new_size_and_says_where_it_is() {
+    let (mut world, store) = town(TUNNEL);
+    announce(&store, 2, &said(2));
+    world.boot();
+    let addresses = ["192.0.2.77", "2001:db8::1"].map(|it| it.parse().unwrap());
+    let addresses = addresses.into_iter().collect();
+    world.colony().node_is(&NodeFacts { addresses, mtu: 1400, trouble: None });
+    world.settle();
+    let links = routing(&world).links;
+    let overlay = routing(&world).devices[OVERLAY].ifindex;
+    assert_eq!(links[&overlay].mtu, 1400);
+    let told = store.get(&format!("{NODES}default/here")).expect("the node is announced");
+    assert!(told.contains("192.0.2.77") && !told.contains("\"192.0.2.1\""), "{told}");
 }
 
 /// A node that hears of another one while its agent is away and comes back in the other mode.

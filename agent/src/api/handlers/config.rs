@@ -5,6 +5,7 @@ use tokio::task::JoinSet;
 use volvox_actors::{
     endpoints::{EndpointsMsg, Patch, PatchError, Target},
     model::{EndpointId, Labels},
+    node::NodeMsg,
 };
 
 use super::{Answer, endpoint_list::views, node::addressing, ok};
@@ -22,6 +23,7 @@ const CHANGES_MAX: usize = 64;
 pub(crate) async fn get(State(api): State<Api>) -> Answer {
     let facts = &api.facts;
     let spec = spec(&api);
+    let node = api.gateway.ask("GET /config", |colony| &colony.node, NodeMsg::Show).await?.facts;
     ok(&Configuration {
         status: ConfigurationStatus {
             gro_ipv4_max_size: OFFLOAD_BYTES_MAX,
@@ -31,10 +33,10 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
             addressing: addressing(&api).await?,
             daemon_configuration_map: facts.settings.clone(),
             datapath_mode: "veth".to_owned(),
-            device_mtu: facts.mtu,
+            device_mtu: node.mtu,
             ipam_mode: facts.ipam_mode.clone(),
             realized: spec.clone(),
-            route_mtu: facts.route_mtu,
+            route_mtu: facts.routing.route_mtu(node.mtu, node.addresses.iter().next()),
             ..ConfigurationStatus::default()
         },
         spec,

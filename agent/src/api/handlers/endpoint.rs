@@ -22,6 +22,7 @@ use crate::{
         extract::{Json, Segment},
         limiter::call,
         models::{Endpoint, L4Policy, StatusChange, endpoint_health, endpoint_spec},
+        verify::verify,
     },
     rest_model::EndpointChangeRequest,
 };
@@ -151,6 +152,7 @@ pub(crate) async fn log(State(api): State<Api>, Segment(id): Segment) -> Answer 
 /// The endpoint of a path, as it is now.
 pub(super) async fn view(api: &Api, id: &str) -> Result<Arc<EndpointView>, ApiError> {
     let target = id.parse::<Target>()?;
+    verify(api, Some(target.clone())).await;
     let found = api
         .gateway
         .ask(

@@ -23,6 +23,7 @@ use crate::{
         extract::Json,
         limiter::call,
         models::{Endpoint, parse_labels},
+        verify::verify,
     },
     rest_model::EndpointBatchDeleteRequest,
 };
@@ -74,6 +75,7 @@ pub(super) async fn views(
     what: &str,
     labels: Labels,
 ) -> Result<Vec<Arc<EndpointView>>, ApiError> {
+    verify(api, None).await;
     Ok(api
         .gateway
         .ask(what, |colony| &colony.endpoints, |reply| EndpointsMsg::List { labels, reply })

@@ -26,6 +26,7 @@ use crate::api::{
     models::{
         Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, WaitEntry, WaitList, Why,
     },
+    verify::verify_devices,
 };
 
 /// Every actor.
@@ -85,6 +86,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
             state: view.api_state().to_owned(),
             since_seconds: now.since(view.since).as_secs_f64(),
             last_error: view.last_error.as_ref().map(ToString::to_string),
+            not_served: view.lost.as_ref().map(|lost| lost.why.to_string()),
             chain: chain.iter().map(entry).collect(),
             cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
             ..Why::default()
@@ -144,6 +146,7 @@ pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
 /// The node's devices.
 pub(crate) async fn devices(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/devices";
+    verify_devices(&api).await;
     ok(&api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show).await?)
 }
 

@@ -85,6 +85,8 @@ pub struct Why {
     pub since_seconds: f64,
     /// Why its last build failed, if it did.
     pub last_error: Option<String>,
+    /// What keeps the kernel from serving it, by what was just seen.
+    pub not_served: Option<String>,
     /// What it waits for, and what those wait for, nearest first.
     pub chain: Vec<WaitEntry>,
     /// Where it waits for a permit to build: who has one, longest first.

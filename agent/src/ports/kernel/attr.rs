@@ -22,6 +22,9 @@ pub(super) enum Command {
     MapDeleteBatch = 27,
     LinkCreate = 28,
     LinkUpdate = 29,
+    LinkFdById = 30,
+    LinkNextId = 31,
+    LinkDetach = 34,
 }
 
 impl Command {
@@ -35,6 +38,7 @@ impl Command {
                 | Self::MapDeleteBatch
                 | Self::Pin
                 | Self::LinkUpdate
+                | Self::LinkDetach
         )
     }
 }
@@ -139,6 +143,12 @@ pub(super) struct LinkCreate {
 
 #[repr(C)]
 #[derive(Default)]
+pub(super) struct Detach {
+    pub(super) link_fd: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
 pub(super) struct LinkUpdate {
     pub(super) link_fd: u32,
     pub(super) new_prog_fd: u32,
@@ -194,4 +204,7 @@ pub(super) struct RawLinkInfo {
     pub(super) pad: u32,
     pub(super) ifindex: u32,
     pub(super) attach_type: u32,
+    /// A link of a cgroup has that behind the cgroup's number.
+    pub(super) cgroup_attach_type: u32,
+    pub(super) pad_cgroup: u32,
 }

@@ -1,4 +1,6 @@
 use std::{
+    cell::OnceCell,
+    collections::BTreeSet,
     io,
     path::PathBuf,
     sync::{Arc, Mutex, RwLock},
@@ -19,9 +21,10 @@ use super::{
     maps::{MapSizes, Maps, policy_spec},
     pins::Pins,
     policies::{Built, Policies},
+    running::maps_of_running,
     snapshot, sockets,
     switch::switch,
-    sys::{TCX_INGRESS, tcx_programs},
+    sys::{self, Map, TCX_INGRESS},
     writes::Writes,
 };
 use crate::ports::netlink::Protocol;
@@ -52,12 +55,16 @@ pub struct Datapath {
     pub(super) pins: Pins,
     pub(super) maps: Maps,
     pub(super) writes: Writes,
-    sizes: MapSizes,
-    build: Build,
+    pub(super) sizes: MapSizes,
+    pub(super) build: Build,
     generation: RwLock<Arc<Generation>>,
     built: Built,
     at_devices: Mutex<()>,
     end_tcp: bool,
+    /// Where load is balanced by socket.
+    sockets: Option<PathBuf>,
+    /// The device of the BPF file system that was seen last.
+    pub(super) mount: Mutex<u64>,
 }
 
 impl Datapath {
@@ -65,7 +72,7 @@ impl Datapath {
     /// pinned already, and has every endpoint that ran others run them.
     pub fn open(config: &DatapathConfig) -> Result<Self, DatapathError> {
         let pins = Pins::prepare(&config.bpf_root)?;
-        judge(tcx_programs(LOOPBACK, TCX_INGRESS))?;
+        judge(sys::running(LOOPBACK, TCX_INGRESS).map(drop))?;
         raise_file_limit();
         pins.sweep()?;
         let writes = Writes::default();
@@ -83,6 +90,7 @@ impl Datapath {
         let generation = RwLock::new(generation);
         let sizes = config.sizes;
         writes.tallies.of(POLICY.name).has_room(sizes.policy);
+        let mount = Mutex::new(pins.device_of_root().unwrap_or_default());
         Ok(Self {
             pins,
             maps,
@@ -93,6 +101,8 @@ impl Datapath {
             built: Built::default(),
             at_devices: Mutex::default(),
             end_tcp: config.end_tcp,
+            sockets: config.sockets.clone(),
+            mount,
         })
     }
 
@@ -182,6 +192,22 @@ impl Datapath {
         if all { self.maps.finish_resizing() } else { Ok(()) }
     }
 
+    /// What keeps the sockets' programs from running as they are to, if anything does.
+    pub(super) fn sockets_trouble(&self) -> Option<String> {
+        let path = self.sockets.as_deref()?;
+        sockets::trouble(&self.pins, &self.maps, path)
+    }
+
+    /// Has the sockets' programs run as they are to.
+    pub(super) fn settle_sockets(&self) -> Result<(), KernelError> {
+        let (features, path) = (self.build.features(), self.sockets.as_deref());
+        let settled = sockets::settle(&self.pins, &self.maps, features, path);
+        settled.map_err(|error| match error {
+            DatapathError::Kernel(error) => error,
+            other => refused("attach", "programs of sockets", &io::Error::other(other)),
+        })
+    }
+
     /// Works at devices, nobody else meanwhile.
     pub(super) fn devices<T>(&self, work: impl FnOnce(Devices<'_>) -> T) -> T {
         let _one = self.at_devices.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -214,7 +240,14 @@ fn take_up(
     writes: &Writes,
     build: Build,
 ) -> Result<(Maps, Arc<Generation>), DatapathError> {
-    let maps = Maps::open(pins, sizes, writes, || maps_in_use(pins))?;
+    // Where a pin is lost, the map is that of the programs that are pinned, or of those that run.
+    let running = OnceCell::new();
+    let orphans = || {
+        let running: &BTreeSet<u32> = running.get_or_init(maps_of_running);
+        let running = running.iter().filter_map(|id| Map::by_id(*id).ok());
+        maps_in_use(pins).into_iter().chain(running).collect()
+    };
+    let maps = Maps::open(pins, sizes, writes, orphans)?;
     let mut all = true;
     let generation = Generations { pins, maps: &maps, build }.open(|generation| {
         all = switch(pins, &maps, writes, generation)?;
@@ -229,7 +262,7 @@ fn take_up(
 }
 
 /// Judges what the kernel said when it was asked for what it must be able to do.
-fn judge(answer: io::Result<Vec<u32>>) -> Result<(), DatapathError> {
+fn judge(answer: io::Result<()>) -> Result<(), DatapathError> {
     match answer {
         Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => Err(DatapathError::Feature {
             feature: "TCX links",
@@ -274,7 +307,7 @@ mod tests {
             let text = refused.to_string();
             assert!(text.starts_with(lacks) && text.contains(remedy), "{text}");
         }
-        judge(Ok(Vec::new())).unwrap();
+        judge(Ok(())).unwrap();
         // Loopback may have gone, or more of it be wrong: the first step that needs it will say so.
         judge(Err(io::Error::from_raw_os_error(libc::ENODEV))).unwrap();
     }

@@ -9,16 +9,18 @@ use volvox_actors::ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, Ker
 use volvox_bpf_progs::{DEVICE_OBJECT, OVERLAY_OBJECT, object};
 
 use super::{
-    error::{DatapathError, refused},
+    error::{DatapathError, netlink, refused},
     generation::{Build, Program},
     link::{PinnedLink, Replaced, Spot},
     loader,
     maps::Maps,
     pins::{Pins, bpffs, names, refused_pin, remove_dir, rename, unpin},
     rows::{device_row, unmasqueraded4, unmasqueraded6},
+    running::{Lineup, Seat},
     sys::{self, TCX_EGRESS, TCX_INGRESS},
     writes::Writes,
 };
+use crate::ports::netlink::Socket;
 
 /// The hooks of a device, what comes from it first: what leaves as another is to find its way back.
 const NATIVE: [Spot; 2] = [
@@ -89,8 +91,10 @@ impl Devices<'_> {
             match self.link(name, hook.program)? {
                 Some(link) if link.ifindex != 0 && [0, link.ifindex].contains(&at) => {
                     at = link.ifindex;
-                    if wanted != Some(link.program) {
-                        state = HookState::Stale;
+                    let lineup = Lineup::read(at, *hook)?;
+                    let found = lineup.judge(Some((&link, HookState::Link)), wanted)?.linked;
+                    if found != Some(HookState::Link) {
+                        state = found.unwrap_or(HookState::Stale);
                     }
                 }
                 _ => state = HookState::Stale,
@@ -110,13 +114,32 @@ impl Devices<'_> {
         self.take_over(ifindex, name)?;
         let mut replaced = Replaced::default();
         for (hook, program) in hooks(kind).iter().zip(&programs) {
-            let path = self.path(name, hook.program);
-            match PinnedLink::open(&path)? {
-                Some(link) if link.ifindex == ifindex => {
-                    link.run(program, *hook, &mut replaced, self.writes)?;
-                }
-                _ => PinnedLink::make(program, (ifindex, *hook), &path, self.writes)?,
-            }
+            self.attach_one((ifindex, name), *hook, program, &mut replaced)?;
+        }
+        Ok(())
+    }
+
+    fn attach_one(
+        &self,
+        (ifindex, name): (u32, &str),
+        spot: Spot,
+        program: &Program,
+        replaced: &mut Replaced,
+    ) -> Result<(), KernelError> {
+        let path = self.path(name, spot.program);
+        let (pins, writes) = (self.pins, self.writes);
+        let seat = Seat { ifindex, spot, program, pins, writes };
+        if !seat.take_over(PinnedLink::open(&path)?, &path, replaced)? {
+            PinnedLink::make(program, (ifindex, spot), &path, writes)?;
+        }
+        let Some(link) = PinnedLink::open(&path)? else { return Ok(()) };
+        let standing =
+            Lineup::read(ifindex, spot)?.judge(Some((&link, HookState::Link)), Some(program.id))?;
+        if let Some(HookState::Behind(_)) = standing.linked {
+            let mut socket = Socket::open().map_err(netlink)?;
+            drop(link);
+            seat.put_first(&mut socket, &[&path], &path)?;
+            seat.remove_filter(&mut socket)?;
         }
         Ok(())
     }
@@ -149,7 +172,7 @@ impl Devices<'_> {
     /// Removes the links that are pinned by a name, the way out first.
     pub(super) fn detach(&self, name: &str) -> Result<(), KernelError> {
         for hook in NATIVE.iter().chain(&OVERLAY).rev() {
-            PinnedLink::remove(&self.path(name, hook.program), self.writes)?;
+            PinnedLink::remove(&self.path(name, hook.program), self.pins, self.writes)?;
         }
         let links = self.pins.device(name).join("links");
         // What somebody else has something in stays.
@@ -265,6 +288,11 @@ pub(super) fn remove(pins: &Pins, removed: &mut Vec<String>) -> Result<(), Datap
         let links = pins.device(&name).join("links");
         for hook in NATIVE.iter().chain(&OVERLAY).rev() {
             let path = links.join(hook.program);
+            if pins.are_inherited()
+                && let Ok(link) = sys::get(&path)
+            {
+                sys::link_detach(link).map_err(|e| bpffs("end", path.clone(), e))?;
+            }
             if unpin(&path).map_err(|e| bpffs("remove", path.clone(), e))? {
                 removed.push(format!("link {} of device {name}", hook.program));
             }

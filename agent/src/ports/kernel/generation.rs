@@ -36,13 +36,18 @@ impl AsFd for Program {
 
 impl Program {
     pub(super) fn of(fd: OwnedFd) -> io::Result<Self> {
-        let sys::Program { id, map_ids } = sys::program_info(&fd)?;
+        let sys::Program { id, map_ids, .. } = sys::program_info(&fd)?;
         Ok(Self { fd, id, map_ids })
     }
 
     /// The maps that it uses.
     fn used(&self) -> impl Iterator<Item = Map> {
         self.map_ids.iter().filter_map(|id| Map::by_id(*id).ok())
+    }
+
+    /// Whether it uses any of the maps that are open.
+    pub(super) fn shares(&self, maps: &Maps) -> bool {
+        self.map_ids.iter().any(|id| maps.ids.iter().any(|(_, known)| known == id))
     }
 
     /// Whether it uses the maps that are open, not ones that those replaced.

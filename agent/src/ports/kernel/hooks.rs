@@ -8,9 +8,11 @@ use volvox_actors::{
 use super::{
     crash,
     error::netlink,
+    error::refused,
     generation::Generation,
     link::{PinnedLink, Replaced, Spot},
     pins::{HOOKS, Pins, program_name, refused_pin, remove_dir, rename},
+    running::{Lineup, Seat, Standing},
     sys::{TCX_EGRESS, TCX_INGRESS},
     writes::{Writes, count},
 };
@@ -29,6 +31,9 @@ pub(super) struct Hooks<'a> {
     pub(super) writes: &'a Writes,
     replaced: Replaced,
 }
+
+/// How often a hook is put right before that is given up: somebody else may work against it.
+const ATTEMPTS_MAX: usize = 3;
 
 /// An endpoint and its host-side interface.
 #[derive(Clone, Copy, Debug)]
@@ -68,23 +73,33 @@ pub(super) fn linked_ifindex(
     Ok(None)
 }
 
-/// What links alone say of a hook; `None` where a filter may run.
-pub(super) fn linked(
+/// How a hook stands, as far as links say it.
+pub(super) fn standing(
     pins: &Pins,
     generation: &Generation,
     place: Place,
     hook: Hook,
-) -> Result<Option<HookState>, KernelError> {
-    let current = generation.program(hook).id;
+) -> Result<Standing, KernelError> {
+    let lineup = Lineup::read(place.ifindex, spot(hook))?;
+    let pinned = pinned(pins, place, hook, &lineup)?;
+    let pinned = pinned.as_ref().map(|(link, state)| (link, *state));
+    lineup.judge(pinned, Some(generation.program(hook).id))
+}
+
+/// The link that is pinned for a hook and runs there, and how the hook stands with it at best.
+fn pinned(
+    pins: &Pins,
+    place: Place,
+    hook: Hook,
+    lineup: &Lineup,
+) -> Result<Option<(PinnedLink, HookState)>, KernelError> {
     let paths = [
         (pins.link(place.endpoint, hook), HookState::Link),
         (pins.unsettled_link(place.endpoint, hook), HookState::Filter),
     ];
     for (path, state) in paths {
-        if let Some(link) = PinnedLink::open(&path)?
-            && link.ifindex == place.ifindex
-        {
-            return Ok(Some(if link.program == current { state } else { HookState::Stale }));
+        if let Some(link) = PinnedLink::open(&path)?.filter(|link| lineup.has(link)) {
+            return Ok(Some((link, state)));
         }
     }
     Ok(None)
@@ -110,9 +125,10 @@ impl<'a> Hooks<'a> {
     }
 
     pub(super) fn state(&mut self, place: Place, hook: Hook) -> Result<HookState, KernelError> {
-        match linked(self.pins, self.generation, place, hook)? {
+        let standing = standing(self.pins, self.generation, place, hook)?;
+        match standing.linked {
             Some(state) => Ok(state),
-            None => self.filtered(place.ifindex, hook),
+            None => Ok(standing.with_filter(self.filtered(place.ifindex, hook)?)),
         }
     }
 
@@ -127,16 +143,48 @@ impl<'a> Hooks<'a> {
         })
     }
 
-    /// Makes both hooks run the current generation, the fast way.
+    /// Makes both hooks run the current generation, first and once, the fast way.
     pub(super) fn attach(&mut self, place: Place) -> Result<(), KernelError> {
-        for hook in HOOKS {
-            match self.state(place, hook)? {
-                HookState::Link | HookState::Filter => {}
-                HookState::Empty => self.add_filter(place.ifindex, hook)?,
+        HOOKS.into_iter().try_for_each(|hook| self.attach_one(place, hook))
+    }
+
+    fn attach_one(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        let mut state = self.state(place, hook)?;
+        for _ in 0..ATTEMPTS_MAX {
+            match state {
+                HookState::Link | HookState::Filter => return Ok(()),
+                HookState::Empty => {
+                    self.add_filter(place.ifindex, hook)?;
+                    if Lineup::read(place.ifindex, spot(hook))?.is_empty() {
+                        return Ok(());
+                    }
+                }
                 HookState::Stale => self.renew(place, hook)?,
+                HookState::Behind(_) => self.put_first(place, hook)?,
+            }
+            state = self.state(place, hook)?;
+        }
+        match state {
+            HookState::Link | HookState::Filter => Ok(()),
+            state => {
+                let cause = std::io::Error::other(format!("it is {state:?} however often"));
+                Err(refused("run first at", format!("interface {}", place.ifindex), &cause))
             }
         }
-        Ok(())
+    }
+
+    /// Has the program run before those of others, by a link that is not settled yet.
+    fn put_first(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        let [settled, unsettled] = self.link_paths(place.endpoint, hook);
+        crash::step();
+        let seat = self.seat(place, hook);
+        seat.put_first(self.netlink, &[&settled, &unsettled], &unsettled)
+    }
+
+    fn seat(&self, place: Place, hook: Hook) -> Seat<'a> {
+        let (pins, writes) = (self.pins, self.writes);
+        let program = self.generation.program(hook);
+        Seat { ifindex: place.ifindex, spot: spot(hook), program, pins, writes }
     }
 
     fn add_filter(&mut self, ifindex: u32, hook: Hook) -> Result<(), KernelError> {
@@ -151,19 +199,16 @@ impl<'a> Hooks<'a> {
         Ok(())
     }
 
-    /// Replaces a program of another generation, by its link or else its filter.
+    /// Replaces a program of another generation, by its link or else its filter; of several of ours
+    /// one stays.
     pub(super) fn renew(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
-        let mut linked = false;
-        for path in self.link_paths(place.endpoint, hook) {
-            if let Some(link) = PinnedLink::open(&path)?
-                && link.ifindex == place.ifindex
-            {
-                let program = self.generation.program(hook);
-                link.run(program, spot(hook), &mut self.replaced, self.writes)?;
-                linked = true;
-            }
+        let lineup = Lineup::read(place.ifindex, spot(hook))?;
+        let pinned = pinned(self.pins, place, hook, &lineup)?.map(|(link, _)| link);
+        let [settled, _] = self.link_paths(place.endpoint, hook);
+        match self.seat(place, hook).take_over(pinned, &settled, &mut self.replaced)? {
+            true => Ok(()),
+            false => self.renew_filter(place.ifindex, hook),
         }
-        if linked { Ok(()) } else { self.renew_filter(place.ifindex, hook) }
     }
 
     fn renew_filter(&mut self, ifindex: u32, hook: Hook) -> Result<(), KernelError> {
@@ -181,10 +226,10 @@ impl<'a> Hooks<'a> {
     /// Makes a hook run the current generation through a pinned link, and nothing else.
     pub(super) fn settle(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
         let [settled, unsettled] = self.link_paths(place.endpoint, hook);
-        let linked = linked(self.pins, self.generation, place, hook)?;
-        match linked {
+        match standing(self.pins, self.generation, place, hook)?.linked {
             Some(HookState::Link) => return Ok(()),
             Some(HookState::Stale) => self.renew(place, hook)?,
+            Some(HookState::Behind(_)) => self.put_first(place, hook)?,
             Some(_) => {}
             None => {
                 let program = self.generation.program(hook);
@@ -229,7 +274,7 @@ impl<'a> Hooks<'a> {
             for path in self.link_paths(place.endpoint, hook) {
                 let Some(link) = PinnedLink::open(&path)? else { continue };
                 if [0, place.ifindex].contains(&link.ifindex) {
-                    PinnedLink::remove(&path, self.writes)?;
+                    PinnedLink::remove(&path, self.pins, self.writes)?;
                 }
             }
         }

@@ -13,7 +13,7 @@ use volvox_actors::ports::KernelError;
 use super::{
     error::refused,
     generation::{Program, is_ours},
-    pins::{make_dir, refused_pin, unpin},
+    pins::{Pins, make_dir, refused_pin, unpin},
     sys,
     writes::{Writes, count},
 };
@@ -28,7 +28,9 @@ pub(super) struct Spot {
 /// A link that is pinned.
 pub(super) struct PinnedLink {
     fd: OwnedFd,
-    /// 0 if the interface is gone.
+    /// Its number in the kernel.
+    pub(super) id: u32,
+    /// 0 if the interface is gone, or somebody detached it.
     pub(super) ifindex: u32,
     /// Number of the program that it runs.
     pub(super) program: u32,
@@ -40,13 +42,33 @@ impl PinnedLink {
         let open = || {
             let fd = sys::get(path)?;
             let info = sys::link_info(&fd)?;
-            io::Result::Ok(Self { fd, ifindex: info.ifindex, program: info.prog_id })
+            io::Result::Ok(Self { fd, id: info.id, ifindex: info.ifindex, program: info.prog_id })
         };
         match open() {
             Ok(link) => Ok(Some(link)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(refused_pin("open", path, &error)),
         }
+    }
+
+    /// Pins one of an earlier life by its number, in place of what is pinned there.
+    pub(super) fn adopt(
+        id: u32,
+        path: &Path,
+        pins: &Pins,
+        writes: &Writes,
+    ) -> Result<Self, KernelError> {
+        let failed = |error| refused("take over", format!("link {id} of an earlier life"), &error);
+        let fd = sys::link_by_id(id).map_err(failed)?;
+        let info = sys::link_info(&fd).map_err(failed)?;
+        let directory = path.parent().unwrap_or(path);
+        make_dir(directory).map_err(|e| refused_pin("make", directory, &e))?;
+        pins.has_inherited().map_err(|e| refused_pin("note", path, &e))?;
+        unpin(path).map_err(|e| refused_pin("remove", path, &e))?;
+        sys::pin(&fd, path).map_err(|e| refused_pin("pin a link at", path, &e))?;
+        count(&writes.links);
+        tracing::warn!(link = id, path = %path.display(), "a link whose pin was lost is taken over");
+        Ok(Self { fd, id, ifindex: info.ifindex, program: info.prog_id })
     }
 
     /// Makes one and pins it, in place of what is pinned there. Without the pin it would go with its
@@ -67,8 +89,24 @@ impl PinnedLink {
         Ok(())
     }
 
-    /// Removes what is pinned there, if anything is: the kernel lets go of the link.
-    pub(super) fn remove(path: &Path, writes: &Writes) -> Result<(), KernelError> {
+    /// Ends it, whoever else holds it.
+    pub(super) fn end(&self, writes: &Writes) -> Result<(), KernelError> {
+        let ended = sys::link_detach(&self.fd);
+        ended.map_err(|e| refused("detach", format!("link {}", self.id), &e))?;
+        count(&writes.links);
+        Ok(())
+    }
+
+    /// Removes what is pinned there, if anything is: the kernel lets go of the link. One that may have
+    /// another pin, which nobody sees, is ended; else that is left to the kernel, which takes a grace
+    /// period for it.
+    pub(super) fn remove(path: &Path, pins: &Pins, writes: &Writes) -> Result<(), KernelError> {
+        if pins.are_inherited()
+            && let Some(link) = Self::open(path)?
+            && link.ifindex != 0
+        {
+            link.end(writes)?;
+        }
         if unpin(path).map_err(|e| refused_pin("remove", path, &e))? {
             count(&writes.links);
         }

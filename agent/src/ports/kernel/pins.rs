@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -117,6 +118,27 @@ impl Pins {
     /// A hook's link whose filter may still be there.
     pub(super) fn unsettled_link(&self, endpoint: EndpointId, hook: Hook) -> PathBuf {
         self.links(endpoint).join(format!("{}_unsettled", program_name(hook)))
+    }
+
+    /// The device of the file system that is mounted there.
+    pub(super) fn device_of_root(&self) -> io::Result<u64> {
+        Ok(fs::metadata(&self.root)?.dev())
+    }
+
+    /// Notes that links were taken over whose pins are elsewhere, for this life and later ones. A BPF
+    /// file system has no files: a directory says it.
+    pub(super) fn has_inherited(&self) -> io::Result<()> {
+        make_dir(&self.inherited())
+    }
+
+    /// Whether links may have pins elsewhere as well.
+    pub(super) fn are_inherited(&self) -> bool {
+        self.inherited().is_dir()
+    }
+
+    /// The directory that says so.
+    pub(super) fn inherited(&self) -> PathBuf {
+        self.root.join("volvox/inherited")
     }
 
     /// The directory given as `--bpf-root`.

@@ -14,10 +14,11 @@ use volvox_bpf_progs::maps::POLICY;
 use super::{
     error::{netlink, refused},
     generation::Generation,
-    hooks::{Hooks, Place, linked, linked_ifindex},
+    hooks::{Hooks, Place, linked_ifindex, standing},
     maps::Maps,
     pins::{Pins, names},
     rows::{config_row, endpoint_from_raw, ipcache_row, lxc_row},
+    running::Standing,
     writes::Writes,
 };
 use crate::ports::netlink::Socket;
@@ -25,8 +26,8 @@ use crate::ports::netlink::Socket;
 /// An endpoint's interface and what the links alone say of its hooks.
 struct Linked {
     ifindex: u32,
-    from_container: Option<HookState>,
-    to_container: Option<HookState>,
+    from_container: Standing,
+    to_container: Standing,
 }
 
 /// Interfaces by number, and the endpoints' routes.
@@ -53,9 +54,12 @@ pub(super) fn read(
     let mut hooks = Hooks::new(pins, generation, &mut netlink, writes);
     for (endpoint, linked) in linked {
         let known = snapshot.links.contains_key(&linked.ifindex);
-        let mut state = |hook, found: Option<HookState>| match found {
+        let mut state = |hook, found: Standing| match found.linked {
             Some(state) => Ok(state),
-            None if known => hooks.filtered(linked.ifindex, hook),
+            None if known => {
+                let filter = hooks.filtered(linked.ifindex, hook);
+                filter.map(|filter| found.with_filter(filter))
+            }
             None => Ok(HookState::Empty),
         };
         let attachment = Attachment {
@@ -130,8 +134,8 @@ fn read_links(
         let place = Place { endpoint, ifindex };
         let linked = Linked {
             ifindex,
-            from_container: linked(pins, generation, place, Hook::FromContainer)?,
-            to_container: linked(pins, generation, place, Hook::ToContainer)?,
+            from_container: standing(pins, generation, place, Hook::FromContainer)?,
+            to_container: standing(pins, generation, place, Hook::ToContainer)?,
         };
         Ok((endpoint, linked))
     };

@@ -104,12 +104,14 @@ pub(super) fn settle(
     let netns = netns.map_err(|error| DatapathError::Load { cause: error.to_string() })?;
     let wanted = Wanted { cgroup: Cgroup::open(path)?, features, netns };
     let number = wanted.number();
-    if row.sockets == number && all_run(pins, &wanted, maps) {
+    let strays = strays(pins, &wanted.cgroup, maps);
+    if row.sockets == number && strays.is_empty() && all_run(pins, &wanted.cgroup, maps) {
         return Ok(());
     }
     // Whatever happens now, it is not what the row says.
     maps.node.put(&0, &NodeRow { sockets: number ^ 1, ..row })?;
     attach(pins, &wanted)?;
+    end(&strays)?;
     maps.node.put(&0, &NodeRow { sockets: number, ..row })?;
     tracing::info!(cgroup = %path.display(), "load is balanced by socket");
     Ok(())
@@ -117,14 +119,74 @@ pub(super) fn settle(
 
 /// Whether each hook's link is at the cgroup, and its program uses the maps that are open. What the
 /// programs are, the node's row says.
-fn all_run(pins: &Pins, wanted: &Wanted, maps: &Maps) -> bool {
+fn all_run(pins: &Pins, cgroup: &Cgroup, maps: &Maps) -> bool {
     SocketHook::ALL.iter().all(|hook| {
         let link = sys::get(&place(pins, *hook)).and_then(sys::link_cgroup);
-        link.is_ok_and(|(program, cgroup)| {
-            let program = sys::program_by_id(program).and_then(generation::Program::of);
-            cgroup == wanted.cgroup.id && program.is_ok_and(|it| it.uses(maps))
+        link.is_ok_and(|link| {
+            let program = sys::program_by_id(link.prog_id).and_then(generation::Program::of);
+            link.cgroup == cgroup.id && program.is_ok_and(|it| it.uses(maps))
         })
     })
+}
+
+/// What keeps the programs from running at a cgroup as they are to, if anything does.
+pub(super) fn trouble(pins: &Pins, maps: &Maps, path: &Path) -> Option<String> {
+    let cgroup = match Cgroup::open(path) {
+        Ok(cgroup) => cgroup,
+        Err(error) => return Some(error.to_string()),
+    };
+    if !all_run(pins, &cgroup, maps) {
+        return Some(format!("not all programs of sockets run at {}", path.display()));
+    }
+    let strays = !strays(pins, &cgroup, maps).is_empty();
+    strays.then(|| format!("programs of sockets run twice at {}", path.display()))
+}
+
+/// Links that run programs over maps of ours at the cgroup and that no pin leads to: an earlier life's,
+/// whose BPF file system is hidden.
+fn strays(pins: &Pins, cgroup: &Cgroup, maps: &Maps) -> Vec<u32> {
+    let pinned: Vec<_> = SocketHook::ALL
+        .iter()
+        .filter_map(|hook| sys::get(&place(pins, *hook)).and_then(sys::link_cgroup).ok())
+        .collect();
+    let is_over_ours = |id: u32| {
+        let program = sys::program_by_id(id);
+        let ours =
+            program.as_ref().is_ok_and(|it| generation::is_ours(it.as_fd()).unwrap_or(false));
+        ours && program.and_then(generation::Program::of).is_ok_and(|it| it.shares(maps))
+    };
+    let is_stray = |id: u32| pinned.iter().all(|link| link.prog_id != id) && is_over_ours(id);
+    let directory = cgroup.directory.as_raw_fd().cast_unsigned();
+    let hooks = SocketHook::ALL.map(attach_type);
+    let running = hooks.iter().flat_map(|hook| sys::running(directory, *hook).unwrap_or_default());
+    let strays: Vec<u32> =
+        running.map(|running| running.program).filter(|id| is_stray(*id)).collect();
+    if strays.is_empty() {
+        return Vec::new();
+    }
+    // The kernel says of a cgroup's programs not by which links they run: all links are asked.
+    let all = std::iter::successors(sys::link_after(0).ok().flatten(), |id| {
+        sys::link_after(*id).ok().flatten()
+    });
+    let of_strays = all.filter(|id| {
+        let link = sys::link_by_id(*id).and_then(sys::link_cgroup);
+        link.is_ok_and(|link| {
+            link.cgroup == cgroup.id
+                && hooks.contains(&link.attach_type)
+                && strays.contains(&link.prog_id)
+        })
+    });
+    of_strays.collect()
+}
+
+fn end(links: &[u32]) -> Result<(), DatapathError> {
+    for id in links {
+        let ended = sys::link_by_id(*id).and_then(sys::link_detach);
+        let refused = |error| super::error::refused("detach", format!("link {id}"), &error);
+        ended.map_err(refused)?;
+        tracing::warn!(link = id, "programs of sockets of an earlier life are detached");
+    }
+    Ok(())
 }
 
 /// Loads the programs over the pinned maps and has each hook run its own.
@@ -187,8 +249,8 @@ fn run(
     let path = place(pins, hook);
     let refused = |error| super::error::refused("attach", hook.program(), &error);
     let pinned: io::Result<(OwnedFd, u32, u64)> = sys::get(&path).and_then(|link| {
-        let (program, cgroup) = sys::link_cgroup(&link)?;
-        Ok((link, program, cgroup))
+        let info = sys::link_cgroup(&link)?;
+        Ok((link, info.prog_id, info.cgroup))
     });
     if let Ok((link, before, cgroup)) = pinned
         && cgroup == wanted.cgroup.id

@@ -9,7 +9,7 @@ use super::{
     hooks::{Hooks, Place},
     pace::Pace,
     pins::HOOKS,
-    routing,
+    probe, routing,
     rows::{
         config_from_raw, config_to_raw, device_to_raw, endpoint_to_raw, ipcache_key,
         ipcache_to_raw, lxc_from_raw, lxc_to_raw, unmasqueraded_keys,
@@ -41,7 +41,11 @@ impl Stepper {
     /// Does a step.
     pub(super) fn step(&mut self, op: KernelOp) -> Result<KernelOutcome, KernelError> {
         match op {
-            KernelOp::Snapshot => Ok(KernelOutcome::Snapshot(Box::new(self.datapath.snapshot()?))),
+            KernelOp::Snapshot => {
+                // Whoever is asked about devices says what is in the way.
+                self.datapath.see_mount();
+                Ok(KernelOutcome::Snapshot(Box::new(self.datapath.snapshot()?)))
+            }
             KernelOp::ReadLinks => {
                 let netlink = self.netlink()?;
                 Ok(KernelOutcome::Links(
@@ -52,6 +56,11 @@ impl Stepper {
                 let link = self.netlink()?.link_by_index(ifindex).map_err(netlink)?;
                 Ok(KernelOutcome::Links(link.into_iter().map(|link| (ifindex, link)).collect()))
             }
+            KernelOp::Probe(places) => {
+                self.datapath.see_mount();
+                let probes = self.hooks(|hooks| probe::probe(hooks, &places))?;
+                Ok(KernelOutcome::Probed(probes))
+            }
             KernelOp::ReadPolicy { slot } => {
                 Ok(KernelOutcome::Policy(self.datapath.policies().read(slot)?))
             }
@@ -60,7 +69,9 @@ impl Stepper {
                 Ok(KernelOutcome::Attachment(attachment))
             }
             KernelOp::ReadDevices => {
-                let tables = self.datapath.devices(|devices| devices.read())?;
+                let mount = self.datapath.see_mount();
+                let mut tables = self.datapath.devices(|devices| devices.read())?;
+                (tables.mount, tables.sockets) = (mount, self.datapath.sockets_trouble());
                 Ok(KernelOutcome::Devices(Box::new(tables)))
             }
             KernelOp::ReadRouting => {
@@ -109,6 +120,7 @@ impl Stepper {
             KernelOp::DetachDevice { name } => {
                 self.datapath.devices(|devices| devices.detach(&name))
             }
+            KernelOp::AttachSockets => self.datapath.settle_sockets(),
             KernelOp::LinkUp { .. }
             | KernelOp::LinkDown { .. }
             | KernelOp::PutRoute { .. }

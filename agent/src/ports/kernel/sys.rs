@@ -16,8 +16,8 @@ use std::{
 
 pub(super) use super::attr::MapInfo;
 use super::attr::{
-    Batch, ById, Command, Element, Info, LinkCreate, LinkUpdate, MapCreate, Object, ProgInfo,
-    Query, RawLinkInfo,
+    Batch, ById, Command, Detach, Element, Info, LinkCreate, LinkUpdate, MapCreate, Object,
+    ProgInfo, Query, RawLinkInfo,
 };
 
 /// `BPF_TCX_INGRESS`: what the interface receives.
@@ -28,6 +28,8 @@ pub(super) const TCX_EGRESS: u32 = 47;
 const LINK_TYPE_CGROUP: u32 = 3;
 /// `BPF_LINK_TYPE_TCX`.
 const LINK_TYPE_TCX: u32 = 11;
+/// `BPF_F_BEFORE`, with nobody named: a link runs before all others.
+const FIRST: u32 = 8;
 /// `BPF_F_REPLACE`: an update names the program that it replaces.
 const REPLACE: u32 = 4;
 /// Map types whose lookups answer with one value per possible CPU.
@@ -38,10 +40,32 @@ const MAX_PROGRAMS: usize = 64;
 /// What the kernel says of a TCX link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinkInfo {
+    /// Number of the link in the kernel.
+    pub(super) id: u32,
     /// The program that it runs.
     pub(super) prog_id: u32,
     /// The interface; 0 once that is gone.
     pub(super) ifindex: u32,
+}
+
+/// What runs at a TCX hook, in its place among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Running {
+    /// The program.
+    pub(super) program: u32,
+    /// The link that has it run; 0 if it was attached without one.
+    pub(super) link: u32,
+}
+
+/// What the kernel says of a link of a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CgroupLink {
+    /// The program that it runs.
+    pub(super) prog_id: u32,
+    /// The cgroup's number, 0 if it is gone.
+    pub(super) cgroup: u64,
+    /// At which of its hooks.
+    pub(super) attach_type: u32,
 }
 
 /// What the kernel says of a program.
@@ -49,6 +73,8 @@ pub(super) struct LinkInfo {
 pub(super) struct Program {
     /// Number of the program in the kernel.
     pub(super) id: u32,
+    /// The name that it was loaded with, zeros behind it.
+    pub(super) name: [u8; 16],
     /// Maps that it uses.
     pub(super) map_ids: Vec<u32>,
 }
@@ -174,7 +200,7 @@ pub(super) fn program_info(fd: impl AsFd) -> io::Result<Program> {
     };
     info(fd.as_fd(), &mut raw)?;
     map_ids.truncate(raw.map_count as usize);
-    Ok(Program { id: raw.id, map_ids })
+    Ok(Program { id: raw.id, name: raw.name, map_ids })
 }
 
 /// Reads what a TCX link runs and where; another kind of object is an error.
@@ -184,26 +210,49 @@ pub(super) fn link_info(fd: impl AsFd) -> io::Result<LinkInfo> {
     if raw.link_type != LINK_TYPE_TCX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a TCX link"));
     }
-    Ok(LinkInfo { prog_id: raw.prog_id, ifindex: raw.ifindex })
+    Ok(LinkInfo { id: raw.id, prog_id: raw.prog_id, ifindex: raw.ifindex })
 }
 
-/// Reads which program a link of a cgroup runs, and that cgroup's number, 0 if it is gone.
-pub(super) fn link_cgroup(fd: impl AsFd) -> io::Result<(u32, u64)> {
+/// Reads what a link of a cgroup runs and where; another kind of object is an error.
+pub(super) fn link_cgroup(fd: impl AsFd) -> io::Result<CgroupLink> {
     let mut raw = RawLinkInfo::default();
     info(fd.as_fd(), &mut raw)?;
     if raw.link_type != LINK_TYPE_CGROUP {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no link of a cgroup"));
     }
     // The cgroup's number stands where a TCX link has two.
-    Ok((raw.prog_id, u64::from(raw.ifindex) | u64::from(raw.attach_type) << 32))
+    let cgroup = u64::from(raw.ifindex) | u64::from(raw.attach_type) << 32;
+    Ok(CgroupLink { prog_id: raw.prog_id, cgroup, attach_type: raw.cgroup_attach_type })
 }
 
-/// Attaches a program to an interface, or to a cgroup by its descriptor; it runs until the link's last reference goes.
+/// Opens a link by its number.
+pub(super) fn link_by_id(id: u32) -> io::Result<OwnedFd> {
+    let mut attr = ById { id, ..ById::default() };
+    // SAFETY: the attribute holds no address.
+    unsafe { bpf_fd(Command::LinkFdById, &mut attr) }
+}
+
+/// The number of the next link of this machine; `None` behind the last one.
+pub(super) fn link_after(id: u32) -> io::Result<Option<u32>> {
+    let mut attr = ById { id, ..ById::default() };
+    // SAFETY: the attribute holds no address.
+    Ok(found(unsafe { bpf(Command::LinkNextId, &mut attr) })?.then_some(attr.next_id))
+}
+
+/// Ends a link, whoever still holds it: its program does not run there any more.
+pub(super) fn link_detach(link: impl AsFd) -> io::Result<()> {
+    let mut attr = Detach { link_fd: number(&link) };
+    // SAFETY: the attribute holds no address.
+    unsafe { bpf(Command::LinkDetach, &mut attr) }.map(drop)
+}
+
+/// Attaches a program to an interface, before all others, or to a cgroup by its descriptor; it runs until the link's last reference goes.
 pub(super) fn link_create(program: impl AsFd, ifindex: u32, hook: u32) -> io::Result<OwnedFd> {
     let mut attr = LinkCreate {
         prog_fd: number(&program),
         target_ifindex: ifindex,
         attach_type: hook,
+        flags: if [TCX_INGRESS, TCX_EGRESS].contains(&hook) { FIRST } else { 0 },
         ..LinkCreate::default()
     };
     // SAFETY: the attribute holds no address.
@@ -222,20 +271,21 @@ pub(super) fn link_update(link: impl AsFd, new: impl AsFd, old: impl AsFd) -> io
     unsafe { bpf(Command::LinkUpdate, &mut attr) }.map(drop)
 }
 
-/// Programs that run at a TCX hook, in order. Before Linux 6.6 this is `EINVAL`.
-pub(super) fn tcx_programs(ifindex: u32, hook: u32) -> io::Result<Vec<u32>> {
-    let mut ids = vec![0_u32; MAX_PROGRAMS];
+/// What runs at a TCX hook, in order. Before Linux 6.6 this is `EINVAL`.
+pub(super) fn running(ifindex: u32, hook: u32) -> io::Result<Vec<Running>> {
+    let (mut ids, mut links) = ([0_u32; MAX_PROGRAMS], [0_u32; MAX_PROGRAMS]);
     let mut attr = Query {
         target_ifindex: ifindex,
         attach_type: hook,
         prog_ids: address_mut(&mut ids),
+        link_ids: address_mut(&mut links),
         count: MAX_PROGRAMS as u32,
         ..Query::default()
     };
-    // SAFETY: the kernel writes at most `count` numbers to `ids`.
+    // SAFETY: the kernel writes at most `count` numbers to `ids` and to `links`.
     unsafe { bpf(Command::ProgQuery, &mut attr) }?;
-    ids.truncate(attr.count as usize);
-    Ok(ids)
+    let all = ids.into_iter().zip(links).take(attr.count as usize);
+    Ok(all.map(|(program, link)| Running { program, link }).collect())
 }
 
 /// Where a batch of lookups stands.

@@ -15,4 +15,11 @@ pub(crate) mod services;
 mod signals;
 mod sockets;
 mod stale_sockets;
+mod takeover;
 mod upgrade;
+
+/// Numbers of the programs that run at a TCX hook, in order.
+fn tcx_programs(ifindex: u32, hook: u32) -> std::io::Result<Vec<u32>> {
+    let running = super::sys::running(ifindex, hook)?;
+    Ok(running.into_iter().map(|running| running.program).collect())
+}

@@ -51,6 +51,7 @@ pub fn uninstall(bpf_root: &Path) -> Result<Vec<String>, DatapathError> {
     }
     remove_maps(&pins, &mut removed)?;
     for directory in [
+        pins.inherited(),
         generations.clone(),
         pins.root().join("volvox"),
         pins.endpoints(),
@@ -85,6 +86,10 @@ fn remove_links(pins: &Pins, removed: &mut Vec<String>) -> Result<Vec<u32>, Data
                 Ok((info.ifindex, is_ours(sys::program_by_id(info.prog_id)?.as_fd())?))
             });
             let (ifindex, ours) = ours.map_err(|error| bpffs("read", path.clone(), error))?;
+            if ours && pins.are_inherited() {
+                let ended = sys::get(&path).and_then(sys::link_detach);
+                ended.map_err(|error| bpffs("end", path.clone(), error))?;
+            }
             if ours && remove_pin(&path)? {
                 removed.push(format!("link {name} of endpoint {endpoint}"));
                 // A link whose interface is gone has none.

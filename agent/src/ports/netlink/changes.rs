@@ -1,22 +1,29 @@
-use std::time::{Duration, Instant};
+//! What the kernel says unasked of interfaces, addresses, routes and rules.
+
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use netlink_packet_core::NlasIterator;
-use netlink_packet_route::{RouteNetlinkMessage, address::AddressScope, route::RouteHeader};
+use netlink_packet_route::{RouteNetlinkMessage, address::AddressScope};
+use volvox_actors::ports::Notices;
 
 use super::{
-    NetlinkError, Socket,
-    message::{Body, Messages, text},
+    NetlinkError, ROUTE_PROTOCOL, Socket,
+    link::parse,
+    message::{Body, Message, Messages, array},
     socket::{Call, decode},
 };
 
 /// What belongs together comes within this time.
 const QUIET: Duration = Duration::from_millis(50);
 /// A network that never is quiet is looked at nevertheless.
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_millis(300);
 /// For ever, nearly: whoever waits is woken by the next change.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// Notices of what changes at the node's interfaces; those of pods are passed over.
+/// Notices of what changes at the node's interfaces.
 pub struct Changes {
     socket: Socket,
     call: Call,
@@ -35,6 +42,8 @@ impl Changes {
             libc::RTNLGRP_IPV6_IFADDR,
             libc::RTNLGRP_IPV4_ROUTE,
             libc::RTNLGRP_IPV6_ROUTE,
+            libc::RTNLGRP_IPV4_RULE,
+            libc::RTNLGRP_IPV6_RULE,
         ] {
             socket.join(&call, group)?;
         }
@@ -42,60 +51,122 @@ impl Changes {
     }
 
     /// Waits for a change, and until what comes with it has come.
-    pub fn wait(&mut self) -> Result<(), NetlinkError> {
-        while !self.hear(NEVER)?.unwrap_or(false) {}
+    pub fn wait(&mut self) -> Result<Notices, NetlinkError> {
+        let mut notices = Notices::default();
+        while notices == Notices::default() {
+            self.hear(NEVER, &mut notices)?;
+        }
         let first = Instant::now();
-        while first.elapsed() < LONGEST && self.hear(QUIET)?.is_some() {}
-        Ok(())
+        while first.elapsed() < LONGEST && self.hear(QUIET, &mut notices)? {}
+        Ok(notices)
     }
 
-    /// Takes the next notices: whether one of them is of interest; `None` if there is none so long.
-    fn hear(&mut self, longest: Duration) -> Result<Option<bool>, NetlinkError> {
+    /// Takes the next notices; false if there are none so long.
+    fn hear(&mut self, longest: Duration, notices: &mut Notices) -> Result<bool, NetlinkError> {
         match self.socket.hear(&self.call, longest) {
-            Ok(false) => return Ok(None),
+            Ok(false) => return Ok(false),
             Ok(true) => {}
             // There were too many to be kept: what they said is seen by whoever looks.
             Err(NetlinkError::Socket { source, .. })
                 if source.raw_os_error() == Some(libc::ENOBUFS) =>
             {
-                return Ok(Some(true));
+                notices.all = true;
+                return Ok(true);
             }
             Err(error) => return Err(error),
         }
-        let notices = Messages(self.socket.received()).flatten();
-        let mut bodies = notices.filter_map(|notice| match notice.body {
-            Body::Object(kind, bytes) => Some((kind, bytes)),
-            _ => None,
-        });
-        Ok(Some(bodies.any(|(kind, bytes)| is_of_interest(kind, bytes, &self.pods))))
+        let heard = Messages(self.socket.received()).flatten();
+        heard.for_each(|message| note(&message, &self.pods, notices));
+        Ok(true)
     }
 }
 
-/// Whether a notice may change what the node's interfaces are, and what leads out.
-fn is_of_interest(kind: u16, bytes: &[u8], pods: &str) -> bool {
+/// Takes a message in, if it may change what somebody relies on.
+fn note(message: &Message<'_>, pods: &str, notices: &mut Notices) {
+    let Body::Object(kind, bytes) = message.body else { return };
     match kind {
-        libc::RTM_NEWLINK | libc::RTM_DELLINK => {
-            let mut nlas = NlasIterator::new(bytes.get(16..).unwrap_or_default());
-            let name = nlas.find_map(|nla| {
-                let nla = nla.ok()?;
-                (nla.kind() == libc::IFLA_IFNAME).then(|| text(nla.value()))
-            });
-            name.is_none_or(|name| !name.starts_with(pods))
+        libc::RTM_NEWLINK | libc::RTM_DELLINK => note_link(kind, bytes, pods, notices),
+        libc::RTM_NEWADDR | libc::RTM_DELADDR => {
+            let is_local = match decode(kind, bytes) {
+                Some(RouteNetlinkMessage::NewAddress(it) | RouteNetlinkMessage::DelAddress(it)) => {
+                    it.header.scope == AddressScope::Link
+                }
+                _ => false,
+            };
+            notices.node |= !is_local;
         }
-        libc::RTM_NEWADDR | libc::RTM_DELADDR => match decode(kind, bytes) {
-            Some(RouteNetlinkMessage::NewAddress(it) | RouteNetlinkMessage::DelAddress(it)) => {
-                it.header.scope != AddressScope::Link
+        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
+            if let Some(route) = Route::parse(bytes) {
+                note_route(&route, kind == libc::RTM_DELROUTE, message.replaces, notices);
             }
-            _ => true,
-        },
-        libc::RTM_NEWROUTE | libc::RTM_DELROUTE => match decode(kind, bytes) {
-            Some(RouteNetlinkMessage::NewRoute(it) | RouteNetlinkMessage::DelRoute(it)) => {
-                it.header.destination_prefix_length == 0
-                    && it.header.table == RouteHeader::RT_TABLE_MAIN
+        }
+        libc::RTM_NEWRULE | libc::RTM_DELRULE => notices.routing = true,
+        _ => {}
+    }
+}
+
+fn note_link(kind: u16, bytes: &[u8], pods: &str, notices: &mut Notices) {
+    // A bridge says that one of its ports is gone by the same message.
+    if bytes.first() != Some(&0) {
+        return;
+    }
+    let Some(link) = parse(libc::RTM_NEWLINK, bytes) else { return };
+    notices.node |= !link.name.starts_with(pods);
+    notices.links.insert(link.ifindex, (kind == libc::RTM_NEWLINK).then_some(link));
+}
+
+fn note_route(route: &Route, is_gone: bool, replaces: bool, notices: &mut Notices) {
+    let (is_ours, is_single) = (route.protocol == ROUTE_PROTOCOL, !route.leads_on);
+    match route.single.filter(|_| is_single) {
+        _ if route.length == 0 => notices.node = true,
+        // Who routes an address of a pod elsewhere takes its place.
+        Some(address) if is_gone == is_ours => drop(notices.addresses.insert(address)),
+        Some(_) => {}
+        None => notices.routing |= if is_gone { is_ours } else { replaces && !is_ours },
+    }
+}
+
+/// Attributes of a route: `RTA_DST`, `RTA_GATEWAY`, `RTA_TABLE`, `RTA_ENCAP`.
+const DESTINATION: u16 = 1;
+const GATEWAY: u16 = 5;
+const TABLE: u16 = 15;
+const ENCAPSULATION: u16 = 22;
+
+/// What matters of a route of the main table. It is read as far as that: routes into tunnels have
+/// attributes that not every decoder knows.
+struct Route {
+    length: u8,
+    protocol: u8,
+    /// The address that it leads to, if it is one alone.
+    single: Option<IpAddr>,
+    /// It leads through a gateway or into a tunnel.
+    leads_on: bool,
+}
+
+impl Route {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        // struct rtmsg: family, length of the destination, of the source, tos, table, protocol, …
+        let [family, length, _, _, table, protocol] = array(bytes, 0)?;
+        let mut route = Self { length, protocol, single: None, leads_on: false };
+        let mut table = u32::from(table);
+        for nla in NlasIterator::new(bytes.get(12..)?).map_while(Result::ok) {
+            let value = nla.value();
+            match nla.kind() {
+                DESTINATION => route.single = single(family, length, value),
+                GATEWAY | ENCAPSULATION => route.leads_on = true,
+                TABLE => table = array(value, 0).map(u32::from_ne_bytes)?,
+                _ => {}
             }
-            _ => false,
-        },
-        _ => false,
+        }
+        (table == u32::from(libc::RT_TABLE_MAIN)).then_some(route)
+    }
+}
+
+fn single(family: u8, length: u8, value: &[u8]) -> Option<IpAddr> {
+    match (i32::from(family), length) {
+        (libc::AF_INET, 32) => array::<4>(value, 0).map(IpAddr::from),
+        (libc::AF_INET6, 128) => array::<16>(value, 0).map(IpAddr::from),
+        _ => None,
     }
 }
 
@@ -103,20 +174,51 @@ fn is_of_interest(kind: u16, bytes: &[u8], pods: &str) -> bool {
 mod tests {
     use std::{net::IpAddr, thread};
 
-    use volvox_actors::model::Mac;
+    use volvox_actors::{
+        model::Mac,
+        ports::{Hop, LocalRule},
+    };
 
     use super::*;
     use crate::{netns::Netns, ports::netlink::Veth};
 
     const SOON: Duration = Duration::from_secs(5);
 
-    /// Whether anything of interest is said before it is quiet.
+    /// What is said before it is quiet.
+    fn told(changes: &mut Changes) -> Notices {
+        let mut notices = Notices::default();
+        while changes.hear(QUIET, &mut notices).unwrap() {}
+        notices
+    }
+
+    /// Whether that is of interest to the node.
     fn is_told(changes: &mut Changes) -> bool {
-        let mut told = false;
-        while let Some(is) = changes.hear(QUIET).unwrap() {
-            told |= is;
-        }
-        told
+        told(changes).node
+    }
+
+    /// What somebody takes away from pods, or of what leads to other nodes.
+    fn what_is_lost_is_told(socket: &mut Socket, changes: &mut Changes, (pod, device): (u32, u32)) {
+        told(changes);
+        let address: IpAddr = "10.9.9.9".parse().unwrap();
+        assert!(socket.delete_route(address, device).unwrap());
+        let notices = told(changes);
+        assert_eq!(notices.addresses, [address].into());
+        assert!(!notices.node && !notices.routing && !notices.all, "{notices:?}");
+        let rule = LocalRule { ipv6: false, priority: 77 };
+        socket.put_local_rule(rule).unwrap();
+        assert!(told(changes).routing, "a rule comes");
+        socket.delete_local_rule(rule).unwrap();
+        assert!(told(changes).routing, "a rule goes");
+        let prefix = "10.8.0.0/24".parse().unwrap();
+        let gateway = "192.0.2.9".parse().unwrap();
+        socket.put_node_route(prefix, Hop::Direct { gateway, ifindex: device }, false).unwrap();
+        assert!(!told(changes).routing, "of our own doing");
+        socket.delete_node_route(prefix).unwrap();
+        assert!(told(changes).routing, "a route to another node goes");
+        socket.rename(pod, "lxc9").unwrap();
+        assert!(told(changes).links[&pod].as_ref().is_some_and(|link| link.name == "lxc9"));
+        socket.delete_link(pod).unwrap();
+        assert_eq!(told(changes).links[&pod], None);
     }
 
     #[test]
@@ -137,7 +239,9 @@ mod tests {
             socket.create_veth(&veth("lxc1", "lxc2")).unwrap();
             let pod = socket.link_by_name("lxc1").unwrap().unwrap().ifindex;
             socket.set_link_up(pod).unwrap();
-            assert!(!is_told(&mut changes), "pods come and go");
+            let notices = told(&mut changes);
+            assert!(!notices.node, "pods come and go");
+            assert!(notices.links[&pod].as_ref().is_some_and(|link| link.up));
             socket.create_veth(&veth("eth0", "eth1")).unwrap();
             changes.wait().unwrap();
             let device = socket.link_by_name("eth0").unwrap().unwrap().ifindex;
@@ -158,6 +262,7 @@ mod tests {
             let links = socket.links_and_ways_out().unwrap();
             assert!(links[&device].default_route && !links[&other].default_route);
             assert_eq!(links[&device].addresses[0].addr(), address);
+            what_is_lost_is_told(&mut socket, &mut changes, (pod, device));
         };
         // A namespace is a thread's.
         let netns = Netns::create().unwrap();

@@ -1,6 +1,6 @@
 //! The frames in which netlink messages arrive.
 
-use netlink_packet_core::{NLM_F_DUMP_INTR, NlasIterator};
+use netlink_packet_core::{NLM_F_DUMP_INTR, NLM_F_REPLACE, NlasIterator};
 
 /// `NLMSG_NOOP`, `NLMSG_ERROR`, `NLMSG_DONE`: messages that every netlink family has.
 const NOOP: u16 = 1;
@@ -18,6 +18,8 @@ pub(super) struct Message<'a> {
     pub(super) sequence: u32,
     /// Whether the kernel saw changes while it walked a dump.
     pub(super) interrupted: bool,
+    /// Whether a notice is of something that took another one's place.
+    pub(super) replaces: bool,
     /// What it says.
     pub(super) body: Body<'a>,
 }
@@ -66,7 +68,8 @@ fn parse(bytes: &[u8]) -> Option<(usize, Message<'_>)> {
         }
         _ => Body::Object(kind, payload),
     };
-    Some((length, Message { sequence, interrupted: flags & NLM_F_DUMP_INTR != 0, body }))
+    let (interrupted, replaces) = (flags & NLM_F_DUMP_INTR != 0, flags & NLM_F_REPLACE != 0);
+    Some((length, Message { sequence, interrupted, replaces, body }))
 }
 
 /// `N` bytes at an offset.

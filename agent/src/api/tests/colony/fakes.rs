@@ -15,7 +15,7 @@ use volvox_actors::{
     ipcache::{IpcacheEntry, IpcacheMsg, IpcacheView, Source},
     model::{
         Addresses, BackendId, Direction, EndpointId, Frontend, IdentityId, L4Address, Labels,
-        LookupScope, ServiceId, Transport,
+        LookupScope, NodeFacts, ServiceId, Transport,
     },
     node::{NodeMsg, NodeStatus},
     nodes::{NodeAddress, NodeEntry, NodeKey, NodesList, NodesMsg, NodesSource, NodesView},
@@ -216,6 +216,7 @@ pub(super) fn fake_devices(msg: DevicesMsg) {
             ifindex: 2,
             addresses: Addresses { ipv4: Some([192, 0, 2, 1].into()), ipv6: None },
             attached: true,
+            trouble: None,
         };
         reply.send(DevicesStatus { devices: vec![device], ..DevicesStatus::default() });
     }
@@ -226,6 +227,7 @@ pub(super) fn fake_node(msg: NodeMsg) {
         reply.send(NodeStatus {
             router: Addresses { ipv4: Some([10, 1, 0, 1].into()), ipv6: None },
             addresses: ["192.0.2.1".parse().unwrap()].into(),
+            facts: NodeFacts { mtu: 1500, ..NodeFacts::default() },
             last_error: None,
         });
     }

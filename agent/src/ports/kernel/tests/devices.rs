@@ -14,7 +14,7 @@ use crate::ports::{
         Datapath, MapSizes,
         devices::Devices,
         step::Stepper,
-        sys::{TCX_EGRESS, TCX_INGRESS, tcx_programs},
+        sys::{TCX_EGRESS, TCX_INGRESS},
         uninstall,
     },
     netlink::Socket,
@@ -31,7 +31,7 @@ fn tables(datapath: &Datapath) -> DeviceTables {
 
 /// The programs that run at an interface, in and out.
 fn running(ifindex: u32) -> [Vec<u32>; 2] {
-    [TCX_INGRESS, TCX_EGRESS].map(|hook| tcx_programs(ifindex, hook).unwrap())
+    [TCX_INGRESS, TCX_EGRESS].map(|hook| super::tcx_programs(ifindex, hook).unwrap())
 }
 
 /// Whether nothing runs there.

@@ -12,7 +12,7 @@ use crate::ports::{
         hooks::{Hooks, Place},
         pins::{HOOKS, names, program_name},
         rows::config_to_raw,
-        sys::{self, TCX_EGRESS, TCX_INGRESS, tcx_programs},
+        sys::{self, TCX_EGRESS, TCX_INGRESS},
         uninstall,
     },
     netlink::{Direction, Socket},
@@ -45,7 +45,7 @@ fn running(ifindex: u32) -> Vec<(usize, usize)> {
     DIRECTIONS
         .map(|(direction, hook)| {
             let filters = netlink.filter_show(ifindex, direction).unwrap();
-            (filters.len(), tcx_programs(ifindex, hook).unwrap().len())
+            (filters.len(), super::tcx_programs(ifindex, hook).unwrap().len())
         })
         .to_vec()
 }

@@ -45,7 +45,7 @@ fn links(sandbox: &Sandbox) -> BTreeMap<String, (u32, u64)> {
     let Ok(entries) = fs::read_dir(directory) else { return BTreeMap::new() };
     let all = entries.flatten().map(|entry| {
         let link = sys::link_cgroup(sys::get(&entry.path()).unwrap()).unwrap();
-        (entry.file_name().into_string().unwrap(), link)
+        (entry.file_name().into_string().unwrap(), (link.prog_id, link.cgroup))
     });
     all.collect()
 }
@@ -107,5 +107,37 @@ fn sockets_are_balanced_at_one_cgroup_whatever_comes() {
         let removed = uninstall(sandbox.root()).unwrap();
         assert!(removed.iter().any(|it| it == "link cil_sock6_connect of a cgroup"), "{removed:?}");
         assert!(!sandbox.root().join("cilium").exists());
+    });
+}
+
+#[test]
+fn what_runs_at_a_cgroup_under_a_hidden_file_system_is_not_doubled() {
+    Sandbox::run(|sandbox| {
+        let cgroup = Cgroup::new("hidden");
+        let config = config(sandbox, Some(&cgroup.path));
+        let datapath = Datapath::open(&config).unwrap();
+        assert_eq!(datapath.sockets_trouble(), None);
+        // Somebody detaches one.
+        let path = sandbox.root().join("cilium/socketlb/links/cgroup/cil_sock4_connect");
+        sys::link_detach(sys::get(&path).unwrap()).unwrap();
+        assert!(datapath.sockets_trouble().unwrap().contains("not all programs"));
+        datapath.settle_sockets().unwrap();
+        assert_eq!(datapath.sockets_trouble(), None);
+        // At a pod's interface programs over the maps run, which the next life finds by them.
+        let ifindex = sandbox.veth(1);
+        datapath
+            .devices(|devices| {
+                devices.attach(ifindex, "lxc1", volvox_actors::ports::DeviceKind::Native)
+            })
+            .unwrap();
+        drop(datapath);
+        mount("bpf", sandbox.root(), "bpf", MountFlags::empty(), None).unwrap();
+        let next = Datapath::open(&config).unwrap();
+        assert_eq!(next.sockets_trouble(), None);
+        let directory = fs::File::open(&cgroup.path).unwrap();
+        let directory = std::os::fd::AsRawFd::as_raw_fd(&directory).cast_unsigned();
+        /// `BPF_CGROUP_INET4_CONNECT`.
+        const CONNECT4: u32 = 10;
+        assert_eq!(sys::running(directory, CONNECT4).unwrap().len(), 1);
     });
 }

@@ -13,7 +13,7 @@ use crate::ports::{
         generation::{Build, Generations},
         hooks::Place,
         pins::HOOKS,
-        sys::{TCX_EGRESS, TCX_INGRESS, tcx_programs},
+        sys::{TCX_EGRESS, TCX_INGRESS},
     },
     netlink::{Direction, Socket},
 };
@@ -31,7 +31,7 @@ pub(super) fn programs(datapath: &Datapath) -> [u32; 2] {
 
 /// The programs that run at both hooks, by links.
 pub(super) fn linked(place: Place) -> [Vec<u32>; 2] {
-    [TCX_INGRESS, TCX_EGRESS].map(|hook| tcx_programs(place.ifindex, hook).unwrap())
+    [TCX_INGRESS, TCX_EGRESS].map(|hook| super::tcx_programs(place.ifindex, hook).unwrap())
 }
 
 /// The programs that run at both hooks, by filters.

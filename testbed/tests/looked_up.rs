@@ -1,0 +1,119 @@
+//! Nothing is believed that can be looked up: what somebody takes away under a living agent is known,
+//! said, and back, by what the kernel says itself.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use volvox_testbed::lab::{self, Binaries, Neighbour, Node, Pod, Through, ip};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Looks until it is so; fails after so long.
+fn within(longest: Duration, what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let began = Instant::now();
+    while !is_so()? {
+        ensure!(began.elapsed() < longest, "after {longest:?} it is not so: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+#[test]
+fn an_interface_that_vanishes_is_not_called_ready() {
+    lab::test("an_interface_that_vanishes_is_not_called_ready", || {
+        let mut node = Node::new(Binaries::find()?)?;
+        node.start_agent()?;
+        let pods = ["shop/a", "shop/b", "shop/c"]
+            .map(|name| Pod::create(&node, name, &[("app", "a")], Through::Rest));
+        let [gone, away, stays] = pods.map(|pod| pod.expect("a pod"));
+        node.wait_for_ready(3)?;
+        let number = |pod: &Pod| -> Result<(u64, String)> {
+            let [host, _] = pod.links()?;
+            let all = node.endpoints()?;
+            let own =
+                |it: &&Value| it["status"]["networking"]["interface-index"] == json!(host.ifindex);
+            let found = all.iter().find(own).and_then(|it| it["id"].as_u64());
+            Ok((found.unwrap_or_default(), host.name))
+        };
+        let ((gone, link), (away, other), (stays, _)) =
+            (number(&gone)?, number(&away)?, number(&stays)?);
+        ip(&format!("link del {link}"))?;
+        ip(&format!("link set {other} down"))?;
+        ip(&format!("link set {other} name tap0"))?;
+        thread::sleep(SECOND);
+        for (id, ready) in [(gone, false), (away, false), (stays, true)] {
+            let health: Value = node.rest().get(&format!("/endpoint/{id}/healthz"))?;
+            ensure!(health["connected"] == json!(ready), "{id}: {health}");
+            let why = node.volvox(&format!("why {id}"))?;
+            ensure!(why.contains("is ready") == ready, "{why}");
+        }
+        let status = node.volvox("status")?;
+        ensure!(status.contains("1 ready") && status.contains("2 not-ready"), "{status}");
+        // It was only another name.
+        ip(&format!("link set tap0 name {other}"))?;
+        within(2 * SECOND, "ready again", || {
+            let endpoint: Value = node.rest().get(&format!("/endpoint/{away}"))?;
+            Ok(endpoint["status"]["state"] == json!("ready"))
+        })
+    });
+}
+
+#[test]
+fn routes_and_rules_that_somebody_removes_are_back() {
+    lab::test("routes_and_rules_that_somebody_removes_are_back", || {
+        let mut node = Node::new(Binaries::find()?)?;
+        node.start_agent()?;
+        let pod = Pod::create(&node, "shop/a", &[("app", "a")], Through::Rest)?;
+        node.wait_for_ready(1)?;
+        for ipv6 in [false, true] {
+            let (family, address) = (if ipv6 { "-6" } else { "-4" }, pod.address(ipv6)?);
+            let shown = || ip(&format!("{family} route show {address}"));
+            ensure!(!shown()?.is_empty(), "no route to {address}");
+            ip(&format!("{family} route del {address}"))?;
+            within(SECOND, "the route", || Ok(!shown()?.is_empty()))?;
+            // Replaced by one that leads elsewhere.
+            ip(&format!("{family} route replace {address} dev lo"))?;
+            within(SECOND, "the route", || Ok(shown()?.contains("lxc")))?;
+            // Rules are moved a minute after the start, or when nodes are named.
+            let rules = || ip(&format!("{family} rule show"));
+            if rules()?.contains("100:") {
+                ip(&format!("{family} rule del pref 100"))?;
+                within(SECOND, "the rule", || Ok(rules()?.contains("100:")))?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_node_that_moves_goes_out_by_its_new_address() {
+    lab::test("a_node_that_moves_goes_out_by_its_new_address", || {
+        let _neighbour = Neighbour::connect()?;
+        let mut node = Node::new(Binaries::find()?)?;
+        node.start_agent()?;
+        let shown = |node: &Node| node.rest().get::<Value>("/volvox/devices");
+        node.wait("its device runs no programs", |node| {
+            Ok(shown(node)?["devices"][0]["attached"] == json!(true))
+        })?;
+        let device = shown(&node)?["devices"][0].clone();
+        let name = device["name"].as_str().unwrap_or_default().to_owned();
+        let routes = ip(&format!("-4 route show default dev {name}"))?;
+        ip(&format!("-4 addr flush dev {name}"))?;
+        ip(&format!("addr add 192.0.2.77/24 dev {name}"))?;
+        if let Some(default) = routes.lines().next() {
+            let _ = ip(&format!("-4 route replace {} dev {name}", default.trim()));
+        }
+        within(2 * SECOND, "the device stands for others by its new address", || {
+            Ok(shown(&node)?["devices"][0]["addresses"].to_string().contains("192.0.2.77"))
+        })?;
+        ip(&format!("link set {name} mtu 1400"))?;
+        within(2 * SECOND, "the new size", || {
+            let config: Value = node.rest().get("/config")?;
+            Ok(config["status"]["deviceMTU"] == json!(1400))
+        })
+    });
+}
