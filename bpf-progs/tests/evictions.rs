@@ -18,8 +18,17 @@ const LOW: u16 = 1000;
 const PORT: u16 = 8080;
 const NODE_PORT: u16 = 30_080;
 
-/// Without its row a device is none of the node's, and its programs do nothing.
-const DEVICES: &str = "volvox_device";
+/// Whose rows say what is served, and by which devices: without one that is something else.
+const CONFIGURED: [&str; 5] = [
+    "volvox_device",
+    "cilium_lb4_services_v2",
+    "cilium_lb6_services_v2",
+    "cilium_lb4_backends_v3",
+    "cilium_lb6_backends_v3",
+];
+
+/// Without a row of these a datagram may be the first of its flow.
+const OF_FLOWS: [&str; 3] = ["cilium_ct_any4_global", "cilium_ct_any6_global", "cilium_lxc"];
 
 /// Where a packet comes from.
 #[derive(Clone, Copy)]
@@ -135,6 +144,39 @@ impl Open {
         self.flows.push(Flow { name, may_begin_anew, forth: forth(ACK), back: back(ACK) });
     }
 
+    /// A flow whose answers do not come by here.
+    fn one_way(&mut self, name: &str, protocol: u8, ends: [(IpAddr, u16); 2]) {
+        let name = format!("{name}, {protocol}, {} to {}", ends[0].0, ends[1].0);
+        let forth =
+            |flags| Step { from: From::Wire, frame: packet(protocol, ends[0], ends[1], flags) };
+        for flags in [SYN, ACK] {
+            assert!(run(&mut self.world, &self.pods, &forth(flags)) != Became::Dropped, "{name}");
+        }
+        let (forth, back) = (forth(ACK), forth(ACK));
+        self.flows.push(Flow { name, may_begin_anew: false, forth, back });
+    }
+
+    /// A flow to an endpoint here of which another node has told what the client asked. Each datagram tells.
+    fn told(&mut self, name: &str, protocol: u8, ends: [(IpAddr, u16); 2], asked: (IpAddr, u16)) {
+        let [source, pod] = ends;
+        let name = format!("{name}, {protocol}, {} to {}", source.0, pod.0);
+        let forth = |flags| {
+            let plain = packet(protocol, source, pod, flags);
+            let is_told = protocol == UDP || flags == SYN;
+            Step {
+                from: From::Wire,
+                frame: if is_told { told(plain, asked.into()) } else { plain },
+            }
+        };
+        let from = From::Pod(self.world.a);
+        let back = |flags| Step { from, frame: packet(protocol, pod, source, flags) };
+        for step in [forth(SYN), back(SYN | ACK), forth(ACK)] {
+            assert!(run(&mut self.world, &self.pods, &step) != Became::Dropped, "{name}");
+        }
+        let may_begin_anew = protocol == UDP;
+        self.flows.push(Flow { name, may_begin_anew, forth: forth(ACK), back: back(ACK) });
+    }
+
     /// All ports of a service, and those behind it.
     fn serve(&mut self, at: (IpAddr, u16), number: u16, row: LbRow, backends: &[(IpAddr, u16)]) {
         let first = 16 * u32::from(number) + if at.0.is_ipv4() { 0 } else { 8 };
@@ -156,7 +198,9 @@ impl Open {
             let right =
                 [&flow.forth, &flow.back].map(|step| run(&mut self.world, &self.pods, step));
             assert!(!right.contains(&Became::Dropped), "{} lives", flow.name);
-            for (at, key, value) in rows.iter().filter(|row| maps[row.0].name != DEVICES) {
+            for (at, key, value) in
+                rows.iter().filter(|row| !CONFIGURED.contains(&maps[row.0].name))
+            {
                 for order in [[0, 0, 1], [1, 0, 1]] {
                     bring_back(&maps, &rows);
                     maps[*at].delete(key);
@@ -167,7 +211,7 @@ impl Open {
                         if became == Became::Dropped || became == right[which] {
                             continue;
                         }
-                        if flow.may_begin_anew && maps[*at].name.contains("ct_any") {
+                        if flow.may_begin_anew && OF_FLOWS.contains(&maps[*at].name) {
                             continue;
                         }
                         let map = maps[*at].name;
@@ -239,6 +283,45 @@ fn flows_of_endpoints() {
             open.flow("service outside", protocol, asker, [(near, HIGH), (service, 82)]);
             open.flow("node port", protocol, From::Wire, [(far, HIGH), (own, NODE_PORT)]);
             open.flow("node port here", protocol, From::Wire, [(far, HIGH), (own, NODE_PORT + 1)]);
+        }
+    }
+    let faults = open.faults();
+    assert!(faults.is_empty(), "{} faults: {faults:#?}", faults.len());
+}
+
+#[test]
+fn flows_of_the_node_with_a_policy() {
+    let mut open = Open::new(host_firewall());
+    open.world.node.host_rules(&[everything(Direction::Egress), everything(Direction::Ingress)]);
+    for (near, own, far) in open.world.families() {
+        for protocol in [TCP, UDP, ping(own)] {
+            open.flow("of the node", protocol, From::Host, [(own, HIGH), (far, 443)]);
+            open.flow("of the node, by a low port", protocol, From::Host, [(own, LOW), (far, 443)]);
+            open.flow("to the node", protocol, From::Wire, [(far, HIGH), (own, 443)]);
+            open.flow("to a high port", protocol, From::Wire, [(far, HIGH), (own, 40_000)]);
+            open.flow("masqueraded", protocol, From::Pod(open.world.a), [(near, HIGH), (far, 443)]);
+        }
+        open.serve((own, NODE_PORT), 4, open_service(4), &[(own, PORT)]);
+        for protocol in [TCP, UDP] {
+            open.flow("node port", protocol, From::Wire, [(far, HIGH), (own, NODE_PORT)]);
+        }
+    }
+    let faults = open.faults();
+    assert!(faults.is_empty(), "{} faults: {faults:#?}", faults.len());
+}
+
+#[test]
+fn flows_that_backends_answer_directly() {
+    let mut open = Open::new(dsr());
+    for (near, own, far) in open.world.families() {
+        let there = elsewhere(near, 7);
+        open.world.node.behind(there, 777, [192, 0, 2, 254], false);
+        open.serve((own, NODE_PORT), 4, open_service(4), &[(there, PORT)]);
+        open.serve((own, NODE_PORT + 1), 5, open_service(5), &[(near, PORT)]);
+        for protocol in [TCP, UDP] {
+            open.one_way("by this node", protocol, [(far, HIGH), (own, NODE_PORT)]);
+            open.flow("node port here", protocol, From::Wire, [(far, HIGH), (own, NODE_PORT + 1)]);
+            open.told("by another node", protocol, [(far, HIGH), (near, PORT)], (own, NODE_PORT));
         }
     }
     let faults = open.faults();
