@@ -98,82 +98,76 @@ fn by_node_port(like: usize) -> Talk {
     }
 }
 
-fn each(check: impl Fn(Talk)) {
+/// Each kind in both families; a node is made for each, which takes a while.
+#[test]
+fn connections_end_when_they_do() {
     for like in 0..2 {
-        check(inside(like));
-        check(by_node_port(like));
+        for mut talk in [inside(like), by_node_port(like)] {
+            ends_that_nobody_knows_make_no_entry(&mut talk);
+            a_reset_of_either_side_ends_all(&mut talk);
+            a_side_that_speaks_on_has_not_reset(&mut talk);
+            both_sides_end_all_together_only(&mut talk);
+        }
     }
 }
 
-#[test]
-fn a_reset_of_either_side_ends_all() {
-    each(|mut talk| {
-        for resetter in [false, true] {
-            talk.begin();
+fn a_reset_of_either_side_ends_all(talk: &mut Talk) {
+    for resetter in [false, true] {
+        talk.begin();
+        talk.say(true, ACK);
+        talk.stays(10, |talk| talk.say(resetter, RST | ACK));
+        // What the other side had on its way does not bring it back.
+        for (connection, tuple) in talk.entries.clone().into_iter().take(1) {
+            talk.world.node.change(connection, tuple, |row| row.lifetime = 1);
+            talk.say(!resetter, ACK);
+            assert_eq!(talk.world.node.tracked(connection, tuple).unwrap().lifetime, 1);
+        }
+    }
+}
+
+fn a_side_that_speaks_on_has_not_reset(talk: &mut Talk) {
+    for forged in [false, true] {
+        talk.begin();
+        talk.say(true, ACK);
+        talk.say(forged, RST);
+        talk.say(!forged, ACK);
+        talk.say(forged, ACK);
+        talk.stays(8000, |talk| {
+            talk.say(false, ACK);
             talk.say(true, ACK);
-            talk.stays(10, |talk| talk.say(resetter, RST | ACK));
-            // What the other side had on its way does not bring it back.
-            for (connection, tuple) in talk.entries.clone().into_iter().take(1) {
-                talk.world.node.change(connection, tuple, |row| row.lifetime = 1);
-                talk.say(!resetter, ACK);
-                assert_eq!(talk.world.node.tracked(connection, tuple).unwrap().lifetime, 1);
-            }
-        }
-    });
+            // Within a second only one packet by a service is looked at.
+            let (connection, tuple) = *talk.entries.last().unwrap();
+            talk.world.node.change(connection, tuple, |row| row.last_tx_report = 0);
+            talk.say(false, ACK);
+        });
+        // And a reset that is one ends it all the same.
+        talk.stays(10, |talk| talk.say(forged, RST | ACK));
+    }
 }
 
-#[test]
-fn a_side_that_speaks_on_has_not_reset() {
-    each(|mut talk| {
-        for forged in [false, true] {
-            talk.begin();
-            talk.say(true, ACK);
-            talk.say(forged, RST);
-            talk.say(!forged, ACK);
-            talk.say(forged, ACK);
-            talk.stays(8000, |talk| {
-                talk.say(false, ACK);
-                talk.say(true, ACK);
-                // Within a second only one packet by a service is looked at.
-                let (connection, tuple) = *talk.entries.last().unwrap();
-                talk.world.node.change(connection, tuple, |row| row.last_tx_report = 0);
-                talk.say(false, ACK);
-            });
-            // And a reset that is one ends it all the same.
-            talk.stays(10, |talk| talk.say(forged, RST | ACK));
+fn both_sides_end_all_together_only(talk: &mut Talk) {
+    for first in [false, true] {
+        talk.begin();
+        talk.say(first, FIN | ACK);
+        talk.say(!first, ACK);
+        let (connection, tuple) = talk.entries[0];
+        let row = talk.world.node.tracked(connection, tuple).unwrap();
+        assert!(row.lifetime > now() + 1000, "the other side may speak for hours");
+        talk.stays(10, |talk| talk.say(!first, FIN | ACK));
+        for (connection, tuple) in talk.entries.clone() {
+            talk.world.node.change(connection, tuple, |row| row.lifetime = 1);
+            talk.say(first, ACK);
+            assert_eq!(talk.world.node.tracked(connection, tuple).unwrap().lifetime, 1);
         }
-    });
+    }
 }
 
-#[test]
-fn both_sides_end_all_together_only() {
-    each(|mut talk| {
-        for first in [false, true] {
-            talk.begin();
-            talk.say(first, FIN | ACK);
-            talk.say(!first, ACK);
-            let (connection, tuple) = talk.entries[0];
-            let row = talk.world.node.tracked(connection, tuple).unwrap();
-            assert!(row.lifetime > now() + 1000, "the other side may speak for hours");
-            talk.stays(10, |talk| talk.say(!first, FIN | ACK));
-            for (connection, tuple) in talk.entries.clone() {
-                talk.world.node.change(connection, tuple, |row| row.lifetime = 1);
-                talk.say(first, ACK);
-                assert_eq!(talk.world.node.tracked(connection, tuple).unwrap().lifetime, 1);
-            }
-        }
-    });
-}
-
-#[test]
-fn ends_that_nobody_knows_make_no_entry() {
-    each(|mut talk| {
-        let before = talk.world.node.tracked_count();
-        for flags in [RST, RST | ACK, FIN | ACK] {
-            (talk.ask)(&mut talk.world, flags);
-        }
-        assert_eq!(talk.world.node.tracked_count(), before);
-    });
+fn ends_that_nobody_knows_make_no_entry(talk: &mut Talk) {
+    let before = talk.world.node.tracked_count();
+    for flags in [RST, RST | ACK, FIN | ACK] {
+        (talk.ask)(&mut talk.world, flags);
+    }
+    assert_eq!(talk.world.node.tracked_count(), before);
 }
 
 #[test]
