@@ -141,7 +141,10 @@ always_inline int from_machine(struct __sk_buff *skb, struct flow *flow, struct 
 		if (code)
 			return to_asker(skb, flow, packet, own);
 	}
-	return to_service(skb, flow, packet, own, is_own || host_has(&packet->daddr, lxc, own, flow->family));
+	code = to_service(skb, flow, packet, own, is_own || host_has(&packet->daddr, lxc, own, flow->family));
+	if (code == FOR_NODE && address_equal(&packet->daddr, own, flow->family) && is_lost(skb, packet, flow->family))
+		return DEVICE_DROP(DROP_NAT_NO_MAPPING);
+	return code;
 }
 
 /* To the node itself. What it answers clients of services is translated back when it leaves. */
@@ -234,7 +237,8 @@ always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet
 		return packet->node_port ? lb_reverse(skb, packet, flow->family)
 					 : snat_error(skb, packet, flow->family, false);
 	}
-	if (lxc && !is_own)
+	/* Its mark tells an endpoint's, too, whose row is not there. */
+	if (lxc ? !is_own : (skb->mark & MARK_KIND) == MARK_KIND_IDENTITY)
 		return from_endpoint(skb, flow, packet, device);
 	return from_host(skb, flow, packet, device, is_own);
 }

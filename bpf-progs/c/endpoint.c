@@ -129,7 +129,7 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 				lxc = lxc_find(&packet.daddr, flow->family);
 		}
 		flow->dst_identity = identity_of_receiver(lxc, &packet, flow->family);
-		code = admit(skb, flow, &packet, self.policy_slot);
+		code = admit_endpoint(skb, flow, &packet, self.policy_slot);
 		if (likely(code != ADMIT_MISSED))
 			break;
 	}
@@ -214,7 +214,7 @@ always_inline int to_container(struct __sk_buff *skb, struct flow *flow)
 		if (code < 0)
 			return code;
 	}
-	admitted = admit(skb, flow, &packet, self.policy_slot);
+	admitted = admit_endpoint(skb, flow, &packet, self.policy_slot);
 	if (admitted < 0)
 		return admitted;
 	code = lb_to_endpoint(skb, &packet, flow->family);

@@ -33,6 +33,8 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 		host_track(flow, packet);
 	if (code)
 		return to_asker(skb, flow, packet, NULL);
+	if (host_routes(&packet->daddr, flow->family) && is_lost(skb, packet, flow->family))
+		return OVERLAY_DROP(DROP_NAT_NO_MAPPING);
 	skb->mark = identity_mark(overlay_identity(flow->src_identity, flow->family), MARK_KIND_IDENTITY);
 	return host_has(&packet->daddr, lxc, NULL, flow->family) ? FOR_NODE : TC_ACT_OK;
 }

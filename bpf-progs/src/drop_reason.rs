@@ -14,6 +14,8 @@ pub enum DropReason {
     InvalidL4Header = 135,
     /// A layer-4 protocol that connection tracking does not know.
     UnknownL4 = 137,
+    /// Amid a connection that is not known, or not any more.
+    CtCannotCreate = 138,
     /// Neither IPv4 nor IPv6, or the family is switched off.
     UnsupportedL3 = 139,
     /// The packet could not be changed.
@@ -58,12 +60,13 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason that the programs give.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::InvalidSourceIp,
         Self::PolicyDenied,
         Self::InvalidPacket,
         Self::InvalidL4Header,
         Self::UnknownL4,
+        Self::CtCannotCreate,
         Self::UnsupportedL3,
         Self::WriteError,
         Self::UnknownTarget,
@@ -99,6 +102,7 @@ impl DropReason {
             Self::InvalidPacket => "Invalid packet",
             Self::InvalidL4Header => "CT: Truncated or invalid header",
             Self::UnknownL4 => "CT: Unknown L4 protocol",
+            Self::CtCannotCreate => "CT: Can't create entry from packet",
             Self::UnsupportedL3 => "Unsupported L3 protocol",
             Self::WriteError => "Error writing to packet",
             Self::UnknownTarget => "Unknown L3 target address",

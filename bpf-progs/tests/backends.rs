@@ -126,13 +126,29 @@ fn a_connection_keeps_its_backend() {
 #[test]
 fn a_former_connections_ports_get_a_new_choice() {
     for mut world in World::both() {
-        world.slots(&[1, 2, 3, 4, 5, 6], &[]);
-        let mut reached = BTreeSet::new();
-        for _ in 0..CLIENTS {
-            reached.insert(world.tcp(7, SYN));
+        for backends in [[1, 2, 3], [4, 5, 6]] {
+            world.slots(&backends, &[]);
+            assert!(backends.contains(&world.tcp(7, SYN)));
             world.tcp(7, FIN | ACK);
         }
-        assert_eq!(reached, (1..=6).collect());
+    }
+}
+
+#[test]
+fn a_connection_whose_entry_is_gone_keeps_its_backend() {
+    for mut world in World::both() {
+        world.slots(&[1, 2, 3, 4, 5, 6], &[]);
+        for port in 1..20 {
+            let (datagram, stream) = (world.udp(port), world.tcp(port, SYN));
+            for (protocol, reached) in [(UDP, datagram), (TCP, stream)] {
+                let opener = (world.client(), port);
+                let asked = (world.frontend().ip(), 80);
+                let connection = Connection { opener, other: asked, protocol };
+                world.node.untrack(connection, TupleFlags::SERVICE);
+                let goes_on = if protocol == UDP { world.udp(port) } else { world.tcp(port, ACK) };
+                assert_eq!(goes_on, reached);
+            }
+        }
     }
 }
 

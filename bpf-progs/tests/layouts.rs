@@ -136,8 +136,8 @@ fn rows_of_devices_agree_with_c() {
     same!(btf, DeviceRow, "device_row", [ipv4, ipv6, mac, flags, ifindex, reserved]);
     same!(btf, Nat4Key, "nat4_key", [daddr, saddr, dport, sport, protocol, flags]);
     same!(btf, Nat6Key, "nat6_key", [daddr, saddr, dport, sport, protocol, flags]);
-    same!(btf, Nat4Row, "nat4_row", [created, needs_ct, checked, pad, address, port, pad1]);
-    same!(btf, Nat6Row, "nat6_row", [created, needs_ct, checked, pad, address, port, pad1]);
+    same!(btf, Nat4Row, "nat4_row", [created, needs_ct, checked, rev_nat, address, port, pad1]);
+    same!(btf, Nat6Row, "nat6_row", [created, needs_ct, checked, rev_nat, address, port, pad1]);
     same!(btf, Prefix4Key, "prefix4_key", [prefix_len, address]);
     same!(btf, Prefix6Key, "prefix6_key", [prefix_len, address]);
 }

@@ -132,8 +132,9 @@ fn what_has_no_port_to_change_cannot_go_out() {
         let mut drop = |frame: Vec<u8>| world.node.drop_of(|node| node.emit(&up, mark, &frame));
         let (protocol, kind) = if near.is_ipv4() { (ICMP, 13) } else { (ICMPV6, 200) };
         assert_eq!(drop(ip(near, far, protocol, &icmp_header(kind, 0, 7))), Some(168));
-        assert_eq!(drop(ip(near, far, SCTP, &sctp_header(1000, 80))), Some(168));
-        let kept = world.node.emit(&up, mark, &ip(near, far, SCTP, &sctp_header(40_000, 80)));
+        assert_eq!(drop(ip(near, far, SCTP, &sctp_header(1000, 80, SCTP_INIT))), Some(168));
+        let kept =
+            world.node.emit(&up, mark, &ip(near, far, SCTP, &sctp_header(40_000, 80, SCTP_INIT)));
         assert_eq!((kept.action, ends_of(&kept.frame).from), (OK, (own, 40_000)));
         let unknown = ip(near, far, 47, &[0; 8]);
         let got = world.node.emit(&up, mark, &unknown);

@@ -155,7 +155,7 @@ fn unknown_layer_4_protocols_are_dropped() {
             "GRE"
         );
         assert_eq!(
-            node.drop_of(|node| node.send(&a, &ip(src, dst, SCTP, &sctp_header(1, 2)))),
+            node.drop_of(|node| node.send(&a, &ip(src, dst, SCTP, &sctp_header(1, 2, SCTP_INIT)))),
             None
         );
         assert_eq!(

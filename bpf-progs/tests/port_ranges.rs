@@ -74,7 +74,7 @@ fn frame(a: &Endpoint, b: &Endpoint, protocol: u8, port: u16, sport: u16) -> Vec
     let l4 = match protocol {
         TCP => tcp_header(sport, port, SYN),
         UDP => udp_header(sport, port),
-        _ => sctp_header(sport, port),
+        _ => sctp_header(sport, port, SCTP_INIT),
     };
     ip(a.v4(), b.v4(), protocol, &l4)
 }

@@ -226,12 +226,12 @@ fn sctp_passes_where_the_port_stays() {
     let mut world = World::new();
     let a = world.a;
     for ((client, service, backend), id) in world.families().into_iter().zip([1, 2]) {
-        let moved = ip(client, service, SCTP, &sctp_header(1000, 80));
+        let moved = ip(client, service, SCTP, &sctp_header(1000, 80, SCTP_INIT));
         assert_eq!(world.node.drop_of(|node| node.send(&a, &moved)), Some(154));
         let same: SocketAddr = (service, 8080).into();
         world.node.service(same, SCTP, random_service(SERVICE), &[id]);
-        let got = world.forth(&ip(client, service, SCTP, &sctp_header(1000, 8080)));
-        let direct = ip(client, backend, SCTP, &sctp_header(1000, 8080));
+        let got = world.forth(&ip(client, service, SCTP, &sctp_header(1000, 8080, SCTP_INIT)));
+        let direct = ip(client, backend, SCTP, &sctp_header(1000, 8080, SCTP_INIT));
         assert_eq!(got, delivered(direct, &world.b));
     }
 }

@@ -78,7 +78,7 @@ fn what_cannot_go_out_for_another_reason_tells_of_no_room() {
     let mut world = world();
     let mut signals = Listener::to_signals(&mut world.node);
     for (near, _, far) in world.families() {
-        let sctp = sealed(ip(near, far, SCTP, &sctp_header(1000, 80)));
+        let sctp = sealed(ip(near, far, SCTP, &sctp_header(1000, 80, SCTP_INIT)));
         assert_eq!(world.out(&sctp).action, SHOT);
     }
     assert_eq!(heard(&mut signals), []);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lb_again.h"
+#include "lookup.h"
 #include "policy.h"
 #include "service.h"
 
@@ -38,14 +39,22 @@ subprogram int is_related(struct __sk_buff *skb, struct packet *packet, int fami
 	return row != NULL;
 }
 
+/* Whether a packet may answer another: what goes to a service asks it. */
+always_inline bool admit_may_answer(const struct packet *packet)
+{
+	return (likely(!packet->rev_nat) || packet->answer) && packet_may_answer(packet);
+}
+
 /* The entry of the connection that a packet answers. */
 always_inline struct ct_row *find_answered(const struct packet *packet, const struct ct_ends *ends, int family,
 					   bool egress, bool tcp)
 {
 	union ct_key key __attribute__((aligned(8)));
 
+	if (!admit_may_answer(packet))
+		return NULL;
 	ct_key_make(&key, ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
-	return ct_find(&key, packet, family, tcp);
+	return ct_that_is_answered(ct_lookup(&key, family, tcp), packet, egress);
 }
 
 always_inline struct ct_row *find_answered_old(const struct packet *packet, const struct ct_ends *ends,
@@ -53,8 +62,10 @@ always_inline struct ct_row *find_answered_old(const struct packet *packet, cons
 {
 	union ct_key key __attribute__((aligned(8)));
 
+	if (!admit_may_answer(packet))
+		return NULL;
 	ct_key_make(&key, ends, family, egress ? TUPLE_IN : TUPLE_OUT, true);
-	return ct_find_old(&key, packet, family, tcp);
+	return ct_that_is_answered(ct_lookup_old(&key, family, tcp), packet, egress);
 }
 
 /* The same ends are connected by another service than before, or by none now. With backends that answer
@@ -85,6 +96,21 @@ subprogram int unserved(const struct packet *packet, int family)
 	if (!packet)
 		return ADMIT_DROP(DROP_INVALID_PACKET);
 	return family == FAMILY_IPV4 ? unserved_family(packet, FAMILY_IPV4) : unserved_family(packet, FAMILY_IPV6);
+}
+
+/* Whether a packet that policy allows, and no entry knows, gets one. Only what opens does; and what goes on from its
+ * opener, whose entry was evicted, though it permits no attempt of the other side's. What a client outside asked
+ * is told by his first packet only, if backends answer him directly. */
+always_inline bool makes_entry(const struct flow *flow, const struct packet *packet)
+{
+	if (packet->answer)
+		return false;
+	if (likely(packet_opens(packet)))
+		return true;
+	if (!packet_resumes(packet) || !packet_goes_forth(packet))
+		return false;
+	return !ENABLE_DSR || flow->direction == EGRESS || packet->node_port ||
+	       !identity_is_outside(flow->src_identity);
 }
 
 /* The opener's direction is looked up first: an established packet that policy allows then costs
@@ -134,18 +160,26 @@ always_inline int admit_family(struct __sk_buff *skb, const struct flow *flow, s
 		if (packet->again)
 			return CT_ESTABLISHED;
 		if (!opened) {
-			int created = tracked ? ct_create(flow, packet) : CT_NEW;
+			int created = tracked && makes_entry(flow, packet) ? ct_create(flow, packet) : CT_NEW;
 
+			if (packet->rev_nat && !packet->answer)
+				ct_forget_opposite(flow, packet);
 			return created < 0 ? created : created | ADMIT_REPORT;
 		}
 	}
 	if (answered) {
 		packet->rev_nat = answered->rev_nat_index;
 		packet->node_port = (answered->flags & CT_NODE_PORT) != 0;
-	} else if (unlikely(opened->rev_nat_index != packet->rev_nat)) {
-		admit_otherwise(opened, packet, family);
+		packet->own_port = packet->node_port ? 0 : answered->nat_port;
+		packet->answer = true;
+	} else {
+		if (unlikely(opened->rev_nat_index != packet->rev_nat && !packet->answer))
+			admit_otherwise(opened, packet, family);
+		packet->forth = true;
 	}
 	due = ct_touch(answered ? answered : opened, packet, egress, tcp);
+	if (unlikely(answered && packet->tcp_flags & (TCP_FIN | TCP_RST) && packet->rev_nat))
+		lb_end(packet, answered->flags & CT_MOVED ? answered->nat_port : packet->dport, family);
 	return (answered ? CT_REPLY : CT_ESTABLISHED) | (due ? ADMIT_REPORT : 0);
 }
 
@@ -178,4 +212,16 @@ always_inline int admit(struct __sk_buff *skb, const struct flow *flow, struct p
 	if (flow->family == FAMILY_IPV4)
 		return admit_ipv4(skb, flow, packet, policy_slot);
 	return admit_ipv6(skb, flow, packet, policy_slot);
+}
+
+/* The same for an endpoint, which hears and sends nothing that may have had other ends: what goes on needs an
+ * entry, or to be on its way from the opener, or that address translation has said what it is. */
+always_inline int admit_endpoint(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
+				 __u32 policy_slot)
+{
+	int code = admit(skb, flow, packet, policy_slot);
+
+	if (unlikely(code == (CT_NEW | ADMIT_REPORT)) && packet_strays(packet) && !packet->answer)
+		return ADMIT_DROP(DROP_CT_CANNOT_CREATE);
+	return code;
 }

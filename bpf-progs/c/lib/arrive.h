@@ -53,6 +53,19 @@ always_inline int to_machine(struct __sk_buff *skb, const struct flow *flow, con
 	return overlay ? overlay_out(skb, flow, packet, overlay, admitted) : route(skb, flow, packet, admitted);
 }
 
+/* Whether a packet to an address that stands for others, by a port that may, is an answer that nobody here waits for
+ * any more. The row that says for whom it is was evicted: the node's stack would refuse it, and so end a flow that
+ * lives. */
+subprogram int is_lost(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	if (!packet || packet->headless || packet->icmp_error || !snat_in_range(packet->dport) ||
+	    !packet_may_answer(packet))
+		return false;
+	if (packet->protocol == IPPROTO_UDP && bpf_ntohs(packet->sport) >= EPHEMERAL_PORT_MIN)
+		return false;
+	return !host_socket(skb, packet, family);
+}
+
 /* What answers one for whom an address of the node stands: an endpoint, the node itself, or a client
  * outside of a service whose backend is elsewhere. `own` is the address of the device, if it came by one. */
 always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const union address *own)
@@ -60,14 +73,15 @@ always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct pack
 	struct lxc_row *lxc = lxc_find(&packet->daddr, flow->family);
 	int code;
 
+	packet->answer = true;
 	if (lxc)
 		return lxc->flags & LXC_HOST ? FOR_NODE : to_endpoint(skb, flow, packet, lxc);
 	if (packet->icmp_error)
 		is_related(skb, packet, flow->family, false);
-	else
-		node_port_answered(flow, packet);
+	else if (!node_port_answered(flow, packet))
+		packet->node_port = (packet->rev_nat = packet->own_port) && packet_may_answer(packet);
 	if (!packet->node_port)
-		return host_has(&packet->daddr, lxc, own, flow->family) ? FOR_NODE : TC_ACT_OK;
+		return host_has(&packet->daddr, lxc, own, flow->family) ? FOR_NODE : ARRIVE_DROP(DROP_NAT_NO_MAPPING);
 	flow->dst_identity = identity_reached(packet, flow->family);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);

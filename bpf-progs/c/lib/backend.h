@@ -134,9 +134,9 @@ always_inline int backend_choose(union lb_key *key, struct lb_row *service, cons
 		if (!id && hash && attempt < 2 && service->backend >> 24 == LB_MAGLEV)
 			id = maglev_find(service->rev_nat, hash, family);
 		if (!id) {
-			/* One backend is no choice. */
+			/* One backend is no choice. A connection whose entry was evicted finds its own again by its ends. */
 			if (!drawn && service->count + service->qcount > 1)
-				drawn = bpf_get_prandom_u32();
+				drawn = hash ? hash : bpf_get_prandom_u32();
 			id = slot_find(service, key, drawn + attempt, family);
 		}
 		if (!id || !backend_read(backend, service->rev_nat, id, family))

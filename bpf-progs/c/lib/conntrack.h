@@ -3,6 +3,7 @@
  * (TUPLE_OUT) or as the one connected to (TUPLE_IN). */
 #pragma once
 
+#include "begin.h"
 #include "clock.h"
 #include "features.h"
 #include "maps.h"
@@ -10,7 +11,7 @@
 
 #define CT_DROP(reason) DROP_FROM(FILE_CONNTRACK_H, reason)
 
-/* Seconds. */
+/* Seconds. One side that finished, and is the only one that is heard, leaves as much as an attempt. */
 #define CT_LIFETIME_SYN 60
 #define CT_LIFETIME_TCP 8000
 #define CT_LIFETIME_OTHER 60
@@ -184,6 +185,18 @@ always_inline long ct_insert(const union ct_key *key, const struct ct_row *row, 
 		   : bpf_map_update_elem(&cilium_ct_any6_global, key, row, BPF_ANY);
 }
 
+always_inline void ct_remove(const union ct_key *key, int family, bool tcp)
+{
+	if (family == FAMILY_IPV4 && tcp)
+		bpf_map_delete_elem(&cilium_ct4_global, key);
+	else if (family == FAMILY_IPV4)
+		bpf_map_delete_elem(&cilium_ct_any4_global, key);
+	else if (tcp)
+		bpf_map_delete_elem(&cilium_ct6_global, key);
+	else
+		bpf_map_delete_elem(&cilium_ct_any6_global, key);
+}
+
 /* Lets hooks that still run programs of the map before know of a connection too. */
 always_inline void ct_insert_old(const union ct_key *key, const struct ct_row *row, int family, bool tcp)
 {
@@ -241,21 +254,36 @@ always_inline bool ct_report(struct ct_row *row, bool egress, __u8 tcp_flags, __
 	return true;
 }
 
-subprogram int ct_close(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 now)
+/* A packet that ends a connection, or one of a connection that ends. It is over when both sides have finished, or
+ * one has reset it. Whoever resets says no more: of a side that speaks on it was not the reset, and the connection
+ * lives as long as before. What the other side still has on its way proves nothing. */
+subprogram int ct_end(struct ct_row *row, bool egress, __u8 tcp_flags, __u32 lifetime, __u32 now)
 {
-	bool both_spoke;
+	__u16 closing = egress ? CT_TX_CLOSING : CT_RX_CLOSING;
+	__u8 ends = tcp_flags & (TCP_FIN | TCP_RST), *seen;
 
 	if (!row)
 		return 0;
-	both_spoke = row->tx_flags_seen & row->rx_flags_seen & TCP_SYN;
-	/* A reset of an attempt ends it for both. */
-	if (tcp_flags & TCP_RST && !both_spoke)
-		ct_flags_set(row, CT_RX_CLOSING | CT_TX_CLOSING);
-	else
-		ct_flags_set(row, egress ? CT_TX_CLOSING : CT_RX_CLOSING);
-	if (!ct_alive(row))
+	seen = egress ? &row->tx_flags_seen : &row->rx_flags_seen;
+	if (ends) {
+		*seen |= ends;
+		ct_flags_set(row, closing);
+	} else if (*seen & TCP_RST) {
+		*seen &= ~TCP_RST;
+		if (!(*seen & TCP_FIN))
+			__sync_fetch_and_and((__u32 *)&row->flags, ~(__u32)closing);
+	}
+	if (ct_alive(row) && !((row->tx_flags_seen | row->rx_flags_seen) & TCP_RST))
+		row->lifetime = now + lifetime;
+	else if (ends)
 		row->lifetime = now + CT_LIFETIME_CLOSING;
 	return 0;
+}
+
+/* Whether a packet needs that function. */
+always_inline bool ct_is_ending(const struct ct_row *row, __u8 tcp_flags)
+{
+	return row->flags & (CT_RX_CLOSING | CT_TX_CLOSING) || tcp_flags & (TCP_FIN | TCP_RST);
 }
 
 /* Keeps an entry alive. In the long run it is written once a second; a packet that changes nothing
@@ -271,11 +299,11 @@ always_inline bool ct_touch(struct ct_row *row, const struct packet *packet, boo
 			ct_flags_set(row, CT_SEEN_NON_SYN);
 		lifetime = row->flags & CT_SEEN_NON_SYN ? CT_LIFETIME_TCP : CT_LIFETIME_SYN;
 	}
-	if (likely(ct_alive(row)) && row->lifetime != now + lifetime)
-		row->lifetime = now + lifetime;
 	due = ct_report(row, egress, tcp_flags, now);
-	if (unlikely(tcp_flags & (TCP_FIN | TCP_RST)))
-		ct_close(row, egress, tcp_flags, now);
+	if (unlikely(ct_is_ending(row, tcp_flags)))
+		ct_end(row, egress, tcp_flags, lifetime, now);
+	else if (row->lifetime != now + lifetime)
+		row->lifetime = now + lifetime;
 	return due;
 }
 
@@ -288,12 +316,25 @@ always_inline struct ct_row *ct_unless_former(struct ct_row *row, const struct p
 	return row;
 }
 
-/* The same, unless the entry only keeps a port of the node's own. */
+/* The same, unless the entry only keeps a port of the node's own. The answer to an attempt is no opener's. */
 always_inline struct ct_row *ct_that_permits(struct ct_row *row, const struct packet *packet)
 {
 	if (ENABLE_HOST_FIREWALL && row && row->flags & CT_ANSWERS)
 		return NULL;
+	if (row && unlikely(packet->tcp_flags & TCP_SYN) && packet->tcp_flags & TCP_ACK)
+		return NULL;
 	return ct_unless_former(row, packet);
+}
+
+/* The entry, if it permits a packet as an answer. Only an attempt is answered by one of those. */
+always_inline struct ct_row *ct_that_is_answered(struct ct_row *row, const struct packet *packet, bool egress)
+{
+	if (ENABLE_HOST_FIREWALL && row && row->flags & CT_ANSWERS)
+		return NULL;
+	if (row && unlikely(packet->tcp_flags & TCP_SYN) &&
+	    !((egress ? row->rx_flags_seen : row->tx_flags_seen) & TCP_SYN))
+		return NULL;
+	return row;
 }
 
 always_inline struct ct_row *ct_find(const union ct_key *key, const struct packet *packet, int family,
@@ -327,12 +368,31 @@ subprogram int ct_create(const struct flow *flow, const struct packet *packet)
 	row.rev_nat_index = packet->rev_nat;
 	row.flags = (packet->node_port ? CT_NODE_PORT : 0) | packet->entry_flags;
 	row.nat_port = packet->own_port;
-	/* What opens counts as an attempt, even if its SYN was not seen. */
-	ct_report(&row, egress, packet->tcp_flags | (tcp ? TCP_SYN : 0), now);
+	ct_report(&row, egress, packet->tcp_flags, now);
 	if (flow->family == FAMILY_IPV4)
 		ct_key_make(&key, &ends, FAMILY_IPV4, egress ? TUPLE_OUT : TUPLE_IN, false);
 	else
 		ct_key_make(&key, &ends, FAMILY_IPV6, egress ? TUPLE_OUT : TUPLE_IN, false);
 	ct_insert_old(&key, &row, flow->family, tcp);
 	return ct_insert(&key, &row, flow->family, tcp) ? CT_DROP(DROP_CT_CREATE_FAILED) : CT_NEW;
+}
+
+/* Removes the entry of the other direction, which only an answer can have made whose opener's was evicted. */
+subprogram int ct_forget_opposite(const struct flow *flow, const struct packet *packet)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends;
+	bool tcp, egress;
+
+	if (!flow || !packet)
+		return 0;
+	tcp = packet->protocol == IPPROTO_TCP;
+	egress = flow->direction == EGRESS;
+	ends = ct_ends_of(packet);
+	if (flow->family == FAMILY_IPV4)
+		ct_key_make(&key, &ends, FAMILY_IPV4, egress ? TUPLE_IN : TUPLE_OUT, true);
+	else
+		ct_key_make(&key, &ends, FAMILY_IPV6, egress ? TUPLE_IN : TUPLE_OUT, true);
+	ct_remove(&key, flow->family, tcp);
+	return 0;
 }

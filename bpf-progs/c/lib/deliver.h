@@ -77,11 +77,16 @@ always_inline int to_local(struct __sk_buff *skb, struct flow *flow, struct pack
 	if (!config_read(lxc->ifindex, dst) || dst->ep_id != flow->dst_ep)
 		return DELIVER_DROP(DROP_ENDPOINT_NOT_READY);
 	flow->notify = dst->flags;
-	/* Its service is the opener's business, unless the opener is outside. */
-	if (!packet->node_port)
-		packet->rev_nat = 0;
+	/* Its service is the opener's business, unless the opener is outside. The entry only notes it, for answers
+	 * whose opener's is evicted. */
+	if (!packet->node_port) {
+		__be16 asked = packet->answer ? packet->own_port : 0;
+
+		packet->own_port = packet->rev_nat;
+		packet->rev_nat = asked;
+	}
 	packet->again = packet->unserved = false;
-	admitted = admit(skb, flow, packet, dst->policy_slot);
+	admitted = admit_endpoint(skb, flow, packet, dst->policy_slot);
 	if (admitted < 0)
 		return admitted;
 	code = lb_to_endpoint(skb, packet, flow->family);

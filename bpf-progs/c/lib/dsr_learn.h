@@ -145,7 +145,7 @@ always_inline int dsr_meet(struct __sk_buff *skb, const struct flow *flow, struc
 	int family = flow->family;
 
 	if (!ENABLE_DSR || packet->node_port || packet->tail || !has_ports(packet->protocol) ||
-	    (packet->protocol == IPPROTO_TCP && !(packet->tcp_flags & TCP_SYN)) ||
+	    (packet->protocol == IPPROTO_TCP && packet_may_answer(packet)) ||
 	    (packet->l4_offset == plain_l4_offset(family) && !identity_is_outside(flow->src_identity)))
 		return DSR_MET;
 	return family == FAMILY_IPV4 ? dsr_meet_ipv4(skb, packet) : dsr_meet_ipv6(skb, packet);

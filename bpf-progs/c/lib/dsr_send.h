@@ -114,10 +114,15 @@ always_inline int dsr_send_family(struct __sk_buff *skb, const struct flow *flow
 		if (unlikely(row->rev_nat_index != packet->rev_nat))
 			ct_serve(row, packet);
 		ct_touch(row, packet, true, tcp);
+		/* Nothing is heard of the backend here. */
+		if (unlikely(tcp && row->flags & CT_TX_CLOSING && !(packet->tcp_flags & TCP_RST)))
+			row->lifetime = clock_seconds() + CT_LIFETIME_SYN;
 		return DSR_SENT;
 	}
 	if (!told)
 		return DSR_NOT;
+	if (!packet_opens(packet) && !packet_resumes(packet))
+		return DSR_SENT;
 	packet->entry_flags = CT_DSR;
 	told = ct_create(flow, packet);
 	return told < 0 ? told : DSR_SENT;

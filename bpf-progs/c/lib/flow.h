@@ -13,7 +13,8 @@ struct packet {
 	__be16 dport;
 	/* What policy looks at: the destination port, or the ICMP type. */
 	__be16 policy_port;
-	/* The client's own port, where another stands for it at the backend; else 0. */
+	/* The client's own port, where another stands for it at the backend; of an answer, the service that was asked
+	 * by what it answers; else 0. */
 	__be16 own_port;
 	__u8 protocol;
 	__u8 tcp_flags;
@@ -28,6 +29,10 @@ struct packet {
 	bool unserved : 1;
 	/* Another packet of its connection has done what this one need not. */
 	bool again : 1;
+	/* The end that has passed it knows that it is the opener's: */
+	bool forth : 1;
+	/* or, of what address translation sends back, that it answers. */
+	bool answer : 1;
 	/* How its receiver is reached: enum ipcache_flags. */
 	__u8 reach;
 	/* Its connection came from outside by that service: */

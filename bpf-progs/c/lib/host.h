@@ -11,9 +11,6 @@
 #include "admit.h"
 #include "lookup.h"
 
-/* Lowest port that Linux gives those who ask for none. */
-#define EPHEMERAL_PORT_MIN 32768
-
 /* Nobody is asked about a packet. */
 #define HOST_UNASKED 0x200
 
@@ -80,15 +77,15 @@ always_inline bool host_has(const union address *address, const struct lxc_row *
 	return (own && address_equal(address, own, family)) || (ENABLE_HOST_FIREWALL && host_routes(address, family));
 }
 
-/* Whether the node's stack has the connection of a TCP packet that opens none. */
-subprogram int host_is_connected(struct __sk_buff *skb, const struct packet *packet, int family)
+/* The state of the socket that the node's stack has for a packet, in TCP's words; 0 without one. */
+subprogram int host_socket(struct __sk_buff *skb, const struct packet *packet, int family)
 {
 	struct bpf_sock_tuple ends = {};
 	struct bpf_sock *sock;
 	__u32 size, state;
 
-	if (!packet)
-		return false;
+	if (!packet || (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP))
+		return 0;
 	if (family == FAMILY_IPV4) {
 		ends.ipv4.saddr = packet->saddr.v4;
 		ends.ipv4.daddr = packet->daddr.v4;
@@ -102,12 +99,27 @@ subprogram int host_is_connected(struct __sk_buff *skb, const struct packet *pac
 		ends.ipv6.dport = packet->dport;
 		size = sizeof(ends.ipv6);
 	}
+	if (packet->protocol == IPPROTO_UDP) {
+		sock = bpf_sk_lookup_udp(skb, &ends, size, BPF_F_CURRENT_NETNS, 0);
+		if (!sock)
+			return 0;
+		bpf_sk_release(sock);
+		return BPF_TCP_ESTABLISHED;
+	}
 	sock = bpf_skc_lookup_tcp(skb, &ends, size, BPF_F_CURRENT_NETNS, 0);
 	if (!sock)
-		return false;
+		return 0;
 	state = sock->state;
 	bpf_sk_release(sock);
-	return state != BPF_TCP_LISTEN && state != BPF_TCP_NEW_SYN_RECV;
+	return state;
+}
+
+/* Whether the node's stack has the connection of a TCP packet that opens none. */
+always_inline bool host_is_connected(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	int state = host_socket(skb, packet, family);
+
+	return state && state != BPF_TCP_LISTEN && state != BPF_TCP_NEW_SYN_RECV;
 }
 
 /* Whether a refused packet is of a connection that the node opened before it had a policy, so that no table

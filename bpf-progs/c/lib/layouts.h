@@ -250,7 +250,7 @@ struct nat4_row {
 	__u64 created; /* second of the monotonic clock */
 	__u64 needs_ct;
 	__u64 checked; /* second in which the row of the other direction was last seen */
-	__u64 pad;
+	__u64 rev_nat; /* of TUPLE_IN: the service by which the opener asked; 0 if by none */
 	__be32 address;
 	__be16 port;
 	__u16 pad1;
@@ -260,7 +260,7 @@ struct nat6_row {
 	__u64 created;
 	__u64 needs_ct;
 	__u64 checked;
-	__u64 pad;
+	__u64 rev_nat;
 	__u8 address[16];
 	__be16 port;
 	__u8 pad1[6];

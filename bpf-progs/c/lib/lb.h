@@ -7,21 +7,22 @@
 
 #define LB_DROP(reason) DROP_FROM(FILE_LB_H, reason)
 
-/* Keeps an entry of a service alive. It hears the client only, so only a reset of his ends it. */
+/* Keeps an entry of a service alive. It hears the client only; of the backend lb_end() tells it, if its answers
+ * come by here. When the client has finished it need not be kept for long: it chose by the connection's ends. */
 always_inline void ct_touch_service(struct ct_row *row, const struct packet *packet, bool tcp)
 {
 	__u32 now = clock_seconds(), lifetime = CT_LIFETIME_OTHER;
+	bool is_ending = ct_is_ending(row, packet->tcp_flags);
 
 	if (tcp) {
 		if (!(packet->tcp_flags & TCP_SYN) && !(row->flags & CT_SEEN_NON_SYN))
 			ct_flags_set(row, CT_SEEN_NON_SYN);
-		lifetime = row->flags & CT_SEEN_NON_SYN ? CT_LIFETIME_TCP : CT_LIFETIME_SYN;
-		if (unlikely(packet->tcp_flags & (TCP_FIN | TCP_RST)))
-			ct_flags_set(row, CT_TX_CLOSING);
-		if (unlikely(packet->tcp_flags & TCP_RST))
-			lifetime = CT_LIFETIME_CLOSING;
+		if (row->flags & CT_SEEN_NON_SYN && !(row->flags & CT_TX_CLOSING || packet->tcp_flags & TCP_FIN))
+			lifetime = CT_LIFETIME_TCP;
 	}
-	if (row->lifetime != now + lifetime)
+	if (unlikely(is_ending))
+		ct_end(row, true, packet->tcp_flags, lifetime, now);
+	else if (row->lifetime != now + lifetime)
 		row->lifetime = now + lifetime;
 }
 
@@ -124,6 +125,8 @@ always_inline int lb_backend(const struct packet *packet, union lb_key *key, str
 				     : lb_choose_ipv6(packet, key, service, backend);
 	if (code < 0)
 		return code;
+	if (!packet_opens(packet) && !packet_resumes(packet))
+		return 0;
 	return lb_record(packet, TUPLE_SERVICE, packet->rev_nat, backend->id, family);
 }
 
@@ -149,6 +152,8 @@ always_inline int lb_loopback_family(struct __sk_buff *skb, struct packet *packe
 		ct_touch(row, packet, false, tcp);
 		return LB_LOOPBACK;
 	}
+	if (!packet_opens(packet) && !packet_resumes(packet))
+		return LB_LOOPBACK;
 	code = lb_record(packet, TUPLE_IN, packet->rev_nat, 0, family);
 	return code < 0 ? code : LB_LOOPBACK;
 }
@@ -213,8 +218,11 @@ always_inline int lb_from_endpoint(struct __sk_buff *skb, struct packet *packet,
 {
 	int code;
 
-	if (unlikely(address_is_loopback(&packet->daddr, family)))
-		return family == FAMILY_IPV4 ? lb_answer_ipv4(skb, packet) : lb_answer_ipv6(skb, packet);
+	if (unlikely(address_is_loopback(&packet->daddr, family))) {
+		code = family == FAMILY_IPV4 ? lb_answer_ipv4(skb, packet) : lb_answer_ipv6(skb, packet);
+		/* Nobody else has that address, so nothing for it leaves. */
+		return code == LB_NONE && has_ports(packet->protocol) ? LB_DROP(DROP_CT_CANNOT_CREATE) : code;
+	}
 	if (unlikely(packet->icmp_error))
 		return family == FAMILY_IPV4 ? lb_error_ipv4(skb, packet) : lb_error_ipv6(skb, packet);
 	if (!has_ports(packet->protocol))

@@ -41,7 +41,7 @@ always_inline int lb_again_family(struct __sk_buff *skb, struct packet *packet, 
 	to.address = backend.address;
 	to.port = backend.port;
 	packet->rev_nat = row->rev_nat_index;
-	packet->again = true;
+	packet->again = packet->forth = true;
 	code = nat(skb, packet, &to, family);
 	return code < 0 ? code : LB_TRANSLATED;
 }

@@ -43,6 +43,37 @@ always_inline bool reverse_find(__be16 rev_nat, struct nat *nat, int family)
 	return true;
 }
 
+/* A backend ends a client's connection: its entry of the service hears it, too. The service tells what the client
+ * has sent to. */
+always_inline int lb_end_family(const struct packet *answer, __be16 client_port, int family)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct nat service = {};
+	struct ct_ends ends;
+	struct ct_row *row;
+
+	if (!reverse_find(answer->rev_nat, &service, family))
+		return 0;
+	ends = (struct ct_ends){
+		.saddr = &answer->daddr,
+		.daddr = &service.address,
+		.sport = client_port,
+		.dport = service.port,
+		.protocol = answer->protocol,
+	};
+	ct_key_make(&key, &ends, family, TUPLE_SERVICE, false);
+	row = ct_lookup_both(&key, family, answer->protocol == IPPROTO_TCP);
+	return row ? ct_end(row, false, answer->tcp_flags, CT_LIFETIME_TCP, clock_seconds()) : 0;
+}
+
+subprogram int lb_end(const struct packet *answer, __be16 client_port, int family)
+{
+	if (!answer)
+		return 0;
+	return family == FAMILY_IPV4 ? lb_end_family(answer, client_port, FAMILY_IPV4)
+				     : lb_end_family(answer, client_port, FAMILY_IPV6);
+}
+
 /* The entry of the connection from outside that a packet, or the packet inside an error, answers. */
 always_inline struct ct_row *reverse_entry(const struct packet *packet, const struct packet *inner, int family)
 {
@@ -80,7 +111,7 @@ always_inline int reverse_port(struct __sk_buff *skb, struct packet *packet, con
 
 /* A reply of a backend, or an error about what was sent to it. What the error is about has been sent
  * to the service, as the client knows; it may also come from a router on the way. Of a service that
- * went nothing is known any more. */
+ * went nothing is known any more, and the client knows no other address. */
 always_inline int lb_reverse_family(struct __sk_buff *skb, struct packet *packet, int family)
 {
 	struct ct_row *row = NULL;
@@ -93,7 +124,7 @@ always_inline int lb_reverse_family(struct __sk_buff *skb, struct packet *packet
 	if (ENABLE_DSR && packet->node_port)
 		row = reverse_entry(packet, &inner, family);
 	if (packet->rev_nat ? !reverse_find(packet->rev_nat, &nat_to, family) : !reverse_remote(row, &nat_to))
-		return 0;
+		return REVERSE_DROP(DROP_NO_SERVICE);
 	if (row && packet->rev_nat && row->flags & CT_MOVED)
 		code = reverse_port(skb, packet, &inner, row->nat_port, family);
 	if (code < 0)
@@ -198,7 +229,7 @@ always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet,
 	struct ct_row *row;
 	int code = 0;
 
-	if (packet->headless)
+	if (packet->headless || (!error && !packet_may_answer(packet)))
 		return LB_NONE;
 	if (error) {
 		if (inner_read(skb, packet, &inner, family))
@@ -224,6 +255,9 @@ always_inline int lb_answer_family(struct __sk_buff *skb, struct packet *packet,
 		code = nat(skb, packet, &service, family);
 	if (code >= 0)
 		code = nat(skb, packet, &self, family);
+	packet->rev_nat = row->rev_nat_index;
+	if (!error && code >= 0 && packet->tcp_flags & (TCP_FIN | TCP_RST))
+		lb_end(packet, packet->dport, family);
 	return code < 0 ? code : LB_LOOPBACK;
 }
 

@@ -43,6 +43,28 @@ always_inline bool is_excluded(const union address *to, int family)
 	return excluded || identity_is_inside(identity_of(to, family));
 }
 
+/* The service by which an endpoint asked whom a packet is for; 0 if by none. */
+subprogram int asked_service(const struct packet *packet, int family)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct ct_ends ends;
+	struct ct_row *row;
+	bool tcp;
+
+	if (!packet)
+		return 0;
+	ends = ct_ends_of(packet);
+	tcp = packet->protocol == IPPROTO_TCP;
+	if (family == FAMILY_IPV4) {
+		ct_key_make(&key, &ends, FAMILY_IPV4, TUPLE_OUT, false);
+		row = ct_lookup_both(&key, FAMILY_IPV4, tcp);
+	} else {
+		ct_key_make(&key, &ends, FAMILY_IPV6, TUPLE_OUT, false);
+		row = ct_lookup_both(&key, FAMILY_IPV6, tcp);
+	}
+	return row ? row->rev_nat_index : 0;
+}
+
 /* Gives what an endpoint sends the device's address. A flow that has it keeps it, whatever is excluded
  * meanwhile. */
 always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet, const union address *own,
@@ -65,6 +87,7 @@ always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet
 		port = snat_claim(skb, packet, own, 0, family);
 		if (port < 0)
 			return port;
+		snat_tell(packet, own, port, asked_service(packet, family), family);
 		to.address = *own;
 		to.port = port;
 	}
@@ -85,8 +108,9 @@ subprogram int masquerade_ipv6(struct __sk_buff *skb, struct packet *packet, con
 	return masquerade_family(skb, packet, own, FAMILY_IPV6);
 }
 
-/* Keeps the entry of a flow of the node's own alive, and makes it if there is none. */
-subprogram int host_track(const struct flow *flow, const struct packet *packet)
+/* Keeps the entry of a flow of the node's own alive, and makes it if there is none. Of what does not open one it
+ * only keeps the port. */
+subprogram int host_track(const struct flow *flow, struct packet *packet)
 {
 	union ct_key key __attribute__((aligned(8)));
 	struct ct_ends ends;
@@ -106,7 +130,11 @@ subprogram int host_track(const struct flow *flow, const struct packet *packet)
 	}
 	if (row)
 		return ct_touch(row, packet, flow->direction == EGRESS, tcp);
-	return flow->direction == EGRESS ? ct_create(flow, packet) : 0;
+	if (flow->direction != EGRESS || packet->tcp_flags & (TCP_FIN | TCP_RST))
+		return 0;
+	if (!packet_opens(packet))
+		packet->entry_flags = CT_ANSWERS;
+	return ct_create(flow, packet);
 }
 
 /* Notes which ports the node uses itself, so that none is given to others, and changes the one that

@@ -73,7 +73,7 @@ always_inline int node_port_enter_family(const struct flow *flow, const struct p
 	if (unlikely(!row))
 		row = ct_find_old(&key, packet, family, tcp);
 	if (!row)
-		return ct_create(flow, packet);
+		return packet_opens(packet) || packet_resumes(packet) ? ct_create(flow, packet) : CT_ESTABLISHED;
 	if (unlikely(row->rev_nat_index != packet->rev_nat))
 		ct_serve(row, packet);
 	ct_touch(row, packet, egress, tcp);
@@ -105,6 +105,8 @@ always_inline bool node_port_answered_family(struct packet *packet, bool egress,
 	packet->rev_nat = row->rev_nat_index;
 	packet->node_port = true;
 	ct_touch(row, packet, egress, tcp);
+	if (unlikely(packet->tcp_flags & (TCP_FIN | TCP_RST)))
+		lb_end(packet, packet->dport, family);
 	return true;
 }
 
@@ -113,7 +115,7 @@ subprogram int node_port_answered(const struct flow *flow, struct packet *packet
 {
 	bool egress;
 
-	if (!flow || !packet || packet->headless)
+	if (!flow || !packet || packet->headless || !packet_may_answer(packet))
 		return false;
 	egress = flow->direction == EGRESS;
 	if (flow->family == FAMILY_IPV4)

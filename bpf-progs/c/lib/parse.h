@@ -20,6 +20,7 @@
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
 #define TCP_RST 0x04
+#define TCP_ACK 0x10
 
 /* The bounds of the packet. Volatile, lest clang keep one in a register and extend it to 64 bits:
  * the verifier would no longer know it for a packet pointer. */
@@ -53,6 +54,34 @@ always_inline void *packet_bytes(struct __sk_buff *skb, __u32 offset, __u32 leng
 	return bytes + length <= packet_end(skb) ? bytes : NULL;
 }
 
+/* Where the first chunk of SCTP begins, and what it may be. */
+#define SCTP_CHUNK_OFFSET 12
+#define SCTP_INIT 1
+#define SCTP_INIT_ACK 2
+#define SCTP_ABORT 6
+#define SCTP_SHUTDOWN 7
+#define SCTP_SHUTDOWN_ACK 8
+#define SCTP_SHUTDOWN_COMPLETE 14
+
+/* What a packet of SCTP says, in the words of TCP. */
+always_inline __u8 sctp_flags(__u8 chunk)
+{
+	switch (chunk) {
+	case SCTP_INIT:
+		return TCP_SYN;
+	case SCTP_INIT_ACK:
+		return TCP_SYN | TCP_ACK;
+	case SCTP_SHUTDOWN:
+	case SCTP_SHUTDOWN_ACK:
+		return TCP_FIN | TCP_ACK;
+	case SCTP_ABORT:
+	case SCTP_SHUTDOWN_COMPLETE:
+		return TCP_RST | TCP_ACK;
+	default:
+		return TCP_ACK;
+	}
+}
+
 always_inline int parse_icmp(struct __sk_buff *skb, struct packet *packet, int family)
 {
 	__u8 *icmp = packet_bytes(skb, packet->l4_offset, 8);
@@ -67,7 +96,7 @@ always_inline int parse_icmp(struct __sk_buff *skb, struct packet *packet, int f
 	return 0;
 }
 
-/* Ports and TCP flags behind the IP headers. */
+/* Ports and flags behind the IP headers. */
 always_inline int parse_l4(struct __sk_buff *skb, struct packet *packet, int family)
 {
 	__be16 *ports;
@@ -81,8 +110,14 @@ always_inline int parse_l4(struct __sk_buff *skb, struct packet *packet, int fam
 		packet->tcp_flags = tcp[TCP_FLAGS_OFFSET];
 		ports = (__be16 *)tcp;
 		break;
-	case IPPROTO_UDP:
 	case IPPROTO_SCTP:
+		tcp = packet_bytes(skb, packet->l4_offset, SCTP_CHUNK_OFFSET + 4);
+		if (!tcp)
+			return PARSE_DROP(DROP_INVALID_L4_HEADER);
+		packet->tcp_flags = sctp_flags(tcp[SCTP_CHUNK_OFFSET]);
+		ports = (__be16 *)tcp;
+		break;
+	case IPPROTO_UDP:
 		ports = packet_bytes(skb, packet->l4_offset, 8);
 		if (!ports)
 			return PARSE_DROP(DROP_INVALID_L4_HEADER);

@@ -94,24 +94,39 @@ always_inline bool snat_inherit(const struct packet *packet, const union snat_ke
 	return snat_is_over(packet, &other, family) && !snat_remove(key, family);
 }
 
-/* Takes a port for the packet's flow, unless another flow to the same end has it. `had` says that the
- * flow had it before, so that its row is likely there. */
+/* What is known of a flow that wants a port. */
+enum snat_flow {
+	/* It may be new. */
+	SNAT_NEW,
+	/* It had this port before, so that its row is likely there. */
+	SNAT_HAD,
+	/* It had a port, which only its other row tells. */
+	SNAT_LOST,
+};
+
+/* The same, of a flow whose row is not there. Of one of the node's own nothing may have been known. */
+always_inline enum snat_flow snat_flow(const struct packet *packet, __u64 needs_ct)
+{
+	return needs_ct || !says_what_it_is(packet->protocol) || packet_opens(packet) ? SNAT_NEW : SNAT_LOST;
+}
+
+/* Takes a port for the packet's flow, unless another flow to the same end has it. */
 always_inline bool snat_take(const struct packet *packet, const union address *address, __be16 port, __u64 needs_ct,
-			     bool had, int family)
+			     enum snat_flow flow, int family)
 {
 	union snat_key key __attribute__((aligned(8)));
 	struct snat_end own = {.address = address, .port = port};
 	union snat_row *known;
 
 	snat_key(&key, destination_of(packet), own, packet->protocol, TUPLE_IN, family);
-	if (!had && snat_put(packet, &key, needs_ct, family))
+	if (flow == SNAT_NEW && snat_put(packet, &key, needs_ct, family))
 		return true;
 	known = snat_lookup(&key, family);
 	if (!known)
-		return had && snat_put(packet, &key, needs_ct, family);
+		return flow == SNAT_HAD && snat_put(packet, &key, needs_ct, family);
 	if (snat_is(known, source_of(packet), family))
 		return true;
-	return !had && snat_inherit(packet, &key, known, family) && snat_put(packet, &key, needs_ct, family);
+	return flow == SNAT_NEW && snat_inherit(packet, &key, known, family) && snat_put(packet, &key, needs_ct, family);
 }
 
 /* The port that the flow of a packet has on an address already, and that is still its own; else 0. */
@@ -127,7 +142,7 @@ always_inline __be16 snat_keep(const struct packet *packet, const union address 
 		return 0;
 	snat_read(known, &to, family);
 	if (!address_equal(&to.address, address, family) ||
-	    !snat_take(packet, address, to.port, needs_ct, true, family))
+	    !snat_take(packet, address, to.port, needs_ct, SNAT_HAD, family))
 		return 0;
 	known->v4.checked = snat_is_steady(packet) ? clock_seconds() : 0;
 	return to.port;
@@ -148,8 +163,9 @@ always_inline int snat_note(const struct packet *packet, const union address *ad
 }
 
 /* The port that the flow of a packet has on an address, or else gets: its own if that is within the
- * range and free, else one that follows from its ends. Returns the port, perhaps with SNAT_FEW_LEFT, or a
- * drop: of DROP_NAT_NO_MAPPING if there is no room. */
+ * range and free, else one that follows from its ends. Where others stand behind the address, a packet amid a
+ * connection gets only what that had: the other end knows it by nothing else. Returns the port, perhaps with
+ * SNAT_FEW_LEFT, or a drop: of DROP_NAT_NO_MAPPING if there is no room. */
 always_inline int snat_claim_family(const struct packet *packet, const union address *address, __u64 needs_ct,
 				    int family)
 {
@@ -164,7 +180,7 @@ always_inline int snat_claim_family(const struct packet *packet, const union add
 	mixed = connection_hash(packet);
 	for (int attempt = 0; attempt <= SNAT_ATTEMPTS; attempt++) {
 		if (attempt || snat_in_range(port))
-			taken = snat_take(packet, address, port, needs_ct, false, family);
+			taken = snat_take(packet, address, port, needs_ct, snat_flow(packet, needs_ct), family);
 		if (taken) {
 			code = snat_note(packet, address, port, needs_ct, family);
 			return code >= 0 && attempt > SNAT_ATTEMPTS / 2 ? code | SNAT_FEW_LEFT : code;
@@ -175,7 +191,7 @@ always_inline int snat_claim_family(const struct packet *packet, const union add
 		port = bpf_htons(NAT_PORT_MIN + ((__u64)mixed * ports >> 32));
 		mixed = mixed * 1664525 + 1013904223;
 	}
-	return SNAT_DROP(DROP_NAT_NO_MAPPING);
+	return snat_flow(packet, needs_ct) == SNAT_LOST ? SNAT_DROP(DROP_CT_CANNOT_CREATE) : SNAT_DROP(DROP_NAT_NO_MAPPING);
 }
 
 subprogram int snat_claim_ipv4(const struct packet *packet, const union address *address, __u64 needs_ct)
@@ -205,6 +221,36 @@ always_inline int snat_claim(struct __sk_buff *skb, const struct packet *packet,
 	if (port >= 0 || drop_reason_of(port) == DROP_NAT_NO_MAPPING)
 		signal_send(skb, SIGNAL_NAT_FULL, family);
 	return port < 0 ? port : port & ~SNAT_FEW_LEFT;
+}
+
+/* Notes by which service a flow is, in the row by which its answers come: they are the service's, even if
+ * connection tracking knows nothing of it any more. */
+subprogram int snat_note_service(const struct packet *packet, const union address *address, __be16 port,
+				 __be16 rev_nat, int family)
+{
+	union snat_key key __attribute__((aligned(8)));
+	struct snat_end own = {.address = address, .port = port};
+	union snat_row *row;
+
+	if (!packet || !address)
+		return 0;
+	if (family == FAMILY_IPV4) {
+		snat_key(&key, destination_of(packet), own, packet->protocol, TUPLE_IN, FAMILY_IPV4);
+		row = snat_lookup(&key, FAMILY_IPV4);
+	} else {
+		snat_key(&key, destination_of(packet), own, packet->protocol, TUPLE_IN, FAMILY_IPV6);
+		row = snat_lookup(&key, FAMILY_IPV6);
+	}
+	if (row)
+		row->v4.rev_nat = rev_nat;
+	return 0;
+}
+
+always_inline void snat_tell(const struct packet *packet, const union address *address, __be16 port, __be16 rev_nat,
+			     int family)
+{
+	if (rev_nat)
+		snat_note_service(packet, address, port, rev_nat, family);
 }
 
 /* What the source of a packet becomes. Returns whether its flow has a row, which `is_fresh` says to be
@@ -248,6 +294,7 @@ always_inline int snat_out_family(struct __sk_buff *skb, struct packet *packet, 
 		port = snat_claim(skb, packet, own, 0, family);
 		if (port < 0)
 			return port;
+		snat_tell(packet, own, port, packet->rev_nat, family);
 		to.address = *own;
 		to.port = port;
 	}
@@ -296,6 +343,7 @@ always_inline int snat_back_family(struct __sk_buff *skb, struct packet *packet,
 	if (!row)
 		return SNAT_NONE;
 	snat_read(row, &to, family);
+	packet->own_port = row->v4.rev_nat;
 	if (row->v4.checked != now || !snat_is_steady(packet)) {
 		due = row->v4.needs_ct ? SNAT_DUE : 0;
 		snat_recall(packet, &to, row->v4.needs_ct, family);

@@ -83,8 +83,9 @@ pub struct Nat4Row {
     pub needs_ct: u64,
     /// Second in which the row of the other direction was last seen. Only the programs read it.
     pub checked: u64,
-    /// Zero.
-    pub pad: u64,
+    /// In the row of answers, the service by which the flow's opener asked, in network order; 0 if by none. Only
+    /// the programs read it.
+    pub rev_nat: u64,
     /// Address that the end becomes.
     pub address: [u8; 4],
     /// Port that the end becomes; the identifier of an ICMP echo.
@@ -106,8 +107,9 @@ pub struct Nat6Row {
     pub needs_ct: u64,
     /// Second in which the row of the other direction was last seen. Only the programs read it.
     pub checked: u64,
-    /// Zero.
-    pub pad: u64,
+    /// In the row of answers, the service by which the flow's opener asked, in network order; 0 if by none. Only
+    /// the programs read it.
+    pub rev_nat: u64,
     /// Address that the end becomes.
     pub address: [u8; 16],
     /// Port that the end becomes; the identifier of an ICMP echo.

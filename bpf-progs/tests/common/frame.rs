@@ -82,9 +82,16 @@ pub fn tcp_header(sport: u16, dport: u16, flags: u8) -> Vec<u8> {
     header
 }
 
-pub fn sctp_header(sport: u16, dport: u16) -> Vec<u8> {
-    [&ports(sport, dport)[..], &[0; 8]].concat()
+/// With one chunk of this type, without what is in it.
+pub fn sctp_header(sport: u16, dport: u16, chunk: u8) -> Vec<u8> {
+    [&ports(sport, dport)[..], &[0; 8], &[chunk, 0, 0, 4]].concat()
 }
+
+/// Types of chunks: what opens an association, and what goes on.
+pub const SCTP_INIT: u8 = 1;
+pub const SCTP_INIT_ACK: u8 = 2;
+pub const SCTP_DATA: u8 = 0;
+pub const SCTP_ABORT: u8 = 6;
 
 pub fn icmp_header(kind: u8, code: u8, identifier: u16) -> Vec<u8> {
     let id = identifier.to_be_bytes();

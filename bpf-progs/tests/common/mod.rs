@@ -11,6 +11,7 @@ pub mod node;
 pub mod outside;
 pub mod overlay;
 pub mod pods;
+pub mod rows;
 pub mod seal;
 pub mod services;
 pub mod sockets;

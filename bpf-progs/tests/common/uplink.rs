@@ -18,7 +18,7 @@ pub const UPLINK: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(192, 0, 2, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
 
 /// Where the tests' maps are pinned: a file system of their own, in a mount namespace of their own.
-const PINS: &str = "/mnt";
+pub const PINS: &str = "/mnt";
 
 /// Mark of a packet whose source is right already.
 pub const SNAT_DONE: u32 = 0x0300;
