@@ -53,10 +53,13 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	if (packet->hop_limit <= 1)
 		return DEVICE_DROP(DROP_TTL_EXCEEDED);
 	/* The backend's policy judges by what this node says of the client. */
-	if (lxc_lookup(&packet->saddr, flow->family))
+	if (address_is_no_source(&packet->saddr, flow->family) || lxc_lookup(&packet->saddr, flow->family))
 		return DEVICE_DROP(DROP_INVALID_SOURCE_IP);
 	flow->direction = EGRESS;
 	flow->dst_identity = identity_reached(packet, flow->family);
+	/* A node would take it for one of this node's own. */
+	if (unlikely(is_outer(packet->protocol, packet->dport)) && !identity_is_endpoint(flow->dst_identity))
+		return DEVICE_DROP(DROP_ENCAP_PROHIBITED);
 	code = dsr_send(skb, flow, packet);
 	if (code < 0)
 		return code;
@@ -160,6 +163,17 @@ always_inline bool frame_is_ours(const struct __sk_buff *skb)
 	return skb->pkt_type == PACKET_HOST || (ENABLE_HOST_FIREWALL && skb->pkt_type != PACKET_OTHERHOST);
 }
 
+/* Whether the kernel would take off several tags that name no VLAN, and give the stack what is in them as the
+ * device's own, past this hook: it takes off the first one only before. */
+subprogram int is_hidden_by_tags(struct __sk_buff *skb)
+{
+	__be16 tag;
+
+	return (skb->protocol == bpf_htons(ETH_P_8021Q) || skb->protocol == bpf_htons(ETH_P_8021AD)) &&
+	       !(skb->vlan_tci & VLAN_NUMBER) && !bpf_skb_load_bytes(skb, ETH_HLEN, &tag, sizeof(tag)) &&
+	       !(tag & bpf_htons(VLAN_NUMBER));
+}
+
 always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 {
 	int parsed, code = TC_ACT_OK;
@@ -167,6 +181,8 @@ always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 	struct device device;
 	struct lxc_row *lxc;
 
+	if (unlikely(skb->vlan_present) && is_hidden_by_tags(skb))
+		return DEVICE_DROP(DROP_UNSUPPORTED_L2);
 	flow->family = family_of(skb);
 	if (!flow->family || !frame_is_ours(skb) || !device_read(skb->ifindex, &device, flow->family))
 		return TC_ACT_OK;
@@ -222,7 +238,7 @@ always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet
 
 	if (unlikely(packet->icmp_error)) {
 		if (is_own)
-			is_related(skb, packet, flow->family, true);
+			is_related(skb, packet, IDENTITY_HOST, flow->family, true);
 		return packet->node_port ? lb_reverse(skb, packet, flow->family)
 					 : snat_error(skb, packet, flow->family, false);
 	}

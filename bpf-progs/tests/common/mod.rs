@@ -17,6 +17,7 @@ pub mod sockets;
 pub mod talk;
 pub mod tracked;
 pub mod uplink;
+pub mod wire;
 
 pub use dsr::*;
 pub use frame::*;
@@ -30,3 +31,4 @@ pub use services::*;
 pub use sockets::*;
 pub use tracked::*;
 pub use uplink::*;
+pub use wire::*;
