@@ -81,7 +81,7 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
 }
 
-/* What is for somebody else: the stack forwards it. Who takes the node's address would pass as the node
+/* What is for somebody else, whether its layer 4 is known or not: the stack forwards it. Who takes the node's address would pass as the node
  * there; the kernel minds that of IPv4 only. */
 always_inline int to_others(const struct packet *packet, int family)
 {
@@ -189,12 +189,14 @@ always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 	flow->notify = device_notify(device.flags);
 	parsed = device_parse(skb, &packet, flow->family);
 	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
-		return TC_ACT_OK;
+		return parsed < 0 ? to_others(&packet, flow->family) : TC_ACT_OK;
 	lxc = lxc_find(&packet.daddr, flow->family);
 	if (likely(parsed == PACKET_PLAIN && skb->pkt_type == PACKET_HOST))
 		code = from_machine(skb, flow, &packet, &device.own, lxc);
 	else if (host_has(&packet.daddr, lxc, &device.own, flow->family))
 		code = FOR_NODE;
+	else if (parsed < 0)
+		code = to_others(&packet, flow->family);
 	return code == FOR_NODE ? to_node(skb, flow, &packet, parsed) : code;
 }
 
@@ -208,13 +210,19 @@ int cil_from_netdev(struct __sk_buff *skb)
 	return code < 0 ? drop(skb, &flow, code) : code;
 }
 
+/* Whether a device's address stands for endpoints. */
+always_inline bool masquerades(const struct flow *flow, const struct device *device)
+{
+	__u16 flag = flow->family == FAMILY_IPV4 ? DEVICE_MASQUERADE_IPV4 : DEVICE_MASQUERADE_IPV6;
+
+	return device->flags & flag && !address_is_zero(&device->own);
+}
+
 /* What an endpoint sends by way of the stack. */
 always_inline int from_endpoint(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 				const struct device *device)
 {
-	__u16 flag = flow->family == FAMILY_IPV4 ? DEVICE_MASQUERADE_IPV4 : DEVICE_MASQUERADE_IPV6;
-
-	if (!(device->flags & flag) || address_is_zero(&device->own))
+	if (!masquerades(flow, device))
 		return TC_ACT_OK;
 	if (flow->family == FAMILY_IPV4)
 		return masquerade_ipv4(skb, packet, &device->own);
@@ -230,6 +238,47 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 	return host_out(skb, flow, packet, &device->own);
 }
 
+always_inline bool was_asked_family(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct packet inner = {};
+	struct ct_ends ends;
+
+	if (inner_read(skb, packet, &inner, family))
+		return false;
+	ends = ct_ends_of(&inner);
+	ct_key_make(&key, &ends, family, TUPLE_IN, false);
+	return ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP) != NULL;
+}
+
+/* Whether an error is about a connection that somebody opened to an endpoint's own address. */
+subprogram int was_asked(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	if (!packet)
+		return false;
+	return family == FAMILY_IPV4 ? was_asked_family(skb, packet, FAMILY_IPV4)
+				     : was_asked_family(skb, packet, FAMILY_IPV6);
+}
+
+subprogram int is_masqueraded(const struct packet *packet, int family)
+{
+	if (!packet)
+		return true;
+	return family == FAMILY_IPV4 ? !is_excluded(&packet->daddr, FAMILY_IPV4)
+				     : !is_excluded(&packet->daddr, FAMILY_IPV6);
+}
+
+/* An endpoint's error about a flow for which no address of the node stands shows the endpoint's own: that leaves only
+ * where whoever hears it knows it. */
+always_inline int error_of_endpoint(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+				    const struct device *device)
+{
+	if (!masquerades(flow, device) || was_asked(skb, packet, flow->family) ||
+	    !is_masqueraded(packet, flow->family))
+		return 0;
+	return DEVICE_DROP(DROP_NAT_UNSUPPORTED);
+}
+
 /* Gives what leaves the source that the other end shall see. */
 always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct lxc_row *lxc,
 			 const struct device *device)
@@ -237,10 +286,14 @@ always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet
 	bool is_own = lxc && lxc->flags & LXC_HOST;
 
 	if (unlikely(packet->icmp_error)) {
+		int code;
+
 		if (is_own)
 			is_related(skb, packet, IDENTITY_HOST, flow->family, true);
-		return packet->node_port ? lb_reverse(skb, packet, flow->family)
-					 : snat_error(skb, packet, flow->family, false);
+		if (packet->node_port)
+			return lb_reverse(skb, packet, flow->family);
+		code = snat_error(skb, packet, flow->family, false);
+		return code == SNAT_NONE && lxc && !is_own ? error_of_endpoint(skb, flow, packet, device) : code;
 	}
 	if (lxc && !is_own)
 		return from_endpoint(skb, flow, packet, device);

@@ -110,7 +110,8 @@ always_inline int parse_l4(struct __sk_buff *skb, struct packet *packet, int fam
 #define IPV4_OPTION_STRICT_ROUTE 137
 #define IPV4_OPTIONS_MAX 40
 
-/* Whether options send a packet on to others than its destination, by which policy judges, or cannot be read. */
+/* Whether options send a packet on to others than its destination, by which policy judges. Nobody follows those that
+ * stand behind one that cannot be read. */
 subprogram int ipv4_is_misled(struct __sk_buff *skb, __u32 end)
 {
 	__u32 at = IPV4_OFFSET + sizeof(struct iphdr);
@@ -119,12 +120,10 @@ subprogram int ipv4_is_misled(struct __sk_buff *skb, __u32 end)
 	for (int i = 0; i < IPV4_OPTIONS_MAX && at < end; i++) {
 		if (bpf_skb_load_bytes(skb, at, option, sizeof(option)))
 			return true;
-		if (option[0] == IPV4_OPTION_END)
-			return false;
 		if (option[0] == IPV4_OPTION_LOOSE_ROUTE || option[0] == IPV4_OPTION_STRICT_ROUTE)
 			return true;
-		if (option[0] != IPV4_OPTION_NOTHING && option[1] < 2)
-			return true;
+		if (option[0] == IPV4_OPTION_END || (option[0] != IPV4_OPTION_NOTHING && option[1] < 2))
+			return false;
 		at += option[0] == IPV4_OPTION_NOTHING ? 1 : option[1];
 	}
 	return false;

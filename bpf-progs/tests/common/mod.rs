@@ -5,6 +5,7 @@
 pub mod btf;
 pub mod dsr;
 pub mod frame;
+pub mod fuzz;
 pub mod host;
 pub mod listener;
 pub mod node;
