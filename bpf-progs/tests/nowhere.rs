@@ -182,6 +182,10 @@ fn no_router_lets_these_sources_pass() {
             let to = if port == 8080 { a.ip(from) } else { up.ip(from) };
             let dropped = world.node.drop_of(|node| node.receive(&up, &udp(from, to, 5000, port)));
             assert_eq!(dropped, Some(132), "{from} to {to}");
+            let mut last = udp(from, to, 5000, port);
+            last[if from.is_ipv4() { 22 } else { 21 }] = 1;
+            let dropped = world.node.drop_of(|node| node.receive(&up, &last));
+            assert_eq!(dropped, Some(132), "{from} to {to}, by its last hop");
         }
     }
 }

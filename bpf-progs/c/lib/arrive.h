@@ -36,11 +36,11 @@ always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct p
 	struct config_row receiver;
 	int code;
 
+	if (address_is_no_source(&packet->saddr, flow->family) || lxc_lookup(&packet->saddr, flow->family))
+		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	/* The stack answers a packet whose last hop this was. */
 	if (packet->hop_limit <= 1)
 		return TC_ACT_OK;
-	if (address_is_no_source(&packet->saddr, flow->family) || lxc_lookup(&packet->saddr, flow->family))
-		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	if (!flow->src_identity) {
 		code = wire_sender(packet, flow->family);
 		if (code < 0)

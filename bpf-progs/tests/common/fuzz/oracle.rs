@@ -95,7 +95,8 @@ impl Oracle {
             }
         }
         let Layer3::Ip(then) = &now.layer3 else { return Err("a packet became something else") };
-        let is_bound = matches!(shot.at, At::Pod(_) | At::Stack(_)) || way.len() > 1;
+        let is_bound = matches!(shot.at, At::Pod(_) | At::Stack(_))
+            || way.iter().any(|(hook, _)| *hook == Hook::ToContainer);
         fail_unless(!packet.is_routed_on || !is_bound, "a packet goes on to others than it says")?;
         let passage = Passage { sent: packet, now: then };
         let judged = match shot.at {
@@ -210,7 +211,7 @@ impl Oracle {
             return if is_itself { Ok("deliver") } else { self.delivered(to, identity, passage) };
         }
         let there = town.identity(then.dst);
-        let is_outer = then.protocol == UDP && self.port_of(then) == Some(TUNNEL_PORT);
+        let is_outer = then.protocol == UDP && then.port() == Some(TUNNEL_PORT);
         let is_machine = there == HOST || there == REMOTE_NODE || there == 9 || there == 10;
         fail_unless(!(is_outer && is_machine), "an endpoint speaks as a node")?;
         let peer = if way.len() > 1 { town.identity(sent.dst) } else { there };
