@@ -55,6 +55,8 @@ always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)
 	code = overlay_sender(carried, &by, &packet, flow->family);
 	if (code < 0)
 		return code;
+	if (parsed != PACKET_PLAIN && lxc_lookup(&packet.saddr, flow->family))
+		return OVERLAY_C_DROP(DROP_INVALID_SOURCE_IP);
 	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
 		return TC_ACT_OK;
 	flow->src_identity = code;

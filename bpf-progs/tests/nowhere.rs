@@ -102,6 +102,19 @@ fn options_of_ipv4_choose_no_way() {
     }
 }
 
+/// A later fragment has no layer 4 that would be missed.
+#[test]
+fn a_header_ends_within_its_packet() {
+    let mut node = Node::new();
+    let (a, b) = (node.endpoint(1), node.endpoint(2));
+    to_everybody(&mut node, &a);
+    to_everybody(&mut node, &b);
+    let mut frame = ethernet(ANY_MACS, 0x0800, &ipv4(a.ipv4, b.ipv4, UDP, 100, &udp_header(1, 2)));
+    assert_eq!(node.drop_of(|node| node.send(&a, &frame)), None);
+    frame[14] = 0x4d;
+    assert_eq!(node.drop_of(|node| node.send(&a, &frame)), Some(134));
+}
+
 #[test]
 fn routing_headers_choose_no_way() {
     let mut node = Node::new();

@@ -110,13 +110,15 @@ always_inline int parse_l4(struct __sk_buff *skb, struct packet *packet, int fam
 #define IPV4_OPTION_STRICT_ROUTE 137
 #define IPV4_OPTIONS_MAX 40
 
-/* Whether options send a packet on to others than its destination, by which policy judges. Nobody follows those that
- * stand behind one that cannot be read. */
+/* Whether options send a packet on to others than its destination, by which policy judges, or go on where the packet
+ * ends. Nobody follows those that stand behind one that cannot be read. */
 subprogram int ipv4_is_misled(struct __sk_buff *skb, __u32 end)
 {
 	__u32 at = IPV4_OFFSET + sizeof(struct iphdr);
 	__u8 option[2];
 
+	if (end > skb->len)
+		return true;
 	for (int i = 0; i < IPV4_OPTIONS_MAX && at < end; i++) {
 		if (bpf_skb_load_bytes(skb, at, option, sizeof(option)))
 			return true;

@@ -100,12 +100,12 @@ impl Oracle {
         fail_unless(!packet.is_routed_on || !is_bound, "a packet goes on to others than it says")?;
         let passage = Passage { sent: packet, now: then };
         let judged = match shot.at {
-            At::Pod(pod) => self.from_pod(pod, &passage, &now, way),
-            At::Wire => self.from_wire(&passage, &now, way),
+            At::Pod(pod) => self.of_pod(pod, &passage, &now, way),
+            At::Wire => self.of_wire(&passage, &now, way),
             At::Overlay { carrier, identity } => {
-                self.from_overlay(carrier, identity, &passage, &now, way)
+                self.of_overlay(carrier, identity, &passage, &now, way)
             }
-            At::Stack(pod) => self.from_stack(pod, &passage),
+            At::Stack(pod) => self.of_stack(pod, &passage),
         }?;
         self.flows.pass(packet);
         self.flows.pass(then);
@@ -191,7 +191,7 @@ impl Oracle {
             && (self.flows.has(inner) || self.flows.has(inner.reversed()))
     }
 
-    fn from_pod(&mut self, pod: usize, passage: &Passage<'_>, now: &Frame, way: &Way) -> Judged {
+    fn of_pod(&mut self, pod: usize, passage: &Passage<'_>, now: &Frame, way: &Way) -> Judged {
         let (sent, then) = (passage.sent, passage.now);
         let town = &self.town;
         let (own, identity) = (town.pods[pod].ip(sent.src), town.pods[pod].identity);
@@ -281,7 +281,7 @@ impl Oracle {
         fail_unless(!is_no_source(packet.src), "nobody's address comes from elsewhere")
     }
 
-    fn from_wire(&mut self, passage: &Passage<'_>, now: &Frame, way: &Way) -> Judged {
+    fn of_wire(&mut self, passage: &Passage<'_>, now: &Frame, way: &Way) -> Judged {
         let (sent, then) = (passage.sent, passage.now);
         let town = &self.town;
         let seen = &way[0].1;
@@ -314,7 +314,7 @@ impl Oracle {
         Ok("stack")
     }
 
-    fn from_overlay(
+    fn of_overlay(
         &mut self,
         carrier: IpAddr,
         told: u32,
@@ -358,7 +358,7 @@ impl Oracle {
     }
 
     /// What the stack forwards from nobody whom a mark names.
-    fn from_stack(&mut self, pod: usize, passage: &Passage<'_>) -> Judged {
+    fn of_stack(&mut self, pod: usize, passage: &Passage<'_>) -> Judged {
         let sent = passage.sent;
         let is_neighbour = sent.neighbourly().is_some_and(|kind| (133..=137).contains(&kind));
         if is_neighbour && sent.hops == 255
