@@ -54,10 +54,13 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	if (packet->hop_limit <= 1)
 		return DEVICE_DROP(DROP_TTL_EXCEEDED);
 	/* The backend's policy judges by what this node says of the client. */
-	if (lxc_lookup(&packet->saddr, flow->family))
+	if (address_is_no_source(&packet->saddr, flow->family) || lxc_lookup(&packet->saddr, flow->family))
 		return DEVICE_DROP(DROP_INVALID_SOURCE_IP);
 	flow->direction = EGRESS;
 	flow->dst_identity = identity_reached(packet, flow->family);
+	/* A node would take it for one of this node's own. */
+	if (unlikely(is_outer(packet->protocol, packet->dport)) && !identity_is_endpoint(flow->dst_identity))
+		return DEVICE_DROP(DROP_ENCAP_PROHIBITED);
 	code = dsr_send(skb, flow, packet);
 	if (code < 0)
 		return code;
@@ -79,8 +82,8 @@ always_inline int to_remote(struct __sk_buff *skb, struct flow *flow, struct pac
 	return code < 0 ? code : to_machine(skb, flow, packet, ADMIT_REPORT | TRACE_REASON_UNKNOWN);
 }
 
-/* What is for somebody else: the stack forwards it, unless its address is a service's. Who takes the node's
- * address would pass as the node there; the kernel minds that of IPv4 only. */
+/* What is for somebody else, whether its layer 4 is known or not: the stack forwards it, unless its address is a
+ * service's. Who takes the node's address would pass as the node there; the kernel minds that of IPv4 only. */
 always_inline int to_others(const struct packet *packet, int family)
 {
 	const struct lxc_row *source = lxc_lookup(&packet->saddr, family);
@@ -166,6 +169,17 @@ always_inline bool frame_is_ours(const struct __sk_buff *skb)
 	return skb->pkt_type == PACKET_HOST || (ENABLE_HOST_FIREWALL && skb->pkt_type != PACKET_OTHERHOST);
 }
 
+/* Whether the kernel would take off several tags that name no VLAN, and give the stack what is in them as the
+ * device's own, past this hook: it takes off the first one only before. */
+subprogram int is_hidden_by_tags(struct __sk_buff *skb)
+{
+	__be16 tag;
+
+	return (skb->protocol == bpf_htons(ETH_P_8021Q) || skb->protocol == bpf_htons(ETH_P_8021AD)) &&
+	       !(skb->vlan_tci & VLAN_NUMBER) && !bpf_skb_load_bytes(skb, ETH_HLEN, &tag, sizeof(tag)) &&
+	       !(tag & bpf_htons(VLAN_NUMBER));
+}
+
 always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 {
 	int parsed, code = TC_ACT_OK;
@@ -173,18 +187,22 @@ always_inline int from_netdev(struct __sk_buff *skb, struct flow *flow)
 	struct device device;
 	struct lxc_row *lxc;
 
+	if (unlikely(skb->vlan_present) && is_hidden_by_tags(skb))
+		return DEVICE_DROP(DROP_UNSUPPORTED_L2);
 	flow->family = family_of(skb);
 	if (!flow->family || !frame_is_ours(skb) || !device_read(skb->ifindex, &device, flow->family))
 		return TC_ACT_OK;
 	flow->notify = device_notify(device.flags);
 	parsed = device_parse(skb, &packet, flow->family);
 	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
-		return TC_ACT_OK;
+		return parsed < 0 ? to_others(&packet, flow->family) : TC_ACT_OK;
 	lxc = lxc_find(&packet.daddr, flow->family);
 	if (likely(parsed == PACKET_PLAIN && skb->pkt_type == PACKET_HOST))
 		code = from_machine(skb, flow, &packet, &device.own, lxc);
 	else if (host_has(&packet.daddr, lxc, &device.own, flow->family))
 		code = FOR_NODE;
+	else if (parsed < 0)
+		code = to_others(&packet, flow->family);
 	return code == FOR_NODE ? to_node(skb, flow, &packet, parsed) : code;
 }
 
@@ -203,13 +221,19 @@ int cil_from_netdev(struct __sk_buff *skb)
 	return bpf_redirect(skb->ifindex, 0);
 }
 
+/* Whether a device's address stands for endpoints. */
+always_inline bool masquerades(const struct flow *flow, const struct device *device)
+{
+	__u16 flag = flow->family == FAMILY_IPV4 ? DEVICE_MASQUERADE_IPV4 : DEVICE_MASQUERADE_IPV6;
+
+	return device->flags & flag && !address_is_zero(&device->own);
+}
+
 /* What an endpoint sends by way of the stack. */
 always_inline int from_endpoint(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 				const struct device *device)
 {
-	__u16 flag = flow->family == FAMILY_IPV4 ? DEVICE_MASQUERADE_IPV4 : DEVICE_MASQUERADE_IPV6;
-
-	if (!(device->flags & flag) || address_is_zero(&device->own))
+	if (!masquerades(flow, device))
 		return TC_ACT_OK;
 	if (flow->family == FAMILY_IPV4)
 		return masquerade_ipv4(skb, packet, &device->own);
@@ -225,6 +249,47 @@ always_inline int from_host(struct __sk_buff *skb, const struct flow *flow, stru
 	return host_out(skb, flow, packet, &device->own);
 }
 
+always_inline bool was_asked_family(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	union ct_key key __attribute__((aligned(8)));
+	struct packet inner = {};
+	struct ct_ends ends;
+
+	if (inner_read(skb, packet, &inner, family))
+		return false;
+	ends = ct_ends_of(&inner);
+	ct_key_make(&key, &ends, family, TUPLE_IN, false);
+	return ct_lookup_both(&key, family, ends.protocol == IPPROTO_TCP) != NULL;
+}
+
+/* Whether an error is about a connection that somebody opened to an endpoint's own address. */
+subprogram int was_asked(struct __sk_buff *skb, const struct packet *packet, int family)
+{
+	if (!packet)
+		return false;
+	return family == FAMILY_IPV4 ? was_asked_family(skb, packet, FAMILY_IPV4)
+				     : was_asked_family(skb, packet, FAMILY_IPV6);
+}
+
+subprogram int is_masqueraded(const struct packet *packet, int family)
+{
+	if (!packet)
+		return true;
+	return family == FAMILY_IPV4 ? !is_excluded(&packet->daddr, FAMILY_IPV4)
+				     : !is_excluded(&packet->daddr, FAMILY_IPV6);
+}
+
+/* An endpoint's error about a flow for which no address of the node stands shows the endpoint's own: that leaves only
+ * where whoever hears it knows it. */
+always_inline int error_of_endpoint(struct __sk_buff *skb, const struct flow *flow, const struct packet *packet,
+				    const struct device *device)
+{
+	if (!masquerades(flow, device) || was_asked(skb, packet, flow->family) ||
+	    !is_masqueraded(packet, flow->family))
+		return 0;
+	return DEVICE_DROP(DROP_NAT_UNSUPPORTED);
+}
+
 /* Gives what leaves the source that the other end shall see. */
 always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct lxc_row *lxc,
 			 const struct device *device)
@@ -232,10 +297,14 @@ always_inline int depart(struct __sk_buff *skb, struct flow *flow, struct packet
 	bool is_own = lxc && lxc->flags & LXC_HOST;
 
 	if (unlikely(packet->icmp_error)) {
+		int code;
+
 		if (is_own)
-			is_related(skb, packet, flow->family, true);
-		return packet->node_port ? lb_reverse(skb, packet, flow->family)
-					 : snat_error(skb, packet, flow->family, false);
+			is_related(skb, packet, IDENTITY_HOST, flow->family, true);
+		if (packet->node_port)
+			return lb_reverse(skb, packet, flow->family);
+		code = snat_error(skb, packet, flow->family, false);
+		return code == SNAT_NONE && lxc && !is_own ? error_of_endpoint(skb, flow, packet, device) : code;
 	}
 	/* Its mark tells an endpoint's, too, whose row is not there. */
 	if (lxc ? !is_own : (skb->mark & MARK_KIND) == MARK_KIND_IDENTITY)

@@ -72,6 +72,18 @@ always_inline int to_node(struct __sk_buff *skb, struct flow *flow, struct packe
 	return to_stack(skb, flow, admitted);
 }
 
+/* Whether it may leave the endpoints of this node, whatever policy says: not to addresses that only a machine itself
+ * has, nor as a packet of the overlay's, which would be this node's own to others; endpoints may use its port among
+ * themselves. */
+always_inline int may_leave(const struct flow *flow, const struct packet *packet)
+{
+	if (address_is_nowhere(&packet->daddr, flow->family))
+		return ENDPOINT_DROP(DROP_UNKNOWN_TARGET);
+	if (unlikely(is_outer(packet->protocol, packet->dport)) && !identity_is_endpoint(flow->dst_identity))
+		return ENDPOINT_DROP(DROP_ENCAP_PROHIBITED);
+	return 0;
+}
+
 /* To the node itself, or to somewhere else: through the overlay, or by what the stack knows. */
 always_inline int leave(struct __sk_buff *skb, struct flow *flow, struct packet *packet, const struct lxc_row *lxc,
 			int admitted)
@@ -100,6 +112,9 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 	flow->source = self.ep_id;
 	flow->src_identity = self.identity;
 	flow->notify = self.flags;
+	/* The kernel has taken the tag off: it would be put on again on the way. */
+	if (unlikely(skb->vlan_present))
+		return ENDPOINT_DROP(DROP_UNSUPPORTED_L2);
 	if (ENABLE_IPV4 && skb->protocol == bpf_htons(ETH_P_ARP))
 		return arp_from_container(skb, &self);
 	code = parse(skb, &packet, flow);
@@ -129,6 +144,9 @@ always_inline int from_container(struct __sk_buff *skb, struct flow *flow)
 				lxc = lxc_find(&packet.daddr, flow->family);
 		}
 		flow->dst_identity = identity_of_receiver(lxc, &packet, flow->family);
+		code = lxc && !(lxc->flags & LXC_HOST) ? 0 : may_leave(flow, &packet);
+		if (code < 0)
+			return code;
 		code = admit_endpoint(skb, flow, &packet, self.policy_slot);
 		if (likely(code != ADMIT_MISSED))
 			break;
@@ -174,7 +192,7 @@ always_inline int node_asked(struct __sk_buff *skb, struct flow *flow, struct pa
 
 	if (!host_asks(skb, packet, &host, flow->family))
 		return 0;
-	if (likely(!packet->icmp_error) || !is_related(skb, packet, flow->family, false))
+	if (likely(!packet->icmp_error) || !is_related(skb, packet, IDENTITY_HOST, flow->family, false))
 		code = host_speak(skb, flow, packet, &host, 0);
 	if (code < 0)
 		return code;
@@ -209,6 +227,9 @@ always_inline int to_container(struct __sk_buff *skb, struct flow *flow)
 	if (link_greeting(&packet))
 		return TC_ACT_OK;
 	flow->src_identity = identity_of_sender(skb, &packet.saddr, flow->family);
+	/* An error that came by no interface is told by the node, from whichever of its addresses. */
+	if (unlikely(packet.icmp_error) && !skb->ingress_ifindex)
+		flow->src_identity = IDENTITY_HOST;
 	if (ENABLE_HOST_FIREWALL && flow->src_identity == IDENTITY_HOST) {
 		code = node_asked(skb, flow, &packet, &self);
 		if (code < 0)

@@ -5,16 +5,7 @@
 #include "lib/device.h"
 #include "lib/masquerade.h"
 
-/* Who is told by the tunnel to have sent a packet: an identity, or -1 if nothing is told. */
-subprogram int carried_identity(struct __sk_buff *skb)
-{
-	struct bpf_tunnel_key key = {};
-
-	if (bpf_skb_get_tunnel_key(skb, &key, sizeof(key), 0) &&
-	    bpf_skb_get_tunnel_key(skb, &key, sizeof(key), BPF_F_TUNINFO_IPV6))
-		return -1;
-	return key.tunnel_id;
-}
+#define OVERLAY_C_DROP(reason) DROP_FROM(FILE_OVERLAY_C, reason)
 
 /* What an endpoint or node elsewhere sends. */
 always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
@@ -26,6 +17,8 @@ always_inline int from_node(struct __sk_buff *skb, struct flow *flow, struct pac
 	trace_arrival(skb, flow, TRACE_FROM_OVERLAY);
 	if (lxc && !(lxc->flags & LXC_HOST))
 		return to_endpoint(skb, flow, packet, lxc);
+	if (lxc_lookup(&packet->saddr, flow->family))
+		return OVERLAY_C_DROP(DROP_INVALID_SOURCE_IP);
 	code = lxc || host_routes(&packet->daddr, flow->family) ? snat_back(skb, packet, flow->family) : SNAT_NONE;
 	if (code < 0)
 		return code;
@@ -43,24 +36,33 @@ always_inline int from_overlay(struct __sk_buff *skb, struct flow *flow)
 {
 	struct packet packet = {};
 	int parsed, carried, code = TC_ACT_OK;
+	struct carrier by = {};
 	__u32 zero = 0;
 	struct node_row *node;
 	struct lxc_row *lxc;
 
 	node = bpf_map_lookup_elem(&volvox_node, &zero);
 	flow->family = family_of(skb);
-	if (!flow->family || !node)
+	if (!node)
 		return TC_ACT_OK;
-	carried = carried_identity(skb);
+	carried = carried_identity(skb, &by);
 	if (carried < 0)
 		return TC_ACT_OK;
 	flow->notify = device_notify(node->tunnel_flags);
+	if (!flow->family)
+		return OVERLAY_C_DROP(DROP_UNSUPPORTED_L2);
 	/* The sender did not know this device's MAC address. */
 	bpf_skb_change_type(skb, PACKET_HOST);
 	parsed = device_parse(skb, &packet, flow->family);
+	code = overlay_sender(carried, &by, &packet, flow->family);
+	if (code < 0)
+		return code;
+	if (parsed != PACKET_PLAIN && lxc_lookup(&packet.saddr, flow->family))
+		return OVERLAY_C_DROP(DROP_INVALID_SOURCE_IP);
 	if (parsed != PACKET_PLAIN && !ENABLE_HOST_FIREWALL)
 		return TC_ACT_OK;
-	flow->src_identity = overlay_sender(carried, &packet, flow->family);
+	flow->src_identity = code;
+	code = TC_ACT_OK;
 	lxc = lxc_find(&packet.daddr, flow->family);
 	if (likely(parsed == PACKET_PLAIN))
 		code = from_node(skb, flow, &packet, lxc);

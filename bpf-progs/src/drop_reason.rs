@@ -42,6 +42,8 @@ pub enum DropReason {
     NatUnsupported = 168,
     /// The node's routes lead nowhere.
     NoFib = 169,
+    /// An endpoint sends what only nodes may, a packet of the overlay's.
+    EncapProhibited = 170,
     /// From outside to an address of a service that is for the cluster only.
     IsClusterIp = 174,
     /// From outside, and not from where the service's clients may be.
@@ -80,6 +82,7 @@ impl DropReason {
         Self::NatNoMapping,
         Self::NatUnsupported,
         Self::NoFib,
+        Self::EncapProhibited,
         Self::IsClusterIp,
         Self::NotInSourceRange,
         Self::ProxyNotSupported,
@@ -116,6 +119,7 @@ impl DropReason {
             Self::NatNoMapping => "No mapping for NAT masquerade",
             Self::NatUnsupported => "Unsupported protocol for NAT masquerade",
             Self::NoFib => "FIB lookup failed",
+            Self::EncapProhibited => "Encapsulation traffic is prohibited",
             Self::IsClusterIp => "Is a ClusterIP",
             Self::NotInSourceRange => "Not in src range",
             Self::ProxyNotSupported => "Proxy redirection not supported for protocol",

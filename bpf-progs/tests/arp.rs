@@ -60,6 +60,34 @@ fn the_hosts_own_requests_reach_the_endpoint() {
 }
 
 #[test]
+fn an_endpoint_tells_of_its_own_address_only() {
+    let mut node = Node::new();
+    let (a, b) = (node.endpoint(1), node.endpoint(2));
+    let gateway = ([2, 0, 0, 0, 0, 9], Ipv4Addr::new(10, 1, 0, 254));
+    for operation in [REQUEST, REPLY] {
+        for (forged, target) in [(b.ipv4, gateway.1), (gateway.1, a.ipv4), (b.ipv4, b.ipv4)] {
+            let message = arp(operation, (a.mac, forged), (gateway.0, target));
+            let frame = ethernet((a.mac, BROADCAST), 0x0806, &message);
+            assert_eq!(node.drop_of(|node| node.send(&a, &frame)), Some(132), "{forged}");
+        }
+    }
+    let probe = arp(REQUEST, (a.mac, Ipv4Addr::UNSPECIFIED), ([0; 6], a.ipv4));
+    assert_eq!(node.send(&a, &ethernet((a.mac, BROADCAST), 0x0806, &probe)).action, OK);
+}
+
+#[test]
+fn what_is_no_arp_for_ipv4_over_ethernet_is_dropped() {
+    let mut node = Node::new();
+    let a = node.endpoint(1);
+    let good = who_has(&a, Ipv4Addr::new(10, 1, 0, 254));
+    for (at, byte) in [(15, 6), (16, 0x86), (18, 8), (19, 16)] {
+        let mut frame = good.clone();
+        frame[at] = byte;
+        assert_eq!(node.drop_of(|node| node.send(&a, &frame)), Some(134), "{at}");
+    }
+}
+
+#[test]
 fn a_cut_off_request_is_dropped() {
     let mut node = Node::new();
     let a = node.endpoint(1);

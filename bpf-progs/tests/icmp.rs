@@ -107,6 +107,77 @@ fn an_error_must_be_told_to_the_sender() {
     }
 }
 
+/// Ways on which errors about a connection come, and who tells them.
+#[test]
+fn a_third_party_tells_nothing() {
+    let (mut node, a, b) = pair();
+    let c = node.endpoint(3);
+    for (src, dst) in [(a.v4(), b.v4()), (a.v6(), b.v6())] {
+        let sent =
+            [udp(src, dst, 1000, 80), tcp(src, dst, 1000, 80, SYN), echo(src, dst, 9, false)];
+        let answers = [udp(dst, src, 80, 1000), tcp(dst, src, 80, 1000, SYN | ACK)];
+        for frame in &sent {
+            assert_eq!(node.drop_of(|node| node.send(&a, frame)), None);
+        }
+        // About what a sent, and about what b answered; a and b need the errors, c knows nothing.
+        for (told, about) in sent.iter().map(|it| (a, it)).chain(answers.iter().map(|it| (b, it))) {
+            let forged = unreachable(c.ip(src), told.ip(src), about);
+            assert_eq!(node.drop_of(|node| node.send(&c, &forged)), Some(133));
+            // The same if it goes through the stack, marked as the third one's.
+            let mark = c.identity << 16 | 0x0f00;
+            assert_eq!(node.drop_of(|node| node.deliver(&told, mark, &forged)), Some(133));
+            // A router outside is on no way between two endpoints of the node.
+            let router: IpAddr =
+                if src.is_ipv4() { "198.51.100.1" } else { "2001:db8:1::1" }.parse().unwrap();
+            let outside = unreachable(router, told.ip(src), about);
+            assert_eq!(node.drop_of(|node| node.deliver(&told, 0, &outside)), Some(133));
+            // The node itself is, with whatever address.
+            assert_eq!(node.drop_of(|node| node.tell(&told, &outside)), None);
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_complains_only_of_what_it_was_sent() {
+    let (mut node, a, b) = pair();
+    for (src, dst, far) in [(a.v4(), b.v4(), "198.51.100.7"), (a.v6(), b.v6(), "2001:db8:7::7")] {
+        let far: IpAddr = far.parse().unwrap();
+        assert_eq!(node.drop_of(|node| node.send(&a, &udp(src, far, 1000, 80))), None);
+        // What a sent to somebody else, told by b to a, and by b as that one.
+        for teller in [dst, far] {
+            let error = unreachable(teller, src, &udp(src, far, 1000, 80));
+            let reason = if teller == dst { 133 } else { 132 };
+            assert_eq!(node.drop_of(|node| node.send(&b, &error)), Some(reason));
+        }
+    }
+}
+
+/// Behind the overlay nobody but nodes is on the way.
+#[test]
+fn of_a_way_through_the_overlay_only_nodes_tell() {
+    let (mut node, a, _) = pair();
+    for (far, other, outside) in
+        [("10.2.0.7", "192.0.2.77", "198.51.100.1"), ("f00d:2::7", "2001:db8::77", "2001:db8:1::1")]
+    {
+        let [far, other, outside]: [IpAddr; 3] =
+            [far, other, outside].map(|it| it.parse().unwrap());
+        let sent = udp(a.ip(far), far, 1000, 80);
+        node.send(&a, &sent);
+        node.ipcache(other, if far.is_ipv4() { 32 } else { 128 }, 6);
+        let told = |node: &mut Node, by: IpAddr| {
+            let error = unreachable(by, a.ip(far), &sent);
+            node.drop_of(|node| node.deliver(&a, 0, &error))
+        };
+        let reached = [(IpcacheFlags::HAS_TUNNEL_ENDPOINT, Some(133)), (0, None)];
+        for (flags, verdict) in reached {
+            node.ipcache_row(far, IpcacheRow { identity: 777, flags, ..IpcacheRow::default() });
+            assert_eq!(told(&mut node, far), None, "it has heard it");
+            assert_eq!(told(&mut node, other), None, "a node");
+            assert_eq!(told(&mut node, outside), verdict, "{flags}");
+        }
+    }
+}
+
 #[test]
 fn an_error_may_also_have_a_rule() {
     let (mut node, a, b) = pair();

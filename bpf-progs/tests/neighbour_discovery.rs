@@ -85,7 +85,8 @@ fn what_concerns_the_host_is_left_to_it() {
     for target in [host, "fe80::2".parse().unwrap()] {
         assert_eq!(node.send(&a, &solicitation(a.mac, a.ipv6, target)).action, OK, "{target}");
     }
-    let probe = solicitation(a.mac, Ipv6Addr::UNSPECIFIED, a.ipv6);
+    let group = "ff02::1:ff00:1".parse().unwrap();
+    let probe = neighbourly(135, Ipv6Addr::UNSPECIFIED, group, a.ipv6);
     let got = node.send(&a, &probe);
     assert_eq!((got.action, got.frame), (OK, probe), "a probe for duplicates finds none");
 }
@@ -160,4 +161,76 @@ fn the_hosts_solicitations_need_no_rule_but_routed_ones_do() {
     assert_eq!(node.deliver(&a, 0, &frame).action, OK);
     frame[21] = 254;
     assert_eq!(node.drop_of(|node| node.deliver(&a, 0, &frame)), Some(133));
+}
+
+/// A message of neighbour discovery, whole but for the checksum, which nobody here looks at.
+fn neighbourly(kind: u8, src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
+    let mut message = vec![kind, 0, 0, 0, 0, 0, 0, 0];
+    message.extend(target.octets());
+    ethernet(ANY_MACS, 0x86dd, &ipv6(src, dst, ICMPV6, 255, &message))
+}
+
+/// Whatever type, target and source: to others it would go past every policy.
+#[test]
+fn neighbour_discovery_does_not_leave_the_link() {
+    let mut node = with_router();
+    let (a, b) = (node.endpoint(1), node.endpoint(2));
+    let own_link: Ipv6Addr = "fe80::a".parse().unwrap();
+    let host: Ipv6Addr = "2001:db8::1".parse().unwrap();
+    node.map::<HashMap<_, LxcKey, LxcRow>>("cilium_lxc", |mut map| {
+        let row = LxcRow { flags: LxcFlags::HOST, ..LxcRow::default() };
+        map.insert(LxcKey::new(host.into()), row, 0).unwrap();
+    });
+    let far = [b.ipv6, "2001:db8:7::7".parse().unwrap(), "ff05::1".parse().unwrap()];
+    let near = ["fe80::1", "ff02::1", "ff02::1:ff00:1"].map(|it| it.parse::<Ipv6Addr>().unwrap());
+    let stays = near.into_iter().chain([ROUTER, host]);
+    let targets = [(136, own_link), (136, a.ipv6), (135, own_link), (135, host)];
+    for (kind, target) in targets {
+        for src in [a.ipv6, own_link] {
+            for dst in far {
+                let frame = neighbourly(kind, src, dst, target);
+                let dropped = node.drop_of(|node| node.send(&a, &frame));
+                assert_eq!(dropped, Some(150), "{kind} of {target} from {src} to {dst}");
+            }
+            for dst in stays.clone() {
+                let frame = neighbourly(kind, src, dst, target);
+                assert_eq!(node.send(&a, &frame).action, OK, "{kind} from {src} to {dst}");
+            }
+        }
+    }
+    for dst in far {
+        let probe = neighbourly(135, Ipv6Addr::UNSPECIFIED, dst, a.ipv6);
+        assert_eq!(node.drop_of(|node| node.send(&a, &probe)), Some(150), "a probe to {dst}");
+    }
+}
+
+#[test]
+fn a_neighbour_has_no_other_address() {
+    let mut node = with_router();
+    let (a, b) = (node.endpoint(1), node.endpoint(2));
+    let link: Ipv6Addr = "fe80::1".parse().unwrap();
+    let forged = [(b.ipv6, 135), (b.ipv6, 136), (ROUTER, 136), (Ipv6Addr::UNSPECIFIED, 136)];
+    for (src, kind) in forged {
+        for target in [a.ipv6, ROUTER] {
+            let frame = neighbourly(kind, src, link, target);
+            let dropped = node.drop_of(|node| node.send(&a, &frame));
+            assert_eq!(dropped, Some(132), "{kind} of {target} from {src}");
+        }
+    }
+}
+
+#[test]
+fn neighbour_discovery_has_no_extension_headers() {
+    let mut node = with_router();
+    let a = node.endpoint(1);
+    let dst: Ipv6Addr = "ff02::1".parse().unwrap();
+    for (first, header) in [(0, [ICMPV6, 0, 1, 4, 0, 0, 0, 0]), (44, [ICMPV6, 0, 0, 1, 0, 0, 0, 9])]
+    {
+        for kind in [135, 136] {
+            let mut payload = header.to_vec();
+            payload.extend(&neighbourly(kind, a.ipv6, dst, a.ipv6)[54..]);
+            let frame = ethernet(ANY_MACS, 0x86dd, &ipv6(a.ipv6, dst, first, 255, &payload));
+            assert_eq!(node.drop_of(|node| node.send(&a, &frame)), Some(134), "{kind} {first}");
+        }
+    }
 }

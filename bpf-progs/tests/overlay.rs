@@ -36,18 +36,78 @@ fn the_other_node_hears_the_pod_itself_with_its_identity() {
 }
 
 #[test]
-fn policy_sees_the_identity_that_the_overlay_tells() {
+fn policy_sees_the_identity_that_the_overlay_tells_of_whom_nobody_knows_yet() {
     let mut world = World::new();
     let pod = world.pod.0;
     world.only_from(PEERS[0]);
     for like in [pod.v4(), pod.v6()] {
+        world.not_in_ipcache(peer(PEERS[0], like));
+        world.not_in_ipcache(peer(PEERS[1], like));
         assert!(world.hears(PEERS[0], like));
-        let before = world.node.drops().get(&133).copied().unwrap_or(0);
-        // The ipcache would have said otherwise.
-        world.behind_overlay(peer(PEERS[1], like), PEERS[0]);
         assert!(!world.hears(PEERS[1], like));
-        assert_eq!(world.node.drops().get(&133), Some(&(before + 1)));
     }
+    assert_eq!(world.node.drops(), [(133, 2)].into());
+}
+
+#[test]
+fn what_is_known_of_an_endpoint_counts_more_than_what_the_overlay_tells() {
+    let mut world = World::new();
+    let pod = world.pod.0;
+    world.only_from(PEERS[0]);
+    for like in [pod.v4(), pod.v6()] {
+        world.behind_overlay(peer(PEERS[0], like), PEERS[1]);
+        assert!(!world.hears(PEERS[0], like), "it is another one");
+        world.behind_overlay(peer(PEERS[1], like), PEERS[0]);
+        assert!(world.hears(PEERS[1], like));
+        // Nobody becomes more by what is known than the other node says: a stranger may have the address.
+        world.behind_overlay(peer(WORLD[0], like), PEERS[0]);
+        assert!(!world.hears(WORLD[0], like));
+    }
+}
+
+/// Strangers are known by no address of a node.
+#[test]
+fn only_nodes_of_the_cluster_speak_by_the_overlay() {
+    let mut world = World::new();
+    let pod = world.pod.0;
+    for like in [pod.v4(), pod.v6()] {
+        world.not_in_ipcache(peer(PEERS[0], like));
+        assert!(world.hears(PEERS[0], like));
+    }
+    for who in [0, 1, 9, 777] {
+        // Nobody, this node, the world, an endpoint.
+        world.node.ipcache(OTHER_NODE.into(), 32, who);
+        for like in [pod.v4(), pod.v6()] {
+            assert!(!world.hears(PEERS[0], like), "{who}");
+        }
+    }
+    // What the other node's devices say of themselves is dropped with it.
+    let drops = world.node.drops();
+    assert!(drops.len() == 1 && drops[&132] >= 8, "{drops:?}");
+    // By the labels of a node, or as one with an API server.
+    for who in [7, 2 << 24 | 5] {
+        world.node.ipcache(OTHER_NODE.into(), 32, who);
+        assert!(world.hears(PEERS[0], pod.v4()), "{who}");
+    }
+}
+
+#[test]
+fn a_node_speaks_only_for_what_lives_behind_it() {
+    let mut world = World::new();
+    let pod = world.pod.0;
+    for like in [pod.v4(), pod.v6()] {
+        let endpoint = peer(PEERS[0], like);
+        world.behind([192, 0, 2, 77], endpoint, PEERS[0]);
+        assert!(!world.hears(PEERS[0], like), "it lives behind a third node");
+        world.behind_overlay(endpoint, PEERS[0]);
+        assert!(world.hears(PEERS[0], like));
+    }
+    assert_eq!(world.node.drops(), [(132, 2)].into());
+    // A further address of a node is behind its first one, and reached without the overlay.
+    world.behind([192, 0, 2, 77], peer(PEERS[0], pod.v4()), PEERS[0]);
+    let flags = IpcacheFlags::HAS_TUNNEL_ENDPOINT | IpcacheFlags::SKIP_TUNNEL;
+    world.row([192, 0, 2, 77], OTHER_NODE.into(), REMOTE_NODE, flags);
+    assert!(world.hears(PEERS[0], pod.v4()));
 }
 
 #[test]

@@ -9,10 +9,30 @@
 
 #define ADMIT_DROP(reason) DROP_FROM(FILE_ADMIT_H, reason)
 
-/* Whether an ICMP error is about a connection that the endpoint has. The packet inside went the
- * other way, and its sender must be the one who is told. The packet then has the connection's
+/* Whether somebody may tell of an error about a packet that was sent to `to`: the receiver, or who may stand on the
+ * way: a node, and a router outside, unless the way is the cluster's own from end to end. No endpoint is a router. */
+subprogram int may_tell(const struct packet *packet, const union address *to, __u32 teller, int family)
+{
+	struct ipcache_row *row;
+	struct lxc_row *lxc;
+
+	if (!packet || !to)
+		return false;
+	if (address_equal(&packet->saddr, to, family) || teller == IDENTITY_HOST || identity_is_node(teller))
+		return true;
+	if (!identity_is_outside(teller))
+		return false;
+	lxc = lxc_lookup(to, family);
+	if (lxc)
+		return lxc->flags & LXC_HOST;
+	row = ipcache_find(to, family);
+	return !row || !ipcache_is_tunneled(row) || !identity_is_endpoint(row->identity);
+}
+
+/* Whether an ICMP error is about a connection that the endpoint has, and is told by who may know. The packet inside
+ * went the other way, and its sender must be the one who is told. The packet then has the connection's
  * service. */
-subprogram int is_related(struct __sk_buff *skb, struct packet *packet, int family, bool egress)
+subprogram int is_related(struct __sk_buff *skb, struct packet *packet, __u32 teller, int family, bool egress)
 {
 	union ct_key key __attribute__((aligned(8)));
 	struct packet inner = {};
@@ -22,7 +42,8 @@ subprogram int is_related(struct __sk_buff *skb, struct packet *packet, int fami
 
 	if (!packet)
 		return false;
-	if (inner_read(skb, packet, &inner, family) || !address_equal(&inner.saddr, &packet->daddr, family))
+	if (inner_read(skb, packet, &inner, family) || !address_equal(&inner.saddr, &packet->daddr, family) ||
+	    !may_tell(packet, &inner.daddr, teller, family))
 		return false;
 	ends = ct_ends_of(&inner);
 	tcp = ends.protocol == IPPROTO_TCP;
@@ -207,7 +228,7 @@ subprogram int admit_ipv6(struct __sk_buff *skb, const struct flow *flow, struct
 always_inline int admit(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 			__u32 policy_slot)
 {
-	if (unlikely(packet->icmp_error) && is_related(skb, packet, flow->family, flow->direction == EGRESS))
+	if (unlikely(packet->icmp_error) && is_related(skb, packet, flow->src_identity, flow->family, flow->direction == EGRESS))
 		return CT_RELATED | ADMIT_REPORT;
 	if (flow->family == FAMILY_IPV4)
 		return admit_ipv4(skb, flow, packet, policy_slot);

@@ -14,21 +14,39 @@
 /* What the steps below return of a packet that is for the node itself. */
 #define FOR_NODE 0x1000
 
-/* Gives it to an endpoint. Its source cannot be an address of this node. Who it is from is told by its
- * source, unless the overlay has told. */
+/* Who sent a packet that came by the wire, as its source says. What lives behind the overlay does not come beside it;
+ * by a service it may, where a node that has no address for endpoints to borrow sends it. */
+subprogram int wire_sender(const struct packet *packet, int family)
+{
+	struct ipcache_row *row;
+
+	if (!packet)
+		return ARRIVE_DROP(DROP_INVALID_PACKET);
+	row = ipcache_find(&packet->saddr, family);
+	if (row && ipcache_is_tunneled(row) && !packet->node_port && node_has_tunnel())
+		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
+	return identity_in(row, family);
+}
+
+/* Gives it to an endpoint. Its source cannot be an address of this node, nor one that no router lets pass. Who it is
+ * from is told by its source, unless the overlay has told. */
 always_inline int to_endpoint(struct __sk_buff *skb, struct flow *flow, struct packet *packet,
 			      const struct lxc_row *lxc)
 {
 	struct config_row receiver;
 	int code;
 
+	if (address_is_no_source(&packet->saddr, flow->family) || lxc_lookup(&packet->saddr, flow->family))
+		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	/* The stack answers a packet whose last hop this was. */
 	if (packet->hop_limit <= 1)
 		return TC_ACT_OK;
-	if (lxc_lookup(&packet->saddr, flow->family))
-		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
-	if (!flow->src_identity)
-		flow->src_identity = identity_of(&packet->saddr, flow->family);
+	if (!flow->src_identity) {
+		code = wire_sender(packet, flow->family);
+		if (code < 0)
+			return code;
+		flow->src_identity = code;
+	}
 	code = dsr_meet(skb, flow, packet);
 	if (code < 0)
 		return code;
@@ -77,7 +95,7 @@ always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct pack
 	if (lxc)
 		return lxc->flags & LXC_HOST ? FOR_NODE : to_endpoint(skb, flow, packet, lxc);
 	if (packet->icmp_error)
-		is_related(skb, packet, flow->family, false);
+		is_related(skb, packet, IDENTITY_HOST, flow->family, false);
 	else if (!node_port_answered(flow, packet))
 		packet->node_port = (packet->rev_nat = packet->own_port) && packet_may_answer(packet);
 	if (!packet->node_port)

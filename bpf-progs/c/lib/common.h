@@ -77,6 +77,30 @@ always_inline bool address_is_many(const union address *a, int family)
 	return family == FAMILY_IPV4 ? a->bytes[0] >= 224 : a->bytes[0] == 0xff;
 }
 
+/* Whether an address for many, or for a neighbour, leads no further than the link: at an endpoint's there is the
+ * node. */
+always_inline bool address_is_of_link(const union address *a, int family)
+{
+	if (family == FAMILY_IPV4)
+		return a->words[0] == 0xffffffff || (a->bytes[0] == 224 && !a->bytes[1] && !a->bytes[2]);
+	return address_is_link_local(a) || (a->bytes[0] == 0xff && (a->bytes[1] & 0x0f) <= 2);
+}
+
+/* Whether an address is no machine's on any link: of this machine only, of none, or of IPv4 within IPv6. */
+always_inline bool address_is_nowhere(const union address *a, int family)
+{
+	if (family == FAMILY_IPV4)
+		return !a->bytes[0] || a->bytes[0] == 127;
+	return !(a->words[0] | a->words[1]) && (!a->words[2] || a->words[2] == bpf_htonl(0xffff));
+}
+
+/* Whether no packet can come from an address that a router lets pass. */
+always_inline bool address_is_no_source(const union address *a, int family)
+{
+	return address_is_nowhere(a, family) || address_is_many(a, family) ||
+	       (family == FAMILY_IPV6 && address_is_link_local(a));
+}
+
 /* Copies a MAC address between places that are aligned to two bytes. */
 always_inline void mac_copy(void *to, const void *from)
 {

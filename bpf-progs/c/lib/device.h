@@ -45,11 +45,14 @@ always_inline __u16 device_notify(__u32 flags)
 	       (flags & DEVICE_DROP_NOTIFY ? CONFIG_DROP_NOTIFY : 0);
 }
 
+/* The number of a VLAN in its tag. One of 0 names none: the frame is the device's own. */
+#define VLAN_NUMBER 0x0fff
+
 /* The family of a packet that concerns us; 0 if its protocol does not, or is switched off. What has a
  * VLAN's tag is its device's, which has a row of its own. */
 always_inline __u8 family_of(const struct __sk_buff *skb)
 {
-	if (skb->vlan_present)
+	if (skb->vlan_present && skb->vlan_tci & VLAN_NUMBER)
 		return 0;
 	if (skb->protocol == bpf_htons(ETH_P_IP))
 		return ENABLE_IPV4 ? FAMILY_IPV4 : 0;

@@ -5,7 +5,8 @@
  * speak, of whom the outer address tells. On the wire nothing tells who sent a packet: a router may stand
  * between, and the client's source is his own. So it is looked at what the option says: it must be what the
  * cluster serves to clients outside, by this node's own tables; of ports of nodes, by those of this node's own
- * address. Otherwise the option is nothing, and the backend answers as itself. */
+ * address. Otherwise the option is nothing, and the backend answers as itself. So it is where an endpoint of the
+ * cluster sends it: no node of ours tells of one. */
 #pragma once
 
 #include "device.h"
@@ -34,11 +35,6 @@ always_inline bool dsr_is_service(const union address *address, __be16 port, __u
 	/* Of what was not found clang would look at the flags all the same. */
 	keep_apart();
 	return (service.flags & LB_FROM_OUTSIDE) != 0;
-}
-
-always_inline bool identity_is_node(__u32 identity)
-{
-	return identity == IDENTITY_REMOTE_NODE || identity == IDENTITY_KUBE_APISERVER;
 }
 
 /* Whether another node sent a packet through the overlay. */
@@ -146,7 +142,7 @@ always_inline int dsr_meet(struct __sk_buff *skb, const struct flow *flow, struc
 
 	if (!ENABLE_DSR || packet->node_port || packet->tail || !has_ports(packet->protocol) ||
 	    (packet->protocol == IPPROTO_TCP && packet_may_answer(packet)) ||
-	    (packet->l4_offset == plain_l4_offset(family) && !identity_is_outside(flow->src_identity)))
+	    !identity_is_outside(flow->src_identity))
 		return DSR_MET;
 	return family == FAMILY_IPV4 ? dsr_meet_ipv4(skb, packet) : dsr_meet_ipv6(skb, packet);
 }

@@ -367,3 +367,6 @@ struct signal_record {
 /* Where those begin that the whole cluster knows, and those that mean something on this node only. */
 #define IDENTITY_GLOBAL 256
 #define IDENTITY_LOCAL (1 << 24)
+/* Of those, the upper bits that other nodes have. */
+#define IDENTITY_SCOPE_SHIFT 24
+#define IDENTITY_SCOPE_NODE 2

@@ -62,6 +62,19 @@ always_inline bool identity_is_outside(__u32 identity)
 	       identity >= IDENTITY_LOCAL;
 }
 
+/* Whether an identity is another node's, by whichever labels. */
+always_inline bool identity_is_node(__u32 identity)
+{
+	return identity == IDENTITY_REMOTE_NODE || identity == IDENTITY_KUBE_APISERVER ||
+	       identity >> IDENTITY_SCOPE_SHIFT == IDENTITY_SCOPE_NODE;
+}
+
+/* Whether an identity is an endpoint's, of this node or another one. */
+always_inline bool identity_is_endpoint(__u32 identity)
+{
+	return identity != IDENTITY_HOST && !identity_is_node(identity) && !identity_is_outside(identity);
+}
+
 /* What the cluster knows of an address. */
 always_inline struct ipcache_row *ipcache_find(const union address *address, int family)
 {
@@ -77,6 +90,12 @@ always_inline struct ipcache_row *ipcache_find(const union address *address, int
 always_inline __u32 identity_in(const struct ipcache_row *row, int family)
 {
 	return row && row->identity ? row->identity : identity_world(family);
+}
+
+/* Whether what an address is reached by is the overlay, if there is one. */
+always_inline bool ipcache_is_tunneled(const struct ipcache_row *row)
+{
+	return (row->flags & (IPCACHE_HAS_TUNNEL | IPCACHE_SKIP_TUNNEL)) == IPCACHE_HAS_TUNNEL;
 }
 
 always_inline __u32 identity_of(const union address *address, int family)
@@ -106,10 +125,11 @@ always_inline __u32 identity_reached(struct packet *packet, int family)
 	return identity_in(row, family);
 }
 
-/* The same of a receiver that may be on this node: the row of its address saves the longer lookup. */
+/* The same of a receiver that may be on this node: the row of its address saves the longer lookup. What leads no
+ * further than the link is for the node at its other end. */
 always_inline __u32 identity_of_receiver(const struct lxc_row *lxc, struct packet *packet, int family)
 {
-	if (lxc && lxc->flags & LXC_HOST)
+	if (lxc ? lxc->flags & LXC_HOST : address_is_of_link(&packet->daddr, family))
 		return IDENTITY_HOST;
 	return lxc && lxc->sec_id ? lxc->sec_id : identity_reached(packet, family);
 }

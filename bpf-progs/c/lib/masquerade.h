@@ -7,15 +7,6 @@
 
 #define MASQUERADE_DROP(reason) DROP_FROM(FILE_MASQUERADE_H, reason)
 
-/* Whether other nodes are reached through the overlay, and know no way to endpoints beside it. */
-always_inline bool node_has_tunnel(void)
-{
-	__u32 zero = 0;
-	struct node_row *node = bpf_map_lookup_elem(&volvox_node, &zero);
-
-	return node && node->tunnel_ifindex;
-}
-
 /* Whether an identity is of the cluster, where endpoints are known by their own addresses. */
 always_inline bool identity_is_inside(__u32 identity)
 {

@@ -25,19 +25,24 @@ struct arp_ipv4 {
 };
 
 /* Answers every request but one for the endpoint's own address, which is how it looks for a
- * duplicate. Whatever is not such a request is the stack's. */
+ * duplicate. That, and replies, are the stack's. An endpoint tells of its own address only. */
 always_inline int arp_from_container(struct __sk_buff *skb, const struct config_row *self)
 {
 	struct ethhdr *eth = packet_bytes(skb, 0, sizeof(*eth) + sizeof(struct arp_ipv4));
 	struct arp_ipv4 *arp;
-	__be32 target;
+	__be32 target, sender;
 
 	if (!eth)
 		return NEIGHBOUR_DROP(DROP_INVALID_PACKET);
 	arp = (void *)(eth + 1);
 	__builtin_memcpy(&target, arp->target_ip, 4);
+	__builtin_memcpy(&sender, arp->sender_ip, 4);
 	if (arp->hardware != bpf_htons(ARP_HARDWARE_ETHERNET) || arp->protocol != bpf_htons(ETH_P_IP) ||
-	    arp->operation != bpf_htons(ARP_REQUEST) || target == self->ipv4)
+	    arp->hardware_length != 6 || arp->protocol_length != 4)
+		return NEIGHBOUR_DROP(DROP_INVALID_PACKET);
+	if (self->flags & CONFIG_SOURCE_CHECK && sender && sender != self->ipv4)
+		return NEIGHBOUR_DROP(DROP_INVALID_SOURCE_IP);
+	if (arp->operation != bpf_htons(ARP_REQUEST) || target == self->ipv4)
 		return TC_ACT_OK;
 	arp->operation = bpf_htons(ARP_REPLY);
 	mac_copy(eth->h_dest, arp->sender_mac);
@@ -136,9 +141,35 @@ always_inline bool address_is_router(const union address *a)
 	return address_equal(a, &router, FAMILY_IPV6);
 }
 
+/* What the stack may hear of a neighbour: what is for the link, or for an address of the node. Anything else it would
+ * send on to others, past every policy. */
+always_inline int nd_to_stack(const struct packet *packet)
+{
+	struct lxc_row *lxc;
+
+	if (address_is_of_link(&packet->daddr, FAMILY_IPV6) || address_is_router(&packet->daddr))
+		return TC_ACT_OK;
+	lxc = lxc_find(&packet->daddr, FAMILY_IPV6);
+	return lxc && lxc->flags & LXC_HOST ? TC_ACT_OK : NEIGHBOUR_DROP(DROP_UNKNOWN_TARGET);
+}
+
+/* Whether a neighbour may call itself so: by its own address, or one of the link; and who asks whether he may have
+ * an address, by none. */
+always_inline bool nd_source_is_own(const struct config_row *self, const struct packet *packet,
+				    const struct neighbour_message *message)
+{
+	union address own;
+
+	if (address_is_zero(&packet->saddr))
+		return message->type == ND_NEIGHBOUR_SOLICITATION;
+	__builtin_memcpy(&own, self->ipv6, 16);
+	return !(self->flags & CONFIG_SOURCE_CHECK) || address_is_link_local(&packet->saddr) ||
+	       address_equal(&packet->saddr, &own, FAMILY_IPV6);
+}
+
 /* Answers for the router, for local endpoints, and for the stand-in of one that speaks with itself.
  * The stack gets what concerns the host: its link-local addresses, advertisements, and probes for
- * duplicates, which nobody here answers. */
+ * duplicates, which nobody here answers. No message has extension headers, nor is it a fragment. */
 subprogram int nd_from_container(struct __sk_buff *skb, const struct config_row *self,
 			       const struct packet *packet)
 {
@@ -149,28 +180,31 @@ subprogram int nd_from_container(struct __sk_buff *skb, const struct config_row 
 	if (!self || !packet)
 		return TC_ACT_SHOT;
 	if (bpf_skb_load_bytes(skb, packet->l4_offset, &message, sizeof(message)) ||
-	    packet->hop_limit != ND_HOP_LIMIT)
+	    packet->hop_limit != ND_HOP_LIMIT || message.code ||
+	    packet->l4_offset != ETH_HLEN + sizeof(struct ipv6hdr))
 		return NEIGHBOUR_DROP(DROP_INVALID_PACKET);
+	if (!nd_source_is_own(self, packet, &message))
+		return NEIGHBOUR_DROP(DROP_INVALID_SOURCE_IP);
 	if (message.type == ND_NEIGHBOUR_ADVERTISEMENT) {
 		__builtin_memcpy(&own, self->ipv6, 16);
 		if (!address_equal(&message.target, &own, FAMILY_IPV6) &&
 		    !address_is_link_local(&message.target))
 			return NEIGHBOUR_DROP(DROP_INVALID_SOURCE_IP);
-		return TC_ACT_OK;
+		return nd_to_stack(packet);
 	}
 	if (address_is_zero(&packet->saddr))
-		return TC_ACT_OK;
+		return nd_to_stack(packet);
 	if (address_is_loopback(&message.target, FAMILY_IPV6))
 		return nd_advertise(skb, self, &packet->saddr, &message.target, 0);
 	if (address_is_link_local(&message.target))
-		return TC_ACT_OK;
+		return nd_to_stack(packet);
 	if (address_is_router(&message.target))
 		return nd_advertise(skb, self, &packet->saddr, &message.target, ND_ROUTER);
 	lxc = lxc_find(&message.target, FAMILY_IPV6);
 	if (!lxc)
 		return NEIGHBOUR_DROP(DROP_UNKNOWN_TARGET);
 	if (lxc->flags & LXC_HOST)
-		return TC_ACT_OK;
+		return nd_to_stack(packet);
 	return nd_advertise(skb, self, &packet->saddr, &message.target, 0);
 }
 

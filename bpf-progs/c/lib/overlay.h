@@ -10,6 +10,15 @@
 
 #define OVERLAY_HOP_LIMIT 64
 
+/* Whether other nodes are reached through the overlay, and know no way to endpoints beside it. */
+always_inline bool node_has_tunnel(void)
+{
+	__u32 zero = 0;
+	struct node_row *node = bpf_map_lookup_elem(&volvox_node, &zero);
+
+	return node && node->tunnel_ifindex;
+}
+
 /* The overlay's device, if that is the way to the packet's receiver; else 0. */
 always_inline __u32 overlay_to(const struct packet *packet)
 {
@@ -92,16 +101,83 @@ subprogram int overlay_client(__u32 carried, const struct packet *packet, int fa
 	return identity_is_outside(known) ? known : carried;
 }
 
-/* Whom a packet of the overlay is from. Other nodes speak for their endpoints and for the world; a node
- * is never this one. */
-always_inline __u32 overlay_sender(__u32 carried, const struct packet *packet, int family)
+/* The node that sent a packet through the overlay: the source of the outer one. */
+struct carrier {
+	union address node;
+	int family;
+};
+
+/* Who is told by the tunnel to have sent a packet, and by which node: an identity, or -1 if nothing is told. */
+subprogram int carried_identity(struct __sk_buff *skb, struct carrier *by)
 {
-	if (!carried || carried == IDENTITY_HOST)
-		return IDENTITY_REMOTE_NODE;
-	if (carried >= IDENTITY_LOCAL)
-		return identity_of(&packet->saddr, family);
-	/* A client's packet has its own source. */
-	if (ENABLE_DSR && identity_is_outside(carried))
-		return overlay_client(carried, packet, family);
-	return carried;
+	struct bpf_tunnel_key key = {};
+
+	if (!by)
+		return -1;
+	if (!bpf_skb_get_tunnel_key(skb, &key, sizeof(key), 0)) {
+		by->family = FAMILY_IPV4;
+		by->node = (union address){.v4 = bpf_htonl(key.remote_ipv4)};
+	} else if (!bpf_skb_get_tunnel_key(skb, &key, sizeof(key), BPF_F_TUNINFO_IPV6)) {
+		by->family = FAMILY_IPV6;
+		__builtin_memcpy(&by->node, key.remote_ipv6, 16);
+	} else {
+		return -1;
+	}
+	return key.tunnel_id;
+}
+
+/* Whether something lives behind a node, by the address that the cluster knows of that node. */
+always_inline bool is_behind(const struct ipcache_row *row, const union address *node, int family)
+{
+	union address endpoint;
+
+	if (!(row->flags & IPCACHE_HAS_TUNNEL) || (family == FAMILY_IPV6) != !!(row->flags & IPCACHE_IPV6_TUNNEL))
+		return false;
+	__builtin_memcpy(&endpoint, row->tunnel_endpoint, 16);
+	return address_equal(&endpoint, node, family);
+}
+
+/* Whether another node of the cluster speaks, and it is the one behind which the source of its packet lives, where
+ * one is known. A node may speak from any of its addresses, whose rows name the same one. */
+subprogram int carrier_may(const struct carrier *by, const struct ipcache_row *source)
+{
+	union address endpoint = {};
+	struct ipcache_row *node;
+	int family;
+
+	if (!by || !source)
+		return false;
+	node = by->family == FAMILY_IPV4 ? ipcache_find(&by->node, FAMILY_IPV4) : ipcache_find(&by->node, FAMILY_IPV6);
+	if (!node || !identity_is_node(node->identity))
+		return false;
+	if (!(source->flags & IPCACHE_HAS_TUNNEL))
+		return true;
+	__builtin_memcpy(&endpoint, source->tunnel_endpoint, 16);
+	family = source->flags & IPCACHE_IPV6_TUNNEL ? FAMILY_IPV6 : FAMILY_IPV4;
+	return is_behind(node, &endpoint, family);
+}
+
+/* Whom a packet of the overlay is from, or a drop. Only nodes of the cluster speak there, each for what lives behind
+ * it. They tell of endpoints that are not known here yet, of clients for whom they stand, and of the world; of an
+ * endpoint that is known it counts what is known. A node is never this one. */
+subprogram int overlay_sender(__u32 carried, const struct carrier *by, const struct packet *packet, int family)
+{
+	struct ipcache_row *row, source = {};
+	__u32 known;
+
+	if (!by || !packet)
+		return OVERLAY_DROP(DROP_INVALID_PACKET);
+	row = family == FAMILY_IPV4 ? ipcache_find(&packet->saddr, FAMILY_IPV4)
+				    : ipcache_find(&packet->saddr, FAMILY_IPV6);
+	if (row)
+		source = *row;
+	if (!is_behind(&source, &by->node, by->family) && !carrier_may(by, &source))
+		return OVERLAY_DROP(DROP_INVALID_SOURCE_IP);
+	known = identity_in(&source, family);
+	if (identity_is_outside(carried))
+		/* A client's packet has its own source. */
+		return ENABLE_DSR && identity_is_outside(known) ? known : carried;
+	if (identity_is_endpoint(known))
+		return known;
+	return carried && carried != IDENTITY_HOST ? carried : IDENTITY_REMOTE_NODE;
 }

@@ -138,6 +138,55 @@ always_inline int parse_l4(struct __sk_buff *skb, struct packet *packet, int fam
 	return 0;
 }
 
+/* Options of IPv4. */
+#define IPV4_OPTION_END 0
+#define IPV4_OPTION_NOTHING 1
+#define IPV4_OPTION_LOOSE_ROUTE 131
+#define IPV4_OPTION_STRICT_ROUTE 137
+#define IPV4_OPTIONS_MAX 40
+
+/* Whether options send a packet on to others than its destination, by which policy judges, or go on where the packet
+ * ends. Nobody follows those that stand behind one that cannot be read. */
+subprogram int ipv4_is_misled(struct __sk_buff *skb, __u32 end)
+{
+	__u32 at = IPV4_OFFSET + sizeof(struct iphdr);
+	__u8 option[2];
+
+	if (end > skb->len)
+		return true;
+	for (int i = 0; i < IPV4_OPTIONS_MAX && at < end; i++) {
+		if (bpf_skb_load_bytes(skb, at, option, sizeof(option)))
+			return true;
+		if (option[0] == IPV4_OPTION_LOOSE_ROUTE || option[0] == IPV4_OPTION_STRICT_ROUTE)
+			return true;
+		if (option[0] == IPV4_OPTION_END || (option[0] != IPV4_OPTION_NOTHING && option[1] < 2))
+			return false;
+		at += option[0] == IPV4_OPTION_NOTHING ? 1 : option[1];
+	}
+	return false;
+}
+
+/* Bytes of a header of layer 4 that are read, and that a first fragment has to hold. */
+always_inline __u32 l4_bytes(__u8 protocol)
+{
+	return protocol == IPPROTO_TCP ? 20 : 8;
+}
+
+/* Whether a fragment ends within that header, or begins there: what is read of it would be another's in the
+ * datagram that the receiver puts together. `offset` and `bytes` are of what follows the IP headers. */
+always_inline bool fragment_is_tiny(__u8 protocol, __u32 offset, __u32 bytes)
+{
+	return offset ? offset < l4_bytes(protocol) : bytes < l4_bytes(protocol);
+}
+
+always_inline bool fragment_is_tiny_ipv4(const struct iphdr *ip)
+{
+	__u32 header = ip->ihl * 4, length = bpf_ntohs(ip->tot_len);
+
+	return fragment_is_tiny(ip->protocol, (bpf_ntohs(ip->frag_off) & IPV4_FRAGMENT_OFFSET) * 8,
+				length > header ? length - header : 0);
+}
+
 always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *packet)
 {
 	struct iphdr *ip = packet_bytes(skb, IPV4_OFFSET, sizeof(*ip));
@@ -154,11 +203,18 @@ always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *packet)
 	id = ip->id;
 	fragment = ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET | IPV4_MORE_FRAGMENTS);
 	packet->headless = packet->tail = (fragment & bpf_htons(IPV4_FRAGMENT_OFFSET)) != 0;
+	if (unlikely(fragment) && fragment_is_tiny_ipv4(ip))
+		return PARSE_DROP(DROP_INVALID_PACKET);
+	if (unlikely(packet->l4_offset != IPV4_OFFSET + sizeof(*ip)) && ipv4_is_misled(skb, packet->l4_offset))
+		return PARSE_DROP(DROP_INVALID_PACKET);
 	code = packet->tail ? 0 : parse_l4(skb, packet, FAMILY_IPV4);
 	if (unlikely(fragment) && code >= 0)
 		fragment_ipv4(packet, id);
 	return code;
 }
+
+/* Where a routing header has what a fragment's has for its offset. */
+#define IPV6_SEGMENTS_LEFT 0x00ff
 
 /* An extension header: of a fragment all of it, of others the first bytes. */
 struct ipv6_extension {
@@ -186,6 +242,9 @@ always_inline int ipv6_step(struct __sk_buff *skb, struct packet *packet, struct
 	}
 	if (bpf_skb_load_bytes(skb, packet->l4_offset, &header, sizeof(header)))
 		return PARSE_DROP(DROP_INVALID_EXTENSION_HEADER);
+	/* It would go on to others than its destination, by which policy judges. */
+	if (packet->protocol == IPPROTO_ROUTING && header.fragment & bpf_htons(IPV6_SEGMENTS_LEFT))
+		return PARSE_DROP(DROP_INVALID_EXTENSION_HEADER);
 	if (packet->protocol == IPPROTO_FRAGMENT) {
 		*fragment = header;
 		packet->l4_offset += 8;
@@ -198,11 +257,27 @@ always_inline int ipv6_step(struct __sk_buff *skb, struct packet *packet, struct
 	return 1;
 }
 
+always_inline bool fragment_is_tiny_ipv6(struct __sk_buff *skb, const struct packet *packet,
+					 const struct ipv6_extension *fragment)
+{
+	__u32 headers = packet->l4_offset - ETH_HLEN - sizeof(struct ipv6hdr), length;
+	__be16 payload;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, payload_len), &payload, sizeof(payload)))
+		return true;
+	length = bpf_ntohs(payload);
+	return fragment_is_tiny(packet->protocol, bpf_ntohs(fragment->fragment) & IPV6_FRAGMENT_OFFSET,
+				length > headers ? length - headers : 0);
+}
+
 /* Reads what follows the IP headers, or what is known of it if this is a later fragment. */
 always_inline int ipv6_end(struct __sk_buff *skb, struct packet *packet, const struct ipv6_extension *fragment)
 {
-	int code = packet->tail ? 0 : parse_l4(skb, packet, FAMILY_IPV6);
+	int code;
 
+	if (unlikely(fragment->fragment) && fragment_is_tiny_ipv6(skb, packet, fragment))
+		return PARSE_DROP(DROP_INVALID_PACKET);
+	code = packet->tail ? 0 : parse_l4(skb, packet, FAMILY_IPV6);
 	if (unlikely(fragment->fragment) && code >= 0)
 		fragment_ipv6(packet, fragment->id);
 	return code;

@@ -5,6 +5,7 @@
 pub mod btf;
 pub mod dsr;
 pub mod frame;
+pub mod fuzz;
 pub mod host;
 pub mod listener;
 pub mod node;
@@ -18,6 +19,7 @@ pub mod sockets;
 pub mod talk;
 pub mod tracked;
 pub mod uplink;
+pub mod wire;
 
 pub use dsr::*;
 pub use frame::*;
@@ -31,3 +33,4 @@ pub use services::*;
 pub use sockets::*;
 pub use tracked::*;
 pub use uplink::*;
+pub use wire::*;

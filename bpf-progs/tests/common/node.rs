@@ -23,6 +23,9 @@ pub const SHOT: u32 = 2;
 /// TC action: sent through another interface.
 pub const REDIRECT: u32 = 7;
 
+/// An interface by which a frame may have come.
+const SOME_IFINDEX: u32 = 1;
+
 /// Rows that a test needs at most; the real sizes would cost it hundreds of megabytes.
 const MAX_ENTRIES: u32 = 1024;
 /// The same of plain hash tables: few, so that rows share buckets, as they do in large tables.
@@ -184,9 +187,17 @@ impl Node {
         });
     }
 
+    /// The ipcache's row of one address.
+    pub fn ipcache_row(&mut self, address: IpAddr, row: IpcacheRow) {
+        self.ipcache_of(address, if address.is_ipv4() { 32 } else { 128 }, row);
+    }
+
     pub fn ipcache(&mut self, address: IpAddr, bits: u8, identity: u32) {
+        self.ipcache_of(address, bits, IpcacheRow { identity, ..IpcacheRow::default() });
+    }
+
+    fn ipcache_of(&mut self, address: IpAddr, bits: u8, row: IpcacheRow) {
         let key = IpcacheKey::new(address, bits);
-        let row = IpcacheRow { identity, ..IpcacheRow::default() };
         self.map::<LpmTrie<_, [u8; 20], IpcacheRow>>("cilium_ipcache_v2", |mut map| {
             let data = key.as_bytes()[4..].try_into().unwrap();
             map.insert(&Key::new(key.prefix_len, data), row, 0).unwrap();
@@ -227,9 +238,14 @@ impl Node {
         self.run(FROM_CONTAINER, from.ifindex, 0, frame, 1).0
     }
 
-    /// Sends a frame from the host's stack to an endpoint, with a packet mark.
+    /// Sends a frame that the host's stack forwards to an endpoint, with a packet mark.
     pub fn deliver(&mut self, to: &Endpoint, mark: u32, frame: &[u8]) -> Outcome {
-        self.run(TO_CONTAINER, to.ifindex, mark, frame, 1).0
+        self.run_by(TO_CONTAINER, (to.ifindex, SOME_IFINDEX), mark, frame, 1).0
+    }
+
+    /// Sends a frame of the host's own to an endpoint.
+    pub fn tell(&mut self, to: &Endpoint, frame: &[u8]) -> Outcome {
+        self.run(TO_CONTAINER, to.ifindex, 0, frame, 1).0
     }
 
     /// Runs a program; the second result is nanoseconds a run.
@@ -241,8 +257,21 @@ impl Node {
         frame: &[u8],
         repeat: u32,
     ) -> (Outcome, u64) {
+        self.run_by(program, (ifindex, 0), mark, frame, repeat)
+    }
+
+    /// The same at one interface, of a frame that came by another one; by none if that is 0.
+    fn run_by(
+        &mut self,
+        program: &str,
+        (ifindex, came_by): (u32, u32),
+        mark: u32,
+        frame: &[u8],
+        repeat: u32,
+    ) -> (Outcome, u64) {
         let mut context = [0; 192];
         context[8..12].copy_from_slice(&mark.to_ne_bytes());
+        context[36..40].copy_from_slice(&came_by.to_ne_bytes());
         context[40..44].copy_from_slice(&ifindex.to_ne_bytes());
         let (mut context_out, mut out) = ([0; 192], vec![0; frame.len() + 256]);
         let mut objects = self.others.iter().chain([&self.ebpf]);

@@ -64,6 +64,7 @@ impl World {
             tunnel_flags: DeviceFlags::DROP_NOTIFY.into(),
             ..NodeRow::default()
         });
+        node.ipcache(OTHER_NODE.into(), 32, REMOTE_NODE);
         let pod = node.pod(1);
         let all = [Direction::Egress, Direction::Ingress].map(|way| PolicyKey::any(way, 0));
         node.rules(&pod.0, &all.map(|key| (key, PolicyRow::allow(&key, 1))));
@@ -138,13 +139,19 @@ impl World {
 
     /// A row of the ipcache: behind the other node.
     pub fn behind_overlay(&mut self, address: IpAddr, identity: u32) {
+        self.behind(OTHER_NODE, address, identity);
+    }
+
+    /// The same behind any node.
+    pub fn behind(&mut self, node: [u8; 4], address: IpAddr, identity: u32) {
+        self.row(node, address, identity, IpcacheFlags::HAS_TUNNEL_ENDPOINT);
+    }
+
+    /// A row of the ipcache.
+    pub fn row(&mut self, node: [u8; 4], address: IpAddr, identity: u32, flags: u8) {
         let key = IpcacheKey::new(address, bits(address));
-        let mut row = IpcacheRow {
-            identity,
-            flags: IpcacheFlags::HAS_TUNNEL_ENDPOINT,
-            ..IpcacheRow::default()
-        };
-        row.tunnel_endpoint[..4].copy_from_slice(&OTHER_NODE);
+        let mut row = IpcacheRow { identity, flags, ..IpcacheRow::default() };
+        row.tunnel_endpoint[..4].copy_from_slice(&node);
         self.node.map::<LpmTrie<_, [u8; 20], IpcacheRow>>("cilium_ipcache_v2", |mut map| {
             let data = key.as_bytes()[4..].try_into().unwrap();
             map.insert(&Key::new(key.prefix_len, data), row, 0).unwrap();
