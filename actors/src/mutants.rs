@@ -50,6 +50,8 @@ pub enum Mutant {
     FailureReportedReady,
     /// Who deletes an endpoint is answered before it is gone.
     DeleteAnsweredEarly,
+    /// A container's interfaces go together.
+    ContainerGoesWhole,
     /// A record that cannot be read is removed rather than put aside.
     QuarantinedRecordDeleted,
     /// A supervisor forgets its endpoints when it crashes.

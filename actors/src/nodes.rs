@@ -9,6 +9,7 @@
 //! Identities of nodes are reserved, policies know them always: an address is mapped in one step.
 //! Where rules select nodes by labels, what a node is labelled with has a number of this node's own:
 //! policies learn it first.
+//! Where nobody defined CiliumNodes, the cluster's Nodes say where nodes are.
 //! What an earlier life mapped stays until the cluster has listed its nodes.
 
 mod actor;
@@ -20,6 +21,7 @@ mod introduce;
 mod messages;
 mod neighbours;
 mod numbers;
+mod objects;
 #[cfg(test)]
 mod tests;
 

@@ -12,6 +12,7 @@
 //!                   node.0.json, node.1.json          the node's own addresses
 //! <lib-dir>/identities.0.json, identities.1.json      numbers that outlive a reboot
 //!           identities.changes.0.json, ….1.json       what became of them since, in short
+//!           node.0.json, node.1.json                  a copy, should the state directory be lost
 //! ```
 
 mod error;
@@ -28,7 +29,7 @@ mod tests;
 
 pub use error::StateError;
 pub use identity_table::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts};
-pub use node_state::NodeState;
+pub use node_state::{NodeCopy, NodeState};
 pub use plans::{commit_plan, quarantine_plan, remove_plan};
 pub use record::{EndpointRecord, OperatorLabels, Options, SecurityLabels};
 pub use scan::{Form, Found, FoundRecord, Quarantined, StateFiles, scan};

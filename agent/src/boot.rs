@@ -15,7 +15,7 @@ use volvox_actors::{
     ipam::Pools,
     model::{Addresses, EndpointId},
     ports::{Clock, HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY, Time},
-    state::{EndpointRecord, Found, IdentityTable, NodeState, Stored, scan},
+    state::{EndpointRecord, Found, IdentityTable, NodeCopy, NodeState, Stored, scan},
     workloads::Manifest,
 };
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
@@ -24,7 +24,7 @@ use crate::{
     config::{Config, LbMode, NoBackendResponse},
     netns,
     node_address::{self, Wanted, Ways, is_reachable},
-    node_information,
+    node_information::{self, Wanted as WantedPrefixes},
     ports::{
         Directories, DiskFiles, SystemClock,
         cluster::Access,
@@ -60,6 +60,9 @@ pub struct Boot {
     pub identities: Stored<IdentityTable>,
     /// The node's own numbers.
     pub node: NodeNumbers,
+    /// Prefixes that are to be heard from the cluster before new pods can come, and those of an
+    /// earlier life, should nobody answer.
+    pub awaited: Option<(WantedPrefixes, Option<Pools>)>,
     /// The directory of manifests, if there is one, and what it says.
     pub manifests: Option<(Manifests, Vec<Manifest>)>,
     /// Phases that have ended.
@@ -108,6 +111,7 @@ struct Disk {
     found: Found,
     identities: Stored<IdentityTable>,
     node: Stored<NodeState>,
+    copy: Stored<NodeCopy>,
     manifests: Option<(Manifests, Vec<Manifest>)>,
     netns_cookies: BTreeMap<EndpointId, u64>,
     problems: Vec<String>,
@@ -135,14 +139,23 @@ impl Boot {
         let read = Phase::since("open maps, read kernel", claimed.ended);
         let phases = vec![claimed, disk.phase, read];
         let mut problems = disk.problems;
-        let before = disk.node.value.clone().unwrap_or_default();
+        let (before, copy) = before(&disk.node, &disk.copy, &kernel);
         let (own, lasting) = node_address(config, &kernel, before.address)?;
         let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
-        let nobody = NodeNumbers { own, ..NodeNumbers::default() };
-        let said = node_information::wait(config, known, &settings::publish(config, &nobody))?;
-        let node = number(config, &disk.found, &kernel, &before, said, own);
-        save_node(&disk.directories, &disk.node, (&node, lasting), &mut problems);
-        datapath.set_router(node.router, Default::default())?;
+        let heard = node_information::heard();
+        let wanted = match heard {
+            Some(_) => None,
+            None => WantedPrefixes::of(config, known)?,
+        };
+        let said = heard.unwrap_or_default();
+        let node = number(config, &disk.found, &kernel, &before, (said, wanted), own);
+        // Half of it would be taken for all by the next start.
+        if wanted.is_none() {
+            let kept = (&disk.node, &disk.copy);
+            save_node(&disk.directories, kept, (&before, &node, lasting), &mut problems);
+            datapath.set_router(node.router, Default::default())?;
+        }
+        let awaited = wanted.map(|wanted| (wanted, copy));
         Ok(Self {
             directories: disk.directories,
             bpf_root,
@@ -151,6 +164,7 @@ impl Boot {
             found: disk.found,
             identities: disk.identities,
             node,
+            awaited,
             manifests: disk.manifests,
             phases,
             recording: disk.recording,
@@ -164,14 +178,21 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
     let recording = recording(config, started);
     let files = DiskFiles::new(&directories.steps);
     let mut problems: Vec<String> = directories.trouble.iter().map(ToString::to_string).collect();
-    let found = scan(&files).unwrap_or_else(|error| {
-        problems.push(error.to_string());
-        Found::default()
-    });
+    let found = scan(&files);
     let identities = IdentityTable::load(&files);
     let node = NodeState::SLOTS.load(&files);
-    let torn = identities.errors.iter().chain(&node.errors);
+    let copy = NodeCopy::SLOTS.load(&files);
+    let torn = identities.errors.iter().chain(&node.errors).chain(&copy.errors);
     problems.extend(torn.map(ToString::to_string));
+    keep_unread(
+        &directories,
+        &found,
+        [
+            ("lib/identities", identities.is_unread()),
+            ("node", node.is_unread()),
+            ("lib/node", copy.is_unread()),
+        ],
+    );
     let dir = config.static_cnp_path.as_ref().filter(|_| Access::of(config).is_none());
     let manifests = dir.map(|dir| {
         let mut manifests = Manifests::new(dir);
@@ -185,12 +206,47 @@ fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
         found,
         identities,
         node,
+        copy,
         manifests,
         netns_cookies,
         problems,
         recording,
         phase,
     }
+}
+
+/// What could not be read is not written over: the next start may read it.
+fn keep_unread(directories: &Directories, found: &Found, files: [(&str, bool); 3]) {
+    let unread = directories.steps.unread();
+    found.unread.keys().for_each(|id| unread.keep(id.to_string()));
+    files.iter().filter(|(_, is_unread)| *is_unread).for_each(|(name, _)| unread.keep(*name));
+    if found.unlisted.is_some() {
+        unread.keep_all();
+    }
+}
+
+/// What the life before knew, and the prefixes of a copy that is not to be trusted unasked.
+///
+/// The copy takes the place of a state directory that was lost if pods are here that have addresses
+/// of it: no number of theirs may move. Without any, the cluster may have given the prefix away.
+fn before(
+    node: &Stored<NodeState>,
+    copy: &Stored<NodeCopy>,
+    kernel: &KernelSnapshot,
+) -> (NodeState, Option<Pools>) {
+    if let Some(before) = &node.value {
+        return (before.clone(), None);
+    }
+    let Some(copy) = copy.value.as_ref().filter(|copy| copy.node == settings::node_name()) else {
+        return Default::default();
+    };
+    let rows = kernel.endpoints.values().flat_map(|row| row.addresses.iter());
+    let configured = kernel.config.values().flat_map(|row| row.addresses.iter());
+    if node.is_unread() || copy.gave(rows.chain(configured)) {
+        return (copy.state.clone(), None);
+    }
+    let NodeState { ipv4_range, ipv6_range, .. } = copy.state;
+    (NodeState::default(), Some(Pools { ipv4: ipv4_range, ipv6: ipv6_range }))
 }
 
 /// Cookies of the network namespaces of those whose record has one to compare with.
@@ -316,23 +372,24 @@ fn node_address(
 }
 
 /// The ranges and the router address: those of the life before, then what the cluster said, unless
-/// flags say otherwise.
+/// flags say otherwise. There is none of a range that the cluster is yet to say.
 fn number(
     config: &Config,
     found: &Found,
     kernel: &KernelSnapshot,
     before: &NodeState,
-    said: Pools,
+    (said, awaited): (Pools, Option<WantedPrefixes>),
     own: Addresses,
 ) -> NodeNumbers {
     let node_ipv4 = own.ipv4.unwrap_or(Ipv4Addr::LOCALHOST);
     let (known4, known6) = (before.ipv4_range.or(said.ipv4), before.ipv6_range.or(said.ipv6));
     let kept4 = known4.filter(|_| config.ipv4_range == crate::config::Range::Auto);
     let kept6 = known6.filter(|_| config.ipv6_range == crate::config::Range::Auto);
-    let ipv4_range =
-        config.enable_ipv4.then(|| kept4.unwrap_or_else(|| config.ipv4_range.or_auto(node_ipv4)));
-    let ipv6_range =
-        config.enable_ipv6.then(|| kept6.unwrap_or_else(|| config.ipv6_range.or_auto(node_ipv4)));
+    let (later4, later6) = awaited.map_or((false, false), |wanted| (wanted.ipv4, wanted.ipv6));
+    let ipv4_range = (config.enable_ipv4 && !later4)
+        .then(|| kept4.unwrap_or_else(|| config.ipv4_range.or_auto(node_ipv4)));
+    let ipv6_range = (config.enable_ipv6 && !later6)
+        .then(|| kept6.unwrap_or_else(|| config.ipv6_range.or_auto(node_ipv4)));
 
     let mut taken: BTreeSet<IpAddr> = own_addresses(kernel).collect();
     let records = found.records.iter().map(|found| &found.record);
@@ -343,14 +400,20 @@ fn number(
     let host = kernel.links.values().find(|link| link.name == HOST_DEVICE);
     let held = host.into_iter().flat_map(|link| link.addresses.iter().map(ipnet::IpNet::addr));
     let held: Addresses = held.filter(is_reachable).collect();
-    let ipv4 = ipv4_range.and_then(|range| {
-        let kept = before.router.ipv4.or(held.ipv4).filter(|address| range.contains(address));
-        kept.or_else(|| range.hosts().find(|address| !taken.contains(&IpAddr::V4(*address))))
-    });
-    let ipv6 = ipv6_range.and_then(|range| {
-        let kept = before.router.ipv6.or(held.ipv6).filter(|address| range.contains(address));
-        kept.or_else(|| first_ipv6(range, &taken))
-    });
+    let ipv4 = match ipv4_range {
+        Some(range) => {
+            let kept = before.router.ipv4.or(held.ipv4).filter(|address| range.contains(address));
+            kept.or_else(|| range.hosts().find(|address| !taken.contains(&IpAddr::V4(*address))))
+        }
+        None => held.ipv4.filter(|_| later4),
+    };
+    let ipv6 = match ipv6_range {
+        Some(range) => {
+            let kept = before.router.ipv6.or(held.ipv6).filter(|address| range.contains(address));
+            kept.or_else(|| first_ipv6(range, &taken))
+        }
+        None => held.ipv6.filter(|_| later6),
+    };
     let router = Addresses { ipv4, ipv6 };
     let mtu = if config.mtu == 0 { own_mtu(&kernel.links) } else { config.mtu };
     NodeNumbers { ipv4_range, ipv6_range, router, own, mtu }
@@ -361,10 +424,11 @@ fn first_ipv6(range: Ipv6Net, taken: &BTreeSet<IpAddr>) -> Option<Ipv6Addr> {
     range.hosts().skip(1).find(|address| !taken.contains(&IpAddr::V6(*address)))
 }
 
+/// Writes what the next life is to know, and its copy, where they say something else.
 fn save_node(
     directories: &Directories,
-    before: &Stored<NodeState>,
-    (node, lasting): (&NodeNumbers, Addresses),
+    (kept, copied): (&Stored<NodeState>, &Stored<NodeCopy>),
+    (before, node, lasting): (&NodeState, &NodeNumbers, Addresses),
     problems: &mut Vec<String>,
 ) {
     let state = NodeState {
@@ -372,13 +436,19 @@ fn save_node(
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
         address: lasting,
-        ..before.value.clone().unwrap_or_default()
+        ..before.clone()
     };
-    if before.value.as_ref() == Some(&state) {
-        return;
+    let mut ops = Vec::new();
+    if kept.value.as_ref() != Some(&state) {
+        ops.push(NodeState::SLOTS.save(&state, kept.generation.wrapping_add(1)));
     }
-    let op = NodeState::SLOTS.save(&state, before.generation.wrapping_add(1));
-    if let Err(error) = directories.steps.run(&[op]) {
-        problems.push(error.to_string());
+    let copy = NodeCopy { node: settings::node_name(), state };
+    if copied.value.as_ref() != Some(&copy) {
+        ops.push(NodeCopy::SLOTS.save(&copy, copied.generation.wrapping_add(1)));
+    }
+    for op in ops {
+        if let Err(error) = directories.steps.run(&[op]) {
+            problems.push(error.to_string());
+        }
     }
 }

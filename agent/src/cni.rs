@@ -5,6 +5,7 @@
 //! endpoint. Whatever goes wrong on the way is undone before the error is told.
 
 mod add;
+mod attachment;
 mod cancel;
 mod check;
 mod config;

@@ -199,7 +199,16 @@ impl Exclusive {
         let mut entries = Vec::new();
         let mut bad = Vec::new();
         for path in paths {
-            match content(&path).and_then(|bytes| parse(&bytes)) {
+            let bytes = match content(&path) {
+                Ok(bytes) => bytes,
+                // It may be read at the next start; until then it is wanted as before.
+                Err(error) => {
+                    let path = path.display();
+                    tracing::error!(%path, %error, "a deletion cannot be read and stays in the queue");
+                    continue;
+                }
+            };
+            match bytes.and_then(|bytes| parse(&bytes)) {
                 Ok(deletion) => entries.push(Entry { deletion, path }),
                 Err(cause) => bad.push(set_aside(path, cause)?),
             }
@@ -219,17 +228,17 @@ impl Exclusive {
     }
 }
 
-fn content(path: &Path) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Err("not a file".into());
+/// What an entry says, or what is wrong with it; fails if nobody knows.
+fn content(path: &Path) -> io::Result<Result<Vec<u8>, String>> {
+    if !path.symlink_metadata()?.is_file() {
+        return Ok(Err("not a file".into()));
     }
     let mut bytes = Vec::new();
-    file.take(ENTRY_LIMIT + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    File::open(path)?.take(ENTRY_LIMIT + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > ENTRY_LIMIT {
-        return Err(format!("longer than {ENTRY_LIMIT} bytes"));
+        return Ok(Err(format!("longer than {ENTRY_LIMIT} bytes")));
     }
-    Ok(bytes)
+    Ok(Ok(bytes))
 }
 
 fn parse(bytes: &[u8]) -> Result<Deletion, String> {

@@ -13,7 +13,7 @@ use volvox_actors::{host::Beat, model::ClusterId, node::IpamMode};
 
 use crate::{
     api::{
-        self, Api, Facts, Limiter, RuntimeOptions, Server, Socket, bind, dashboard_router,
+        self, Api, Facts, Limiter, Opening, RuntimeOptions, Server, Socket, bind, dashboard_router,
         health_router, inode, metrics_router, router, unbind,
     },
     boot::{Boot, NodeNumbers},
@@ -41,6 +41,7 @@ impl Faces {
         boot: &Boot,
         gateway: Gateway,
         beat: Arc<Beat>,
+        opening: Opening,
     ) -> anyhow::Result<Self> {
         let facts = facts(config, &boot.node)?;
         let api = Api {
@@ -52,6 +53,7 @@ impl Faces {
             flight: boot.recording.view(),
             beat,
             disk: boot.directories.steps.trouble().clone(),
+            opening,
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);

@@ -7,12 +7,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
     conntrack::ConntrackMsg,
-    endpoints::{EndpointsMsg, Target},
+    endpoints::{DeleteError, EndpointsMsg, Target},
     host::{ActixDriver, Full, Host, Message, Record, Ref},
+    ipam::Pools,
     model::Families,
     node::NodeMsg,
     policy::PolicyMsg,
     ports::Notices,
+    publish::PublishSettings,
     restore::{RestoreInput, RestoreMsg},
     routes::RoutesMsg,
     services::ServicesMsg,
@@ -24,6 +26,7 @@ use crate::config::WITHOUT_ETCD_RS;
 #[cfg(feature = "etcd-rs")]
 use crate::ports::kvstore::EtcdRs;
 use crate::{
+    api::{self, Opener},
     boot::{Boot, POD_INTERFACES, Phase},
     cni::Conflist,
     config::{Config, IdentityAllocationMode, KvStoreKind},
@@ -32,6 +35,7 @@ use crate::{
     gateway::gateway,
     health_ports::HealthPorts,
     node_facts::FactsWatch,
+    node_information,
     ports::{
         ClusterDirectory, DiskPort, LinkWatch, SignalWatch, SystemClock,
         cluster::{Access, ClusterPort},
@@ -44,8 +48,14 @@ use crate::{
 
 /// The store of a cluster of one node, in the library directory.
 const EMBEDDED_FILE: &str = "kvstore.redb";
+/// How long one wait for the cluster is shown; then it begins anew.
+const HEAR_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// Which prefixes are to be heard, and what is taken if nobody answers.
+type Awaited = (node_information::Wanted, Option<Pools>);
 /// How long restoring may keep new endpoints waiting.
 const OPEN_PATIENCE: Duration = Duration::from_secs(600);
+/// How many endpoints a container may have.
+const INTERFACES_MAX: usize = 64;
 /// How long one deletion of the queue may take.
 const DELETE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long what is being written may take once a signal ended this life.
@@ -58,7 +68,8 @@ const SETTLED_AFTER: Duration = Duration::from_millis(500);
 /// How soon a full mailbox is tried again.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
 
-/// Lives until SIGTERM or SIGINT. The datapath goes on without the agent.
+/// Lives until SIGTERM or SIGINT, or until it is known which prefixes pods have here: the next life
+/// begins with them. The datapath goes on without the agent.
 pub fn live(config: Config, boot: Boot) -> anyhow::Result<()> {
     // Before anybody is answered: a plugin that finds nobody must not write to a queue that is
     // being read.
@@ -117,10 +128,17 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         identities_generation: boot.identities.generation,
         kernel: mem::take(&mut boot.kernel),
     };
-    let colony = Colony::spawn(&host, &ports, settings::colony(&config, &boot.node)?, &inheritance);
+    let mut settings = settings::colony(&config, &boot.node)?;
+    let publish = settings.publish.clone();
+    if boot.awaited.is_some() {
+        // A node of which half is known is not told of.
+        settings.publish = None;
+    }
+    let colony = Colony::spawn(&host, &ports, settings, &inheritance);
 
     let (gateway, errands) = gateway();
-    let faces = Faces::show(&config, &boot, gateway, host.beat())?;
+    let (opener, opening) = api::opening();
+    let faces = Faces::show(&config, &boot, gateway, host.beat(), opening)?;
 
     let (manifests, first) =
         boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));
@@ -150,12 +168,17 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         phases: boot.phases.iter().map(in_seconds).collect(),
         problems: boot.problems,
     };
-    actix::spawn(open(colony.clone(), input, queue, config));
+    let awaited = boot.awaited.take().zip(publish);
+    let hearing = hear(config.clone(), awaited.clone(), colony.host.clone(), opener.clone());
+    let then = awaited.is_none().then_some((opener, config));
+    actix::spawn(open(colony.clone(), input, queue, then));
 
     // Questions from other threads are not one task among the endpoints': while thousands of
     // messages wait, this future is looked at every few dozen.
     let name = tokio::select! {
         name = wait_for_signal() => name?,
+        // As sudden as a death, and as harmless: who waits for an answer asks the next life.
+        heard = hearing => return Err(node_information::begin_anew(heard?)),
         () = errands.run(colony) => bail!("nobody is left who could ask the agent anything"),
     };
     tracing::info!(signal = name, "agent ends; the datapath goes on");
@@ -171,8 +194,33 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     Ok(())
 }
 
-/// Restores; then takes up what was to be deleted meanwhile, and lets new pods come.
-async fn open(colony: Colony, input: RestoreInput, queue: Option<Exclusive>, config: Config) {
+/// Hears from the cluster which prefixes pods have here; for ever if nobody waits for that.
+async fn hear(
+    config: Config,
+    awaited: Option<(Awaited, PublishSettings)>,
+    host: Host,
+    opener: Opener,
+) -> anyhow::Result<Pools> {
+    let Some((awaited, publish)) = awaited else { return pending().await };
+    // Shown by `volvox why` like any other wait.
+    let mut shown = host.await_port("cluster", HEAR_PATIENCE, "the prefixes of this node's pods");
+    let tell = |what: String| {
+        if opener.awaits(&what) {
+            shown = host.await_port("cluster", HEAR_PATIENCE, what);
+        }
+    };
+    let heard = node_information::hear(&config, awaited, &publish, tell).await;
+    drop(shown);
+    heard
+}
+
+/// Restores; then takes up what was to be deleted meanwhile, and lets new pods come, if they may.
+async fn open(
+    colony: Colony,
+    input: RestoreInput,
+    queue: Option<Exclusive>,
+    then: Option<(Opener, Config)>,
+) {
     let opened = colony.host.outside("start", || {
         colony.host.ask(&colony.restore, OPEN_PATIENCE, "restored endpoints", |reply| {
             RestoreMsg::Begin { input: Box::new(input), reply }
@@ -184,6 +232,8 @@ async fn open(colony: Colony, input: RestoreInput, queue: Option<Exclusive>, con
     if let Some(queue) = queue {
         delete_queued(&colony, &queue).await;
     }
+    let Some((opener, config)) = then else { return };
+    opener.open();
     if let Some(path) = &config.write_cni_conf_when_ready {
         install_cni(&config, path);
     }
@@ -210,21 +260,40 @@ async fn delete_queued(colony: &Colony, queue: &Exclusive) {
                 continue;
             }
         };
-        let what = format!("queued deletion of {target}");
+        match delete_one(colony, &target).await {
+            Ok(()) => {
+                if let Err(error) = queue.done(&entry) {
+                    tracing::warn!(%error, "deletion stays in the queue");
+                }
+            }
+            Err(why) => tracing::warn!(why, %target, "deletion stays in the queue"),
+        }
+    }
+}
+
+/// Deletes what is meant; of a container each endpoint.
+async fn delete_one(colony: &Colony, target: &Target) -> Result<(), String> {
+    let what = format!("queued deletion of {target}");
+    for _ in 0..INTERFACES_MAX {
         let answer = colony.host.outside(&what, || {
+            let target = target.clone();
             colony.host.ask(&colony.endpoints, DELETE_PATIENCE, what.clone(), |reply| {
                 EndpointsMsg::Delete { target, reply }
             })
         });
         match answer.await {
-            Ok(_) => {
-                if let Err(error) = queue.done(&entry) {
-                    tracing::warn!(%error, "deletion stays in the queue");
-                }
+            Ok(Ok(_)) if matches!(target, Target::ContainerId(_)) => {}
+            // What is left of it the endpoint itself goes on removing.
+            Ok(Ok(_) | Err(DeleteError::NotFound)) => return Ok(()),
+            Ok(Err(DeleteError::Refused(why))) => {
+                tracing::warn!(why, what, "deletion is not carried out");
+                return Ok(());
             }
-            Err(error) => tracing::warn!(%error, what, "deletion stays in the queue"),
+            Ok(Err(DeleteError::NotReady(why))) => return Err(why),
+            Err(error) => return Err(error.to_string()),
         }
     }
+    Ok(())
 }
 
 fn install_cni(config: &Config, path: &std::path::Path) {
@@ -234,8 +303,7 @@ fn install_cni(config: &Config, path: &std::path::Path) {
         debug: config.debug,
         log_file: Some(config.cni_log_file.clone()),
     };
-    let dir = path.parent().unwrap_or(path);
-    if let Err(error) = conflist.install(dir, false) {
+    if let Err(error) = conflist.install(path, false) {
         tracing::error!(%error, "CNI configuration was not written");
     }
 }

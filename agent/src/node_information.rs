@@ -1,14 +1,16 @@
-//! What a node must hear from its cluster before its first start can go on: the prefixes of its
-//! pods, where the cluster gives them. Later starts know them from the state directory and ask
-//! nobody.
+//! What a node hears from its cluster at its first start: the prefixes of its pods, where the cluster
+//! gives them. Later starts know them from the state directory, or its copy, and ask nobody.
 //!
-//! Whoever is to say them is waited for as long as it takes: no pod can start here without.
+//! Whoever is to say them is waited for as long as it takes: no pod can start here without. But the
+//! agent answers meanwhile, and what pods there are come back. Once they are known the agent begins
+//! anew, which costs as little as any restart of it.
 
-use std::time::Duration;
+use std::{env, os::unix::process::CommandExt, process::Command, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use ipnet::IpNet;
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use volvox_actors::{
     cluster::{Feed, further},
     ipam::Pools,
@@ -26,35 +28,57 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long the cluster may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// In which variable of its environment a start finds what the one before heard.
+const HEARD: &str = "VOLVOX_HEARD_POD_CIDRS";
 
 /// Which prefixes the cluster is to say, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wanted {
+pub struct Wanted {
     mode: IpamMode,
-    ipv4: bool,
-    ipv6: bool,
+    /// Whether its Node need not say any: nobody told the agent that it does.
+    optional: bool,
+    /// Whether that of IPv4 is wanted.
+    pub ipv4: bool,
+    /// Whether that of IPv6 is.
+    pub ipv6: bool,
 }
 
 impl Wanted {
     /// What neither flags nor the life before say; `None` if that is all.
-    fn of(config: &Config, known: Pools) -> Option<Self> {
+    pub fn of(config: &Config, known: Pools) -> anyhow::Result<Option<Self>> {
         let given = config.ipam.map(IpamMode::from);
-        let is_asked = |required| given.is_some() || required;
+        let follows = Access::of(config).is_some();
+        let required = (config.k8s_require_ipv4_pod_cidr, config.k8s_require_ipv6_pod_cidr);
+        let optional = given.is_none() && !required.0 && !required.1;
+        let is_asked = |required| given.is_some() || required || (optional && follows);
         let ipv4 = config.enable_ipv4
-            && is_asked(config.k8s_require_ipv4_pod_cidr)
+            && is_asked(required.0)
             && config.ipv4_range == Range::Auto
             && known.ipv4.is_none();
         let ipv6 = config.enable_ipv6
-            && is_asked(config.k8s_require_ipv6_pod_cidr)
+            && is_asked(required.1)
             && config.ipv6_range == Range::Auto
             && known.ipv6.is_none();
         let mode = given.unwrap_or(IpamMode::Kubernetes);
-        (ipv4 || ipv6).then_some(Self { mode, ipv4, ipv6 })
+        if !ipv4 && !ipv6 {
+            return Ok(None);
+        }
+        if !follows {
+            return Err(anyhow!(
+                "pods' prefixes are to come from a cluster ({mode}), but none is named: say \
+                 --k8s-kubeconfig-path, or choose them by --ipv4-range and --ipv6-range"
+            ));
+        }
+        Ok(Some(Self { mode, optional, ipv4, ipv6 }))
     }
 
     /// What is missing, in words that say what to do.
     fn lacks(self, said: Pools) -> Option<&'static str> {
-        if self.ipv4 && said.ipv4.is_none() {
+        if self.optional {
+            None
+        } else if self.ipv4 && said.ipv4.is_none() {
             Some(
                 "no IPv4 prefix yet: have it allocated, or say --ipv4-range or --enable-ipv4=false",
             )
@@ -68,52 +92,85 @@ impl Wanted {
     }
 }
 
-/// The prefixes that the cluster gives this node, as far as it is to be asked; `known` are those of
-/// the life before.
-pub fn wait(config: &Config, known: Pools, publish: &PublishSettings) -> anyhow::Result<Pools> {
-    let Some(wanted) = Wanted::of(config, known) else { return Ok(Pools::default()) };
-    let access = Access::of(config).with_context(|| {
-        format!(
-            "pods' prefixes are to come from a cluster ({}), but none is named: say \
-             --k8s-kubeconfig-path, or choose them by --ipv4-range and --ipv6-range",
-            wanted.mode
-        )
-    })?;
-    let connection = Connection::new(access);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(async {
-        let (mut pause, mut tries) = (PAUSE, 0_u32);
-        loop {
-            let why = match ask(&connection, wanted.mode, config, publish).await {
-                Ok(PodCidrs { pools, problems }) => match wanted.lacks(pools) {
-                    None => return pools,
-                    Some(lacks) => {
-                        let problems = problems.iter().map(|problem| format!("; {problem}"));
-                        format!("there is {lacks}{}", problems.collect::<String>())
-                    }
-                },
-                Err(error) => error.to_string(),
-            };
-            tries += 1;
-            if tries.is_power_of_two() {
-                let (node, mode) = (&publish.node_name, wanted.mode);
-                tracing::warn!(%node, %mode, why, tries, "waiting for the prefixes of pods");
-            }
-            sleep(pause).await;
-            pause = (2 * pause).min(PAUSE_MAX);
+/// What the start before heard, if this one follows it.
+pub fn heard() -> Option<Pools> {
+    let text = env::var(HEARD).ok()?;
+    let mut pools = Pools::default();
+    for prefix in text.split(',').filter_map(|prefix| prefix.parse().ok()) {
+        match prefix {
+            IpNet::V4(prefix) => pools.ipv4 = Some(prefix),
+            IpNet::V6(prefix) => pools.ipv6 = Some(prefix),
         }
-    }))
+    }
+    Some(pools)
+}
+
+/// Begins anew with what was heard, as the same process: nobody who watches over it notices. Comes
+/// back only if that fails.
+pub fn begin_anew(heard: Pools) -> anyhow::Error {
+    let Pools { ipv4, ipv6 } = heard;
+    let prefixes = ipv4.map(IpNet::from).into_iter().chain(ipv6.map(IpNet::from));
+    let text = prefixes.map(|prefix| prefix.to_string()).collect::<Vec<_>>().join(",");
+    let mut command = Command::new("/proc/self/exe");
+    let mut words = env::args_os();
+    if let Some(name) = words.next() {
+        command.arg0(name);
+    }
+    let error = command.args(words).env(HEARD, text).exec();
+    anyhow!(error).context("begin anew with the prefixes of pods: start the agent again")
+}
+
+/// The prefixes that the cluster gives this node; `copy` is what an earlier life of the node had,
+/// which is good enough if nobody can be asked. `tell` hears what is waited for.
+pub async fn hear(
+    config: &Config,
+    (wanted, copy): (Wanted, Option<Pools>),
+    publish: &PublishSettings,
+    mut tell: impl FnMut(String),
+) -> anyhow::Result<Pools> {
+    let access = Access::of(config).context("a cluster is named")?;
+    let connection = Connection::new(access);
+    let (mut pause, mut tries) = (PAUSE, 0_u32);
+    let (node, mode) = (&publish.node_name, wanted.mode);
+    loop {
+        let asked = timeout(PATIENCE, ask(&connection, wanted, config, publish)).await;
+        let why = match asked {
+            Ok(Ok(PodCidrs { pools, problems })) => match wanted.lacks(pools) {
+                None => return Ok(pools),
+                Some(lacks) => {
+                    let problems = problems.iter().map(|problem| format!("; {problem}"));
+                    format!("there is {lacks}{}", problems.collect::<String>())
+                }
+            },
+            Ok(Err(error @ ClusterError::NotFound(_))) => error.to_string(),
+            Ok(Err(_)) | Err(_) if copy.is_some() => return Ok(copy.unwrap_or_default()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the API server did not answer within {} s", PATIENCE.as_secs()),
+        };
+        tries += 1;
+        if tries.is_power_of_two() {
+            tracing::warn!(%node, %mode, why, tries, "waiting for the prefixes of pods");
+        }
+        tell(format!("the prefixes of pods of {node} are not known ({mode}): {why}"));
+        sleep(pause).await;
+        pause = (2 * pause).min(PAUSE_MAX);
+    }
 }
 
 async fn ask(
     connection: &Connection,
-    mode: IpamMode,
+    Wanted { mode, optional, .. }: Wanted,
     config: &Config,
     publish: &PublishSettings,
 ) -> Result<PodCidrs, ClusterError> {
     let node = own(connection, Feed::Node, publish).await?;
     let missing = || ClusterError::NotFound(format!("Node {}", publish.node_name));
     match mode {
+        // Who was told nothing takes what there is.
+        IpamMode::Kubernetes if optional => {
+            let said = node.map(|node| PodCidrs::of_node(&node, config.annotate_k8s_node));
+            Ok(said.unwrap_or_default())
+        }
         IpamMode::Kubernetes => {
             Ok(PodCidrs::of_node(&node.ok_or_else(missing)?, config.annotate_k8s_node))
         }
@@ -152,17 +209,19 @@ mod tests {
     use super::*;
 
     fn wanted(flags: &[&str], known: Pools) -> Option<Wanted> {
-        let all = ["volvox-agent"].iter().chain(flags).map(|flag| OsString::from(*flag));
-        Wanted::of(&crate::config::load(all, |_| None).unwrap().config, known)
+        let all = ["volvox-agent", "--k8s-api-server=http://127.0.0.1:1"];
+        let all = all.iter().chain(flags).map(|flag| OsString::from(*flag));
+        Wanted::of(&crate::config::load(all, |_| None).unwrap().config, known).unwrap()
     }
 
     #[test]
     fn the_cluster_is_asked_for_what_neither_flags_nor_an_earlier_life_say() {
         let nothing = Pools::default();
-        assert_eq!(wanted(&[], nothing), None);
-        let both = Some(Wanted { mode: IpamMode::ClusterPool, ipv4: true, ipv6: true });
+        let (mode, optional) = (IpamMode::ClusterPool, false);
+        let both = Some(Wanted { mode, optional, ipv4: true, ipv6: true });
         assert_eq!(wanted(&["--ipam=cluster-pool"], nothing), both);
-        let ipv4 = Some(Wanted { mode: IpamMode::Kubernetes, ipv4: true, ipv6: false });
+        let mode = IpamMode::Kubernetes;
+        let ipv4 = Some(Wanted { mode, optional, ipv4: true, ipv6: false });
         assert_eq!(wanted(&["--k8s-require-ipv4-pod-cidr"], nothing), ipv4);
         assert_eq!(wanted(&["--ipam=kubernetes", "--enable-ipv6=false"], nothing), ipv4);
         assert_eq!(wanted(&["--ipam=kubernetes", "--ipv6-range=fd00::/96"], nothing), ipv4);
@@ -170,11 +229,28 @@ mod tests {
         assert_eq!(wanted(&["--ipam=kubernetes"], known), ipv4);
         let known = Pools { ipv4: "10.1.0.0/24".parse().ok(), ..known };
         assert_eq!(wanted(&["--ipam=kubernetes"], known), None);
+        assert_eq!(wanted(&[], known), None);
+    }
+
+    #[test]
+    fn who_was_told_nothing_takes_what_the_node_says() {
+        let all = wanted(&[], Pools::default()).unwrap();
+        assert!(all.optional && all.ipv4 && all.ipv6);
+        assert_eq!(all.lacks(Pools::default()), None);
+        assert_eq!(
+            wanted(&["--ipv4-range=10.1.0.0/24", "--enable-ipv6=false"], Pools::default()),
+            None
+        );
+        // Without a cluster there is nobody to ask.
+        let alone = crate::config::load(["volvox-agent".into()], |_| None).unwrap().config;
+        let alone = Config { enable_k8s: false, ..alone };
+        assert_eq!(Wanted::of(&alone, Pools::default()).unwrap(), None);
     }
 
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
-        let wanted = Wanted { mode: IpamMode::Kubernetes, ipv4: true, ipv6: true };
+        let (mode, optional) = (IpamMode::Kubernetes, false);
+        let wanted = Wanted { mode, optional, ipv4: true, ipv6: true };
         assert!(wanted.lacks(Pools::default()).unwrap().contains("--ipv4-range"));
         let ipv4 = Pools { ipv4: "10.1.0.0/24".parse().ok(), ipv6: None };
         assert!(wanted.lacks(ipv4).unwrap().contains("--enable-ipv6=false"));
@@ -185,8 +261,7 @@ mod tests {
     fn without_a_cluster_it_is_said_where_prefixes_can_come_from() {
         let config = Config { ipam: Some(crate::config::Ipam::Kubernetes), ..Config::defaults() };
         let config = Config { enable_k8s: false, ..config };
-        let publish = crate::settings::publish(&config, &Default::default());
-        let error = wait(&config, Pools::default(), &publish).unwrap_err().to_string();
+        let error = Wanted::of(&config, Pools::default()).unwrap_err().to_string();
         assert!(
             error.contains("--k8s-kubeconfig-path") && error.contains("--ipv4-range"),
             "{error}"

@@ -21,8 +21,8 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     let held = Directories::hold(&config.run_dir, &config.lib_dir)?;
     let bpf_root = hold_bpf(&config.bpf_root)?;
     let mut removed = kernel::uninstall(&config.bpf_root)?;
-    if let Some(dir) = config.write_cni_conf_when_ready.as_ref().and_then(|path| path.parent()) {
-        removed.extend(Conflist::uninstall(dir)?);
+    if let Some(place) = &config.write_cni_conf_when_ready {
+        removed.extend(Conflist::uninstall(place)?);
     }
     for name in RUN_ENTRIES {
         remove(&config.run_dir.join(name), &mut removed)?;
@@ -30,7 +30,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     for entry in fs::read_dir(&config.lib_dir).context("list the library directory")? {
         let path = entry.context("list the library directory")?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with("identities.") {
+        if name.starts_with("identities.") || name.starts_with("node.") {
             remove(&path, &mut removed)?;
         }
     }

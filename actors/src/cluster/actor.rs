@@ -21,7 +21,7 @@ use crate::{
     mutants::{Mutant, mutated},
     nodes::NodesMsg,
     policy::PolicyMsg,
-    ports::{Cluster, ObjectKey, Time},
+    ports::{Cluster, ObjectKey, Resource, Time},
     publish::PublisherMsg,
     services::ServicesMsg,
     workloads::WorkloadsMsg,
@@ -33,6 +33,8 @@ const SOURCE_CAPACITY: usize = 64;
 const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long the first policies may take to be in force before pods are handed on all the same.
 const IN_FORCE_PATIENCE: Duration = Duration::from_secs(60);
+/// Who is told of all CiliumNodes, not of this node's own alone.
+const ALL_NODES: (Feed, Hearer) = (Feed::CiliumNode, Hearer::Nodes);
 /// How soon a full mailbox is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -117,34 +119,57 @@ impl ClusterSupervisor {
     }
 
     fn spawn(&self, cx: &mut Cx<'_, Self>) {
-        let mut kept = self.kept.borrow_mut();
         let ClusterSettings { node_name, further: feeds, .. } = &self.settings;
-        let all_nodes = feeds.contains(&(Feed::CiliumNode, Hearer::Nodes));
         let is_heard = |feed: &Feed| feeds.iter().any(|(other, _)| other == feed);
         let more = further(node_name).into_iter().filter(|(feed, _)| is_heard(feed));
-        let all = resources(node_name).into_iter().chain(more);
-        for (number, (feed, mut forms)) in all.enumerate() {
-            if feed == Feed::CiliumNode && all_nodes {
-                forms.iter_mut().for_each(|form| form.fields = None);
-            }
-            let name = forms[0].name;
-            let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
-            let (needed, seed) = (feed.needs_definition(), self.settings.seed);
-            let source = Source::factory(cluster, me, number, forms, needed, seed);
-            let address = cx.host().spawn(format!("cluster {name}"), SOURCE_CAPACITY, source);
-            let (state, since) = (SourceState::Listing, cx.now());
-            let status = SourceStatus { name, feed, synced: false, state, since };
-            kept.sources.push(Child { address, status });
-            let theirs = feeds.iter().filter(|(other, _)| *other == feed);
-            for (feed, hearer) in theirs {
-                kept.held.entry((*feed, *hearer)).or_insert_with(|| Held::new(*hearer));
-            }
-            let told_with = feed.told_with();
-            if let Some(hearer) = Hearer::of(told_with) {
-                kept.held.entry((told_with, hearer)).or_insert_with(|| Held::new(hearer));
-            }
+        for (feed, forms) in resources(node_name).into_iter().chain(more) {
+            self.spawn_source(cx, feed, forms);
         }
         cx.after(self.settings.sync_timeout, ClusterMsg::Late);
+    }
+
+    fn spawn_source(&self, cx: &mut Cx<'_, Self>, feed: Feed, mut forms: Vec<Resource>) {
+        let mut kept = self.kept.borrow_mut();
+        let feeds = &self.settings.further;
+        if feed == Feed::CiliumNode && feeds.contains(&ALL_NODES) {
+            forms.iter_mut().for_each(|form| form.fields = None);
+        }
+        let (name, number) = (forms[0].name, kept.sources.len());
+        let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
+        let (needed, seed) = (feed.needs_definition(), self.settings.seed);
+        let source = Source::factory(cluster, me, number, forms, needed, seed);
+        let address = cx.host().spawn(format!("cluster {name}"), SOURCE_CAPACITY, source);
+        let (state, since) = (SourceState::Listing, cx.now());
+        let status = SourceStatus { name, feed, synced: false, state, since };
+        kept.sources.push(Child { address, status });
+        let theirs = feeds.iter().filter(|(other, _)| *other == feed).map(|(_, hearer)| *hearer);
+        for hearer in theirs.chain((feed == Feed::Nodes).then_some(Hearer::Nodes)) {
+            kept.held.entry((feed, hearer)).or_insert_with(|| Held::new(hearer));
+        }
+        let told_with = feed.told_with();
+        if let Some(hearer) = Hearer::of(told_with) {
+            kept.held.entry((told_with, hearer)).or_insert_with(|| Held::new(hearer));
+        }
+    }
+
+    /// Where nobody defined CiliumNodes, other nodes are known from their Nodes.
+    fn follow_plain_nodes(&self, cx: &mut Cx<'_, Self>) {
+        let follows = |feed: Feed, is: fn(&SourceState) -> bool| {
+            let kept = self.kept.borrow();
+            kept.sources.iter().any(|it| it.status.feed == feed && is(&it.status.state))
+        };
+        let undefined = follows(Feed::CiliumNode, |state| *state == SourceState::Undefined);
+        if !undefined
+            || !self.settings.further.contains(&ALL_NODES)
+            || follows(Feed::Nodes, |_| true)
+        {
+            return;
+        }
+        for (feed, forms) in further("").into_iter().filter(|(feed, _)| *feed == Feed::Nodes) {
+            let number = self.kept.borrow().sources.len();
+            self.spawn_source(cx, feed, forms);
+            self.await_source(cx, number);
+        }
     }
 
     /// Waits for a source, for everyone to see.
@@ -307,7 +332,10 @@ impl Behaviour for ClusterSupervisor {
     fn handle(&mut self, msg: ClusterMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             ClusterMsg::Changed { source, objects } => self.changed(source, objects),
-            ClusterMsg::State { source, state } => self.state(source, state, cx.now()),
+            ClusterMsg::State { source, state } => {
+                self.state(source, state, cx.now());
+                self.follow_plain_nodes(cx);
+            }
             ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
             ClusterMsg::Show(reply) => {
                 let kept = self.kept.borrow();

@@ -27,6 +27,8 @@ pub enum Feed {
     CiliumIdentities,
     /// The owner of services, of Ingresses, which are frontends of services.
     Ingresses,
+    /// The owner of the cluster's nodes, of all Nodes, where nobody defined CiliumNodes.
+    Nodes,
 }
 
 impl Feed {
@@ -61,6 +63,7 @@ impl Feed {
             Self::CiliumIdentities => {
                 "endpoints keep the identities that they have, and new sets of labels wait"
             }
+            Self::Nodes => "other nodes are where they were",
             Self::CiliumNode => {
                 "other nodes are where they were, and what this node says of itself waits for them"
             }

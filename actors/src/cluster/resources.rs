@@ -80,7 +80,7 @@ pub fn resources(node: &str) -> Vec<(Feed, Vec<Resource>)> {
 /// services.
 pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
     let own = Some(format!("metadata.name={node}"));
-    let nodes = Resource { fields: own.clone(), ..plain("nodes", "/api/v1/nodes", "v1", "Node") };
+    let nodes = |name| plain(name, "/api/v1/nodes", "v1", "Node");
     let cilium_nodes = cilium(
         "ciliumnodes",
         "/apis/cilium.io/v2/ciliumnodes",
@@ -109,10 +109,11 @@ pub fn further(node: &str) -> Vec<(Feed, Vec<Resource>)> {
         ingresses("/apis/extensions/v1beta1/ingresses", "extensions/v1beta1"),
     ];
     vec![
-        (Feed::Node, vec![nodes]),
+        (Feed::Node, vec![Resource { fields: own.clone(), ..nodes("nodes") }]),
         (Feed::CiliumNode, vec![Resource { fields: own, ..cilium_nodes }]),
         (Feed::CiliumEndpoints, vec![cilium_endpoints]),
         (Feed::CiliumIdentities, vec![cilium_identities]),
         (Feed::Ingresses, ingresses),
+        (Feed::Nodes, vec![nodes("other nodes")]),
     ]
 }

@@ -7,6 +7,9 @@ use crate::{
     state::EndpointRecord,
 };
 
+/// What every runtime calls the first interface of a container.
+const FIRST_INTERFACE: &str = "eth0";
+
 /// What is said of an endpoint when it is made, and what stays true until it is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndpointSpec {
@@ -84,10 +87,19 @@ impl EndpointSpec {
         format!("{}:{}", self.container_id, self.container_ifname)
     }
 
-    /// Whether its attachment is `container:interface`.
+    /// Whether its attachment is `container:interface`. A record of an older version names no
+    /// interface: a container had one then.
     pub fn is_attachment(&self, attachment: &str) -> bool {
         let interface = attachment.strip_prefix(self.container_id.as_str());
-        interface.and_then(|it| it.strip_prefix(':')) == Some(self.container_ifname.as_str())
+        let interface = interface.and_then(|it| it.strip_prefix(':'));
+        let unnamed = self.container_ifname.is_empty() && !self.container_id.is_empty();
+        interface == Some(self.container_ifname.as_str())
+            || (unnamed && interface == Some(FIRST_INTERFACE))
+    }
+
+    /// Whether it is what its pod is known by, not a further interface of it.
+    pub fn is_first_interface(&self) -> bool {
+        matches!(self.container_ifname.as_str(), "" | FIRST_INTERFACE)
     }
 }
 

@@ -1,13 +1,13 @@
 //! How an endpoint goes: its packets are dropped first, its numbers are given back last.
 //!
 //! ```text
-//! kernel ─► ipcache ─► state directory ─► [whoever asked is told] ─► addresses, identity, number
-//!   ▲                                            │
-//!   └──────────── what failed, later ────────────┘
+//! kernel ─► ipcache ─► state directory ─► addresses, identity, number ─► [whoever asked is told]
+//!   ▲                        │
+//!   └── what failed, later ──┘ [and whoever asked is told of it]
 //! ```
 //!
-//! What could not be removed is tried again until it is: nobody gets a number or an address of
-//! which something is left.
+//! Who is told that all is gone may make the same anew at once. What could not be removed is tried
+//! again until it is: nobody gets a number or an address of which something is left.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -87,7 +87,7 @@ fn is_its_row(op: &KernelOp) -> bool {
 impl Endpoint {
     pub(super) fn delete(&mut self, cx: &mut Cx<'_, Self>, reply: Reply<u32>) {
         match &mut self.teardown {
-            Some(down) if down.rounds > 0 => reply.send(down.errors()),
+            Some(down) if down.rounds > 0 && down.errors() > 0 => reply.send(down.errors()),
             Some(down) => down.replies.push(reply),
             None => self.begin_teardown(cx, vec![reply]),
         }
@@ -215,12 +215,12 @@ impl Endpoint {
         self.conclude(cx);
     }
 
-    /// A round is over: who asked is told, and the next one is set if it is needed.
+    /// A round is over: who asked is told what is left, and the next one is set if it is needed.
     fn conclude(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(down) = &mut self.teardown else { return };
-        down.answer();
         down.rounds += 1;
         if down.errors() > 0 {
+            down.answer();
             let wait = RETRY_MAX.min(RETRY_BASE * down.rounds);
             self.note(cx, "Failed", "Endpoint is not wholly removed; trying again");
             self.publish(cx);
@@ -269,6 +269,10 @@ impl Endpoint {
         self.publish(cx);
         if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Gone(self.id)) {
             tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of the end");
+        }
+        // Only now: who makes the same anew must not meet what was.
+        if let Some(down) = &mut self.teardown {
+            down.answer();
         }
         cx.stop();
     }

@@ -130,7 +130,9 @@ impl Endpoints {
             Target::Id(id) => self.family.children.get(id),
             _ => {
                 let means = |child: &&Child| target.means(child.view.id, &child.view.spec);
-                self.family.children.values().find(means)
+                // What goes bears the name of what took its place until all of it is gone.
+                let means = || self.family.children.values().filter(means);
+                means().find(|child| !child.is_going()).or_else(|| means().next())
             }
         }
     }
@@ -302,6 +304,7 @@ impl Endpoints {
                 reply.send(Err(super::CreateError::NotReady(text)));
             }
             EndpointsMsg::Delete { reply, .. } => reply.send(Err(DeleteError::NotReady(text))),
+            // No answer is better than a wrong one.
             _ => {}
         }
     }
@@ -360,14 +363,17 @@ impl Behaviour for Endpoints {
     }
 
     fn handle(&mut self, msg: EndpointsMsg, cx: &mut Cx<'_, Self>) {
-        let early = !self.family.restoring.known
-            && matches!(
-                msg,
-                EndpointsMsg::Create { .. }
-                    | EndpointsMsg::Delete { .. }
-                    | EndpointsMsg::Inherit { .. }
-            );
-        if early {
+        let early = |msg: &EndpointsMsg| match msg {
+            EndpointsMsg::Create { .. }
+            | EndpointsMsg::Delete { .. }
+            | EndpointsMsg::Inherit { .. } => true,
+            // Who is not known yet may still come back.
+            EndpointsMsg::Get { target, .. }
+            | EndpointsMsg::Patch { target, .. }
+            | EndpointsMsg::Regenerate { target, .. } => self.find(target).is_none(),
+            _ => false,
+        };
+        if !self.family.restoring.known && early(&msg) {
             return self.hold(msg);
         }
         match msg {

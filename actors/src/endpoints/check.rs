@@ -62,7 +62,10 @@ impl Endpoints {
 
     /// Who has that address or attachment, also among those that are about to be.
     fn owner(&self, target: &Target) -> Option<EndpointId> {
-        if let Some(child) = self.find(target) {
+        // A number or an address is taken until nothing of its holder is left; a name is free once
+        // its holder is told to go.
+        let is_name = matches!(target, Target::AttachmentId(_));
+        if let Some(child) = self.find(target).filter(|child| !(is_name && child.is_going())) {
             return Some(child.view.id);
         }
         let meant = |spec: &EndpointSpec| match target {

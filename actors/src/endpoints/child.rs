@@ -80,6 +80,11 @@ impl Child {
         }
     }
 
+    /// Whether it is on its way out: what it was made for may be made anew.
+    pub(super) fn is_going(&self) -> bool {
+        matches!(self.view.state, State::Disconnecting | State::Disconnected)
+    }
+
     /// How it looks to others.
     pub(super) fn shown(&self) -> Arc<EndpointView> {
         let state = self.shown_state();

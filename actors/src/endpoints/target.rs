@@ -80,6 +80,9 @@ impl Target {
                 let short = |text: &str| text.chars().take(12).collect::<String>();
                 short(&spec.attachment_id()) == short(id)
             }
+            Self::AttachmentId(id) if mutated(Mutant::ContainerGoesWhole) => {
+                id.split(':').next() == Some(spec.container_id.as_str())
+            }
             Self::AttachmentId(id) => spec.is_attachment(id),
             Self::Pod(pod) => spec.is_pod(pod),
             Self::Address(address) => spec.addresses.iter().any(|own| own == *address),

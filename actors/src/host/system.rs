@@ -104,6 +104,18 @@ impl Host {
         Answer(receiver)
     }
 
+    /// A wait from outside for somebody outside, which is shown like any other: until the reply is
+    /// dropped, or its time is over.
+    pub fn await_port(
+        &self,
+        port: &'static str,
+        patience: Duration,
+        why: impl Into<Cow<'static, str>>,
+    ) -> super::Reply<()> {
+        let nobody = Slot::new(|_| {});
+        super::Reply::over(self.open_ask(None, Whom::Port(port), patience, why.into(), nobody))
+    }
+
     /// Handles some messages of a cell. Whether it has more.
     pub fn run(&self, id: CellId) -> bool {
         let Some(cell) = self.cell(id) else { return false };

@@ -18,6 +18,7 @@ use super::{
     messages::Seat,
     neighbours::Unheard,
     numbers::Numbers,
+    objects::Objects,
 };
 use crate::{
     changing::Changing,
@@ -81,6 +82,8 @@ pub(super) struct Kept {
     pub(super) book: Book,
     pub(super) numbers: Numbers,
     others: Clusters<Told<NodeKey, ()>>,
+    /// By which objects nodes of this cluster are known.
+    objects: Objects,
     /// What the owner of the ways to other nodes has not heard.
     pub(super) unheard: Unheard,
     /// What its Node says of it: addresses and labels.
@@ -118,6 +121,7 @@ impl Nodes {
             book: Book::inherited(mapped),
             numbers: Numbers::inherited(known),
             others: Clusters::new(settings.meshed),
+            objects: Objects::default(),
             unheard: Unheard::default(),
             node: None,
             before: None,
@@ -211,8 +215,22 @@ impl Nodes {
                 // What it said is true until it says something else.
                 (Feed::Node, _) => {}
                 _ if name == *own => {}
+                (Feed::Nodes, object) => {
+                    let key = NodeKey { cluster: cluster.clone(), name };
+                    let entry = object.map(|node| NodeEntry::of_plain_node(&key.name, &node));
+                    self.plainly_named(key, entry);
+                }
                 (_, object) => {
                     let key = NodeKey { cluster: cluster.clone(), name };
+                    self.kept.borrow_mut().objects.set(&key, object.is_some());
+                    let plain = self.kept.borrow().objects.plain(&key);
+                    let object = match (object, plain) {
+                        (None, Some(plain)) => {
+                            self.named(&key, Ok(plain));
+                            continue;
+                        }
+                        (object, _) => object,
+                    };
                     match object.map(|object| NodeEntry::of_object(&key.name, &object)) {
                         Some(entry) => self.named(&key, entry),
                         None => self.set(&key, None),
@@ -224,6 +242,20 @@ impl Nodes {
             Feed::Node => self.announce(),
             _ if defined => self.listed(),
             _ => {}
+        }
+    }
+
+    /// A Node of Kubernetes says something of a node: less than its CiliumNode does.
+    fn plainly_named(&self, key: NodeKey, entry: Option<Result<NodeEntry, NodeError>>) {
+        let known = entry.as_ref().and_then(|entry| entry.as_ref().ok()).cloned();
+        let mut kept = self.kept.borrow_mut();
+        if !kept.objects.set_plain(&key, known) {
+            return;
+        }
+        drop(kept);
+        match entry {
+            Some(entry) => self.named(&key, entry),
+            None => self.set(&key, None),
         }
     }
 

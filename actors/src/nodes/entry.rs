@@ -83,6 +83,14 @@ pub enum NodeError {
         /// What is wrong.
         cause: String,
     },
+    /// A Node names no address of a node.
+    #[error("Node {name}: {cause}; its kubelet mends it")]
+    Plain {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        cause: String,
+    },
     /// An object names no address of a node.
     #[error("CiliumNode {name}: {cause}; its agent mends it")]
     Object {
@@ -169,6 +177,17 @@ impl NodeEntry {
             })
         };
         entry().and_then(Self::checked).map_err(bad)
+    }
+
+    /// What a Node of Kubernetes says, of a node that has no CiliumNode.
+    pub(super) fn of_plain_node(name: &str, node: &Value) -> Result<Self, NodeError> {
+        let entry = Self {
+            addresses: of_node(node),
+            pools: PodCidrs::of_node(node, true).pools,
+            labels: texts(&node["metadata"]["labels"]),
+            ..Self::default()
+        };
+        entry.checked().map_err(|cause| NodeError::Plain { name: name.to_owned(), cause })
     }
 
     /// Refuses addresses by which no node can be reached from another one.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     cluster::Feed,
-    endpoint::{EndpointView, State},
+    endpoint::{EndpointSpec, EndpointView, State},
     model::EndpointId,
     node::{IpamMode, PodCidrs},
     ports::ObjectKey,
@@ -45,6 +45,8 @@ pub(super) struct Known {
 struct Own {
     pod: ObjectKey,
     in_force: Option<Arc<EndpointView>>,
+    /// UID of the pod.
+    uid: String,
 }
 
 impl Known {
@@ -110,15 +112,23 @@ impl Known {
             return None;
         }
         let pod = ObjectKey { namespace: spec.namespace.clone(), name: spec.pod_name.clone() };
-        if !self.own.contains_key(&view.id) {
+        if !self.own.contains_key(&view.id) && self.speaks_for(&pod, spec) {
             self.pods.insert(pod.clone(), view.id);
         }
         let own = self.own.entry(view.id);
-        let own = own.or_insert_with(|| Own { pod: pod.clone(), in_force: None });
+        let uid = spec.pod_uid.clone();
+        let own = own.or_insert_with(|| Own { pod: pod.clone(), uid, in_force: None });
         if view.state == State::Ready {
             own.in_force = Some(view);
         }
         Some(Item::Endpoint(pod))
+    }
+
+    /// Whether it is a new endpoint that a pod is known by: the newest pod of a name counts, and of
+    /// one pod its first interface.
+    fn speaks_for(&self, pod: &ObjectKey, spec: &EndpointSpec) -> bool {
+        let speaker = self.pods.get(pod).and_then(|id| self.own.get(id));
+        spec.is_first_interface() || speaker.is_none_or(|speaker| speaker.uid != spec.pod_uid)
     }
 
     /// An endpoint of this node is no more.
@@ -219,7 +229,7 @@ impl Known {
         }
         all.extend(self.pods.keys().filter_map(|pod| self.occupied(pod, settings)));
         let (object, said) = match (settings.ipam, &self.node, &self.cilium_node) {
-            (Some(IpamMode::Kubernetes), Some(node), _) => {
+            (Some(IpamMode::Kubernetes) | None, Some(node), _) => {
                 ("Node", PodCidrs::of_node(node, settings.annotate))
             }
             (Some(IpamMode::ClusterPool), _, Some(node)) => {
@@ -240,7 +250,7 @@ impl Known {
                 let why = format!(
                     "the {object} says {said}, but pods here have addresses of {have} since an \
                      earlier start, which stay: drain the node and remove its state directory to \
-                     follow"
+                     follow, or choose them by --ipv4-range and --ipv6-range"
                 );
                 all.push(dispute(format!("pod CIDR of the {object}"), why));
             }

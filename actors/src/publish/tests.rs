@@ -421,6 +421,11 @@ fn a_cluster_that_says_other_prefixes_later_is_reported_and_not_followed() {
     assert!(said[0].why.contains("has 3 prefixes"), "{said:?}");
     let words = "the Node says 10.9.0.0/24, but pods here have addresses of 10.0.0.0/24";
     assert!(said[1].why.contains(words), "{said:?}");
+    // Also where nobody said who gives prefixes.
+    world.settings.publish.as_mut().unwrap().ipam = None;
+    world.restart();
+    let said = unpublished(&world);
+    assert!(said.iter().any(|it| it.why.contains(words)), "{said:?}");
     let settings = world.settings.publish.as_mut().unwrap();
     settings.ipam = Some(IpamMode::ClusterPool);
     world.restart();

@@ -167,6 +167,16 @@ impl Restore {
         if !input.host {
             self.kept.plan.leave_host_out();
         }
+        // What could not be read may be somebody's: nobody else gets the number.
+        let unread = input.disk.unread.keys().copied();
+        let candidates = &self.kept.plan.candidates;
+        self.kept.dormant.extend(unread.filter(|id| !candidates.contains_key(id)));
+        let unread = input.disk.unread.values().chain(&input.disk.unlisted);
+        self.kept.report.problems.extend(unread.map(|error| {
+            format!(
+                "{error}; what the kernel says is used meanwhile, and nothing is written over it"
+            )
+        }));
         self.kept.host = self.kept.plan.host();
         // One that is left as it is has its place.
         let is_left = !input.enabled

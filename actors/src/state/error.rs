@@ -65,6 +65,13 @@ pub enum StateError {
     },
 }
 
+impl StateError {
+    /// Whether nothing is known of what stands there: it is neither absent nor damaged.
+    pub fn is_unread(&self) -> bool {
+        matches!(self, Self::Unreadable { .. })
+    }
+}
+
 /// What becomes of a bad record, and what to do if that fails.
 const REBUILT: &str = "it is kept in quarantine and rebuilt from the kernel; \
                        if that fails, recreate the pod or restore the file from a backup";

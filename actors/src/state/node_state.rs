@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,31 @@ impl NodeState {
     pub const SLOTS: Slots<Self> = Slots::new("node");
 }
 
+/// What of it outlives the state directory, which may be lost: a copy in the library directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeCopy {
+    /// Name of the node that it is of: a library directory may be another node's.
+    pub node: String,
+    /// What it knew.
+    pub state: NodeState,
+}
+
+impl NodeCopy {
+    /// Where it is kept.
+    pub const SLOTS: Slots<Self> = Slots::new("lib/node");
+
+    /// Whether pods that have these addresses got them from its ranges: then they are of the same
+    /// life of the node.
+    pub fn gave(&self, addresses: impl IntoIterator<Item = IpAddr>) -> bool {
+        let NodeState { ipv4_range, ipv6_range, .. } = &self.state;
+        addresses.into_iter().any(|address| match address {
+            IpAddr::V4(address) => ipv4_range.is_some_and(|range| range.contains(&address)),
+            IpAddr::V6(address) => ipv6_range.is_some_and(|range| range.contains(&address)),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -45,6 +72,18 @@ mod tests {
         let mut fs = MemoryFs::default();
         fs.apply(&NodeState::SLOTS.save(&state, 1)).unwrap();
         assert_eq!(NodeState::SLOTS.load(&fs).value, Some(state));
+    }
+
+    #[test]
+    fn a_copy_counts_for_pods_that_have_its_addresses() {
+        let state = NodeState { ipv4_range: "10.1.0.0/24".parse().ok(), ..NodeState::default() };
+        let copy = NodeCopy { node: "a".to_owned(), state };
+        let gave = |texts: &[&str]| copy.gave(texts.iter().map(|text| text.parse().unwrap()));
+        assert!(gave(&["fd00::7", "10.1.0.7"]));
+        assert!(!gave(&["10.2.0.7", "fd00::7"]) && !gave(&[]));
+        let mut fs = MemoryFs::default();
+        fs.apply(&NodeCopy::SLOTS.save(&copy, 1)).unwrap();
+        assert_eq!(NodeCopy::SLOTS.load(&fs).value, Some(copy));
     }
 
     #[test]

@@ -22,7 +22,9 @@ pub trait StateFiles {
     /// absent. The error is the system's words.
     fn directories(&self, path: &str) -> Result<Vec<String>, String>;
 
-    /// A file's content, `None` if there is no such file.
+    /// A file's content, `None` if there is no such file. What is no file, or longer than any of
+    /// ours, is damage: it has no content. The error is the system's words: of what stands there
+    /// nothing is known.
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String>;
 }
 
@@ -51,6 +53,11 @@ pub struct Found {
     pub health: Vec<String>,
     /// Names in quarantine, those that the steps put there among them.
     pub in_quarantine: BTreeSet<String>,
+    /// What could not be read, and why. It is neither put aside nor written over: what stands there
+    /// may be whole, and what the kernel says instead is less.
+    pub unread: BTreeMap<EndpointId, StateError>,
+    /// Why the directory could not be listed, if so: any number may have a record.
+    pub unlisted: Option<StateError>,
     /// Steps that bring each endpoint's directories in order. A crash before or among them leads to
     /// the same finding, and done again they change nothing. Before they are done, none of these
     /// directories may be written: what is put aside would be lost.
@@ -81,15 +88,19 @@ pub struct Quarantined {
     pub reason: StateError,
 }
 
-/// Reads the state directory. Fails only if it cannot be listed.
+/// Reads the state directory.
 ///
 /// A directory counts if it is named `<id>`, `<id>_next` or `<id>_next_fail`. The first of these
 /// that holds a usable record is the endpoint's.
-pub fn scan(files: &impl StateFiles) -> Result<Found, StateError> {
-    let in_quarantine = list(files, QUARANTINE)?;
+pub fn scan(files: &impl StateFiles) -> Found {
+    let unlisted = |error| Found { unlisted: Some(error), ..Found::default() };
+    let (in_quarantine, names) = match (list(files, QUARANTINE), list(files, "")) {
+        (Ok(in_quarantine), Ok(names)) => (in_quarantine, names),
+        (Err(error), _) | (_, Err(error)) => return unlisted(error),
+    };
     let mut scan = Scan { files, found: Found { in_quarantine, ..Found::default() } };
     let mut groups: BTreeMap<EndpointId, BTreeSet<Stage>> = BTreeMap::new();
-    for name in list(files, "")? {
+    for name in names {
         if let Some((id, stage)) = parse_name(&name) {
             groups.entry(id).or_default().insert(stage);
         }
@@ -100,7 +111,7 @@ pub fn scan(files: &impl StateFiles) -> Result<Found, StateError> {
             scan.found.tidying.insert(id, plan);
         }
     }
-    Ok(scan.found)
+    scan.found
 }
 
 /// How far a directory's build came; the first that there is is preferred.
@@ -131,6 +142,8 @@ impl<F: StateFiles> Scan<'_, F> {
     fn endpoint(&mut self, id: EndpointId, stages: BTreeSet<Stage>) -> Vec<FsOp> {
         let mut plan = Vec::new();
         let mut settled = false;
+        let (records, incomplete) = (self.found.records.len(), self.found.incomplete.len());
+        let quarantined = self.found.quarantined.len();
         if mutated(Mutant::IncompleteNextTrusted) && stages.contains(&Stage::Next) {
             let [done, next] = [Stage::Done, Stage::Next].map(|stage| stage.dir(id).into());
             return vec![FsOp::Remove(PathBuf::clone(&done)), FsOp::Rename(next, done)];
@@ -151,6 +164,14 @@ impl<F: StateFiles> Scan<'_, F> {
                 Err(StateError::NoRecord { .. }) if stage != Stage::Done => {
                     plan.push(FsOp::Remove(dir.clone().into()));
                     self.found.incomplete.push(dir);
+                }
+                // Whatever else there is of it stays, too: it may be older.
+                Err(reason) if reason.is_unread() => {
+                    self.found.records.truncate(records);
+                    self.found.incomplete.truncate(incomplete);
+                    self.found.quarantined.truncate(quarantined);
+                    self.found.unread.insert(id, reason);
+                    return Vec::new();
                 }
                 Err(reason) if mutated(Mutant::QuarantinedRecordDeleted) => {
                     plan.push(FsOp::Remove(dir.clone().into()));
@@ -244,6 +265,8 @@ fn read_record(
             Ok(Some(record)) => {
                 return Ok(FoundRecord { record, dir: dir.to_owned(), form, passed_over });
             }
+            // Another form may be of another time.
+            Err(error) if error.is_unread() => return Err(error),
             Err(error) => passed_over.push(error),
         }
     }

@@ -24,6 +24,13 @@ pub struct Stored<T> {
     pub errors: Vec<StateError>,
 }
 
+impl<T> Stored<T> {
+    /// Whether a copy is there and could not be read: it may be newer than the value.
+    pub fn is_unread(&self) -> bool {
+        self.errors.iter().any(StateError::is_unread)
+    }
+}
+
 impl<T: Serialize + for<'de> Deserialize<'de>> Slots<T> {
     /// The files `<stem>.0.json` and `<stem>.1.json`.
     pub(super) const fn new(stem: &'static str) -> Self {

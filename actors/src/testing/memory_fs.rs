@@ -273,7 +273,7 @@ impl StateFiles for MemoryFs {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
         match self.find(Path::new(path)).and_then(|found| self.inodes.get(&found)) {
             None => Ok(None),
-            Some(Inode::Dir(_)) => Err("is a directory".to_owned()),
+            Some(Inode::Dir(_)) => Ok(Some(Vec::new())),
             Some(Inode::File(bytes)) => Ok(Some(bytes.to_vec())),
         }
     }

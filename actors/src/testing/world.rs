@@ -127,7 +127,7 @@ impl World {
         let universe = Universe::new(recorder.unwrap_or_else(|| Box::new(NoRecorder)));
         universe.clock().advance(self.died);
         self.disk.sweep();
-        let found = self.disk.with(scan).unwrap();
+        let found = self.disk.with(scan);
         let identities = self.disk.with(IdentityTable::load);
         let inheritance = Inheritance {
             identities: identities.value.unwrap_or_default(),

@@ -12,7 +12,7 @@ use axum::{
 use volvox_actors::host::Beat;
 
 use super::{
-    Facts, Limiter, RuntimeOptions,
+    Facts, Limiter, Opening, RuntimeOptions,
     bounds::bound_body,
     error::{Framed, json_response},
     handlers::{
@@ -45,6 +45,8 @@ pub struct Api {
     pub beat: Arc<Beat>,
     /// What keeps the state directory from being written.
     pub disk: DiskTrouble,
+    /// Whether new endpoints may be made.
+    pub opening: Opening,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.

@@ -108,9 +108,13 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let sources = sources.iter().flatten().filter_map(|status| source(status, now));
     let unpublished = unpublished.iter().flatten().map(self::unpublished);
     let sources = sources.chain(unpublished);
-    let parts = api.disk.now().map(disk).into_iter().chain(host).chain(sources).chain(failing);
+    let awaited = api.opening.awaited().map(|text| Trouble::new("node-information", 1, text));
+    let own = api.disk.now().map(disk).into_iter().chain(awaited);
+    let parts = own.chain(host).chain(sources).chain(failing);
+    let sharing_none = sharing.is_none();
     let sharing = sharing.iter().flat_map(Sharing::troubles);
-    let shared = sharing.chain(nodes.iter().flat_map(of_nodes));
+    let alone = nodes.as_ref().filter(|_| sharing_none).and_then(of_own_numbers);
+    let shared = sharing.chain(alone).chain(nodes.iter().flat_map(of_nodes));
     let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
     let shared = shared.chain(services::troubles(&serving)).chain(devices::troubles(&devices));
     let shared = shared.chain(of_routes(&ways)).chain(of_rows(&mapped)).chain(of_node(&node));
@@ -171,6 +175,17 @@ fn of_nodes(view: &NodesView) -> impl Iterator<Item = Trouble> + use<> {
         Trouble::new(format!("node-address-{}", prefix.addr()), 1, text)
     });
     usurped.into_iter().chain(contested.collect::<Vec<_>>())
+}
+
+/// Other nodes of a cluster whose nodes each number identities for themselves.
+fn of_own_numbers(view: &NodesView) -> Option<Trouble> {
+    let text = format!(
+        "identities are numbers of this node alone, and other nodes are known ({}): rules that \
+         select pods mean none of theirs; have all nodes share identities by \
+         --identity-allocation-mode=crd or --kvstore=etcd",
+        view.known
+    );
+    (view.known > 0).then(|| Trouble::new("identities", 1, text))
 }
 
 /// What is in the way to other nodes.
@@ -343,6 +358,14 @@ mod tests {
         let words = "nodes default/a and default/b all say that they have 192.0.2.7: ";
         assert!(said[1].starts_with(words), "{said:?}");
         assert_eq!(of_nodes(&NodesView::default()).count(), 0);
+    }
+
+    #[test]
+    fn identities_that_nobody_shares_are_named_once_there_is_another_node() {
+        assert_eq!(of_own_numbers(&NodesView::default()), None);
+        let text = of_own_numbers(&NodesView { known: 2, ..NodesView::default() }).unwrap().text;
+        assert!(text.starts_with("identities are numbers of this node alone"), "{text}");
+        assert!(text.contains("are known (2)") && text.contains("=crd"), "{text}");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use volvox_actors::{
 };
 
 use super::{
-    CniError, ErrorCode, cancel::Cancel, interface, result::AddResult, run::Call, undo::Undo,
+    CniError, ErrorCode, attachment, cancel::Cancel, interface, result::AddResult, run::Call,
+    undo::Undo,
 };
 use crate::{
     api::models::{Configuration, ConfigurationStatus, Endpoint},
@@ -32,19 +33,21 @@ pub(super) async fn add(
     check_mode(&agent)?;
     let path = invocation.netns.clone().unwrap_or_default();
     let netns = interface::open_netns(&path)?;
-    let replaced = netns.run(|| interface::remove(&invocation.ifname))??;
-    tracing::debug!(ifname = invocation.ifname, replaced, "interface's name is free");
+    attachment::take_turn_to_add(&netns, cancel).await?;
 
     let allocated = allocate(call).await?;
     undo.addresses = allocated.address.addresses().iter().collect();
     cancel.check()?;
+    attachment::make_room(call, &netns).await?;
+    tracing::debug!(ifname = invocation.ifname, "interface's name is free");
     let addresses =
         with_routers(allocated.address.addresses(), &allocated.host_addressing, &agent)?;
     tracing::debug!(?addresses, "addresses allocated");
 
     undo.link = Some(interface::host_name(&invocation.attachment_id()));
     let (host, mut container) = interface::create(invocation, &netns, mtu(&agent))?;
-    interface::configure(&netns, &container, &addresses)?;
+    attachment::begin(call, &host)?;
+    let routers = interface::configure(&netns, &container, &addresses)?;
     cancel.check()?;
     tracing::debug!(host = host.name, ifindex = host.ifindex, "interface made");
 
@@ -63,6 +66,7 @@ pub(super) async fn add(
         mtu: container.mtu,
         sandbox: path.display().to_string(),
         addresses,
+        routers,
         dns: call.config.dns.clone(),
     };
     Ok(result.to_json(call.config.version))

@@ -8,8 +8,13 @@ use serde_json::{Value, json};
 
 use super::{CniVersion, config::PLUGIN_TYPE};
 
-/// Name of the file that runtimes read; they take the first in the directory's order.
+/// Name of the file that runtimes read, where only a directory is told; they take the first in the
+/// directory's order.
 pub const CONFLIST_FILE: &str = "05-volvox.conflist";
+/// How a file's name has to end for a runtime to take it for a list.
+const LIST_SUFFIX: &str = "conflist";
+/// What the list calls its network.
+const NETWORK: &str = "volvox";
 /// What a configuration that was there before is renamed with, so that no runtime takes it.
 const BACKUP_SUFFIX: &str = "volvox_bak";
 /// What is being written has this suffix: it is left only by a writer that was killed.
@@ -56,24 +61,32 @@ impl Conflist {
         }
         json!({
             "cniVersion": CniVersion::V1_0_0.as_str(),
-            "name": "volvox",
+            "name": NETWORK,
             "plugins": [plugin],
         })
     }
 
-    /// Puts it into a directory, in one step: a runtime sees no half of it, and one that reads it
-    /// already is not disturbed if nothing changed. With `exclusive`, other configurations are
-    /// renamed so that no runtime takes them; [`uninstall`](Self::uninstall) gives them their names back.
-    pub fn install(&self, dir: &Path, exclusive: bool) -> Result<(), ConflistError> {
-        let path = dir.join(CONFLIST_FILE);
+    /// Writes it to that file, or into that directory, in one step: a runtime sees no half of it, and
+    /// one that reads it already is not disturbed if nothing changed. One of ours under another name,
+    /// from before the name was changed, goes. With `exclusive`, other configurations are renamed so
+    /// that no runtime takes them; [`uninstall`](Self::uninstall) gives them their names back.
+    pub fn install(&self, place: &Path, exclusive: bool) -> Result<(), ConflistError> {
+        let path = file(place);
+        let dir = directory(&path);
+        if !has_suffix(&path, &[LIST_SUFFIX]) {
+            tracing::warn!(path = %path.display(), "runtimes read lists of plugins from *.{LIST_SUFFIX} only");
+        }
         let mut text = format!("{:#}", self.to_json());
         text.push('\n');
         if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
             fs::create_dir_all(dir).map_err(failed("create", dir))?;
             replace(&path, text.as_bytes()).map_err(failed("write", &path))?;
         }
-        if exclusive {
-            for other in configurations(dir)?.into_iter().filter(|other| *other != path) {
+        for other in configurations(dir)?.into_iter().filter(|other| *other != path) {
+            if is_ours(&other) {
+                fs::remove_file(&other).map_err(failed("remove", &other))?;
+                tracing::info!(path = %other.display(), now = %path.display(), "removed our CNI configuration of before");
+            } else if exclusive {
                 let backup = append(&other, BACKUP_SUFFIX);
                 fs::rename(&other, &backup).map_err(failed("rename", &other))?;
                 tracing::info!(from = %other.display(), to = %backup.display(), "set another CNI configuration aside");
@@ -82,11 +95,15 @@ impl Conflist {
         Ok(())
     }
 
-    /// Removes our list and gives those that were set aside their names back. Answers what it did.
-    pub fn uninstall(dir: &Path) -> Result<Vec<String>, ConflistError> {
+    /// Removes our list, under whatever name, and gives those that were set aside their names back.
+    /// Answers what it did.
+    pub fn uninstall(place: &Path) -> Result<Vec<String>, ConflistError> {
         let mut done = Vec::new();
-        let path = dir.join(CONFLIST_FILE);
-        for path in [append(&path, DRAFT_SUFFIX), path] {
+        let path = file(place);
+        let dir = directory(&path);
+        let before = configurations(dir)?.into_iter().filter(|other| *other != path);
+        let ours: Vec<_> = before.filter(|other| is_ours(other)).collect();
+        for path in [append(&path, DRAFT_SUFFIX), path.clone()].into_iter().chain(ours) {
             match fs::remove_file(&path) {
                 Ok(()) => done.push(format!("removed {}", path.display())),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -103,6 +120,33 @@ impl Conflist {
         }
         Ok(done)
     }
+}
+
+/// The file that is meant: the flag may also name a directory.
+fn file(place: &Path) -> PathBuf {
+    let names_a_directory = place.as_os_str().as_encoded_bytes().ends_with(b"/") || place.is_dir();
+    if names_a_directory { place.join(CONFLIST_FILE) } else { place.to_owned() }
+}
+
+/// The directory of a file; the working directory if it names none.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether a file is a list that an agent wrote: it has what ours has, and nothing else.
+fn is_ours(path: &Path) -> bool {
+    let text = fs::read(path).unwrap_or_default();
+    let Ok(list) = serde_json::from_slice::<Value>(&text) else { return false };
+    let Some([plugin]) = list["plugins"].as_array().map(Vec::as_slice) else { return false };
+    let written = ["type", "socket-path", "delete-queue", "enable-debug", "log-file"];
+    let plain = |value: &Value, keys: &[&str]| {
+        value.as_object().is_some_and(|all| all.keys().all(|key| keys.contains(&key.as_str())))
+    };
+    list["name"] == NETWORK
+        && plugin["type"] == PLUGIN_TYPE
+        && plugin["delete-queue"].is_string()
+        && plain(&list, &["cniVersion", "name", "plugins"])
+        && plain(plugin, &written)
 }
 
 /// The files that a runtime takes for configurations.

@@ -1,15 +1,29 @@
-use super::{CniError, ErrorCode, delete::delete, interface, run::Call};
-use crate::delete_queue::Deletion;
+use std::time::Duration;
 
-/// Disconnects the container. To ask again is to find nothing left, and succeeds.
+use super::{CniError, ErrorCode, attachment, delete::delete, interface, run::Call};
+use crate::{delete_queue::Deletion, netns::Netns};
+
+/// How long an ADD of the same container is waited for.
+const ADD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Takes one interface of the container away; others of it stay. To ask again is to find nothing left, and succeeds.
 ///
 /// It works with the agent dead: the interface goes at once, the rest of the endpoint when the
 /// agent is back. It fails only where trying again can help.
 pub(super) async fn del(call: &Call) -> Result<(), CniError> {
-    let deleted = delete(call, &Deletion::Container(call.invocation.container_id.clone())).await;
+    // An ADD that was given up may still be at it.
+    let netns = call.invocation.netns.as_deref().and_then(|path| Netns::open(path).ok());
+    if let Some(netns) = &netns
+        && !attachment::take_turn(netns, ADD_PATIENCE).await
+    {
+        tracing::warn!("an ADD of this container is still under way");
+    }
+    let attachment_id = call.invocation.attachment_id();
+    let endpoint = Deletion::Endpoint(format!("cni-attachment-id:{attachment_id}"));
+    let deleted = delete(call, &endpoint).await;
     // One side takes the other along. The container's namespace is not entered: it may be gone,
     // and its file may by now name another container's, whose interface has the same name.
-    interface::remove(&interface::host_name(&call.invocation.attachment_id()))?;
+    interface::remove(&interface::host_name(&attachment_id))?;
     match deleted {
         Ok(_) => Ok(()),
         Err(error) if error.code == ErrorCode::Rejected => {

@@ -1,16 +1,11 @@
-use hyper::Method;
-use serde_json::Value;
-
-use super::{CniError, ErrorCode, interface, run::Call};
-use crate::{
-    api::models::{Endpoint, ExternalIdentifiers},
-    rest_client::escape,
-};
+use super::{CniError, ErrorCode, attachment, interface, run::Call};
+use crate::api::models::{Endpoint, ExternalIdentifiers};
 
 /// Removes the endpoints that this plugin made and the runtime no longer knows.
 ///
 /// Without the runtime's list nothing is removed. An endpoint is the plugin's if its interface has
-/// the name that the plugin makes of the attachment; others have other owners.
+/// the name that the plugin makes of the attachment; others have other owners. The list is one
+/// network's: what was made for another one is not in it, and stays.
 pub(super) async fn gc(call: &Call) -> Result<(), CniError> {
     let Some(valid) = &call.config.valid_attachments else {
         let why = "GC removes what is not in it: the runtime is to hand it on";
@@ -29,6 +24,9 @@ pub(super) async fn gc(call: &Call) -> Result<(), CniError> {
         if valid.contains(&id) || endpoint.status.networking.interface_name != host_name {
             continue;
         }
+        if !attachment::is_of_network(call, &host_name)? {
+            continue;
+        }
         if let Err(error) = remove(call, &id, &host_name).await {
             tracing::error!(attachment = id, %error, "not collected");
             failed.push(format!("{id}: {error}"));
@@ -43,11 +41,7 @@ pub(super) async fn gc(call: &Call) -> Result<(), CniError> {
 }
 
 async fn remove(call: &Call, attachment_id: &str, host_name: &str) -> Result<(), CniError> {
-    let path = format!("/endpoint/{}", escape(&format!("cni-attachment-id:{attachment_id}")));
-    match call.client.send(Method::DELETE, &path, &[], None::<&Value>).await {
-        Err(error) if error.status() != Some(404) => return Err(error.into()),
-        _ => {}
-    }
+    attachment::remove_endpoint(call, &format!("cni-attachment-id:{attachment_id}")).await?;
     interface::remove(host_name)?;
     Ok(())
 }

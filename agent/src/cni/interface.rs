@@ -37,8 +37,10 @@ pub(super) fn open_netns(path: &Path) -> Result<Netns, CniError> {
     Ok(netns)
 }
 
-/// Makes the pair, both sides down, in place of a leftover of either name. Answers both sides,
-/// the host's first.
+/// What a further interface of a container adds to its number for the table of its routes.
+const TABLE_BASE: u32 = 1000;
+
+/// Makes the pair, both sides down. Answers both sides, the host's first.
 ///
 /// The host side stays down until the agent has attached its programs: until then nothing passes.
 pub(super) fn create(
@@ -49,9 +51,6 @@ pub(super) fn create(
     let attachment_id = invocation.attachment_id();
     let name = host_name(&attachment_id);
     let mut socket = Socket::open()?;
-    if let Some(leftover) = socket.link_by_name(&name)? {
-        socket.delete_link(leftover.ifindex)?;
-    }
     socket.create_veth(&Veth {
         name: &name,
         peer: &invocation.ifname,
@@ -68,25 +67,34 @@ pub(super) fn create(
     Ok((host, container))
 }
 
-/// Gives the container's side its addresses, brings it up and routes everything through the
-/// router of each address.
+/// Gives the container's side its addresses, brings it up and routes through the router of each
+/// address: everything where nothing is routed yet, else only what is sent from that address, for
+/// another interface of the container has the default route. Answers whose routers have it now.
 pub(super) fn configure(
     netns: &Netns,
     container: &Link,
     addresses: &[(IpAddr, IpAddr)],
-) -> Result<(), CniError> {
+) -> Result<Vec<IpAddr>, CniError> {
     netns.run(|| {
         let mut socket = Socket::open()?;
         if addresses.iter().any(|(address, _)| address.is_ipv6()) {
             Sysctl::default().enable_ipv6(&container.name)?;
         }
+        let others: Vec<bool> = socket.default_routes()?.iter().map(|it| it.is_ipv4).collect();
         socket.set_link_up(container.ifindex)?;
-        for (address, router) in addresses {
-            socket.add_address(container.ifindex, IpNet::from(*address))?;
-            socket.put_route(*router, container.ifindex)?;
-            socket.add_default_via(*router, container.ifindex)?;
+        let mut first = Vec::new();
+        for &(address, router) in addresses {
+            socket.add_address(container.ifindex, IpNet::from(address))?;
+            if others.contains(&address.is_ipv4()) {
+                let place = (container.ifindex, TABLE_BASE + container.ifindex);
+                socket.route_from(address, router, place)?;
+            } else {
+                socket.put_route(router, container.ifindex)?;
+                socket.add_default_via(router, container.ifindex)?;
+                first.push(router);
+            }
         }
-        Ok(())
+        Ok(first)
     })?
 }
 

@@ -137,13 +137,17 @@ fn check_container_id(id: &str) -> Result<(), CniError> {
     ))
 }
 
-/// What the kernel takes for an interface's name, and no ':', which the CNI forbids.
+/// What the kernel takes for an interface's name as it is, and no ':', which the CNI forbids. It
+/// counts where there is a '%', and keeps settings of all interfaces under two more names.
 fn check_ifname(name: &str) -> Result<(), CniError> {
-    let fits = |c: char| !matches!(c, '/' | ':') && !c.is_whitespace() && !c.is_control();
-    if name.len() <= 15 && name != "." && name != ".." && name.chars().all(fits) {
+    let fits = |c: char| !matches!(c, '/' | ':' | '%') && !c.is_whitespace() && !c.is_control();
+    let is_another_s = matches!(name, "." | ".." | "all" | "default");
+    if name.len() <= 15 && !is_another_s && name.chars().all(fits) {
         return Ok(());
     }
-    Err(wrong("CNI_IFNAME", name, "at most 15 bytes are wanted, without '/', ':' and blanks"))
+    let wanted =
+        "at most 15 bytes are wanted, without '/', ':', '%' and blanks, not all or default";
+    Err(wrong("CNI_IFNAME", name, wanted))
 }
 
 fn arguments(text: &str) -> Result<BTreeMap<&str, &str>, CniError> {

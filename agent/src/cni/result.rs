@@ -23,6 +23,8 @@ pub(super) struct AddResult {
     pub(super) sandbox: String,
     /// Its addresses, and the router of each.
     pub(super) addresses: Vec<(IpAddr, IpAddr)>,
+    /// Those of the routers through which everything goes.
+    pub(super) routers: Vec<IpAddr>,
     /// As the configuration had it.
     pub(super) dns: Map<String, Value>,
 }
@@ -37,7 +39,7 @@ impl AddResult {
             "cniVersion": version.as_str(),
             "interfaces": self.interfaces(version),
             "ips": self.addresses.iter().map(|pair| ip(*pair, version)).collect::<Vec<_>>(),
-            "routes": self.addresses.iter().flat_map(|(_, router)| self.routes(*router, version)).collect::<Vec<_>>(),
+            "routes": self.routers.iter().flat_map(|router| self.routes(*router, version)).collect::<Vec<_>>(),
             "dns": self.dns,
         })
     }

@@ -7,8 +7,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    CniError, CniVersion, Command, ErrorCode, Invocation, NetworkConfig, add::add, cancel::Cancel,
-    check::check, del::del, gc::gc, logging, status::status, undo::Undo,
+    CniError, CniVersion, Command, ErrorCode, Invocation, NetworkConfig, add::add, attachment,
+    cancel::Cancel, check::check, del::del, gc::gc, logging, status::status, undo::Undo,
 };
 use crate::{
     delete_queue::{DeleteQueue, DeleteQueueError, LOCK_PATIENCE, Shared},
@@ -59,17 +59,19 @@ pub fn run() -> ExitCode {
         Ok(()) => (NetworkConfig::version_of(&stdin), in_runtime(&env, &stdin)),
         Err(error) => (CniVersion::LATEST, Err(error)),
     };
-    let (answer, code) = match outcome {
-        Ok(answer) => (answer, ExitCode::SUCCESS),
-        Err(error) => (Some(error.to_json(version)), ExitCode::FAILURE),
-    };
-    match answer.map(|answer| writeln!(io::stdout(), "{answer}")) {
-        Some(Err(error)) => {
-            eprintln!("volvox-cni: standard output: {error}");
-            ExitCode::FAILURE
-        }
-        _ => code,
+    match outcome.or_else(|error| print(&error.to_json(version)).and(Err(error))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Answers on standard output.
+fn print(answer: &Value) -> Result<(), CniError> {
+    let mut out = io::stdout();
+    writeln!(out, "{answer}").and_then(|()| out.flush()).map_err(|error| {
+        eprintln!("volvox-cni: standard output: {error}");
+        CniError::new(ErrorCode::Io, "standard output cannot be written", error)
+    })
 }
 
 /// Tells a person who starts it by hand what it is.
@@ -96,32 +98,37 @@ fn read_config(stdin: &mut Vec<u8>, env: &BTreeMap<String, String>) -> Result<()
     }
 }
 
-fn in_runtime(env: &BTreeMap<String, String>, stdin: &[u8]) -> Result<Option<Value>, CniError> {
+fn in_runtime(env: &BTreeMap<String, String>, stdin: &[u8]) -> Result<(), CniError> {
     let failed = |error: io::Error| CniError::new(ErrorCode::Io, "the plugin cannot run", error);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(async {
         let cancel = Cancel::on_signals().map_err(failed)?;
-        execute(env, stdin, cancel).await
+        execute(env, stdin, cancel, print).await
     })
 }
 
-/// Does one call; answers what goes to standard output.
+/// Does one call; what there is to say goes to `tell`.
 pub(super) async fn execute(
     env: &BTreeMap<String, String>,
     stdin: &[u8],
     cancel: Cancel,
-) -> Result<Option<Value>, CniError> {
+    tell: impl FnOnce(&Value) -> Result<(), CniError>,
+) -> Result<(), CniError> {
     let invocation = Invocation::parse(env)?;
     if invocation.command == Command::Version {
-        return Ok(Some(versions(NetworkConfig::version_of(stdin))));
+        return tell(&versions(NetworkConfig::version_of(stdin)));
     }
     let config = NetworkConfig::parse(stdin, invocation.command)?;
     logging::start(&config);
     let call = Call::new(invocation, config);
     let outcome = carry_out(&call, cancel).await;
     logging::tell(&call.invocation, &outcome);
-    outcome
+    let Some(answer) = outcome? else { return Ok(()) };
+    tell(&answer)?;
+    // Who is killed before has failed for the runtime, whatever it wrote.
+    attachment::conclude(&call);
+    Ok(())
 }
 
 async fn carry_out(call: &Call, mut cancel: Cancel) -> Result<Option<Value>, CniError> {

@@ -1,6 +1,7 @@
 //! The plugin against an agent that the test plays, in namespaces of the test's own.
 
 mod adding;
+mod again;
 mod asking;
 mod configuration;
 mod conflist;

@@ -136,8 +136,8 @@ pub struct Config {
     #[serde(rename = "EnableIPv6")]
     pub enable_ipv6: bool,
 
-    /// Who gives this node the prefixes of its pods at its first start; if not given, --ipv4-range
-    /// and --ipv6-range do, which count before all
+    /// Who gives this node the prefixes of its pods at its first start; if not given, its Node does
+    /// where it has some. --ipv4-range and --ipv6-range count before all
     #[arg(long, value_enum, ignore_case = true, value_name = "MODE")]
     #[serde(rename = "IPAM")]
     pub ipam: Option<Ipam>,
@@ -453,7 +453,8 @@ pub struct Config {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9880", value_parser = parse_optional_address)]
     pub dashboard_addr: OptionalAddress,
 
-    /// Where the CNI configuration is written once the agent is ready; nowhere if not given
+    /// Where the CNI configuration is written once the agent is ready, a file or a directory; nowhere
+    /// if not given
     #[arg(long, value_name = "FILE")]
     #[serde(rename = "WriteCNIConfigurationWhenReady")]
     pub write_cni_conf_when_ready: Option<PathBuf>,

@@ -7,6 +7,7 @@ mod directories;
 mod files;
 mod steps;
 mod trouble;
+mod unread;
 
 pub use directories::{Directories, DirectoriesError, hold_bpf};
 pub use files::DiskFiles;

@@ -17,6 +17,7 @@ mod node_route;
 mod route;
 mod sock_diag;
 mod socket;
+mod source_route;
 mod veth;
 
 pub use changes::Changes;

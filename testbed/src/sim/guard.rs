@@ -79,7 +79,7 @@ impl Node {
     /// The number of the node's own endpoint is meant to stay, also where it has none.
     pub(super) fn forget_own_records(&self) {
         self.world.disk.tamper(|files| {
-            let Ok(found) = scan(files) else { return };
+            let found = scan(files);
             let of_host = found.records.into_iter().filter(|it| Kind::of(&it.record) == Kind::Host);
             for record in of_host {
                 let _ = files.apply(&FsOp::Remove(record.dir.into()));

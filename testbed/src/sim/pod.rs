@@ -54,14 +54,19 @@ impl Pod {
         format!("{NAMESPACE}/{}", Self::name(self.number))
     }
 
-    /// Identifier of the container of that incarnation.
+    /// Identifier of the container of that incarnation: two neighbours are interfaces of one.
     pub(super) fn container(&self, incarnation: u32) -> String {
-        format!("{:012x}{incarnation:052x}", self.number)
+        format!("{:012x}{incarnation:052x}", self.number & !1)
+    }
+
+    /// Name of its interface in the container.
+    fn container_ifname(&self) -> &'static str {
+        if self.number & 1 == 0 { "eth0" } else { "net1" }
     }
 
     /// Attachment of that incarnation, as the API names it.
     pub(super) fn attachment(&self, incarnation: u32) -> String {
-        format!("{}:eth0", self.container(incarnation))
+        format!("{}:{}", self.container(incarnation), self.container_ifname())
     }
 
     /// Number of its host-side interface.
@@ -79,7 +84,7 @@ impl Pod {
         let [_, _, high, low] = self.incarnation.to_be_bytes();
         EndpointSpec {
             container_id: self.container(self.incarnation),
-            container_ifname: "eth0".to_owned(),
+            container_ifname: self.container_ifname().to_owned(),
             ifname: format!("lxc{}x{}", self.number, self.incarnation),
             ifindex: self.ifindex(),
             mac: Mac([2, 0, self.number, high, low, 1]),

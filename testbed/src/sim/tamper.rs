@@ -28,7 +28,7 @@ impl Node {
             return;
         }
         self.world.disk.tamper(|files| {
-            let Ok(found) = scan(files) else { return };
+            let found = scan(files);
             for found in found.records {
                 // A torn record stays evidence, also where a build beside it could be read.
                 let kept = files.read(&format!("{}/ep_config.json", found.record.id));
@@ -63,7 +63,7 @@ impl Node {
         let own = self.oracle.borrow().subjects.get(&number).and_then(|subject| subject.endpoint);
         let (false, Some(own)) = (self.world.is_alive(), own) else { return };
         self.world.disk.tamper(|files| {
-            let Ok(found) = scan(files) else { return };
+            let found = scan(files);
             let Some(found) = found.records.iter().find(|found| found.record.id == own) else {
                 return;
             };

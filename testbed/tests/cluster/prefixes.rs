@@ -47,15 +47,33 @@ fn pods_have_addresses_of_their_node_s_prefix_and_keep_them() {
     lab::test(name, || {
         let Some(program) = ApiServer::find() else { return Ok(()) };
         let (mut agent, _etcd, mut server) = start(program, "kubernetes")?;
-        // Its Node is there later than its agent.
-        agent.exec_agent()?;
+        // Its Node is there later than its agent, which lives and says what is missing.
+        agent.start_agent()?;
         agent.wait("nobody says what is missing", |agent| {
-            Ok(agent.log_end().contains("waiting for the prefixes of pods"))
+            let status: Value = agent.rest().get("/healthz")?;
+            let waits = agent.rest().get::<Value>("/volvox/waits")?.to_string();
+            let words = "the prefixes of pods of";
+            Ok(status.to_string().contains(words) && waits.contains(words))
         })?;
+        let agent_is = agent.agent()?.pid();
         objects::node(server.client(), NODE_NAME)?;
-        agent.wait_for_api()?;
         let first = pod(&agent, &server, "first")?;
         ensure!(has_prefix(&first, PREFIX)?, "{first:?}");
+        ensure!(agent.agent()?.pid() == agent_is, "it is another process");
+
+        // So does one that has lost its state directory, as long as pods are here.
+        let numbers = |agent: &Node| -> Result<Vec<String>> {
+            let of = |view: &Value| format!("{} {}", view["id"], view["status"]["networking"]);
+            Ok(agent.endpoints()?.iter().map(of).collect())
+        };
+        let before = numbers(&agent)?;
+        agent.kill_agent()?;
+        server.kill()?;
+        std::fs::remove_dir_all(agent.path("run/state"))?;
+        agent.start_agent()?;
+        agent.wait_for_ready(1)?;
+        ensure!(numbers(&agent)? == before, "{before:?} moved");
+        server.start_again()?;
 
         // A later start asks nobody.
         agent.kill_agent()?;

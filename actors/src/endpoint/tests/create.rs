@@ -30,7 +30,7 @@ fn a_new_endpoint_is_programmed_recorded_and_known() {
     assert_eq!(state.rows.attachments[&view.id], both);
     assert_eq!(state.pins[&view.id], row.policy_slot);
     assert!(state.rows.links[&101].up);
-    let found = scan(&world.disk.files()).unwrap();
+    let found = scan(&world.disk.files());
     assert_eq!(found.records.len(), 1);
     assert_eq!(found.records[0].record.security.id, view.identity);
     world.audit();

@@ -92,7 +92,7 @@ fn what_changes_while_it_is_written_is_written_again() {
         let mut second = patch(&world, second);
         world.settle();
         assert!(first.now().unwrap().unwrap().is_ok() && second.now().unwrap().unwrap().is_ok());
-        let record = &scan(&world.disk.files()).unwrap().records[0].record;
+        let record = &scan(&world.disk.files()).records[0].record;
         let view = world.get(ID);
         assert_eq!(record.options.map["SourceIPVerification"], 1, "{moment}");
         assert!(view.identity_labels.get("tier").is_some(), "{moment}");

@@ -62,6 +62,49 @@ fn without_a_store_nodes_are_cilium_nodes() {
     }
 }
 
+fn plain_node(name: &str, ip: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": {} },
+        "spec": { "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"] },
+        "status": { "addresses": [
+            { "type": "InternalIP", "address": ip }, { "type": "Hostname", "address": name },
+        ] },
+    })
+}
+
+#[test]
+fn where_nobody_defined_cilium_nodes_they_are_plain_nodes() {
+    let (mut world, cluster) = village(allocator::Mode::Kvstore);
+    cluster.define("ciliumnodes.cilium.io", false);
+    cluster.apply(plain_node("there", "192.0.2.7"));
+    cluster.apply(plain_node("here", "192.0.2.9"));
+    world.boot();
+    world.advance(Duration::from_secs(30));
+    assert_eq!(mapped(&world, "192.0.2.7"), NODE);
+    assert_eq!(mapped(&world, "192.0.2.9"), None);
+    let list = world.ask(world.colony().nodes.as_ref().unwrap(), crate::nodes::NodesMsg::List);
+    let pools: Vec<_> = list.nodes.values().map(|node| node.pools.ipv4).collect();
+    assert_eq!(pools, ["10.9.0.0/24".parse().ok()]);
+    cluster.apply(plain_node("there", "192.0.2.6"));
+    world.settle();
+    assert_eq!(["192.0.2.7", "192.0.2.6"].map(|ip| mapped(&world, ip)), [None, NODE]);
+    // A CiliumNode says more; without it the Node's word counts again.
+    cluster.define("ciliumnodes.cilium.io", true);
+    cluster.apply(cilium_node("there", "192.0.2.8"));
+    world.advance(Duration::from_secs(60));
+    assert_eq!(["192.0.2.6", "192.0.2.8"].map(|ip| mapped(&world, ip)), [None, NODE]);
+    cluster.apply(plain_node("there", "192.0.2.5"));
+    world.settle();
+    assert_eq!(mapped(&world, "192.0.2.5"), None);
+    cluster.delete(&cilium_node("there", "192.0.2.8"));
+    world.settle();
+    assert_eq!(["192.0.2.5", "192.0.2.8"].map(|ip| mapped(&world, ip)), [NODE, None]);
+    cluster.delete(&plain_node("there", "192.0.2.5"));
+    world.settle();
+    assert_eq!(view(&world).known, 0);
+    world.audit();
+}
+
 #[test]
 fn with_a_store_they_are_not_read_and_the_node_s_own_object_is_announced() {
     let (mut world, store) = town();

@@ -4,7 +4,7 @@ use super::{MemoryFs, sample};
 use crate::{
     model::{EndpointId, IdentityId, Labels},
     ports::FsOp,
-    state::{EndpointRecord, Form, Found, SecurityLabels, StateError, scan},
+    state::{EndpointRecord, Form, Found, SecurityLabels, StateError, StateFiles, scan},
 };
 
 /// A directory made of one letter for each file: `j` a good `ep_config.json`, `J` a torn one,
@@ -68,7 +68,7 @@ fn each_state_of_a_directory_is_told_apart() {
         for (dir, files) in *made {
             fill(&mut fs, dir, 7, files);
         }
-        let found = scan(&fs).unwrap();
+        let found = scan(&fs);
         assert_eq!(dirs(&found), *restored, "{made:?}");
         assert_eq!(found.incomplete, *removed, "{made:?}");
         assert_eq!(aside(&found), *put_aside, "{made:?}");
@@ -82,7 +82,7 @@ fn after_tidying(mut fs: MemoryFs, found: &Found) {
     for op in found.tidying.values().flatten() {
         fs.apply(op).unwrap();
     }
-    let again = scan(&fs).unwrap();
+    let again = scan(&fs);
     assert_eq!(again.tidying, BTreeMap::new());
     let homes: Vec<_> = found.records.iter().map(|found| found.record.id.to_string()).collect();
     assert_eq!(dirs(&again), homes);
@@ -92,7 +92,7 @@ fn after_tidying(mut fs: MemoryFs, found: &Found) {
 fn says_which_file_sufficed_and_what_was_wrong_with_the_others() {
     let mut fs = MemoryFs::default();
     fill(&mut fs, "7", 7, "Jhl");
-    let found = scan(&fs).unwrap();
+    let found = scan(&fs);
     assert_eq!(found.records[0].form, Form::Header);
     let errors = &found.records[0].passed_over;
     assert!(matches!(&errors[..], [StateError::Syntax { file, .. }] if file == "7/ep_config.json"));
@@ -103,7 +103,7 @@ fn a_record_in_another_s_directory_is_not_believed() {
     let mut fs = MemoryFs::default();
     fill(&mut fs, "7", 7, "j");
     fill(&mut fs, "8", 7, "j");
-    let found = scan(&fs).unwrap();
+    let found = scan(&fs);
     assert_eq!(dirs(&found), ["7"]);
     assert_eq!(found.quarantined[0].reason, StateError::Misplaced { dir: "8".into(), id: 7 });
 }
@@ -114,7 +114,7 @@ fn quarantine_never_overwrites_and_says_why() {
     for place in ["7", "quarantine/7.1", "quarantine/7.2"] {
         fill(&mut fs, place, 7, "J");
     }
-    let found = scan(&fs).unwrap();
+    let found = scan(&fs);
     for op in found.tidying.values().flatten() {
         fs.apply(op).unwrap();
     }
@@ -133,7 +133,7 @@ fn the_health_endpoint_goes_and_the_host_endpoint_stays() {
         let record = EndpointRecord { security, ..sample(id, 1) };
         fs.write(&format!("{id}/ep_config.json"), &record.to_json());
     }
-    let mut found = scan(&fs).unwrap();
+    let mut found = scan(&fs);
     assert_eq!(found.health, ["4"]);
     assert_eq!(dirs(&found), ["5"]);
     assert!(found.quarantined.is_empty());
@@ -141,4 +141,49 @@ fn the_health_endpoint_goes_and_the_host_endpoint_stays() {
     assert!(found.has_host());
     assert_eq!(found.lay_host_down(), [EndpointId(5)].into());
     assert!(found.records.is_empty() && !found.has_host());
+}
+
+/// A directory of which some things cannot be read.
+struct Refusing<'a> {
+    fs: &'a MemoryFs,
+    names: &'static [&'static str],
+}
+
+impl StateFiles for Refusing<'_> {
+    fn directories(&self, path: &str) -> Result<Vec<String>, String> {
+        match self.names.contains(&path) {
+            true => Err("Input/output error".to_owned()),
+            false => self.fs.directories(path),
+        }
+    }
+
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        match self.names.contains(&path) {
+            true => Err("Input/output error".to_owned()),
+            false => self.fs.read(path),
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_neither_absent_nor_bad_and_is_left_as_it_is() {
+    let mut fs = MemoryFs::default();
+    // A build that was killed, too: it is older or newer.
+    for (dir, id) in [("7", 7), ("7_next", 7), ("8", 8)] {
+        fill(&mut fs, dir, id, "jh");
+    }
+    let numbers = |found: &Found| found.records.iter().map(|it| it.record.id.0).collect::<Vec<_>>();
+    for names in [&["7/ep_config.json"][..], &["7/ep_config.json", "7/ep_config.h"]] {
+        let found = scan(&Refusing { fs: &fs, names });
+        assert_eq!(numbers(&found), [8]);
+        assert!(found.unread.contains_key(&EndpointId(7)), "{found:?}");
+        assert!(found.tidying.is_empty() && found.quarantined.is_empty(), "{found:?}");
+    }
+    for names in [&[""][..], &["quarantine"]] {
+        let found = scan(&Refusing { fs: &fs, names });
+        assert!(found.unlisted.is_some() && found.records.is_empty() && found.tidying.is_empty());
+    }
+    let found = scan(&fs);
+    assert_eq!(numbers(&found), [7, 8]);
+    assert!(found.unread.is_empty() && found.unlisted.is_none());
 }

@@ -85,6 +85,7 @@ pub(crate) async fn put(
     Json(request): Json<EndpointChangeRequest>,
 ) -> Answer {
     let wanted = wanted_number(&id)?;
+    api.opening.wait().await?;
     let _passage = api.limiter.pass(call::CREATE).await?;
     let sync = request.sync_build_endpoint;
     let mut spec = endpoint_spec(request)?;

@@ -39,7 +39,7 @@ use fakes::{
 };
 
 use crate::{
-    api::{Api, Facts, Limiter, RuntimeOptions, router},
+    api::{Api, Facts, Limiter, Opening, RuntimeOptions, opening, router},
     gateway::{Errands, Gateway, gateway},
     ports::{DiskTrouble, SystemClock, flight::Recording, kernel::Writes},
 };
@@ -169,7 +169,14 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         flight: Recording::off(std::path::Path::new("/nonexistent")).view(),
         beat,
         disk: DiskTrouble::default(),
+        opening: open(),
     }
+}
+
+fn open() -> Opening {
+    let (opener, opening) = opening();
+    opener.open();
+    opening
 }
 
 fn facts() -> Facts {

@@ -9,7 +9,6 @@ use super::{
 use crate::{
     cni::{ErrorCode, interface::host_name},
     delete_queue::{Deletion, LOCK_PATIENCE},
-    ports::netlink::{Socket, Veth},
 };
 
 #[test]
@@ -74,24 +73,6 @@ fn the_agent_may_choose_the_mac() {
         let result = scene.call("ADD").await.unwrap().unwrap();
         assert_eq!(result["interfaces"][1]["mac"], "0a:00:00:00:00:09");
         assert_eq!(scene.container_links()[0].mac, Mac([0x0a, 0, 0, 0, 0, 9]));
-    });
-}
-
-#[test]
-fn leftovers_of_a_killed_plugin_are_replaced() {
-    play(async |scene| {
-        scene.start_agent();
-        let name = host_name(&format!("{CONTAINER}:eth0"));
-        let leftover = |name, peer| {
-            let mac = Mac([2, 0, 0, 0, 0, 1]);
-            let peer_mac = Mac([2, 0, 0, 0, 0, 2]);
-            let veth = Veth { name, peer, peer_netns: None, mtu: 1500, mac, peer_mac };
-            Socket::open().unwrap().create_veth(&veth).unwrap();
-        };
-        leftover(name.as_str(), "half");
-        scene.container.run(|| leftover("eth0", "other")).unwrap();
-        scene.call("ADD").await.unwrap();
-        assert_eq!((scene.node_links().len(), scene.container_links().len()), (1, 1));
     });
 }
 

@@ -186,6 +186,8 @@ fn a_missing_or_wrong_parameter_is_named() {
         ("CNI_IFNAME", "eth0:1"),
         ("CNI_IFNAME", "sixteen-letters-"),
         ("CNI_IFNAME", ".."),
+        ("CNI_IFNAME", "net%d"),
+        ("CNI_IFNAME", "all"),
         ("CNI_ARGS", "K8S_POD_NAME"),
     ] {
         let mut env = environment(&good);

@@ -55,6 +55,27 @@ fn others_are_set_aside_and_get_their_names_back() {
 }
 
 #[test]
+fn it_is_written_where_it_is_told_and_one_of_before_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    // Of the same plugin, but made by hand.
+    let mine = list().to_json().to_string().replace("\"volvox\"", "\"second\"");
+    fs::write(path("20-second.conflist"), mine).unwrap();
+    list().install(dir.path(), false).unwrap();
+    list().install(&path("10-mine.conflist"), false).unwrap();
+    assert_eq!(names(dir.path()), ["10-mine.conflist", "20-second.conflist"]);
+    let list = Conflist { debug: false, log_file: None, ..list() };
+    list.install(&path("deeper/30-more.conflist"), false).unwrap();
+    assert_eq!(names(&path("deeper")), ["30-more.conflist"]);
+    list.install(&path("30-more.conflist"), true).unwrap();
+    let aside = "20-second.conflist.volvox_bak";
+    assert_eq!(names(dir.path()), [aside, "30-more.conflist", "deeper"]);
+    // Whatever it was called then.
+    Conflist::uninstall(&path("40-other.conflist")).unwrap();
+    assert_eq!(names(dir.path()), ["20-second.conflist", "deeper"]);
+}
+
+#[test]
 fn an_unchanged_list_is_not_written_and_others_stay_unless_told() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("10-bridge.conf"), "").unwrap();

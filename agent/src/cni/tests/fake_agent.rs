@@ -96,7 +96,7 @@ impl FakeAgent {
     pub(super) fn serve(&self, socket: &FilePath) -> JoinHandle<()> {
         drop(std::fs::remove_file(socket));
         let listener = UnixListener::bind(socket).unwrap();
-        let endpoint = put(put_endpoint).delete(delete_endpoint);
+        let endpoint = put(put_endpoint).delete(delete_endpoint).get(get_endpoint);
         let router = Router::new()
             .route("/v1/config", get(config))
             .route("/v1/healthz", get(healthz))
@@ -206,6 +206,14 @@ fn endpoint(attachment: &str, request: &EndpointChangeRequest, mac: &str) -> Val
         "networking": {"interface-name": request.interface_name, "mac": mac},
         "state": "ready",
     }})
+}
+
+async fn get_endpoint(State(agent): State<FakeAgent>, Path(id): Path<String>) -> Response {
+    let id = id.trim_start_matches("cni-attachment-id:");
+    match agent.world().endpoints.get(id) {
+        Some(request) => Json(endpoint(id, request, "")).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 async fn list(State(agent): State<FakeAgent>) -> Json<Value> {

@@ -85,7 +85,13 @@ impl Scene {
         config: &Value,
     ) -> Result<Option<Value>, CniError> {
         let cancel = Cancel::when(self.agent.cancelled());
-        execute(env, config.to_string().as_bytes(), cancel).await
+        let mut said = None;
+        let tell = |answer: &Value| {
+            said = Some(answer.clone());
+            Ok(())
+        };
+        execute(env, config.to_string().as_bytes(), cancel, tell).await?;
+        Ok(said)
     }
 
     /// The node's interfaces, loopback apart.

@@ -14,7 +14,10 @@ use volvox_actors::ports::{
     disk::{FsStep, beside, is_leftover, moved_aside, steps, swapped},
 };
 
-use super::trouble::{DiskTrouble, trouble};
+use super::{
+    trouble::{DiskTrouble, trouble},
+    unread::Unread,
+};
 
 /// Does what the actors want done in the state and library directories.
 #[derive(Clone, Debug)]
@@ -22,18 +25,20 @@ pub struct Steps {
     state: PathBuf,
     lib: PathBuf,
     trouble: DiskTrouble,
+    unread: Unread,
 }
 
 impl Steps {
     /// Works in these two directories, which exist.
     pub fn new(state: PathBuf, lib: PathBuf) -> Self {
-        Self { state, lib, trouble: DiskTrouble::default() }
+        Self { state, lib, trouble: DiskTrouble::default(), unread: Unread::default() }
     }
 
     /// Does these in order, by the steps that the actors plan; stops at the first that fails. All
     /// of it is on the disk when this returns.
     pub fn run(&self, ops: &[FsOp]) -> Result<(), DiskError> {
-        let done = steps(ops).iter().try_for_each(|step| self.step(step));
+        let done = self.unread.check(&self.state, ops);
+        let done = done.and_then(|()| steps(ops).iter().try_for_each(|step| self.step(step)));
         self.trouble.note(&done);
         done
     }
@@ -41,6 +46,11 @@ impl Steps {
     /// What keeps these directories from being written.
     pub fn trouble(&self) -> &DiskTrouble {
         &self.trouble
+    }
+
+    /// What of them could not be read.
+    pub fn unread(&self) -> &Unread {
+        &self.unread
     }
 
     /// Removes what a crash left of steps that were under way, once what took its place is on the

@@ -83,6 +83,24 @@ impl Socket {
         self.set_attribute("set the MTU of", ifindex, LinkAttribute::Mtu(mtu))
     }
 
+    /// Gives it a text for people, which `ip link` shows as its alias; at most 255 bytes.
+    pub fn set_alias(&mut self, ifindex: u32, alias: &str) -> Result<(), NetlinkError> {
+        let attribute = LinkAttribute::IfAlias(alias.to_owned());
+        self.set_attribute("set the alias of", ifindex, attribute)
+    }
+
+    /// That text; `None` if it has none, or is gone.
+    pub fn alias(&mut self, ifindex: u32) -> Result<Option<String>, NetlinkError> {
+        let mut request = LinkMessage::default();
+        request.header.index = ifindex;
+        request.attributes.push(without_statistics());
+        let call = Call::new("find", format!("interface {ifindex}"));
+        match self.get(&call, RouteNetlinkMessage::GetLink(request), alias) {
+            Err(error) if error.is_absent() => Ok(None),
+            result => result,
+        }
+    }
+
     /// Moves it to another network namespace; its addresses and routes are lost.
     pub fn move_to_netns(
         &mut self,
@@ -194,6 +212,12 @@ pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<Link> {
         }
     }
     Some(link)
+}
+
+fn alias(kind: u16, bytes: &[u8]) -> Option<String> {
+    let attributes = bytes.get(16..).filter(|_| kind == libc::RTM_NEWLINK)?;
+    let mut all = NlasIterator::new(attributes).map_while(Result::ok);
+    all.find(|nla| nla.kind() == libc::IFLA_IFALIAS).map(|nla| text(nla.value()))
 }
 
 fn info_kind(attributes: &[u8]) -> Option<String> {

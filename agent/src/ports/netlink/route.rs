@@ -41,10 +41,7 @@ impl Socket {
     /// Routes everything of the router's address family through it; the router itself is reached
     /// by [`put_route`](Self::put_route).
     pub fn add_default_via(&mut self, router: IpAddr, ifindex: u32) -> Result<(), NetlinkError> {
-        let mut request = route(router, ifindex);
-        request.header.scope = RouteScope::Universe;
-        request.attributes.push(RouteAttribute::Gateway(router.into()));
-        self.put("route everything via", router, ifindex, request)
+        self.put("route everything via", router, ifindex, via(router, ifindex))
     }
 
     /// Removes our route from an address to an interface. False if there was none.
@@ -121,14 +118,22 @@ fn route(of_family: IpAddr, ifindex: u32) -> RouteMessage {
     request
 }
 
-fn host_route(address: IpAddr, ifindex: u32) -> RouteMessage {
+/// Everything of a family through a router.
+pub(super) fn via(router: IpAddr, ifindex: u32) -> RouteMessage {
+    let mut request = route(router, ifindex);
+    request.header.scope = RouteScope::Universe;
+    request.attributes.push(RouteAttribute::Gateway(router.into()));
+    request
+}
+
+pub(super) fn host_route(address: IpAddr, ifindex: u32) -> RouteMessage {
     let mut request = route(address, ifindex);
     request.header.destination_prefix_length = full_length(address);
     request.attributes.push(RouteAttribute::Destination(address.into()));
     request
 }
 
-fn full_length(address: IpAddr) -> u8 {
+pub(super) fn full_length(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 

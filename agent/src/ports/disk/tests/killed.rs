@@ -38,7 +38,7 @@ fn a_killed_writer_leaves_what_it_reported_or_more() {
         // The kernel let go of the dead one's lock; what it left is swept away.
         let held = Directories::hold(&run, &lib).unwrap();
         assert!(held.trouble.is_none(), "{:?}", held.trouble);
-        let found = scan(&DiskFiles::new(&held.steps)).unwrap();
+        let found = scan(&DiskFiles::new(&held.steps));
         assert_eq!(found.quarantined, []);
         let [found] = &found.records[..] else { panic!("{} records", found.records.len()) };
         let generation = found.record.generation;
@@ -76,7 +76,7 @@ fn kill_after(dir: &TempDir, commits: u32) -> u32 {
 
 fn write_for_ever(dir: &std::path::Path) -> ! {
     let held = Directories::hold(&dir.join("run"), &dir.join("lib")).unwrap();
-    let found = scan(&DiskFiles::new(&held.steps)).unwrap();
+    let found = scan(&DiskFiles::new(&held.steps));
     for tidying in found.tidying.values() {
         held.steps.run(tidying).unwrap();
     }
