@@ -21,7 +21,7 @@ use crate::{
     dashboard::{self, Lives},
     gateway::Gateway,
     monitor::{Monitor, socket_beside},
-    ports::cluster::Access,
+    ports::{Ears, cluster::Access},
     settings,
 };
 
@@ -41,6 +41,7 @@ impl Faces {
         boot: &Boot,
         gateway: Gateway,
         beat: Arc<Beat>,
+        ears: Ears,
     ) -> anyhow::Result<Self> {
         let facts = facts(config, &boot.node)?;
         let api = Api {
@@ -52,6 +53,7 @@ impl Faces {
             flight: boot.recording.view(),
             beat,
             disk: boot.directories.steps.trouble().clone(),
+            ears,
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);

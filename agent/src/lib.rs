@@ -18,6 +18,7 @@ pub mod netns;
 pub mod node_address;
 pub mod node_information;
 pub mod ports;
+pub mod remembered;
 pub mod rest_client;
 pub mod rest_model;
 pub mod settings;

@@ -30,12 +30,13 @@ use crate::{
     gateway::gateway,
     health_ports::HealthPorts,
     ports::{
-        ClusterDirectory, DiskPort, LinkWatch, SignalWatch, SystemClock,
+        ClusterDirectory, DiskPort, Ears, LinkWatch, SignalWatch, SystemClock,
         cluster::{Access, ClusterPort},
         kernel::KernelPort,
         kvstore::{Embedded, Etcd},
         manifests::{Manifests, Watch},
     },
+    remembered::{self, Remembered, remember},
     settings, wait_cycles, watchdog,
 };
 
@@ -50,6 +51,10 @@ const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changed manifests that are named in the trace; of more only their number is.
 const NAMED_MAX: usize = 8;
+/// Sources that no actor follows, by name.
+const MANIFESTS: &str = "manifests";
+const INTERFACES: &str = "interfaces";
+const FULL_TABLES: &str = "full tables";
 /// How soon a full mailbox is tried again.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
 
@@ -112,10 +117,15 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         identities_generation: boot.identities.generation,
         kernel: mem::take(&mut boot.kernel),
     };
-    let colony = Colony::spawn(&host, &ports, settings::colony(&config, &boot.node)?, &inheritance);
+    let remembered = Remembered::read(&config.lib_dir.join(remembered::FILE));
+    let mut colony_settings = settings::colony(&config, &boot.node)?;
+    remembered.tell(&mut colony_settings);
+    let colony = Colony::spawn(&host, &ports, colony_settings, &inheritance);
+    actix::spawn(remember(colony.clone(), Rc::clone(&disk), remembered));
 
     let (gateway, errands) = gateway();
-    let faces = Faces::show(&config, &boot, gateway, host.beat())?;
+    let ears = Ears::default();
+    let faces = Faces::show(&config, &boot, gateway, host.beat(), ears.clone())?;
 
     let (manifests, first) =
         boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));
@@ -127,10 +137,10 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         _ if follows => {}
         _ => hand_out(&colony, first).await,
     }
-    actix::spawn(follow_links(colony.clone()));
-    actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone()));
+    actix::spawn(follow_links(colony.clone(), ears.clone()));
+    actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone(), ears.clone()));
     if let Some(manifests) = manifests {
-        actix::spawn(follow(colony.clone(), manifests));
+        actix::spawn(follow(colony.clone(), manifests, ears));
     }
     let input = RestoreInput {
         disk: boot.found,
@@ -264,44 +274,56 @@ fn tell<M: Message>(to: &Ref<M>, untold: &mut Option<M>) {
     }
 }
 
-async fn follow(colony: Colony, manifests: Manifests) {
+async fn follow(colony: Colony, manifests: Manifests, ears: Ears) {
     match Watch::start(manifests) {
         Ok(mut watch) => {
+            ears.connect(MANIFESTS, colony.host.now());
             while let Some(changes) = watch.next().await {
+                ears.hear(MANIFESTS, colony.host.now());
                 hand_out(&colony, changes).await;
             }
         }
-        Err(error) => tracing::error!(%error, "manifests are read once and not again"),
+        Err(error) => {
+            tracing::error!(%error, "manifests are read once and not again");
+            ears.lose(MANIFESTS, error.to_string());
+        }
     }
     pending().await
 }
 
 /// Has the node looked at when something changes at its interfaces.
-async fn follow_links(colony: Colony) {
+async fn follow_links(colony: Colony, ears: Ears) {
     let mut watch = match LinkWatch::start(POD_INTERFACES) {
         Ok(watch) => watch,
         Err(error) => {
+            ears.lose(INTERFACES, error.to_string());
             return tracing::error!(%error, "changes of interfaces are seen each minute only");
         }
     };
+    ears.connect(INTERFACES, colony.host.now());
     while watch.next().await.is_some() {
+        ears.hear(INTERFACES, colony.host.now());
         colony.host.outside("interfaces changed", || {
             if let Err(refused) = colony.node.tell(NodeMsg::Changed) {
                 tracing::warn!(%refused, "interfaces are looked at within a minute");
             }
         });
     }
+    ears.lose(INTERFACES, "the kernel's notices cannot be read".to_owned());
 }
 
 /// Has dead connections collected when the datapath finds no room.
-async fn follow_signals(colony: Colony, bpf_root: PathBuf) {
+async fn follow_signals(colony: Colony, bpf_root: PathBuf, ears: Ears) {
     let mut watch = match SignalWatch::start(&bpf_root) {
         Ok(watch) => watch,
         Err(error) => {
+            ears.lose(FULL_TABLES, error.to_string());
             return tracing::error!(%error, "dead connections are collected by the clock only");
         }
     };
+    ears.connect(FULL_TABLES, colony.host.now());
     while let Some((table, families)) = watch.next().await {
+        ears.hear(FULL_TABLES, colony.host.now());
         colony.host.outside("no room", || {
             let full = ConntrackMsg::Full { table, families };
             if let Err(refused) = colony.conntrack.tell(full) {

@@ -20,7 +20,7 @@ use volvox_actors::{
     routes::{RoutesMsg, RoutesView},
 };
 
-use super::{Api, devices, mesh, services, sharing::Sharing};
+use super::{Api, devices, mesh, services, sharing::Sharing, sources as heard};
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
@@ -80,6 +80,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         ways,
         mapped,
         node,
+        all_sources,
     ) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
@@ -95,12 +96,13 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
         api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
         api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
+        heard::gather(api, what),
     )?;
     let failing = views.iter().filter(|view| view.failing).map(|view| endpoint(view));
     let (host, now) = host;
     let sources = sources.iter().flatten().filter_map(|status| source(status, now));
     let unpublished = unpublished.iter().flatten().map(self::unpublished);
-    let sources = sources.chain(unpublished);
+    let sources = sources.chain(heard::troubles(&all_sources)).chain(unpublished);
     let parts = api.disk.now().map(disk).into_iter().chain(host).chain(sources).chain(failing);
     let sharing = sharing.iter().flat_map(Sharing::troubles);
     let shared = sharing.chain(nodes.iter().flat_map(of_nodes));

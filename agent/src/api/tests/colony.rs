@@ -169,6 +169,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         flight: Recording::off(std::path::Path::new("/nonexistent")).view(),
         beat,
         disk: DiskTrouble::default(),
+        ears: Default::default(),
     }
 }
 
