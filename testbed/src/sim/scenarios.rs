@@ -429,6 +429,7 @@ pub const ALL: &[Scenario] = &[
         make: |random| {
             vec![
                 Action::Share,
+                Action::Rest,
                 remote(1, App::Db),
                 remote(2, App::Web),
                 Action::Rest,
