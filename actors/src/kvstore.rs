@@ -12,6 +12,8 @@
 //! is in force as it was. Keys and values are Cilium's, whose agents may share the store.
 
 mod actors;
+mod guard;
+mod heard;
 mod identities;
 mod outage;
 mod pairs;
@@ -22,7 +24,7 @@ mod watcher;
 
 use std::{net::IpAddr, time::Duration};
 
-use crate::model::ClusterId;
+use crate::{model::ClusterId, ports::StoreHeader};
 
 pub use actors::KvActors;
 pub(crate) use identities::identity;
@@ -59,6 +61,8 @@ pub struct KvSettings {
     pub boot_id: String,
     /// How long what it announces outlives it.
     pub lease_ttl: Duration,
+    /// What the store said of itself to the life before.
+    pub before: Option<StoreHeader>,
     /// Whether other clusters are read, too.
     pub meshed: bool,
     /// Where randomness comes from: pauses, and which number a new identity gets.

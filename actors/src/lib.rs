@@ -38,6 +38,7 @@ pub mod restore;
 pub mod routes;
 pub mod services;
 pub mod sockets;
+pub mod sources;
 pub mod state;
 #[cfg(any(test, feature = "simulation"))]
 pub mod testing;

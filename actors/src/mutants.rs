@@ -82,6 +82,8 @@ pub enum Mutant {
     LeaseLossIgnored,
     /// A watch of the store that nobody serves any more is not noticed.
     SilentStoreTrusted,
+    /// What the other side says of itself is not compared with what it said before.
+    OtherSideTrusted,
     /// What other clusters said to an earlier life is forgotten before they say it again.
     ClustersForgotten,
     /// What a cluster said stays when it is not configured any more.

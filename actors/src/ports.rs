@@ -33,7 +33,7 @@ pub use kernel::{
 };
 pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{
-    Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision,
+    Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision, StoreHeader,
     TRANSACTION_MAX, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
 };
 pub use owned::OwnedRows;

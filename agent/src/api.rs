@@ -24,6 +24,7 @@ mod server;
 mod services;
 mod sharing;
 mod socket;
+mod sources;
 #[cfg(test)]
 pub(crate) mod tests;
 mod troubles;

@@ -17,6 +17,7 @@ mod output;
 mod policy;
 mod restore;
 mod service;
+mod sources;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ use crate::{
     dashboard::{self, Lives},
     gateway::Gateway,
     monitor::{Monitor, socket_beside},
-    ports::cluster::Access,
+    ports::{Ears, cluster::Access},
     settings,
 };
 
@@ -42,6 +42,7 @@ impl Faces {
         gateway: Gateway,
         beat: Arc<Beat>,
         opening: Opening,
+        ears: Ears,
     ) -> anyhow::Result<Self> {
         let facts = facts(config, &boot.node)?;
         let api = Api {
@@ -54,6 +55,7 @@ impl Faces {
             beat,
             disk: boot.directories.steps.trouble().clone(),
             opening,
+            ears,
         };
         let listener = bind(&config.socket_path)?;
         let inode = inode(&config.socket_path);

@@ -37,12 +37,13 @@ use crate::{
     node_facts::FactsWatch,
     node_information,
     ports::{
-        ClusterDirectory, DiskPort, LinkWatch, SignalWatch, SystemClock,
+        ClusterDirectory, DiskPort, Ears, LinkWatch, SignalWatch, SystemClock,
         cluster::{Access, ClusterPort},
         kernel::KernelPort,
         kvstore::{Embedded, Etcd},
         manifests::{Manifests, Watch},
     },
+    remembered::{self, Remembered, remember},
     settings, wait_cycles, watchdog,
 };
 
@@ -65,6 +66,10 @@ const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
 const NAMED_MAX: usize = 8;
 /// By then endpoints are back, mostly.
 const SETTLED_AFTER: Duration = Duration::from_millis(500);
+/// Sources that no actor follows, by name.
+const MANIFESTS: &str = "manifests";
+const INTERFACES: &str = "interfaces";
+const FULL_TABLES: &str = "full tables";
 /// How soon a full mailbox is tried again.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
 
@@ -128,17 +133,21 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         identities_generation: boot.identities.generation,
         kernel: mem::take(&mut boot.kernel),
     };
+    let remembered = Remembered::read(&config.lib_dir.join(remembered::FILE));
     let mut settings = settings::colony(&config, &boot.node)?;
+    remembered.tell(&mut settings);
     let publish = settings.publish.clone();
     if boot.awaited.is_some() {
         // A node of which half is known is not told of.
         settings.publish = None;
     }
     let colony = Colony::spawn(&host, &ports, settings, &inheritance);
+    actix::spawn(remember(colony.clone(), Rc::clone(&disk), remembered));
 
     let (gateway, errands) = gateway();
     let (opener, opening) = api::opening();
-    let faces = Faces::show(&config, &boot, gateway, host.beat(), opening)?;
+    let ears = Ears::default();
+    let faces = Faces::show(&config, &boot, gateway, host.beat(), opening, ears.clone())?;
 
     let (manifests, first) =
         boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));
@@ -151,10 +160,10 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         _ => hand_out(&colony, first).await,
     }
     let facts = FactsWatch::new(&config, boot.node.own, boot.node.mtu);
-    actix::spawn(follow_links(colony.clone(), facts));
-    actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone()));
+    actix::spawn(follow_links(colony.clone(), facts, ears.clone()));
+    actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone(), ears.clone()));
     if let Some(manifests) = manifests {
-        actix::spawn(follow(colony.clone(), manifests));
+        actix::spawn(follow(colony.clone(), manifests, ears));
     }
     let input = RestoreInput {
         disk: boot.found,
@@ -338,26 +347,33 @@ fn tell<M: Message>(to: &Ref<M>, untold: &mut Option<M>) {
     }
 }
 
-async fn follow(colony: Colony, manifests: Manifests) {
+async fn follow(colony: Colony, manifests: Manifests, ears: Ears) {
     match Watch::start(manifests) {
         Ok(mut watch) => {
+            ears.connect(MANIFESTS, colony.host.now());
             while let Some(changes) = watch.next().await {
+                ears.hear(MANIFESTS, colony.host.now());
                 hand_out(&colony, changes).await;
             }
         }
-        Err(error) => tracing::error!(%error, "manifests are read once and not again"),
+        Err(error) => {
+            tracing::error!(%error, "manifests are read once and not again");
+            ears.lose(MANIFESTS, error.to_string());
+        }
     }
     pending().await
 }
 
 /// Has the node looked at when something changes at its interfaces.
-async fn follow_links(colony: Colony, mut facts: FactsWatch) {
+async fn follow_links(colony: Colony, mut facts: FactsWatch, ears: Ears) {
     let mut watch = match LinkWatch::start(POD_INTERFACES) {
         Ok(watch) => watch,
         Err(error) => {
+            ears.lose(INTERFACES, error.to_string());
             return tracing::error!(%error, "changes of interfaces are seen by the clock only");
         }
     };
+    ears.connect(INTERFACES, colony.host.now());
     // What changed between the start and now was not heard. Endpoints that come back go first.
     tokio::time::sleep(SETTLED_AFTER).await;
     let mut notices = Notices { node: true, ..Notices::default() };
@@ -369,9 +385,11 @@ async fn follow_links(colony: Colony, mut facts: FactsWatch) {
         }
         match watch.next().await {
             Some(next) => notices = next,
-            None => return,
+            None => break,
         }
+        ears.hear(INTERFACES, colony.host.now());
     }
+    ears.lose(INTERFACES, "the kernel's notices cannot be read".to_owned());
 }
 
 /// Has those look whom it concerns. Who does not hear of it looks by the clock.
@@ -389,14 +407,17 @@ fn hand_on(colony: &Colony, notices: Notices) {
 }
 
 /// Has dead connections collected when the datapath finds no room.
-async fn follow_signals(colony: Colony, bpf_root: PathBuf) {
+async fn follow_signals(colony: Colony, bpf_root: PathBuf, ears: Ears) {
     let mut watch = match SignalWatch::start(&bpf_root) {
         Ok(watch) => watch,
         Err(error) => {
+            ears.lose(FULL_TABLES, error.to_string());
             return tracing::error!(%error, "dead connections are collected by the clock only");
         }
     };
+    ears.connect(FULL_TABLES, colony.host.now());
     while let Some((table, families)) = watch.next().await {
+        ears.hear(FULL_TABLES, colony.host.now());
         colony.host.outside("no room", || {
             let full = ConntrackMsg::Full { table, families };
             if let Err(refused) = colony.conntrack.tell(full) {

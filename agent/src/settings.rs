@@ -91,6 +91,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             address: address(node),
             other_address: other_address(node),
             boot_id: boot_id(),
+            before: None,
             meshed: config.clustermesh_config.is_some(),
             lease_ttl: config.kvstore_lease_ttl,
             seed: SystemClock.wall() ^ u64::from(process::id()),
@@ -104,6 +105,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             node_name: node_name(),
             sync_timeout: config.sync_timeout(),
             further: Vec::new(),
+            before: None,
         },
         publish: Some(publish(config, node)),
     })

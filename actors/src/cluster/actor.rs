@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    ClusterMsg, Feed, SourceMsg, SourceState, SourceStatus,
+    ClusterMsg, Feed, Heard, SourceMsg, SourceState, SourceStatus,
     held::{Hearer, Held},
     resources::{further, resources},
     source::Source,
+    witness::{KnownServer, SOON, Witness},
 };
 use crate::{
     addresses::AddressesMsg,
@@ -21,9 +22,10 @@ use crate::{
     mutants::{Mutant, mutated},
     nodes::NodesMsg,
     policy::PolicyMsg,
-    ports::{Cluster, ObjectKey, Resource, Time},
+    ports::{Cluster, ClusterError, ObjectKey, Page, Resource, Time},
     publish::PublisherMsg,
     services::ServicesMsg,
+    sources::Hearing,
     workloads::WorkloadsMsg,
 };
 
@@ -35,6 +37,8 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const IN_FORCE_PATIENCE: Duration = Duration::from_secs(60);
 /// Who is told of all CiliumNodes, not of this node's own alone.
 const ALL_NODES: (Feed, Hearer) = (Feed::CiliumNode, Hearer::Nodes);
+/// How long the server may take to say who it is.
+const ASK_PATIENCE: Duration = Duration::from_secs(10);
 /// How soon a full mailbox is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -49,6 +53,8 @@ pub struct ClusterSettings {
     pub sync_timeout: Duration,
     /// What is followed besides pods and policies, and who hears of it.
     pub further: Vec<(Feed, Hearer)>,
+    /// The API server of the life before, if there was one.
+    pub before: Option<KnownServer>,
 }
 
 /// Whom the supervisor of sources talks to.
@@ -86,6 +92,7 @@ pub struct ClusterSupervisor {
 struct Kept {
     sources: Vec<Child>,
     held: BTreeMap<(Feed, Hearer), Held>,
+    witness: Witness,
 }
 
 struct Child {
@@ -107,7 +114,8 @@ impl ClusterSupervisor {
         peers: impl Fn() -> ClusterPeers + 'static,
         settings: ClusterSettings,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Rc::<RefCell<Kept>>::default();
+        let witness = Witness::new(settings.before.clone());
+        let kept = Rc::new(RefCell::new(Kept { witness, ..Kept::default() }));
         move || Self {
             peers: peers(),
             settings: settings.clone(),
@@ -140,7 +148,9 @@ impl ClusterSupervisor {
         let source = Source::factory(cluster, me, number, forms, needed, seed);
         let address = cx.host().spawn(format!("cluster {name}"), SOURCE_CAPACITY, source);
         let (state, since) = (SourceState::Listing, cx.now());
-        let status = SourceStatus { name, feed, synced: false, state, since };
+        let (version, heard, hearing) = (None, Heard::default(), Hearing::default());
+        let status =
+            SourceStatus { name, feed, synced: false, state, since, version, heard, hearing };
         kept.sources.push(Child { address, status });
         let theirs = feeds.iter().filter(|(other, _)| *other == feed).map(|(_, hearer)| *hearer);
         for hearer in theirs.chain((feed == Feed::Nodes).then_some(Hearer::Nodes)) {
@@ -211,7 +221,7 @@ impl ClusterSupervisor {
         }
     }
 
-    fn state(&mut self, source: usize, state: SourceState, now: Time) {
+    fn state(&mut self, source: usize, state: SourceState, heard: Heard, now: Time) {
         let kept = &mut *self.kept.borrow_mut();
         let Some(status) = kept.sources.get_mut(source).map(|child| &mut child.status) else {
             return;
@@ -232,7 +242,65 @@ impl ClusterSupervisor {
             let of_feed = kept.held.iter_mut().filter(|((feed, _), _)| *feed == status.feed);
             of_feed.for_each(|(_, held)| held.synced(state != SourceState::Undefined));
         }
-        status.state = state;
+        match &state {
+            SourceState::Synced(version) => {
+                status.version = Some(version.clone());
+                status.hearing.connect(now);
+            }
+            SourceState::Broken { .. } => status.hearing.lose(),
+            SourceState::Listing | SourceState::Undefined => {}
+        }
+        if heard.spoke {
+            status.hearing.hear(now);
+        }
+        (status.state, status.heard) = (state, heard);
+    }
+
+    /// Asks the server who it is.
+    fn ask(&self, cx: &mut Cx<'_, Self>, since: u64) {
+        if self.kept.borrow_mut().witness.asks(since) {
+            let why = "which API server it is";
+            let reply = cx.expect("cluster", ASK_PATIENCE, why, ClusterMsg::Asked);
+            self.peers.cluster.list(&Witness::resource(), None, reply);
+        }
+    }
+
+    fn asked(&self, cx: &mut Cx<'_, Self>, answer: Result<Result<Page, ClusterError>, AskError>) {
+        if !self.kept.borrow().witness.is_asking() {
+            return;
+        }
+        let answer =
+            answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())));
+        let (again, other) = self.kept.borrow_mut().witness.hear(answer, (cx.now(), cx.wall()));
+        self.ask_later(cx, again);
+        if let Some(why) = other {
+            tracing::warn!(why, "API server is another one than before; listing all");
+            self.relist(None);
+        }
+    }
+
+    fn ask_later(&self, cx: &mut Cx<'_, Self>, after: Duration) {
+        let asked = self.kept.borrow().witness.asked();
+        cx.after(after, ClusterMsg::Ask(asked));
+    }
+
+    /// One source lists anew, as the server is another one: so do the others.
+    fn replaced(&self, cx: &Cx<'_, Self>, source: usize, why: String) {
+        let is_news = self.kept.borrow_mut().witness.replaced((cx.now(), cx.wall()), why);
+        if is_news {
+            self.relist(Some(source));
+        }
+    }
+
+    fn relist(&self, but: Option<usize>) {
+        let kept = self.kept.borrow();
+        for (number, child) in kept.sources.iter().enumerate() {
+            let refused = Some(number) != but && child.address.tell(SourceMsg::Relist).is_err();
+            if refused {
+                // It hears nothing from the other server, and lists then.
+                tracing::warn!(resource = child.status.name, "source lists later");
+            }
+        }
     }
 
     /// Hands on what may be handed on, and says so to who waits for it.
@@ -324,6 +392,8 @@ impl Behaviour for ClusterSupervisor {
         if self.kept.borrow().sources.is_empty() {
             self.spawn(cx);
         }
+        self.kept.borrow_mut().witness.begin();
+        self.ask_later(cx, Duration::ZERO);
         let sources = self.kept.borrow().sources.len();
         (0..sources).for_each(|number| self.await_source(cx, number));
         self.advance(cx);
@@ -332,10 +402,21 @@ impl Behaviour for ClusterSupervisor {
     fn handle(&mut self, msg: ClusterMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             ClusterMsg::Changed { source, objects } => self.changed(source, objects),
-            ClusterMsg::State { source, state } => {
-                self.state(source, state, cx.now());
+            ClusterMsg::State { source, state, heard } => {
+                // Whoever answers next may be another server; one that is busy is left alone.
+                if let SourceState::Broken { error, .. } = &state
+                    && !matches!(error, ClusterError::Busy { .. })
+                    && self.kept.borrow().witness.is_answered()
+                {
+                    self.ask_later(cx, SOON);
+                }
+                self.state(source, state, heard, cx.now());
                 self.follow_plain_nodes(cx);
             }
+            ClusterMsg::Replaced { source, why } => self.replaced(cx, source, why),
+            ClusterMsg::Ask(since) => self.ask(cx, since),
+            ClusterMsg::Asked(answer) => self.asked(cx, answer),
+            ClusterMsg::Server(reply) => reply.send(self.kept.borrow().witness.view().clone()),
             ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
             ClusterMsg::Show(reply) => {
                 let kept = self.kept.borrow();

@@ -42,9 +42,9 @@ impl Backoff {
         at_least.max(pause / 2) + self.up_to(pause / 2)
     }
 
-    /// A span of this length to twice that.
-    pub(crate) fn spread(&mut self, least: Duration) -> Duration {
-        least + self.up_to(least)
+    /// A span of this length, or up to so much more.
+    pub(crate) fn spread(&mut self, least: Duration, more: Duration) -> Duration {
+        least + self.up_to(more)
     }
 
     fn up_to(&mut self, span: Duration) -> Duration {

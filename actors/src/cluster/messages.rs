@@ -3,7 +3,10 @@ use serde_json::Value;
 use crate::{
     host::{AskError, Lane, Message, Reply},
     ports::{ClusterError, ObjectChange, ObjectKey, Page, Time},
+    sources::Hearing,
 };
+
+use super::ServerView;
 
 /// Who hears of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,6 +108,23 @@ pub struct SourceStatus {
     pub state: SourceState,
     /// Since when.
     pub since: Time,
+    /// Up to which version everything was told, the last time that it was known.
+    pub version: Option<String>,
+    /// How far it is.
+    pub heard: Heard,
+    /// How it was heard.
+    pub hearing: Hearing,
+}
+
+/// What a source heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// How many objects there are.
+    pub objects: usize,
+    /// The server said something just now.
+    pub spoke: bool,
+    /// Its watch said nothing while objects changed; they were listed.
+    pub stalled: bool,
 }
 
 /// What the supervisor of sources can be told.
@@ -122,7 +142,22 @@ pub enum ClusterMsg {
         source: usize,
         /// Where.
         state: SourceState,
+        /// What it heard.
+        heard: Heard,
     },
+    /// From a source: the server is another one than before, by these words.
+    Replaced {
+        /// Its number.
+        source: usize,
+        /// What tells it from the one before.
+        why: String,
+    },
+    /// Time to ask the server who it is, if nobody has asked since the question of that number.
+    Ask(u64),
+    /// Its answer.
+    Asked(Result<Result<Page, ClusterError>, AskError>),
+    /// Show what is known of the server.
+    Server(Reply<ServerView>),
     /// Answered once everything has been handed on there.
     AwaitSync(Feed, Reply<()>),
     /// Show all sources.
@@ -143,6 +178,10 @@ impl Message for ClusterMsg {
         match self {
             Self::Changed { .. } => "Changed",
             Self::State { .. } => "State",
+            Self::Replaced { .. } => "Replaced",
+            Self::Ask(_) => "Ask",
+            Self::Asked(_) => "Asked",
+            Self::Server(_) => "Server",
             Self::AwaitSync(..) => "AwaitSync",
             Self::Show(_) => "Show",
             Self::Awaited(..) => "Awaited",
@@ -154,7 +193,7 @@ impl Message for ClusterMsg {
 
     fn lane(&self) -> Lane {
         match self {
-            Self::AwaitSync(..) | Self::Show(_) => Lane::Request,
+            Self::AwaitSync(..) | Self::Show(_) | Self::Server(_) => Lane::Request,
             _ => Lane::Control,
         }
     }
@@ -171,8 +210,10 @@ pub enum SourceMsg {
     Defined(Result<Result<bool, ClusterError>, AskError>),
     /// What the watch of that number saw.
     Seen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
-    /// The watch of that number should have ended by now.
-    Overdue(u64),
+    /// Nothing was said since the word of that number.
+    Silent(u64),
+    /// The server is another one: everything is listed again.
+    Relist,
     /// The server was left alone long enough.
     Retry,
 }
@@ -184,7 +225,8 @@ impl Message for SourceMsg {
             Self::Listed(_) => "Listed",
             Self::Defined(_) => "Defined",
             Self::Seen(..) => "Seen",
-            Self::Overdue(_) => "Overdue",
+            Self::Silent(_) => "Silent",
+            Self::Relist => "Relist",
             Self::Retry => "Retry",
         }
     }

@@ -3,9 +3,10 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 use serde::Serialize;
 
 use super::{
-    ClusterMsg, SourceMsg, SourceState,
+    ClusterMsg, Heard, SourceMsg, SourceState,
     backoff::Backoff,
     told::{Delta, Told, marks},
+    version::{number, went_back},
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
@@ -15,10 +16,14 @@ use crate::{
 
 /// How long a page of a list may take; the port notices itself when nothing comes any more.
 const LIST_PATIENCE: Duration = Duration::from_secs(600);
-/// A watch lasts that long to twice that: then its server ends it, and the next one begins.
-const WATCH_LEAST: Duration = Duration::from_secs(120);
-/// A watch that lasts that much longer is half open: nobody is at the other end.
-const OVERDUE: Duration = Duration::from_secs(15);
+/// A watch lasts that long, or a little longer: then its server ends it, and the next one begins.
+/// Two seconds before a server of Kubernetes says in a bookmark how far it is.
+const WATCH_LEAST: Duration = Duration::from_secs(20);
+const WATCH_SPREAD: Duration = Duration::from_secs(5);
+/// Who has said nothing for that long, no bookmark either, does not serve the watch.
+const SILENCE_MAX: Duration = Duration::from_millis(28_500);
+/// Of more objects silence may last longer: a list after each costs at most a page in that time.
+const LISTED_MAX: usize = 250;
 /// A watch that ends sooner failed, whatever its end says.
 const WATCH_SHORT: Duration = Duration::from_secs(5);
 /// How often it is looked whether a missing definition is there.
@@ -46,7 +51,14 @@ pub(super) struct Source {
     /// Counts watches: what an earlier one says counts no more.
     watches: u64,
     opened: Time,
-    overdue: Option<TimerId>,
+    /// Counts what the server said.
+    words: u64,
+    silence: Option<TimerId>,
+    /// After a failure the first page of a list tells whether the server is the one that it was.
+    checking: bool,
+    /// All is listed because nothing was said.
+    was_silent: bool,
+    stalled: bool,
     /// Who waits until all is told.
     waiting: Vec<Reply<()>>,
     /// The server is left alone, as everyone who asks can see.
@@ -58,6 +70,8 @@ pub(super) struct Source {
 struct Kept {
     told: Told,
     synced: bool,
+    /// The furthest version that the server said.
+    reached: Option<u64>,
 }
 
 /// What a source shows of itself.
@@ -103,7 +117,11 @@ impl Source {
             watch: None,
             watches: 0,
             opened: Time::default(),
-            overdue: None,
+            words: 0,
+            silence: None,
+            checking: false,
+            was_silent: false,
+            stalled: false,
             waiting: Vec::new(),
             resting: None,
             began: Time::default(),
@@ -115,6 +133,7 @@ impl Source {
     }
 
     fn list(&mut self, cx: &mut Cx<'_, Self>, next: Option<String>) {
+        self.watch = None;
         let why = format!("a list of {}", self.resource().name);
         let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceMsg::Listed);
         self.cluster.list(self.resource(), next, reply);
@@ -127,6 +146,11 @@ impl Source {
     ) {
         match answered(answer) {
             Ok(Page { objects, version, next }) => {
+                let is_other = self.is_other(&version);
+                if std::mem::take(&mut self.checking) && next.is_some() && !is_other {
+                    // It goes on where it was.
+                    return self.open(cx);
+                }
                 self.pages.extend(objects);
                 match next {
                     Some(next) => self.list(cx, Some(next)),
@@ -150,10 +174,20 @@ impl Source {
     fn complete(&mut self, cx: &mut Cx<'_, Self>, version: String) {
         let objects = std::mem::take(&mut self.pages);
         let deltas = self.kept.borrow().told.list(objects);
+        let missed = !deltas.is_empty();
         if self.tell(deltas) {
-            self.version = Some(version);
+            self.stalled = std::mem::take(&mut self.was_silent) && missed;
+            if self.stalled {
+                let resource = self.resource().name;
+                tracing::warn!(
+                    resource,
+                    "watch said nothing while objects changed; they are listed"
+                );
+            }
+            self.reach(version);
+            self.spoken(cx);
             self.open(cx);
-            self.synced();
+            self.synced(true);
         } else {
             self.rest(cx, ClusterError::Failed("the agent has too much to do".to_owned()));
         }
@@ -207,13 +241,54 @@ impl Source {
         let Some(version) = self.version.clone() else { return self.list(cx, None) };
         self.watches += 1;
         self.opened = cx.now();
-        let lifetime = self.backoff.spread(WATCH_LEAST);
+        let lifetime = self.backoff.spread(WATCH_LEAST, WATCH_SPREAD);
         self.watch = Some(self.cluster.watch(self.resource(), &version, lifetime));
         self.heed(cx);
-        let overdue = cx.after(lifetime + OVERDUE, SourceMsg::Overdue(self.watches));
-        if let Some(earlier) = self.overdue.replace(overdue) {
+    }
+
+    /// After a failure: who answers now may be another server, from whose watch nothing would come
+    /// before it is where the other one was.
+    fn resume(&mut self, cx: &mut Cx<'_, Self>) {
+        self.checking = self.version.is_some() && !mutated(Mutant::OtherSideTrusted);
+        match self.checking {
+            true => self.list(cx, None),
+            false => self.open(cx),
+        }
+    }
+
+    /// The server said something: from now on its silence counts.
+    fn spoken(&mut self, cx: &mut Cx<'_, Self>) {
+        self.words += 1;
+        let pages = self.kept.borrow().told.len().div_ceil(LISTED_MAX).max(1);
+        let span = SILENCE_MAX.saturating_mul(u32::try_from(pages).unwrap_or(u32::MAX));
+        let silence = cx.after(span, SourceMsg::Silent(self.words));
+        if let Some(earlier) = self.silence.replace(silence) {
             cx.cancel(earlier);
         }
+    }
+
+    /// Everything up to this version was told.
+    fn reach(&mut self, version: String) {
+        let reached = number(&version);
+        let mut kept = self.kept.borrow_mut();
+        kept.reached = kept.reached.max(reached);
+        drop(kept);
+        self.version = Some(version);
+    }
+
+    /// Whether a server that says this version is another one than before. It is named then.
+    fn is_other(&mut self, version: &str) -> bool {
+        let mut kept = self.kept.borrow_mut();
+        let Some(why) = went_back(kept.reached, version) else { return false };
+        kept.reached = number(version);
+        drop(kept);
+        let resource = self.resource().name;
+        tracing::warn!(resource, why, "API server is another one than before");
+        let replaced = ClusterMsg::Replaced { source: self.number, why };
+        if let Err(refused) = self.supervisor.tell(replaced) {
+            tracing::warn!(resource, %refused, "others notice it themselves");
+        }
+        true
     }
 
     fn heed(&mut self, cx: &mut Cx<'_, Self>) {
@@ -239,14 +314,25 @@ impl Source {
                 if lasted || !changes.is_empty() {
                     self.backoff.succeeded();
                 }
+                let spoke = !changes.is_empty();
                 let (deltas, version) = self.kept.borrow().told.changes(changes);
+                if version.as_deref().is_some_and(|version| self.is_other(version)) {
+                    self.version = None;
+                    return self.list(cx, None);
+                }
                 if !self.tell(deltas) {
                     self.version = None;
                     let error = ClusterError::Failed("the agent has too much to do".to_owned());
                     return self.rest(cx, error);
                 }
-                self.version = version.or(self.version.take());
-                self.synced();
+                if let Some(version) = version {
+                    self.reach(version);
+                }
+                if spoke {
+                    self.stalled = false;
+                    self.spoken(cx);
+                }
+                self.synced(spoke);
                 self.heed(cx);
             }
             Err(ClusterError::Ended) if lasted => {
@@ -257,23 +343,33 @@ impl Source {
         }
     }
 
-    /// A watch that should have ended: whatever happened may have been lost on the way.
-    fn overdue(&mut self, cx: &mut Cx<'_, Self>, number: u64) {
-        let is_over = number != self.watches || self.watch.is_none();
-        if is_over || mutated(Mutant::HalfOpenTrusted) {
+    /// Nothing was said for too long: whatever happened may have been lost on the way.
+    fn silent(&mut self, cx: &mut Cx<'_, Self>, word: u64) {
+        if word != self.words || mutated(Mutant::HalfOpenTrusted) {
             return;
         }
-        let resource = self.resource().name;
-        tracing::warn!(resource, "watch did not end when it should: nobody is at its other end");
-        self.watch = None;
-        self.open(cx);
+        self.version = None;
+        // Who lists or rests does so anyway.
+        if self.watch.is_some() {
+            self.was_silent = true;
+            self.list(cx, None);
+        }
+    }
+
+    /// The server is another one than before.
+    fn relist(&mut self, cx: &mut Cx<'_, Self>) {
+        self.version = None;
+        self.kept.borrow_mut().reached = None;
+        if self.watch.is_some() {
+            self.list(cx, None);
+        }
     }
 
     /// Everything is told, and watched from now on.
-    fn synced(&mut self) {
+    fn synced(&mut self, spoke: bool) {
         self.kept.borrow_mut().synced = true;
         if let Some(version) = self.version.clone() {
-            self.say(SourceState::Synced(version));
+            self.say_heard(SourceState::Synced(version), spoke);
         }
         self.answer();
     }
@@ -283,7 +379,13 @@ impl Source {
     }
 
     fn say(&self, state: SourceState) {
-        let state = ClusterMsg::State { source: self.number, state };
+        self.say_heard(state, false);
+    }
+
+    fn say_heard(&self, state: SourceState, spoke: bool) {
+        let objects = self.kept.borrow().told.len();
+        let heard = Heard { objects, spoke, stalled: self.stalled };
+        let state = ClusterMsg::State { source: self.number, state, heard };
         if let Err(refused) = self.supervisor.tell(state) {
             tracing::warn!(resource = self.resource().name, %refused, "its state is not shown");
         }
@@ -306,6 +408,7 @@ impl Source {
     fn rest(&mut self, cx: &mut Cx<'_, Self>, error: ClusterError) {
         self.pages.clear();
         self.watch = None;
+        self.checking = false;
         if self.form > 0 && self.resource().definition.is_none() {
             // The server may be another one by now: the newest version is tried first again.
             (self.form, self.version) = (0, None);
@@ -360,12 +463,13 @@ impl Behaviour for Source {
             SourceMsg::Listed(answer) => self.listed(cx, answer),
             SourceMsg::Defined(answer) => self.defined(cx, answer),
             SourceMsg::Seen(number, answer) => self.seen(cx, number, answer),
-            SourceMsg::Overdue(number) => self.overdue(cx, number),
+            SourceMsg::Silent(word) => self.silent(cx, word),
+            SourceMsg::Relist => self.relist(cx),
             // The pause of a life before may end in this one, which lists already.
             SourceMsg::Retry => {
                 let rested = self.resting.take().is_some();
                 if rested || mutated(Mutant::PauseEndedTwice) {
-                    self.open(cx);
+                    self.resume(cx);
                 }
             }
         }

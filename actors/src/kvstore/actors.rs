@@ -44,7 +44,8 @@ impl KvActors {
         let seed = |nth: u64| settings.seed.wrapping_add(nth);
         let name = |name: &str| name.to_owned();
 
-        let session = Session::factory(Rc::clone(store), settings.lease_ttl, seed(1));
+        let before = settings.before;
+        let session = Session::factory(Rc::clone(store), settings.lease_ttl, before, seed(1));
         let session = host.spawn(name("kvstore"), CAPACITY, session);
         let late = Late::<Ref<WatcherMsg>>::default();
         let backend = {

@@ -1,20 +1,35 @@
 //! This node's part of the store: one lease, kept alive, and all that is bound to it.
 //!
 //! A lease that ran out while the store was away is granted anew, and everything is announced
-//! again. What leaves is deleted only as long as it is still ours.
+//! again; so it is where the store is another one than before. What somebody else deletes comes back.
+//! What leaves is deleted only as long as it is still ours.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+mod messages;
 
-use serde::Serialize;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
-use super::{HEARTBEAT, outage::Outage};
+pub use messages::{SessionMsg, SessionView, Unreachable};
+
+use super::{
+    HEARTBEAT,
+    guard::{Guard, Guarded},
+    heard::{difference, furthest},
+    outage::Outage,
+};
 use crate::{
     dice::Dice,
-    host::{AskError, Behaviour, Cx, Lane, Message, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{
-        Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, TRANSACTION_MAX, Transaction,
+        Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, StoreHeader,
+        TRANSACTION_MAX, Transaction, WatchEvent,
     },
+    sources::Hearing,
 };
 
 /// How long the store may take for an answer.
@@ -22,101 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How often the lease is kept alive and the store asked whether it has a majority, at most.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 
+/// How a write went.
 type Committed = Result<Result<bool, KvError>, AskError>;
-
-/// What the session can be told.
-pub enum SessionMsg {
-    /// These keys have these values for as long as this node lives; those without one go.
-    Announce(BTreeMap<String, Option<Vec<u8>>>),
-    /// Commit this and, in the same transaction, announce what goes with it.
-    Claim {
-        /// What must hold, and what is written without a lease.
-        transaction: Transaction,
-        /// What is announced if it held.
-        leased: Vec<Pair>,
-        /// Whether it held.
-        reply: Reply<Result<bool, KvError>>,
-    },
-    /// Somebody else removed a key; announced ones come back.
-    Removed(String),
-    /// Show how it stands.
-    Show(Reply<SessionView>),
-    /// A lease.
-    Granted(Result<Result<LeaseId, KvError>, AskError>),
-    /// These announcements are written, or not.
-    Written(Vec<Pair>, Committed),
-    /// That key is deleted, or was not ours any more.
-    Deleted(String, Committed),
-    /// How a claim went.
-    Claimed {
-        /// What was to be announced.
-        leased: Vec<Pair>,
-        /// The lease that it was bound to.
-        lease: LeaseId,
-        /// Who asked.
-        reply: Reply<Result<bool, KvError>>,
-        /// The store's answer.
-        answer: Committed,
-    },
-    /// Time to keep the lease alive.
-    Beat,
-    /// Whether there is a lease to be kept alive.
-    Kept(Result<Result<bool, KvError>, AskError>),
-    /// Whether the store has a majority.
-    Heard(Result<Result<Listing, KvError>, AskError>),
-    /// The pause is over.
-    Retry,
-}
-
-impl Message for SessionMsg {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Announce(_) => "Announce",
-            Self::Claim { .. } => "Claim",
-            Self::Removed(_) => "Removed",
-            Self::Show(_) => "Show",
-            Self::Granted(_) => "Granted",
-            Self::Written(..) => "Written",
-            Self::Deleted(..) => "Deleted",
-            Self::Claimed { .. } => "Claimed",
-            Self::Beat => "Beat",
-            Self::Kept(_) => "Kept",
-            Self::Heard(_) => "Heard",
-            Self::Retry => "Retry",
-        }
-    }
-
-    /// One lane for all: what is announced last counts.
-    fn lane(&self) -> Lane {
-        Lane::Request
-    }
-}
-
-/// A time without the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unreachable {
-    /// Since when, nanoseconds since 1970, UTC.
-    pub since: u64,
-    /// The last error.
-    pub error: String,
-}
-
-/// How this node stands with the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SessionView {
-    /// The lease that it has.
-    pub lease: Option<LeaseId>,
-    /// How many leases it was granted.
-    pub leases: u64,
-    /// Keys that it wants to be there.
-    pub announced: usize,
-    /// Those of them that are written under the lease.
-    pub written: usize,
-    /// How often in a row the store did not show a majority.
-    pub quorum_errors: u32,
-    /// Since when the store does not answer.
-    pub unreachable: Option<Unreachable>,
-}
 
 struct Claim {
     transaction: Transaction,
@@ -136,6 +58,16 @@ pub struct Session {
     /// What is there, under the lease.
     written: BTreeMap<String, Vec<u8>>,
     writing: bool,
+    /// What somebody else removed since the last write began.
+    removed: BTreeSet<String>,
+    /// What somebody else wrote over: it is written again with the next beat.
+    overwritten: BTreeSet<String>,
+    guard: Guard,
+    /// The furthest that the store said.
+    heard: Option<StoreHeader>,
+    /// The same when it was last asked for a majority's word.
+    asked: Option<StoreHeader>,
+    hearing: Hearing,
     claims: Vec<Claim>,
     next_beat: Option<TimerId>,
     beating: bool,
@@ -149,6 +81,7 @@ impl Session {
     pub fn factory(
         store: Rc<dyn KvStore>,
         ttl: Duration,
+        before: Option<StoreHeader>,
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let wanted = Rc::default();
@@ -161,6 +94,12 @@ impl Session {
             granting: false,
             written: BTreeMap::new(),
             writing: false,
+            removed: BTreeSet::new(),
+            overwritten: BTreeSet::new(),
+            guard: Guard::default(),
+            heard: before,
+            asked: None,
+            hearing: Hearing::default(),
             claims: Vec::new(),
             next_beat: None,
             beating: false,
@@ -249,7 +188,7 @@ impl Session {
             Ok(true) => {
                 for Pair { key, value } in leased {
                     self.wanted.borrow_mut().insert(key.clone(), value.clone());
-                    if self.lease == Some(lease) {
+                    if self.lease == Some(lease) && !self.removed.contains(&key) {
                         self.written.insert(key, value);
                     }
                 }
@@ -277,6 +216,7 @@ impl Session {
             let then = move |answer| SessionMsg::Written(pairs, answer);
             let reply = cx.expect("kvstore", PATIENCE, why, then);
             self.writing = true;
+            self.removed.clear();
             self.store.commit(Transaction { puts, ..Transaction::default() }, reply);
         } else if let Some((key, value)) = surplus {
             let when = vec![Condition::ValueIs(key.clone(), value)];
@@ -292,7 +232,10 @@ impl Session {
     fn written(&mut self, cx: &mut Cx<'_, Self>, pairs: Vec<Pair>, answer: Committed) {
         self.writing = false;
         match settled(answer, "write", "announcements") {
-            Ok(_) => self.written.extend(pairs.into_iter().map(|pair| (pair.key, pair.value))),
+            Ok(_) => {
+                let left = pairs.into_iter().filter(|pair| !self.removed.contains(&pair.key));
+                self.written.extend(left.map(|pair| (pair.key, pair.value)));
+            }
             Err(error) => self.trouble(cx, &error),
         }
     }
@@ -327,6 +270,7 @@ impl Session {
                     tracing::warn!("the lease in the kvstore ran out");
                     self.lose_lease();
                 }
+                self.asked = self.heard;
                 let why = "whether the store has a majority";
                 let reply = cx.expect("kvstore", PATIENCE, why, SessionMsg::Heard);
                 self.store.list(HEARTBEAT, None, reply);
@@ -337,14 +281,85 @@ impl Session {
 
     fn heard(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Result<Listing, KvError>, AskError>) {
         match settled(answer, "read", HEARTBEAT) {
-            Ok(_) => {
+            Ok(Listing { header, .. }) => {
                 self.beating = false;
                 self.quorum_errors = 0;
                 self.outage.end();
+                self.hearing.hear(cx.now());
+                self.compare(cx, header);
+                for key in std::mem::take(&mut self.overwritten) {
+                    self.written.remove(&key);
+                }
                 self.beat_later(cx);
             }
             Err(error) => self.missed(cx, &error),
         }
+    }
+
+    /// Whether the store is the one that it was when it was asked. What this node said to the one
+    /// before it says to this one, under a lease of it.
+    fn compare(&mut self, cx: &Cx<'_, Self>, said: StoreHeader) {
+        match self.asked.and_then(|asked| difference(asked, said)) {
+            None => self.heard = Some(furthest(self.heard, said)),
+            Some(why) => {
+                tracing::warn!(why, "kvstore is another one than before; all is announced again");
+                self.heard = Some(said);
+                self.hearing.replace(cx.wall(), why);
+                self.lose_lease();
+                // A mutant may want the lease's end to be ignored, not this.
+                self.written.clear();
+            }
+        }
+    }
+
+    /// What the watch over own keys saw.
+    fn guarded(&mut self, cx: &mut Cx<'_, Self>, number: u64, event: WatchEvent) {
+        match self.guard.seen(cx, number, event) {
+            Guarded::Began(header) => {
+                // What was deleted before was not seen.
+                self.written.retain(|key, _| !Guard::covers(key));
+                self.listen(cx, header);
+            }
+            Guarded::Alive(header) => self.listen(cx, header),
+            Guarded::Changed(changes) => {
+                self.hearing.hear(cx.now());
+                changes.into_iter().for_each(|change| self.touched(change));
+            }
+            Guarded::Nothing => {}
+        }
+    }
+
+    /// One server says that of the store; where that does not fit, a majority is asked.
+    fn listen(&mut self, cx: &mut Cx<'_, Self>, said: StoreHeader) {
+        self.hearing.hear(cx.now());
+        match self.heard.and_then(|heard| difference(heard, said)) {
+            None => self.heard = Some(furthest(self.heard, said)),
+            Some(_) => self.beat(cx),
+        }
+    }
+
+    fn touched(&mut self, change: Change) {
+        let wanted = self.wanted.borrow();
+        match change {
+            Change::Delete(key) if wanted.contains_key(&key) => {
+                drop(wanted);
+                tracing::info!(key, "a key of this node was deleted; it is written again");
+                self.lack(key);
+            }
+            Change::Put(Pair { key, value })
+                if wanted.get(&key).is_some_and(|own| *own != value) =>
+            {
+                drop(wanted);
+                self.overwritten.insert(key);
+            }
+            Change::Put(_) | Change::Delete(_) => {}
+        }
+    }
+
+    /// A key is not there any more.
+    fn lack(&mut self, key: String) {
+        self.written.remove(&key);
+        self.removed.insert(key);
     }
 
     fn missed(&mut self, cx: &mut Cx<'_, Self>, error: &KvError) {
@@ -368,6 +383,7 @@ impl Session {
     }
 
     fn pause(&mut self, cx: &mut Cx<'_, Self>, error: &KvError) {
+        self.hearing.lose();
         self.outage.pause(cx, error.to_string(), || SessionMsg::Retry);
     }
 
@@ -379,6 +395,8 @@ impl Session {
             written: self.written.len(),
             quorum_errors: self.quorum_errors,
             unreachable: self.outage.view(),
+            header: self.heard,
+            hearing: self.hearing.clone(),
         }
     }
 }
@@ -404,6 +422,7 @@ impl Behaviour for Session {
     type Observed = SessionView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.guard.begin(cx, &self.store);
         self.proceed(cx);
     }
 
@@ -421,9 +440,7 @@ impl Behaviour for Session {
             SessionMsg::Claim { transaction, leased, reply } => {
                 self.claims.push(Claim { transaction, leased, reply });
             }
-            SessionMsg::Removed(key) => {
-                self.written.remove(&key);
-            }
+            SessionMsg::Removed(key) => self.lack(key),
             SessionMsg::Show(reply) => reply.send(self.view()),
             SessionMsg::Granted(answer) => self.granted(cx, answer),
             SessionMsg::Written(pairs, answer) => self.written(cx, pairs, answer),
@@ -437,6 +454,11 @@ impl Behaviour for Session {
             }
             SessionMsg::Kept(answer) => self.kept(cx, answer),
             SessionMsg::Heard(answer) => self.heard(cx, answer),
+            SessionMsg::Guarded(number, event) => self.guarded(cx, number, event),
+            SessionMsg::GuardOver(number) if self.guard.is_over(number) => {
+                self.guard.begin(cx, &self.store);
+            }
+            SessionMsg::GuardOver(_) => {}
             SessionMsg::Retry => self.beat(cx),
         }
         self.proceed(cx);

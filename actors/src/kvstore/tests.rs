@@ -6,6 +6,7 @@ mod memory;
 mod numbered;
 mod outages;
 mod ports;
+mod replaced;
 mod sharing;
 pub(crate) mod town;
 mod two;

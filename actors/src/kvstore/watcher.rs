@@ -2,8 +2,10 @@
 //!
 //! Whatever happens to a watch, its listener hears of each difference once: a watch that ends or
 //! falls silent goes on behind the last revision that was told; where the store no longer has what
-//! came since, the prefix is listed again and compared. Lists are told page by page: what is gone,
-//! and that this is all, with the last one.
+//! came since, or is another one than before, the prefix is listed again and compared. Lists are told
+//! page by page: what is gone, and that this is all, with the last one.
+
+mod followed;
 
 use std::{
     cell::RefCell,
@@ -15,15 +17,21 @@ use std::{
 
 use serde::Serialize;
 
-use super::{outage::Outage, session::Unreachable};
+pub use followed::Followed;
+
+use super::{
+    heard::{difference, furthest},
+    outage::Outage,
+    session::Unreachable,
+};
 use crate::{
-    dice::Dice,
-    host::{AskError, Behaviour, Cx, Host, Message, Ref, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{
-        Change, KvError, KvStore, Listing, Pair, Place, Revision, WATCH_ALIVE_EVERY, Watch,
-        WatchEvent,
+        Change, KvError, KvStore, Listing, Pair, Place, Revision, StoreHeader, WATCH_ALIVE_EVERY,
+        Watch, WatchEvent,
     },
+    sources::Hearing,
 };
 
 /// Capacity of a watcher's mailbox, messages: what the store tells while it is busy waits there.
@@ -31,7 +39,7 @@ const CAPACITY: usize = 65_536;
 /// How long a list may take.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
 /// A watch that says nothing for that long is dead, whatever its connection looks like.
-const SILENCE_MAX: Duration = Duration::from_secs(3 * WATCH_ALIVE_EVERY.as_secs());
+pub(super) const SILENCE_MAX: Duration = Duration::from_millis(2500 * WATCH_ALIVE_EVERY.as_secs());
 
 /// What changed below the prefix.
 #[derive(Debug)]
@@ -40,58 +48,6 @@ pub struct Update {
     pub changes: Vec<Change>,
     /// Whether all that the store has is known now.
     pub listed: bool,
-}
-
-/// What is followed.
-pub struct Followed {
-    store: Rc<dyn KvStore>,
-    prefix: Rc<str>,
-    canary: Option<Rc<str>>,
-}
-
-impl Followed {
-    /// What stands below that prefix of a store.
-    pub fn new(store: &Rc<dyn KvStore>, prefix: impl Into<Rc<str>>) -> Self {
-        Self { store: Rc::clone(store), prefix: prefix.into(), canary: None }
-    }
-
-    /// The same where that key, if any, is there once all of it is written: nothing is taken for
-    /// the whole before.
-    pub fn once_there_is(mut self, canary: Option<String>) -> Self {
-        self.canary = canary.map(Into::into);
-        self
-    }
-
-    /// Brings a watcher to life that tells `listener` of it.
-    pub fn tell<M: Message>(
-        self,
-        host: &Host,
-        name: impl Into<String>,
-        seed: u64,
-        listener: &Ref<M>,
-        message: impl Fn(Update) -> M + 'static,
-    ) -> Ref<WatcherMsg> {
-        let (listener, known) = (listener.clone(), Rc::default());
-        let message: Rc<dyn Fn(Update) -> M> = Rc::new(message);
-        let watcher = move || Watcher {
-            store: Rc::clone(&self.store),
-            prefix: Rc::clone(&self.prefix),
-            canary: self.canary.clone(),
-            listener: listener.clone(),
-            message: Rc::clone(&message),
-            known: Rc::clone(&known),
-            revision: None,
-            listing: None,
-            begun: 0,
-            lists: 0,
-            watch: None,
-            number: 0,
-            alarm: None,
-            outage: Outage::new(Dice::new(seed)),
-            awaiting: Vec::new(),
-        };
-        host.spawn(name, CAPACITY, watcher)
-    }
 }
 
 /// What a watcher can be told.
@@ -148,8 +104,22 @@ pub struct Watcher<M: Message> {
     watch: Option<Watch>,
     number: u64,
     alarm: Option<TimerId>,
+    /// The furthest that the store said.
+    heard: Option<StoreHeader>,
+    doubt: Doubt,
+    hearing: Hearing,
     outage: Outage,
     awaiting: Vec<Reply<()>>,
+}
+
+/// Whether what a watch says fits what the store said before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    None,
+    /// It does not: a list, for which a majority stands, will tell.
+    Listing,
+    /// The list did fit: the server of this watch lags behind the others.
+    Lagging,
 }
 
 /// A list under way.
@@ -160,6 +130,8 @@ struct List {
     first: bool,
     /// The store said then that all is written.
     since: Revision,
+    /// Some of it came.
+    begun: bool,
 }
 
 /// What a watcher shows of itself.
@@ -177,6 +149,8 @@ pub struct WatcherView {
     pub watching: bool,
     /// Since when the store does not answer.
     pub unreachable: Option<Unreachable>,
+    /// How it was heard.
+    pub hearing: Hearing,
 }
 
 impl<M: Message> Watcher<M> {
@@ -189,7 +163,8 @@ impl<M: Message> Watcher<M> {
             None => {
                 let unnamed: BTreeSet<_> = self.known.borrow().keys().cloned().collect();
                 let first = unnamed.is_empty();
-                self.listing = Some(List { first, unnamed, since: Revision::default() });
+                let since = Revision::default();
+                self.listing = Some(List { first, unnamed, since, begun: false });
                 self.begun += 1;
                 match self.canary.clone() {
                     None => self.list(cx, None),
@@ -213,7 +188,8 @@ impl<M: Message> Watcher<M> {
     ) {
         let Some(canary) = self.canary.clone() else { return };
         let error = match answer {
-            Ok(Ok(Listing { revision, pairs, .. })) => {
+            Ok(Ok(Listing { revision, header, pairs, .. })) => {
+                self.is_other(cx, header);
                 if pairs.iter().any(|pair| *pair.key == *canary) {
                     if let Some(list) = &mut self.listing {
                         list.since = revision;
@@ -241,8 +217,8 @@ impl<M: Message> Watcher<M> {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<Listing, KvError>, AskError>,
     ) {
-        let Some(List { mut unnamed, first, since }) = self.listing.take() else { return };
-        let Listing { revision, pairs, next } = match answer {
+        let Some(List { mut unnamed, first, since, begun }) = self.listing.take() else { return };
+        let Listing { revision, header, pairs, next } = match answer {
             Ok(Ok(listing)) => listing,
             Ok(Err(error)) => return self.pause(cx, error.to_string()),
             Err(error) => return self.pause(cx, format!("list {}: {error}", self.prefix)),
@@ -251,7 +227,11 @@ impl<M: Message> Watcher<M> {
             // It is another one than the one that is whole.
             return self.pause(cx, format!("the store of {} was replaced", self.prefix));
         }
-        self.outage.end();
+        if self.is_other(cx, header) && begun {
+            // The parts before are another store's.
+            return self.pause(cx, format!("the store of {} was replaced", self.prefix));
+        }
+        self.answered(cx);
         for pair in &pairs {
             unnamed.remove(&pair.key);
         }
@@ -259,7 +239,7 @@ impl<M: Message> Watcher<M> {
         if next.is_some() {
             // The store reads the next part while this one is looked at.
             self.list(cx, next);
-            self.listing = Some(List { unnamed, first, since });
+            self.listing = Some(List { unnamed, first, since, begun: true });
             if !self.tell(cx, differences, false) {
                 self.listing = None;
             }
@@ -269,6 +249,10 @@ impl<M: Message> Watcher<M> {
         differences.extend(unnamed.into_iter().map(Change::Delete).map(marked));
         if self.tell(cx, differences, true) {
             self.revision = Some(revision);
+            self.doubt = match self.doubt {
+                Doubt::None => Doubt::None,
+                Doubt::Listing | Doubt::Lagging => Doubt::Lagging,
+            };
             self.awaiting.drain(..).for_each(|reply| reply.send(()));
             self.follow(cx);
         }
@@ -333,18 +317,59 @@ impl<M: Message> Watcher<M> {
         self.disarm(cx);
     }
 
+    fn answered(&mut self, cx: &Cx<'_, Self>) {
+        self.outage.end();
+        self.hearing.hear(cx.now());
+    }
+
+    /// Whether a majority of the store says that it is another one than before. It is named then.
+    fn is_other(&mut self, cx: &Cx<'_, Self>, said: StoreHeader) -> bool {
+        let why = self.heard.and_then(|heard| difference(heard, said));
+        let Some(why) = why else {
+            self.heard = Some(furthest(self.heard, said));
+            return false;
+        };
+        tracing::warn!(prefix = %self.prefix, why, "kvstore is another one than before; listing all");
+        self.heard = Some(said);
+        self.doubt = Doubt::None;
+        self.hearing.replace(cx.wall(), why);
+        true
+    }
+
+    /// Whether what a watch says makes the store look like another one.
+    fn doubts(&mut self, said: StoreHeader) -> bool {
+        let Some(heard) = self.heard else { return false };
+        let differs = difference(heard, said).is_some();
+        match (differs, self.doubt) {
+            (false, _) => {
+                self.doubt = Doubt::None;
+                self.heard = Some(furthest(self.heard, said));
+            }
+            (true, Doubt::Lagging) if said.cluster == heard.cluster => return false,
+            (true, _) => self.doubt = Doubt::Listing,
+        }
+        differs
+    }
+
     fn seen(&mut self, cx: &mut Cx<'_, Self>, event: WatchEvent) {
         match event {
             WatchEvent::Changed { revision, changes } => {
-                self.outage.end();
+                self.answered(cx);
                 let differences = changes.into_iter().map(marked).collect();
                 if self.tell(cx, differences, false) {
                     self.revision = Some(revision);
+                    if let Some(heard) = &mut self.heard {
+                        heard.revision = heard.revision.max(revision);
+                    }
                     self.arm(cx);
                 }
             }
-            WatchEvent::Alive => {
-                self.outage.end();
+            WatchEvent::Alive(header) => {
+                self.answered(cx);
+                if self.doubts(header) {
+                    self.revision = None;
+                    return self.follow(cx);
+                }
                 self.arm(cx);
             }
             WatchEvent::Compacted => {
@@ -360,6 +385,7 @@ impl<M: Message> Watcher<M> {
     }
 
     fn pause(&mut self, cx: &mut Cx<'_, Self>, error: String) {
+        self.hearing.lose();
         self.outage.pause(cx, error, || WatcherMsg::Retry);
     }
 }
@@ -423,6 +449,7 @@ impl<M: Message> Behaviour for Watcher<M> {
             lists: self.lists,
             watching: self.watch.is_some(),
             unreachable: self.outage.view(),
+            hearing: self.hearing.clone(),
         }
     }
 }

@@ -1,9 +1,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Change, Condition, LeaseId, Listing, Pair, Put, Revision, Time, Transaction};
+use super::{
+    Change, Condition, LeaseId, Listing, Pair, Put, Revision, StoreHeader, Time, Transaction,
+};
 
 /// The keys of a store, with their leases: what stores that are no server have in common.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Keyspace {
     keys: BTreeMap<String, (Vec<u8>, Option<LeaseId>)>,
     revision: Revision,
@@ -11,7 +13,7 @@ pub struct Keyspace {
     granted: i64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lease {
     ttl: Duration,
     ends: Time,
@@ -50,6 +52,14 @@ impl Keyspace {
         }
     }
 
+    /// The same keys as one who was restored from a snapshot has them: its first revision, and no
+    /// leases, nor what was bound to them.
+    pub fn restored(&self) -> Self {
+        let left = self.keys.iter().filter(|(_, (_, lease))| lease.is_none());
+        let keys = left.map(|(key, kept)| (key.clone(), kept.clone())).collect();
+        Self { keys, revision: Revision(1), leases: BTreeMap::new(), granted: self.granted }
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&[u8]> {
         self.keys.get(key).map(|(value, _)| value.as_slice())
@@ -66,7 +76,8 @@ impl Keyspace {
     pub fn list(&self, prefix: &str) -> Listing {
         let pair = |(key, value): (&str, &[u8])| Pair { key: key.into(), value: value.into() };
         let pairs = self.below(prefix).map(pair).collect();
-        Listing { revision: self.revision, pairs, next: None }
+        let header = StoreHeader { revision: self.revision, ..StoreHeader::default() };
+        Listing { revision: self.revision, header, pairs, next: None }
     }
 
     /// Whether all conditions of a transaction hold, and its leases are there.

@@ -1,6 +1,6 @@
 use std::{fmt, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::host::Reply;
 
@@ -11,9 +11,20 @@ pub const WATCH_ALIVE_EVERY: Duration = Duration::from_secs(10);
 pub const TRANSACTION_MAX: usize = 128;
 
 /// A state of the whole store: each change of it has the next number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub i64);
+
+/// What a store says of itself with an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreHeader {
+    /// Which store it is: the number of its cluster of servers.
+    pub cluster: u64,
+    /// How often its servers chose a leader.
+    pub term: u64,
+    /// The state that it is in.
+    pub revision: Revision,
+}
 
 /// A lease: keys bound to it go when nobody keeps it alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -40,6 +51,8 @@ pub struct Pair {
 pub struct Listing {
     /// The revision, the same for all parts.
     pub revision: Revision,
+    /// Who answered this part.
+    pub header: StoreHeader,
     /// The part, by key.
     pub pairs: Vec<Pair>,
     /// Where the next part begins; none behind the last.
@@ -119,8 +132,9 @@ pub enum WatchEvent {
         /// The changes.
         changes: Vec<Change>,
     },
-    /// Nothing changed, and the store still answers; comes every [`WATCH_ALIVE_EVERY`].
-    Alive,
+    /// The watch began, or nothing changed, and the store still answers; comes every
+    /// [`WATCH_ALIVE_EVERY`]. A server that lags behind others may say an older revision.
+    Alive(StoreHeader),
     /// The changes from the wanted revision on are not kept any more: the watch is over.
     Compacted,
     /// The watch is over.
@@ -175,7 +189,8 @@ pub trait KvStore {
     /// Does what a transaction says; whether its conditions held.
     fn commit(&self, transaction: Transaction, reply: Reply<Result<bool, KvError>>);
 
-    /// Tells of each change, from that revision on, of keys that begin so.
+    /// Tells of each change, from that revision on, of keys that begin so; from revision 0, of those
+    /// from now on.
     fn watch(&self, prefix: &str, from: Revision, tell: WatchSink) -> Watch;
 
     /// Makes a lease that lasts that long unless it is kept alive.

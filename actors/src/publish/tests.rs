@@ -222,6 +222,28 @@ fn what_somebody_spoils_is_mended() {
 }
 
 #[test]
+fn what_somebody_deletes_comes_back_and_another_cluster_is_told_everything() {
+    let (world, cluster) = world();
+    for (kind, namespace, name) in [("CiliumEndpoint", "ns", "pod-1"), ("CiliumNode", "", "node-1")]
+    {
+        let object = cluster.object(kind, namespace, name).unwrap();
+        cluster.delete(&object);
+        world.settle();
+        let back = cluster.object(kind, namespace, name).unwrap();
+        assert_eq!((&back["spec"], &back["status"]), (&object["spec"], &object["status"]));
+    }
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "ns" },
+    });
+    cluster.replace([namespace, pod(1, "web"), pod(2, "db"), node("other-uid")]);
+    world.advance(Duration::from_secs(5));
+    assert_eq!(owner(&cluster), "other-uid");
+    assert!(["pod-1", "pod-2"].iter().all(|name| cep(&cluster, name).is_some()));
+    assert_eq!(condition(&cluster)["status"], "False");
+    assert!(world.all_ready());
+}
+
+#[test]
 fn endpoints_come_and_go_with_their_pods_and_are_told_from_others() {
     let (mut world, cluster) = off();
     // Of an earlier pod of that name, of one that is gone, and of another node's.

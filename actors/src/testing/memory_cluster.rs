@@ -1,3 +1,5 @@
+mod faults;
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -5,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::patches;
 use crate::{
@@ -21,6 +23,8 @@ type Seen = Result<Vec<ObjectChange>, ClusterError>;
 
 /// Objects on one page.
 const PAGE: usize = 2;
+/// The namespace by whose UID a cluster is told from another one.
+const KUBE_SYSTEM: &str = "kube-system";
 
 /// An API server in memory. Clones are the same one.
 #[derive(Clone, Default)]
@@ -30,6 +34,10 @@ pub struct MemoryCluster(Rc<RefCell<Server>>);
 struct Server {
     /// By kind.
     objects: BTreeMap<String, BTreeMap<ObjectKey, Value>>,
+    /// Another number after it was replaced.
+    cluster: u64,
+    /// What it goes back to, and the version of that.
+    backup: Option<(u64, BTreeMap<String, BTreeMap<ObjectKey, Value>>)>,
     /// What happened, and to which kind.
     history: Vec<(u64, String, ObjectChange)>,
     version: u64,
@@ -47,9 +55,13 @@ struct Server {
     writes: Vec<ObjectWrite>,
     /// It takes requests and says nothing.
     hung: bool,
+    /// It answers requests, and watches hear nothing.
+    mute: bool,
     watches: BTreeMap<u64, Watcher>,
     opened: u64,
     lists: u64,
+    /// The same by kind.
+    listed: BTreeMap<String, u64>,
     /// Lists of which pages may be asked for, each of one version.
     listings: BTreeMap<u64, (u64, Vec<Object>)>,
     /// What it was asked while it hung.
@@ -115,51 +127,6 @@ impl MemoryCluster {
         }
     }
 
-    /// It does not serve that path.
-    pub fn unserve(&self, path: &str) {
-        self.0.borrow_mut().unserved.insert(path.to_owned());
-    }
-
-    /// It serves that path again.
-    pub fn serve(&self, path: &str) {
-        self.0.borrow_mut().unserved.remove(path);
-    }
-
-    /// What it answers about that kind from now on, if it fails; watches of it end so.
-    pub fn fail(&self, kind: &str, error: Option<ClusterError>) {
-        let ended = {
-            let mut server = self.0.borrow_mut();
-            match error.clone() {
-                Some(error) => drop(server.failing.insert(kind.to_owned(), error)),
-                None => drop(server.failing.remove(kind)),
-            }
-            let of_kind = |watcher: &&mut Watcher| error.is_some() && watcher.kind == kind;
-            let watches = server.watches.values_mut().filter(of_kind);
-            watches.filter_map(|watcher| watcher.waiting.take()).collect::<Vec<_>>()
-        };
-        for reply in ended {
-            reply.send(Err(error.clone().unwrap_or(ClusterError::Ended)));
-        }
-    }
-
-    /// It is down, or up again.
-    pub fn set_down(&self, down: bool) {
-        let error = down.then(|| ClusterError::Unreachable("connection refused".to_owned()));
-        let all = resources("").into_iter().chain(further(""));
-        for form in all.flat_map(|(_, forms)| forms) {
-            self.fail(form.kind, error.clone());
-        }
-    }
-
-    /// What it answers who writes objects of that kind from now on, if it does not let them.
-    pub fn fail_writes(&self, kind: &str, error: Option<ClusterError>) {
-        let unwritable = &mut self.0.borrow_mut().unwritable;
-        match error {
-            Some(error) => drop(unwritable.insert(kind.to_owned(), error)),
-            None => drop(unwritable.remove(kind)),
-        }
-    }
-
     /// What agents wrote since this was asked last, whether it was taken or not.
     pub fn take_writes(&self) -> Vec<ObjectWrite> {
         std::mem::take(&mut self.0.borrow_mut().writes)
@@ -169,37 +136,6 @@ impl MemoryCluster {
     pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = ObjectKey { namespace: namespace.to_owned(), name: name.to_owned() };
         self.0.borrow().objects.get(kind)?.get(&key).cloned()
-    }
-
-    /// It takes what it is asked and says nothing; or goes on with new connections, while those
-    /// who watched before hear nothing ever again.
-    pub fn set_hung(&self, hung: bool) {
-        let mut server = self.0.borrow_mut();
-        server.hung = hung;
-        server.watches.values_mut().for_each(|watcher| watcher.deaf |= hung);
-    }
-
-    /// Forgets all that happened until now.
-    pub fn compact(&self) {
-        let server = &mut *self.0.borrow_mut();
-        let (version, history) = (server.version, &server.history);
-        for watcher in server.watches.values_mut().filter(|watcher| !watcher.lacks(history)) {
-            watcher.seen = version;
-        }
-        server.compacted = version;
-        server.history.clear();
-    }
-
-    /// Says of every object once more that it is as it is.
-    pub fn repeat(&self) {
-        let objects = self.0.borrow().objects.clone();
-        let all = objects.into_values().flat_map(BTreeMap::into_values);
-        all.for_each(|object| self.apply(object));
-    }
-
-    /// What it says from now on waits for [`step`](Self::step).
-    pub fn be_slow(&self) {
-        self.0.borrow_mut().slow = true;
     }
 
     /// How many things that it said are on their way.
@@ -245,6 +181,11 @@ impl MemoryCluster {
     pub fn lists(&self) -> u64 {
         self.0.borrow().lists
     }
+
+    /// How many pages of that kind were listed.
+    pub fn lists_of(&self, kind: &str) -> u64 {
+        self.0.borrow().listed.get(kind).copied().unwrap_or_default()
+    }
 }
 
 fn place(object: &Value) -> (String, ObjectKey) {
@@ -277,6 +218,9 @@ impl Server {
 
     /// A watch is told what it has not seen.
     fn look(&mut self, number: u64) {
+        if self.mute {
+            return;
+        }
         let (version, compacted, history) = (self.version, self.compacted, &self.history);
         let Some(watcher) = self.watches.get_mut(&number) else { return };
         watcher.due = false;
@@ -302,6 +246,9 @@ impl Server {
     fn page(&mut self, resource: &Resource, next: Option<&str>) -> Result<Page, ClusterError> {
         let kind = resource.kind;
         let name = resource.fields.as_ref().and_then(|it| it.strip_prefix("metadata.name="));
+        if (kind, name) == ("Namespace", Some(KUBE_SYSTEM)) {
+            return Ok(self.identity());
+        }
         let (list, from) = match next.and_then(|next| next.split_once('/')) {
             Some((list, from)) => (list.parse().ok(), from.parse().ok()),
             None => {
@@ -328,6 +275,15 @@ impl Server {
             version: version.to_string(),
             next: list.filter(|_| to < objects.len()).map(|list| format!("{list}/{to}")),
         })
+    }
+
+    /// The namespace that every cluster has.
+    fn identity(&self) -> Page {
+        let key = ObjectKey { namespace: String::new(), name: KUBE_SYSTEM.to_owned() };
+        let uid = format!("cluster-{}", self.cluster);
+        let value = json!({ "kind": "Namespace", "metadata": { "name": KUBE_SYSTEM, "uid": uid } });
+        let objects = vec![Object { key, value }];
+        Page { objects, version: self.version.to_string(), next: None }
     }
 
     /// What is written happens at once, even if its answer takes its time or is never heard.
@@ -424,6 +380,7 @@ impl Cluster for MemoryCluster {
     ) {
         let mut server = self.0.borrow_mut();
         server.lists += 1;
+        *server.listed.entry(resource.kind.to_owned()).or_default() += 1;
         if server.hung {
             return server.unanswered.push(Box::new(reply));
         }

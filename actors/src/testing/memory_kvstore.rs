@@ -8,8 +8,8 @@ use std::{
 use crate::{
     host::Reply,
     ports::{
-        Change, Keyspace, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision, Time,
-        Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
+        Change, Keyspace, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision,
+        StoreHeader, Time, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
 
@@ -35,6 +35,12 @@ pub enum KvLink {
 #[derive(Default)]
 struct Inner {
     keyspace: Keyspace,
+    /// Another number after it was replaced.
+    cluster: u64,
+    /// How often a leader was chosen; one that was restored begins anew.
+    term: u64,
+    /// What it goes back to.
+    backup: Option<Keyspace>,
     /// Changes up to this revision are not kept.
     compacted: i64,
     history: Vec<(i64, Change)>,
@@ -53,6 +59,8 @@ struct Watching {
     next: i64,
     tell: WatchSink,
     told: Option<Time>,
+    /// Its server is gone.
+    cut: bool,
     over: bool,
 }
 
@@ -132,6 +140,38 @@ impl MemoryKvStore {
         }
     }
 
+    /// What there is now is what it can go back to.
+    pub fn back_up(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.backup = Some(inner.keyspace.clone());
+        inner.term += 1;
+    }
+
+    /// It is again as it was when it was backed up, revision included; connections break.
+    pub fn restore(&self) {
+        let mut inner = self.0.borrow_mut();
+        if let Some(backup) = inner.backup.clone() {
+            inner.term = 0;
+            inner.begin_anew(backup);
+        }
+    }
+
+    /// It is as one that was restored from a snapshot of now, which begins to count its revisions
+    /// again, and whose leases are over.
+    pub fn rewind(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.term = 0;
+        let restored = inner.keyspace.restored();
+        inner.begin_anew(restored);
+    }
+
+    /// Another one, which is empty, answers from now on.
+    pub fn replace(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.cluster += 1;
+        inner.begin_anew(Keyspace::default());
+    }
+
     /// Nobody waits for answers or for changes any more.
     pub fn forget(&self) {
         let mut inner = self.0.borrow_mut();
@@ -180,7 +220,7 @@ impl MemoryKvStore {
         watching.told = Some(inner.now);
         match &event {
             WatchEvent::Changed { revision, .. } => watching.next = revision.0 + 1,
-            WatchEvent::Alive => {}
+            WatchEvent::Alive(_) => {}
             WatchEvent::Compacted | WatchEvent::Ended(_) => watching.over = true,
         }
         drop(inner);
@@ -190,6 +230,18 @@ impl MemoryKvStore {
 }
 
 impl Inner {
+    fn begin_anew(&mut self, keyspace: Keyspace) {
+        self.keyspace = keyspace;
+        self.history.clear();
+        self.begun.clear();
+        self.compacted = 0;
+        self.watches.iter_mut().for_each(|watching| watching.cut = true);
+    }
+
+    fn header(&self) -> StoreHeader {
+        StoreHeader { cluster: self.cluster, term: self.term, revision: self.keyspace.revision() }
+    }
+
     fn write(&mut self, puts: Vec<Put>, deletes: Vec<String>) {
         let changes = self.keyspace.write(puts, deletes);
         let revision = self.keyspace.revision().0;
@@ -223,7 +275,7 @@ impl Inner {
         if let Some(place) = &next {
             self.begun.insert((revision.0, place.key.clone()), rest);
         }
-        Ok(Listing { revision, pairs, next })
+        Ok(Listing { revision, header: self.header(), pairs, next })
     }
 
     fn commit(&mut self, transaction: Transaction) -> Result<bool, KvError> {
@@ -282,8 +334,14 @@ impl Inner {
         if self.link == KvLink::Down {
             return Some(WatchEvent::Ended(error("watch", &watching.prefix, "connection refused")));
         }
+        if watching.cut {
+            return Some(WatchEvent::Ended(error("watch", &watching.prefix, "connection closed")));
+        }
         if watching.next <= self.compacted {
             return Some(WatchEvent::Compacted);
+        }
+        if watching.told.is_none() {
+            return Some(WatchEvent::Alive(self.header()));
         }
         let from = self.history.partition_point(|(revision, _)| *revision < watching.next);
         let concerns = |(_, change): &&(i64, Change)| change.key().starts_with(&watching.prefix);
@@ -292,8 +350,8 @@ impl Inner {
             let changes = new.iter().map(|(_, change)| change.clone()).collect();
             return Some(WatchEvent::Changed { revision: Revision(*revision), changes });
         }
-        let due = watching.told.is_none_or(|told| self.now.since(told) >= WATCH_ALIVE_EVERY);
-        due.then_some(WatchEvent::Alive)
+        let due = watching.told.is_some_and(|told| self.now.since(told) >= WATCH_ALIVE_EVERY);
+        due.then_some(WatchEvent::Alive(self.header()))
     }
 }
 
@@ -314,13 +372,14 @@ impl KvStore for MemoryKvStore {
     fn watch(&self, prefix: &str, from: Revision, tell: WatchSink) -> Watch {
         let mut inner = self.0.borrow_mut();
         inner.watched += 1;
-        let number = inner.watched;
+        let (number, now) = (inner.watched, inner.keyspace.revision().0);
         inner.watches.push(Watching {
             number,
             prefix: prefix.to_owned(),
-            next: from.0,
+            next: if from == Revision::default() { now + 1 } else { from.0 },
             tell,
             told: None,
+            cut: false,
             over: false,
         });
         let store = Rc::downgrade(&self.0);

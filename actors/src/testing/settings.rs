@@ -38,6 +38,7 @@ pub(super) fn settings() -> ColonySettings {
             seed: 1,
             sync_timeout: Duration::from_secs(180),
             further: Vec::new(),
+            before: None,
         },
         publish: None,
         node: NodeSettings {
@@ -63,6 +64,7 @@ pub(super) fn settings() -> ColonySettings {
             node: "here".to_owned(),
             address: "192.0.2.1".parse().unwrap(),
             other_address: None,
+            before: None,
             meshed: false,
             boot_id: "7af8560e-12b9-4753-bdec-52b254fe026f".to_owned(),
             lease_ttl: Duration::from_secs(900),

@@ -9,6 +9,7 @@ mod node;
 mod process;
 mod services;
 mod sheet;
+mod sources;
 
 use axum::{
     extract::State,
@@ -78,6 +79,8 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     if let Some(remotes) = super::mesh::gather(api, what).await? {
         mesh::write(&mut sheet, &remotes);
     }
+
+    sources::write(&mut sheet, &super::sources::gather(api, what).await?);
 
     let audit = api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show).await?;
     node::write_audit(&mut sheet, &audit);

@@ -14,6 +14,7 @@ mod options;
 mod policy;
 mod rows;
 mod service;
+mod source;
 mod status;
 mod volvox;
 
@@ -40,6 +41,7 @@ pub use service::{
     Backend, BackendAddress, FrontendAddress, RefusedObject, Service, ServiceFlags, ServiceProblem,
     ServiceSpec, ServiceStatus, ServicesSummary, backend_state, frontend_kind,
 };
+pub use source::Source;
 pub use status::{
     BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
     IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,

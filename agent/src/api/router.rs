@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     gateway::Gateway,
-    ports::{DiskTrouble, flight::FlightView, kernel::Writes},
+    ports::{DiskTrouble, Ears, flight::FlightView, kernel::Writes},
 };
 
 /// What the handlers have.
@@ -47,6 +47,8 @@ pub struct Api {
     pub disk: DiskTrouble,
     /// Whether new endpoints may be made.
     pub opening: Opening,
+    /// What sources said that no actor follows.
+    pub ears: Ears,
 }
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.
@@ -153,6 +155,7 @@ fn own() -> Router<Api> {
         .route("/build-queue", only(&[Method::GET], get(volvox::build_queue)))
         .route("/conntrack", only(&[Method::GET], get(volvox::conntrack)))
         .route("/devices", only(&[Method::GET], get(volvox::devices)))
+        .route("/sources", only(&[Method::GET], get(volvox::sources)))
         .route("/ipam", only(&[Method::GET], get(volvox::ipam)))
         .route("/flight", only(&[Method::GET], get(volvox::flight)))
         .route("/endpoint-states", only(&[Method::GET], get(volvox::endpoint_states)))

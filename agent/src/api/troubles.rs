@@ -23,6 +23,7 @@ use volvox_actors::{
 use super::{
     Api, devices, mesh, services,
     sharing::Sharing,
+    sources as heard,
     verify::{verify, verify_devices},
 };
 use crate::{gateway::GatewayError, wait_cycles, watchdog};
@@ -86,6 +87,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         ways,
         mapped,
         node,
+        all_sources,
     ) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
@@ -101,13 +103,14 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
         api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
         api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
+        heard::gather(api, what),
     )?;
     let failing = views.iter().filter(|view| view.failing || view.lost.is_some());
     let failing = failing.map(|view| endpoint(view));
     let (host, now) = host;
     let sources = sources.iter().flatten().filter_map(|status| source(status, now));
     let unpublished = unpublished.iter().flatten().map(self::unpublished);
-    let sources = sources.chain(unpublished);
+    let sources = sources.chain(heard::troubles(&all_sources)).chain(unpublished);
     let awaited = api.opening.awaited().map(|text| Trouble::new("node-information", 1, text));
     let own = api.disk.now().map(disk).into_iter().chain(awaited);
     let parts = own.chain(host).chain(sources).chain(failing);

@@ -12,10 +12,12 @@ use super::{
     error::ClientError,
     output::{Output, count},
     restore::summary,
+    sources,
 };
 use crate::{
     api::models::{
-        ClusterNodes, Endpoint, Recorder, RemoteCluster, ServicesSummary, StatusAnswer, WaitList,
+        ClusterNodes, Endpoint, Recorder, RemoteCluster, ServicesSummary, Source, StatusAnswer,
+        WaitList,
     },
     rest_client::RestClient,
     rest_model::Status,
@@ -39,6 +41,7 @@ pub(super) async fn show(
     let nodes: ClusterNodes = client.get("/cluster/nodes").await?;
     let devices: DevicesStatus = client.get("/volvox/devices").await?;
     let services: ServicesSummary = client.get("/volvox/services").await?;
+    let heard: Vec<Source> = client.get("/volvox/sources").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
     if out.is_json() {
@@ -50,6 +53,7 @@ pub(super) async fn show(
             "nodes": nodes.nodes_added.len(),
             "devices": devices,
             "services": services,
+            "sources": heard,
             "waits": waits.waits.len(),
             "recorder": recorder,
         }));
@@ -85,6 +89,7 @@ pub(super) async fn show(
         ("Services", service_lines(&services)),
         ("KVStore", kvstore_line(&details.kvstore)),
         ("Clusters", lines(clusters.iter().map(String::as_str))),
+        ("Sources", sources::lines(&heard)),
         ("Waits", wait_line(&waits)),
         ("Recorder", recorder_line(&recorder)),
     ])

@@ -147,7 +147,7 @@ async fn list<C: Client>(
     let end = end_of(prefix.as_bytes());
     let first = || Place { revision: Revision(0), key: prefix.into_bytes(), limit: PAGE.0 };
     let Place { mut revision, key, mut limit } = from.unwrap_or_else(first);
-    let Page { revision: now, pairs, more } = loop {
+    let Page { header, pairs, more } = loop {
         let range = Range { key: key.clone(), end: end.clone(), limit, revision };
         match client.clone().range(range).await {
             // If it is the revision, then that is the answer to a single pair as well.
@@ -158,7 +158,7 @@ async fn list<C: Client>(
         }
     };
     if revision == Revision::default() {
-        revision = now;
+        revision = header.revision;
     }
     let next = pairs.last().filter(|_| more).map(|(last, _)| Place {
         revision,
@@ -167,7 +167,7 @@ async fn list<C: Client>(
     });
     // Nobody of ours writes keys that are no text.
     let text = |(key, value)| Some(Pair { key: String::from_utf8(key).ok()?, value });
-    Ok(Listing { revision, pairs: pairs.into_iter().filter_map(text).collect(), next })
+    Ok(Listing { revision, header, pairs: pairs.into_iter().filter_map(text).collect(), next })
 }
 
 /// How many pairs to ask for after a page of these, to have so many bytes.

@@ -199,6 +199,31 @@ impl Etcd {
         self.process.as_mut().context("no etcd runs")
     }
 
+    /// Saves a snapshot of now.
+    pub fn save(&self) -> Result<()> {
+        let snapshot = self.directory.join("snapshot").display().to_string();
+        self.control(&["snapshot", "save", &snapshot]).map(drop)
+    }
+
+    /// Starts one after a [`Etcd::kill`] that is restored from what was saved.
+    pub fn restore(&mut self) -> Result<()> {
+        fs::remove_dir_all(self.directory.join("data"))?;
+        let data = format!("--data-dir={}", self.directory.join("data").display());
+        let snapshot = self.directory.join("snapshot").display().to_string();
+        let peer = format!("http://127.0.0.1:{}", self.port + 1);
+        let cluster = format!("--initial-cluster=default={peer}");
+        let advertised = format!("--initial-advertise-peer-urls={peer}");
+        let words = ["snapshot", "restore", &snapshot, &data, "--name=default"];
+        self.control(&[&words[..], &[cluster.as_str(), advertised.as_str()]].concat())?;
+        self.start_again()
+    }
+
+    /// Starts one after a [`Etcd::kill`] that has nothing.
+    pub fn start_empty(&mut self) -> Result<()> {
+        fs::remove_dir_all(self.directory.join("data"))?;
+        self.start_again()
+    }
+
     /// Another node writes a key.
     pub fn put(&self, key: &str, value: &str) -> Result<()> {
         self.control(&["put", key, value]).map(drop)

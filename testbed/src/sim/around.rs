@@ -15,6 +15,8 @@ pub enum Server {
     Compacted,
     /// It says everything once more.
     Repeats,
+    /// It is back from a backup, and begins to count its versions again.
+    Restored,
 }
 
 /// What happens to a store, as this node finds it.
@@ -34,6 +36,8 @@ pub enum Store {
     HungUp,
     /// What was asked is done, and the answers are lost.
     Lost,
+    /// It was restored from a snapshot, begins to count its revisions again and has no leases.
+    Restored,
 }
 
 impl fmt::Display for Server {
@@ -44,6 +48,7 @@ impl fmt::Display for Server {
             Self::Up => "answers",
             Self::Compacted => "forgets its history",
             Self::Repeats => "repeats itself",
+            Self::Restored => "is back from a backup",
         })
     }
 }
@@ -58,6 +63,7 @@ impl fmt::Display for Store {
             Self::Expired => "ends every lease",
             Self::HungUp => "does not hear who is connected",
             Self::Lost => "does what it was asked, and the answers are lost",
+            Self::Restored => "is restored from a snapshot",
         })
     }
 }

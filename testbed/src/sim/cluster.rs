@@ -36,6 +36,7 @@ impl Node {
             }
             Server::Compacted => cluster.compact(),
             Server::Repeats => cluster.repeat(),
+            Server::Restored => cluster.rewind(),
         }
     }
 

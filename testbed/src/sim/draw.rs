@@ -171,8 +171,9 @@ fn follow(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
     for action in actions {
         all.push(action);
         if random.roll(16) == 0 {
-            use Server::{Compacted, Down, Hung, Repeats, Up};
-            all.push(Action::Server(random.one_of(&[Compacted, Down, Hung, Repeats, Up])));
+            use Server::{Compacted, Down, Hung, Repeats, Restored, Up};
+            let what = random.one_of(&[Compacted, Down, Hung, Repeats, Restored, Up]);
+            all.push(Action::Server(what));
         }
     }
     all
@@ -181,7 +182,7 @@ fn follow(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
 /// The same, with another node that has pods, and a store to which something happens now and then;
 /// every other time with another cluster, too.
 fn share(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
-    use Store::{Compacted, Down, Expired, HungUp, Lost, Silent, Up};
+    use Store::{Compacted, Down, Expired, HungUp, Lost, Restored, Silent, Up};
     let meshed = random.roll(2) == 0;
     let pods = if meshed { REMOTES + FARS } else { REMOTES };
     let mut all = if meshed { vec![Action::Mesh] } else { Vec::new() };
@@ -189,7 +190,8 @@ fn share(actions: Vec<Action>, random: &mut Random) -> Vec<Action> {
     all.extend((1..=pods).map(|number| remote(random, number)));
     for action in actions {
         all.push(action);
-        let what = random.one_of(&[Compacted, Down, Expired, HungUp, Lost, Silent, Up, Up]);
+        let all_of_it = [Compacted, Down, Expired, HungUp, Lost, Restored, Silent, Up, Up];
+        let what = random.one_of(&all_of_it);
         match random.roll(24) {
             0 => all.push(Action::Store(what)),
             1 | 2 => {

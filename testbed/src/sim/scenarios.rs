@@ -3,7 +3,7 @@
 
 use super::{
     action::{Action, Fault, Version},
-    around::Store,
+    around::{Server, Store},
     draw::power_cut,
     model::{App, Policy, Way},
     uplink::Uplink,
@@ -422,6 +422,30 @@ pub const ALL: &[Scenario] = &[
                 Action::Store(Store::Up),
                 steps(random, 100),
             ]
+        },
+    },
+    Scenario {
+        name: "e_14303_a_restored_store_is_heard",
+        make: |random| {
+            vec![
+                Action::Share,
+                Action::Rest,
+                remote(1, App::Db),
+                remote(2, App::Web),
+                Action::Rest,
+                Action::Store(Store::Restored),
+                remote(1, App::Web),
+                steps(random, 100),
+                Action::Remote { number: 2, app: None },
+                remote(3, App::Mail),
+            ]
+        },
+    },
+    Scenario {
+        name: "k_107457_a_server_back_from_a_backup_is_heard",
+        make: |random| {
+            let restored = Action::Server(Server::Restored);
+            vec![Action::Follow, Action::Rest, restored, label(1, App::Mail), steps(random, 200)]
         },
     },
     Scenario {

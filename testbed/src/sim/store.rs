@@ -84,6 +84,7 @@ pub(super) fn affect(store: &MemoryKvStore, what: Store) {
         Store::Expired => store.expire(),
         Store::HungUp => store.hang_up(),
         Store::Lost => store.lose_answers(),
+        Store::Restored => store.rewind(),
     }
 }
 

@@ -8,6 +8,7 @@ mod mesh;
 mod nodes;
 mod outages;
 mod ports;
+mod replaced;
 mod sharing;
 mod store;
 mod trust;

@@ -142,7 +142,7 @@ fn lists_of_large_values_come_in_parts() {
                 }
                 WatchEvent::Compacted => Some(Ok(())),
                 WatchEvent::Ended(error) => Some(Err(error)),
-                WatchEvent::Alive => None,
+                WatchEvent::Alive(_) => None,
             });
             ensure!(seen.is_ok(), "{name}: {seen:?}");
             Ok(())
@@ -181,7 +181,7 @@ fn certificates_and_passwords_are_shown_and_seen() {
             let listed = list(bench);
             ensure!(listed.is_ok(), "{name}: {listed:?}");
             let alive = watch_for(bench, Revision(0), |event| match event {
-                WatchEvent::Alive => Some(Ok(())),
+                WatchEvent::Alive(_) => Some(Ok(())),
                 WatchEvent::Ended(error) => Some(Err(error)),
                 _ => None,
             });

@@ -53,6 +53,35 @@ fn a_restart_without_the_other_cluster_forgets_nothing() {
 }
 
 #[test]
+fn a_cluster_whose_store_was_restored_or_is_another_one_is_read_again() {
+    let (region, b) = region();
+    b.back_up();
+    address(&b, ADDRESSES, "10.2.0.2", CLIENT);
+    region.world.advance(Duration::from_secs(20));
+    assert_eq!(region.mapped("10.2.0.2/32"), Some(CLIENT));
+    b.restore();
+    address(&b, ADDRESSES, "10.2.0.3", CLIENT);
+    region.world.advance(Duration::from_secs(3));
+    let rows = ["10.2.0.2/32", "10.2.0.3/32"].map(|row| region.mapped(row));
+    assert_eq!((rows, region.is_whole()), ([None, Some(CLIENT)], true));
+    // A copy that was made anew.
+    b.replace();
+    for number in 0..100 {
+        b.put("noise", &number.to_string());
+    }
+    b.put("cilium/cluster-config/b", r#"{"id":2}"#);
+    identity(&b, IDENTITIES, CLIENT, "b");
+    address(&b, ADDRESSES, "10.2.0.4", CLIENT);
+    region.world.advance(Duration::from_secs(3));
+    let rows = ["10.2.0.1/32", "10.2.0.3/32", "10.2.0.4/32"].map(|row| region.mapped(row));
+    assert_eq!(rows, [None, None, Some(CLIENT)]);
+    let view = region.view("b");
+    let replaced = view.watchers.values().flatten().filter_map(|it| it.hearing.replaced.as_ref());
+    assert!(replaced.count() > 0 && view.is_ready() && region.lets_in());
+    region.world.audit();
+}
+
+#[test]
 fn a_restart_waits_for_nobody() {
     let (mut region, b) = region();
     for store in [&b, &region.own] {

@@ -89,7 +89,8 @@ fn a_list_is_told_page_by_page_and_ends_with_the_last() {
     bench.delete("g");
     assert_eq!(bench.step(), "d e f");
     assert_eq!(bench.step(), "g .");
-    assert_eq!(bench.step(), "-a -g");
+    // Its watch begins, and goes on from there.
+    assert_eq!([bench.step(), bench.step()], ["", "-a -g"]);
 }
 
 #[test]

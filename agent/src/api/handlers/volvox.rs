@@ -46,6 +46,11 @@ pub(crate) async fn actor(State(api): State<Api>, Segment(id): Segment) -> Answe
     }
 }
 
+/// Every source of news, and how it was heard.
+pub(crate) async fn sources(State(api): State<Api>) -> Answer {
+    ok(&crate::api::sources::gather(&api, "GET /volvox/sources").await?)
+}
+
 /// Every wait, and the ring if some wait for each other.
 pub(crate) async fn waits(State(api): State<Api>) -> Answer {
     let look = |colony: &Colony| {

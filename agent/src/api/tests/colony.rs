@@ -170,6 +170,7 @@ fn api(gateway: Gateway, limits: &str, beat: Arc<Beat>) -> Api {
         beat,
         disk: DiskTrouble::default(),
         opening: open(),
+        ears: Default::default(),
     }
 }
 

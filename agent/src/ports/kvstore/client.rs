@@ -6,7 +6,7 @@ mod etcd_rs;
 
 use std::{future::Future, time::Duration};
 
-use volvox_actors::ports::{Change, LeaseId, Pair, Revision, Transaction, WatchEvent};
+use volvox_actors::ports::{Change, LeaseId, Pair, Revision, StoreHeader, Transaction, WatchEvent};
 
 use super::{Endpoints, EtcdError};
 
@@ -79,8 +79,8 @@ pub struct Range {
 /// What there is of a range.
 #[derive(Debug)]
 pub struct Page {
-    /// The revision of the store when it was read.
-    pub revision: Revision,
+    /// Who answered, and the revision of the store when it was read.
+    pub header: StoreHeader,
     /// Keys with their values, by key.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether there are more.
@@ -95,7 +95,7 @@ struct Written {
 }
 
 /// What an answer of a watch says. Revisions come whole: the last one is what to go on from.
-fn event(all: impl Iterator<Item = Written>) -> WatchEvent {
+fn event(header: StoreHeader, all: impl Iterator<Item = Written>) -> WatchEvent {
     let (mut last, mut changes) = (None, Vec::new());
     for Written { revision, key, value } in all {
         last = last.max(Some(Revision(revision)));
@@ -108,7 +108,7 @@ fn event(all: impl Iterator<Item = Written>) -> WatchEvent {
     }
     match last {
         Some(revision) => WatchEvent::Changed { revision, changes },
-        None => WatchEvent::Alive,
+        None => WatchEvent::Alive(header),
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 use volvox_actors::{
     host::Reply,
     ports::{
-        Change, KvError, KvStore, LeaseId, Listing, Place, Revision, Transaction,
+        Change, KvError, KvStore, LeaseId, Listing, Place, Revision, StoreHeader, Transaction,
         WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
@@ -47,6 +47,8 @@ struct Watches {
     history: VecDeque<(Revision, Change)>,
     /// Changes up to this revision are not kept.
     forgotten: Revision,
+    /// The last one that a job said.
+    now: Revision,
     all: BTreeMap<u64, Watching>,
     next: u64,
 }
@@ -60,6 +62,9 @@ impl Watches {
     /// Takes in what a job changed, and tells whom it concerns.
     fn take(&mut self, done: &mut Done) {
         let revision = done.revision;
+        if done.answer.is_ok() {
+            self.now = revision;
+        }
         if done.reset {
             // Nobody can say what came between.
             self.history.clear();
@@ -85,10 +90,12 @@ impl Watches {
     ) -> (u64, mpsc::UnboundedReceiver<WatchEvent>) {
         let (events, told) = mpsc::unbounded_channel();
         let watching = Watching { prefix: prefix.to_owned(), events };
-        if from <= self.forgotten {
+        if from == Revision::default() {
+            watching.tell(self.alive());
+        } else if from <= self.forgotten {
             watching.tell(WatchEvent::Compacted);
         } else {
-            watching.tell(WatchEvent::Alive);
+            watching.tell(self.alive());
             let past = self.history.iter().filter(|(revision, _)| *revision >= from);
             if let Some(newest) = past.clone().map(|(revision, _)| *revision).max() {
                 watching.changed(newest, past.map(|(_, change)| change));
@@ -97,6 +104,10 @@ impl Watches {
         self.next += 1;
         self.all.insert(self.next, watching);
         (self.next, told)
+    }
+
+    fn alive(&self) -> WatchEvent {
+        WatchEvent::Alive(StoreHeader { revision: self.now, ..StoreHeader::default() })
     }
 }
 
@@ -187,12 +198,16 @@ impl KvStore for Embedded {
 
     fn watch(&self, prefix: &str, from: Revision, mut tell: WatchSink) -> Watch {
         let (number, mut events) = self.watches.borrow_mut().watch(prefix, from);
+        let watches = Rc::downgrade(&self.watches);
         let telling = spawn_local(async move {
             loop {
                 let event = match timeout(WATCH_ALIVE_EVERY, events.recv()).await {
                     Ok(Some(event)) => event,
                     Ok(None) => return,
-                    Err(_) => WatchEvent::Alive,
+                    Err(_) => match watches.upgrade() {
+                        Some(watches) => watches.borrow().alive(),
+                        None => return,
+                    },
                 };
                 let over = matches!(event, WatchEvent::Compacted);
                 if !tell(event) || over {

@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use etcd_client::{
     Certificate, Client, Compare, CompareOp, ConnectOptions, Error, Event, EventType, GetOptions,
-    Identity, KeyValue, PutOptions, TlsOptions, Txn, TxnOp, WatchOptions, WatchRequestSender,
-    WatchResponseStream,
+    Identity, KeyValue, PutOptions, ResponseHeader, TlsOptions, Txn, TxnOp, WatchOptions,
+    WatchRequestSender, WatchResponseStream,
 };
-use volvox_actors::ports::{Condition, LeaseId, Put, Revision, Transaction, WatchEvent};
+use volvox_actors::ports::{
+    Condition, LeaseId, Put, Revision, StoreHeader, Transaction, WatchEvent,
+};
 
 use super::{CONNECT_PATIENCE, PING_EVERY, Page, Range, Watching, Written, event};
 use crate::ports::kvstore::{Endpoints, EtcdError};
@@ -57,7 +59,7 @@ impl super::Client for EtcdClient {
         let mut kv = self.0.kv_client().max_decoding_message_size(ANSWER_MAX);
         let mut page = kv.get(range.key, Some(options)).await?;
         Ok(Page {
-            revision: Revision(page.header().map_or(0, |header| header.revision())),
+            header: header(page.header()),
             pairs: page.take_kvs().into_iter().map(KeyValue::into_key_value).collect(),
             more: page.more(),
         })
@@ -105,13 +107,22 @@ impl Watching for Watch {
             }
             return Err(Error::WatchError(response.cancel_reason().to_owned()).into());
         }
-        Ok(event(response.events().iter().filter_map(written)))
+        Ok(event(header(response.header()), response.events().iter().filter_map(written)))
     }
 
     async fn ask(&mut self) -> Result<Option<WatchEvent>, EtcdError> {
         self.requests.request_progress().await?;
         Ok(None)
     }
+}
+
+/// Who answers.
+fn header(said: Option<&ResponseHeader>) -> StoreHeader {
+    said.map_or_else(StoreHeader::default, |said| StoreHeader {
+        cluster: said.cluster_id(),
+        term: said.raft_term(),
+        revision: Revision(said.revision()),
+    })
 }
 
 fn written(event: &Event) -> Option<Written> {

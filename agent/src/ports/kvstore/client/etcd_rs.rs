@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use etcd_rs::{
     Client, ClientConfig, DeleteRequest, Endpoint, Error, Event, EventType, KeyRange, KeyValueOp,
-    LeaseGrantRequest, LeaseOp, PutRequest, RangeRequest, TxnCmp, TxnRequest, WatchCanceler,
-    WatchCreateRequest, WatchInbound, WatchOp, WatchStream,
+    LeaseGrantRequest, LeaseOp, PutRequest, RangeRequest, ResponseHeader, TxnCmp, TxnRequest,
+    WatchCanceler, WatchCreateRequest, WatchInbound, WatchOp, WatchStream,
 };
 use hyper::Uri;
 use tokio::time::timeout;
-use volvox_actors::ports::{Condition, LeaseId, Put, Revision, Transaction, WatchEvent};
+use volvox_actors::ports::{
+    Condition, LeaseId, Put, Revision, StoreHeader, Transaction, WatchEvent,
+};
 
 use super::{CONNECT_PATIENCE, PING_EVERY, Page, Range, Watching, Written, end_of, event};
 use crate::ports::kvstore::{Certificates, Endpoints, EtcdError, PATIENCE};
@@ -42,7 +44,7 @@ impl super::Client for EtcdRs {
             .revision(range.revision.0);
         let page = self.0.get(request).await?;
         Ok(Page {
-            revision: Revision(page.header.revision()),
+            header: header(&page.header),
             pairs: page.kvs.into_iter().map(|pair| (pair.key, pair.value)).collect(),
             more: page.has_more,
         })
@@ -109,7 +111,9 @@ pub struct Watch {
 impl Watching for Watch {
     async fn next(&mut self) -> Result<WatchEvent, EtcdError> {
         let told = match self.stream.inbound().await {
-            WatchInbound::Ready(response) => event(response.events.into_iter().map(written)),
+            WatchInbound::Ready(response) => {
+                event(header(&response.header), response.events.into_iter().map(written))
+            }
             WatchInbound::Closed => return why_closed(&self.client, &self.prefix, self.next).await,
             WatchInbound::Interrupted(error) => {
                 let error = EtcdError::from(error);
@@ -132,7 +136,7 @@ impl Watching for Watch {
     async fn ask(&mut self) -> Result<Option<WatchEvent>, EtcdError> {
         let look = look(&self.client, &self.prefix, Revision::default());
         match timeout(PATIENCE, look).await {
-            Ok(answer) => answer.map(|()| Some(WatchEvent::Alive)),
+            Ok(answer) => answer.map(|header| Some(WatchEvent::Alive(header))),
             Err(_) => Err(EtcdError::Silence(PATIENCE.as_secs())),
         }
     }
@@ -153,9 +157,19 @@ async fn why_closed(
 }
 
 /// Whether the servers answer, and let this user read, as it was at a revision.
-async fn look(client: &EtcdRs, prefix: &str, revision: Revision) -> Result<(), EtcdError> {
+async fn look(client: &EtcdRs, prefix: &str, revision: Revision) -> Result<StoreHeader, EtcdError> {
     let KeyRange { key, range_end: end } = range_below(prefix);
-    super::Client::range(client.clone(), Range { key, end, limit: 1, revision }).await.map(drop)
+    let page = super::Client::range(client.clone(), Range { key, end, limit: 1, revision }).await?;
+    Ok(page.header)
+}
+
+/// Who answers.
+fn header(said: &ResponseHeader) -> StoreHeader {
+    StoreHeader {
+        cluster: said.cluster_id(),
+        term: said.raft_term(),
+        revision: Revision(said.revision()),
+    }
 }
 
 fn range_below(prefix: &str) -> KeyRange {

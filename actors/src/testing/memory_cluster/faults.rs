@@ -1,0 +1,137 @@
+//! What can happen to an API server in memory.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{MemoryCluster, Watcher};
+use crate::{
+    cluster::{further, resources},
+    ports::{ClusterError, ObjectKey},
+};
+
+impl MemoryCluster {
+    /// It does not serve that path.
+    pub fn unserve(&self, path: &str) {
+        self.0.borrow_mut().unserved.insert(path.to_owned());
+    }
+
+    /// It serves that path again.
+    pub fn serve(&self, path: &str) {
+        self.0.borrow_mut().unserved.remove(path);
+    }
+
+    /// What it answers about that kind from now on, if it fails; watches of it end so.
+    pub fn fail(&self, kind: &str, error: Option<ClusterError>) {
+        let ended = {
+            let mut server = self.0.borrow_mut();
+            match error.clone() {
+                Some(error) => drop(server.failing.insert(kind.to_owned(), error)),
+                None => drop(server.failing.remove(kind)),
+            }
+            let of_kind = |watcher: &&mut Watcher| error.is_some() && watcher.kind == kind;
+            let watches = server.watches.values_mut().filter(of_kind);
+            watches.filter_map(|watcher| watcher.waiting.take()).collect::<Vec<_>>()
+        };
+        for reply in ended {
+            reply.send(Err(error.clone().unwrap_or(ClusterError::Ended)));
+        }
+    }
+
+    /// It is down, or up again.
+    pub fn set_down(&self, down: bool) {
+        let error = down.then(|| ClusterError::Unreachable("connection refused".to_owned()));
+        let all = resources("").into_iter().chain(further(""));
+        for form in all.flat_map(|(_, forms)| forms) {
+            self.fail(form.kind, error.clone());
+        }
+    }
+
+    /// What it answers who writes objects of that kind from now on, if it does not let them.
+    pub fn fail_writes(&self, kind: &str, error: Option<ClusterError>) {
+        let unwritable = &mut self.0.borrow_mut().unwritable;
+        match error {
+            Some(error) => drop(unwritable.insert(kind.to_owned(), error)),
+            None => drop(unwritable.remove(kind)),
+        }
+    }
+
+    /// It takes what it is asked and says nothing; or goes on with new connections, while those
+    /// who watched before hear nothing ever again.
+    pub fn set_hung(&self, hung: bool) {
+        let mut server = self.0.borrow_mut();
+        server.hung = hung;
+        server.watches.values_mut().for_each(|watcher| watcher.deaf |= hung);
+    }
+
+    /// Those who watch hear nothing, while requests are answered; or they hear it then.
+    pub fn set_mute(&self, mute: bool) {
+        let mut server = self.0.borrow_mut();
+        server.mute = mute;
+        let watches: Vec<u64> = server.watches.keys().copied().collect();
+        watches.into_iter().for_each(|number| server.show(number));
+    }
+
+    /// Forgets all that happened until now.
+    pub fn compact(&self) {
+        let server = &mut *self.0.borrow_mut();
+        let (version, history) = (server.version, &server.history);
+        for watcher in server.watches.values_mut().filter(|watcher| !watcher.lacks(history)) {
+            watcher.seen = version;
+        }
+        server.compacted = version;
+        server.history.clear();
+    }
+
+    /// What there is now is what it can go back to.
+    pub fn back_up(&self) {
+        let mut server = self.0.borrow_mut();
+        server.backup = Some((server.version, server.objects.clone()));
+    }
+
+    /// It is again as it was when it was backed up, version included; connections break.
+    pub fn restore(&self) {
+        let backup = self.0.borrow().backup.clone();
+        if let Some((version, objects)) = backup {
+            self.begin_anew(version, objects);
+        }
+    }
+
+    /// It is as one that is back from a backup of now, which begins to count its versions again.
+    pub fn rewind(&self) {
+        let objects = self.0.borrow().objects.clone();
+        self.begin_anew(1, objects);
+    }
+
+    /// Another cluster's server, which has these objects only, answers from now on.
+    pub fn replace(&self, objects: impl IntoIterator<Item = Value>) {
+        self.0.borrow_mut().cluster += 1;
+        let version = self.0.borrow().version + 1000;
+        self.begin_anew(version, BTreeMap::new());
+        objects.into_iter().for_each(|object| self.apply(object));
+    }
+
+    fn begin_anew(&self, version: u64, objects: BTreeMap<String, BTreeMap<ObjectKey, Value>>) {
+        let mut server = self.0.borrow_mut();
+        (server.version, server.objects, server.compacted) = (version, objects, 0);
+        server.history.clear();
+        server.listings.clear();
+        let watches = server.watches.values_mut();
+        let ended: Vec<_> = watches.filter_map(|watcher| watcher.waiting.take()).collect();
+        drop(server);
+        let error = || ClusterError::Unreachable("connection closed".to_owned());
+        ended.into_iter().for_each(|reply| reply.send(Err(error())));
+    }
+
+    /// Says of every object once more that it is as it is.
+    pub fn repeat(&self) {
+        let objects = self.0.borrow().objects.clone();
+        let all = objects.into_values().flat_map(BTreeMap::into_values);
+        all.for_each(|object| self.apply(object));
+    }
+
+    /// What it says from now on waits for [`step`](Self::step).
+    pub fn be_slow(&self) {
+        self.0.borrow_mut().slow = true;
+    }
+}
