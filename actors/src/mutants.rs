@@ -106,4 +106,10 @@ pub enum Mutant {
     RoutesPrunedEarly,
     /// The rule that looks up the node's own addresses goes before it is put elsewhere.
     LocalRuleGoesFirst,
+    /// An endpoint whose map has no room for all of its policy keeps what it had.
+    FullMapKeepsAll,
+    /// One that does not answer holds up everyone's changes.
+    OverdueHoldsAll,
+    /// It is not asked what one that does not answer would let in.
+    OverdueStruckBlindly,
 }

@@ -37,6 +37,7 @@ impl Endpoint {
             state: self.state,
             failing: self.failing,
             refused: self.refused,
+            short: self.short,
             spec: Arc::clone(&self.spec),
             identity: self.identity,
             identity_labels: Arc::clone(&self.identity_labels),

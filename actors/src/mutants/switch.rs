@@ -62,6 +62,9 @@ impl Mutant {
         Self::DeviceRowLeft,
         Self::RoutesPrunedEarly,
         Self::LocalRuleGoesFirst,
+        Self::FullMapKeepsAll,
+        Self::OverdueHoldsAll,
+        Self::OverdueStruckBlindly,
     ];
 
     /// Its name.
@@ -110,6 +113,9 @@ impl Mutant {
             Self::DeviceRowLeft => "device-row-left",
             Self::RoutesPrunedEarly => "routes-pruned-early",
             Self::LocalRuleGoesFirst => "local-rule-goes-first",
+            Self::FullMapKeepsAll => "full-map-keeps-all",
+            Self::OverdueHoldsAll => "overdue-holds-all",
+            Self::OverdueStruckBlindly => "overdue-struck-blindly",
         }
     }
 }

@@ -95,6 +95,7 @@ fn one(out: &mut Output<'_>, why: &Why) -> Result<(), ClientError> {
     if let Some(error) = &why.last_error {
         out.line(format!("Its last build failed: {error}"))?;
     }
+    why.policies.iter().try_for_each(|remark| out.line(format!("Of its policies: {remark}")))?;
     if why.chain.is_empty() {
         return out.line("It waits for nobody.");
     }

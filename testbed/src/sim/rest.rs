@@ -59,6 +59,8 @@ impl Node {
     pub(super) fn rest(&mut self) {
         self.world.fate.is_kind();
         self.world.kernel.hold(false);
+        self.world.kernel.stall(|_| false);
+        self.hung = None;
         self.boot(false);
         self.deliver(false);
         self.store(Store::Up);

@@ -246,6 +246,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
         state: State::Ready,
         failing: false,
         refused: false,
+        short: false,
         spec: Arc::new(spec),
         identity: IdentityId(300),
         identity_labels: labels,
@@ -254,6 +255,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
         options: Arc::default(),
         realised: Arc::new(Realised {
             policy_revision: 3,
+            whole_revision: 3,
             labels: Arc::default(),
             policy: Arc::new(BTreeMap::from([
                 (key(Direction::Ingress, 1, 0, 0, 0), row(false)),
