@@ -357,8 +357,11 @@ impl Colony {
         let _ = identities.tell(IdentityMsg::Withhold(carried));
         let _ = identities.tell(IdentityMsg::Inherit(of_nodes.into_keys().collect()));
 
-        let endpoint_settings =
-            Settings { label_filter: settings.label_filter, options: settings.options };
+        let endpoint_settings = Settings {
+            label_filter: settings.label_filter,
+            options: settings.options,
+            policy_rows_max: settings.policy.rows_max as usize,
+        };
         let endpoint_settings = Rc::new(endpoint_settings);
         let peers = {
             let (late, ports) = (late.clone(), ports.clone());

@@ -9,6 +9,7 @@ mod heirs;
 mod host;
 mod messages;
 mod numbers;
+mod policy;
 mod probe;
 mod regenerations;
 mod restored;
@@ -20,7 +21,7 @@ mod tests;
 pub use actor::{Endpoints, Observed, Schedule};
 pub use messages::{
     Announcer, Awaited, CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError,
-    RestoredEndpoint, Target,
+    Reached, RestoredEndpoint, Target,
 };
 pub use regenerations::{Lengths, Regenerations};
 pub use target::TargetError;

@@ -118,4 +118,10 @@ pub enum Mutant {
     LocalRuleGoesFirst,
     /// What somebody takes away at an endpoint's interface is not noticed.
     LostUnnoticed,
+    /// An endpoint whose map has no room for all of its policy keeps what it had.
+    FullMapKeepsAll,
+    /// One that does not answer holds up everyone's changes.
+    OverdueHoldsAll,
+    /// It is not asked what one that does not answer would let in.
+    OverdueStruckBlindly,
 }

@@ -195,7 +195,7 @@ impl Look {
             after.iter().map(|view| (view.id, view)).collect();
         // One whose interface is gone is about to go itself, with its container.
         let stayed = |view: &&Arc<EndpointView>| {
-            now.get(&view.id).is_some_and(|now| Arc::ptr_eq(now, view))
+            now.get(&view.id).is_some_and(|now| now.is_as(view))
                 && view
                     .spec
                     .interface_of_its_own()

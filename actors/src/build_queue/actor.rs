@@ -1,4 +1,8 @@
-use super::{BuildQueueMsg, Queued, line::Line, permits::Permits};
+use super::{
+    BuildQueueMsg, Queued,
+    line::Line,
+    permits::{OVERDUE, Permits},
+};
 use crate::host::{Behaviour, Cx};
 
 /// Hands out permits to build.
@@ -7,21 +11,27 @@ use crate::host::{Behaviour, Cx};
 pub struct BuildQueue {
     permits: Permits,
     line: Line,
+    /// Whether it is looked soon whether somebody builds for too long.
+    looking: bool,
 }
 
 impl BuildQueue {
     /// Makes each life of a queue with so many permits, at least one.
     pub fn factory(permits: usize) -> impl FnMut() -> Self + 'static {
         let permits = Permits::new(permits.max(1));
-        move || Self { permits: permits.clone(), line: Line::default() }
+        move || Self { permits: permits.clone(), line: Line::default(), looking: false }
     }
 
-    fn serve(&mut self, cx: &Cx<'_, Self>) {
-        while self.permits.available() {
+    fn serve(&mut self, cx: &mut Cx<'_, Self>) {
+        let now = cx.now();
+        while self.permits.available(now) {
             let Some((endpoint, reply)) = self.line.next() else { return };
-            if let Some(permit) = self.permits.take(endpoint, cx.me()) {
+            if let Some(permit) = self.permits.take(endpoint, cx.me(), now) {
                 reply.send(permit);
             }
+        }
+        if self.line.waiting().next().is_some() && !std::mem::replace(&mut self.looking, true) {
+            cx.after(OVERDUE, BuildQueueMsg::Overdue);
         }
     }
 
@@ -44,6 +54,7 @@ impl Behaviour for BuildQueue {
                 self.line.join(endpoint, class, reply);
             }
             BuildQueueMsg::Released => {}
+            BuildQueueMsg::Overdue => self.looking = false,
             BuildQueueMsg::Show(reply) => reply.send(self.show()),
         }
         self.serve(cx);

@@ -19,7 +19,7 @@ pub enum Class {
 /// How the queue stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Queued {
-    /// Permits there are.
+    /// Permits there are. More are out only in place of those that are held for long.
     pub permits: usize,
     /// Who builds now, longest first.
     pub building: Vec<EndpointId>,
@@ -41,6 +41,8 @@ pub enum BuildQueueMsg {
     },
     /// A permit came back.
     Released,
+    /// Time to look who builds for too long.
+    Overdue,
     /// Show the queue.
     Show(Reply<Queued>),
 }
@@ -50,6 +52,7 @@ impl Message for BuildQueueMsg {
         match self {
             Self::Acquire { .. } => "Acquire",
             Self::Released => "Released",
+            Self::Overdue => "Waited",
             Self::Show(_) => "Show",
         }
     }
@@ -58,7 +61,7 @@ impl Message for BuildQueueMsg {
         match self {
             Self::Acquire { class: Class::Mass, .. } => Lane::Regeneration,
             Self::Acquire { class: Class::NewPod, .. } => Lane::Request,
-            Self::Released | Self::Show(_) => Lane::Control,
+            Self::Released | Self::Overdue | Self::Show(_) => Lane::Control,
         }
     }
 

@@ -1,7 +1,13 @@
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use super::BuildQueueMsg;
-use crate::{host::Ref, model::EndpointId};
+use crate::{host::Ref, model::EndpointId, ports::Time};
+
+/// Who builds for longer than that waits for something that hangs rather than for a processor:
+/// there is another permit in place of its own.
+pub(super) const OVERDUE: Duration = Duration::from_secs(1);
+/// At most so many times the permits that there are may be out in place of others.
+const SPARE: usize = 8;
 
 /// The permits of one queue and who holds them. Outlives a crash of the queue: what is being
 /// built goes on, and counts.
@@ -11,7 +17,7 @@ pub(super) struct Permits(Rc<RefCell<Held>>);
 #[derive(Debug)]
 struct Held {
     permits: usize,
-    out: BTreeMap<u64, EndpointId>,
+    out: BTreeMap<u64, (EndpointId, Time)>,
     next: u64,
 }
 
@@ -21,20 +27,24 @@ impl Permits {
     }
 
     /// A permit for that endpoint, if one is left.
-    pub(super) fn take(&self, endpoint: EndpointId, queue: &Ref<BuildQueueMsg>) -> Option<Permit> {
+    pub(super) fn take(
+        &self,
+        endpoint: EndpointId,
+        queue: &Ref<BuildQueueMsg>,
+        now: Time,
+    ) -> Option<Permit> {
         let mut held = self.0.borrow_mut();
-        if held.out.len() >= held.permits {
+        if !held.has_one(now) {
             return None;
         }
         held.next += 1;
         let number = held.next;
-        held.out.insert(number, endpoint);
+        held.out.insert(number, (endpoint, now));
         Some(Permit { number, permits: self.clone(), queue: queue.clone() })
     }
 
-    pub(super) fn available(&self) -> bool {
-        let held = self.0.borrow();
-        held.out.len() < held.permits
+    pub(super) fn available(&self, now: Time) -> bool {
+        self.0.borrow().has_one(now)
     }
 
     pub(super) fn total(&self) -> usize {
@@ -43,7 +53,14 @@ impl Permits {
 
     /// Who builds, longest first.
     pub(super) fn holders(&self) -> Vec<EndpointId> {
-        self.0.borrow().out.values().copied().collect()
+        self.0.borrow().out.values().map(|(endpoint, _)| *endpoint).collect()
+    }
+}
+
+impl Held {
+    fn has_one(&self, now: Time) -> bool {
+        let overdue = self.out.values().filter(|(_, since)| now.since(*since) >= OVERDUE).count();
+        self.out.len() < self.permits + overdue.min(self.permits * SPARE)
     }
 }
 

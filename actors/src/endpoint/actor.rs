@@ -105,6 +105,8 @@ pub struct Endpoint {
     pub(super) repairs: Repairs,
     pub(super) failing: bool,
     pub(super) refused: bool,
+    /// Its policy map has no room for all of its policy.
+    pub(super) short: bool,
     pub(super) failures_in_a_row: u32,
     /// What a failed build was to do; the next one does it.
     pub(super) owed: Option<Level>,
@@ -229,6 +231,7 @@ impl Endpoint {
                 repairs: Repairs::default(),
                 failing: false,
                 refused: false,
+                short: false,
                 failures_in_a_row: 0,
                 owed: None,
                 retry: None,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     build_queue::{BuildQueueMsg, Class, Permit},
-    endpoints::{Level, PatchError},
+    endpoints::{CreateError, Level, PatchError},
     host::{AskError, Cx},
     ipcache::{IpcacheEntry, IpcacheMsg},
     mutants::{Mutant, mutated},
@@ -268,7 +268,7 @@ impl Endpoint {
         let Some(build) = self.build.take() else { return };
         self.builds += 1;
         self.last_build = cx.now().since(build.since);
-        self.failing = false;
+        (self.failing, self.short) = (false, false);
         self.lost = self.lost.take().filter(|lost| lost.gone);
         self.failures_in_a_row = 0;
         self.last_error = None;
@@ -276,8 +276,11 @@ impl Endpoint {
             self.realise_kept();
         } else if let (Some(policy), Some(known)) = (&build.policy, &mut self.known) {
             known.share(&policy.rows);
+            self.short = known.policy.as_ref().is_some_and(|rows| **rows != *policy.rows);
+            let before = self.realised.whole_revision;
             self.realised = Arc::new(Realised {
                 policy_revision: policy.revision,
+                whole_revision: if self.short { before } else { policy.revision },
                 labels: Arc::clone(&self.identity_labels),
                 policy: known.policy.clone().unwrap_or_default(),
                 attachment: known.attachment,
@@ -285,18 +288,34 @@ impl Endpoint {
                 egress_enforced: policy.egress_enforced,
             });
         }
+        let short = self.short.then_some(()).and(build.policy.as_ref());
+        if let Some(lack) = short.map(|policy| self.lack_of_room(&policy.rows)) {
+            self.failing = true;
+            self.last_error = Some(Arc::from(lack));
+        }
         self.keep_only_identity();
         let reason = Arc::clone(&build.trigger.reason);
         self.become_state(cx, State::Ready, &reason);
-        let message = "Completed endpoint regeneration with no pending regeneration requests";
-        self.note(cx, "OK", message);
-        let message = format!("Successfully regenerated endpoint program (Reason: {reason})");
-        self.note(cx, "OK", &message);
-        let view = self.publish(cx);
+        let answer = match self.last_error.clone() {
+            None => {
+                let done = "Completed endpoint regeneration with no pending regeneration requests";
+                self.note(cx, "OK", done);
+                let reason =
+                    format!("Successfully regenerated endpoint program (Reason: {reason})");
+                self.note(cx, "OK", &reason);
+                Ok(self.publish(cx))
+            }
+            Some(lack) => {
+                self.note(cx, "Failed", &format!("Endpoint regenerated in part: {lack}"));
+                self.publish(cx);
+                Err(PatchError::Failed(lack.to_string()))
+            }
+        };
         if let Some(reply) = self.begin.take() {
-            reply.send(Ok(Arc::clone(&view)));
+            let failed = |error: PatchError| CreateError::Failed(error.to_string());
+            reply.send(answer.clone().map_err(failed));
         }
-        answer_all(build.trigger.waiting, &Ok(view));
+        answer_all(build.trigger.waiting, &answer);
         self.await_identity(cx);
         if let Some(stored) = self.stored.take() {
             return self.build_from(cx, stored);
@@ -366,7 +385,7 @@ impl Endpoint {
         }
         if self.build.is_none() && !self.failing && self.lost.is_some() {
             self.repair(cx);
-        } else if self.build.is_none() && (self.failing || !self.on_disk) {
+        } else if self.build.is_none() && (self.failing && !self.short || !self.on_disk) {
             let reason = Arc::from("datapath build failed previously");
             let trigger = Trigger::new(Level::Load, reason, Vec::new());
             let unidentified = self.identity_stale && self.identification.is_none();

@@ -8,7 +8,8 @@ use super::{Endpoint, Kind, OwnRows, known::Known, options, plan::Desired};
 use crate::{
     ipcache::{IpcacheEntry, Source},
     model::{Label, Labels, PolicyRows},
-    policy::Subject,
+    mutants::{Mutant, mutated},
+    policy::{Subject, fit},
     ports::EndpointRow,
 };
 
@@ -25,8 +26,32 @@ impl Endpoint {
             lxc: rows.lxc,
             record: (!known.recorded || known.unsaved == self.on_disk)
                 .then(|| self.kernel_record()),
-            policy,
+            policy: self.with_room(policy, known),
+            rows_max: self.peers.settings.policy_rows_max,
         }
+    }
+
+    /// What of a policy its map has room for. While nothing is in force, all of it or nothing is to
+    /// be: nobody counts on what was before.
+    fn with_room(&self, wanted: Arc<PolicyRows>, known: &Known) -> Arc<PolicyRows> {
+        let most = self.peers.settings.policy_rows_max;
+        match &known.policy {
+            Some(had) if wanted.len() > most && !mutated(Mutant::FullMapKeepsAll) => {
+                Arc::new(fit(had, &wanted, most))
+            }
+            _ => wanted,
+        }
+    }
+
+    /// What people are told while its map has no room for all of its policy.
+    pub(super) fn lack_of_room(&self, wanted: &PolicyRows) -> String {
+        let most = self.peers.settings.policy_rows_max;
+        format!(
+            "its policy needs {} rows and its map has room for {most}: what policies take away is in \
+             force, what they add waits for room; name fewer peers and ports, wider prefixes, or \
+             start the agent with a larger --bpf-policy-map-max",
+            wanted.len()
+        )
     }
 
     /// What the kernel keeps so that a lost state file can be rebuilt.

@@ -7,6 +7,7 @@ use super::{Endpoint, EndpointMsg, State, steps::KERNEL_PATIENCE};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
+    policy::fit,
     ports::{KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
 
@@ -91,7 +92,12 @@ impl Endpoint {
         };
         // Without a map every packet is dropped. And if nobody waits any more, the policy went on.
         let Some(rows) = rows else { return self.inherited(cx, reply, Ok(())) };
-        let wanted = with_heirs(&rows, heirs);
+        // Where there is no room, packets of some are denied.
+        let most = self.peers.settings.policy_rows_max;
+        let wanted = match with_heirs(&rows, heirs) {
+            wanted if wanted.len() > most => fit(&wanted, &wanted, most),
+            wanted => wanted,
+        };
         if wanted == rows || self.teardown.is_some() || reply.is_closed() {
             return self.inherited(cx, reply, Ok(()));
         }

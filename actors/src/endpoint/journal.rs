@@ -38,6 +38,7 @@ impl Endpoint {
             failing: self.failing,
             refused: self.refused,
             lost: self.lost.clone(),
+            short: self.short,
             spec: Arc::clone(&self.spec),
             identity: self.identity,
             identity_labels: Arc::clone(&self.identity_labels),

@@ -85,6 +85,7 @@ impl Endpoint {
         let policy = known.policy.clone().unwrap_or_default();
         self.realised = Arc::new(Realised {
             policy_revision: 0,
+            whole_revision: 0,
             labels: Arc::clone(&self.identity_labels),
             attachment: known.attachment,
             ingress_enforced: is_enforced(&policy, Direction::Ingress),

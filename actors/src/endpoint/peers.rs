@@ -41,4 +41,6 @@ pub struct Settings {
     pub label_filter: LabelFilter,
     /// Options of a new endpoint, by Cilium's names.
     pub options: BTreeMap<String, i64>,
+    /// How many rows a policy map has room for.
+    pub policy_rows_max: usize,
 }

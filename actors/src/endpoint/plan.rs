@@ -21,6 +21,8 @@ pub(super) struct Desired {
     /// Its own record, if the kernel's is not as it should be.
     pub(super) record: Option<EndpointRow>,
     pub(super) policy: Arc<PolicyRows>,
+    /// How many rows its policy map has room for.
+    pub(super) rows_max: usize,
 }
 
 /// The steps from what is known to what is desired. None, if they are the same.
@@ -30,6 +32,8 @@ pub(super) struct Plan {
     pub(super) aside: Vec<KernelOp>,
     /// The flip and what follows it.
     pub(super) flip: Vec<KernelOp>,
+    /// The rows of the policy map to which it leads.
+    pub(super) policy: Arc<PolicyRows>,
 }
 
 impl Plan {
@@ -52,7 +56,7 @@ pub(super) fn plan(
     level: Level,
 ) -> Plan {
     let endpoint = desired.id;
-    let mut plan = Plan::default();
+    let mut plan = Plan { policy: Arc::clone(&desired.policy), ..Plan::default() };
     if level == Level::Rebuild {
         plan.aside.push(KernelOp::LoadPrograms);
     }
@@ -110,6 +114,9 @@ fn plan_policy(
         (Some(slot), Some(had)) if had == rows => slot,
         (Some(slot), Some(had)) => {
             let difference = same.then(|| Changed::from(changed, had, rows)).flatten();
+            // Rows that are new are written before those that go.
+            let has_room = |it: &Arc<Difference>| had.len() + it.puts.len() <= desired.rows_max;
+            let difference = difference.filter(has_room);
             match difference.and_then(|difference| in_place(&difference, slot)) {
                 Some(ops) => {
                     plan.flip.extend(ops);

@@ -131,8 +131,8 @@ impl Endpoint {
         self.worked_at = cx.now();
         let ops = self.build.as_mut().map(|build| std::mem::take(&mut build.submitted));
         let ops = ops.unwrap_or_default();
-        let rows = self.build.as_ref().and_then(|build| build.policy.as_ref());
-        let rows = rows.map(|policy| Arc::clone(&policy.rows));
+        let build = self.build.as_ref().filter(|build| build.policy.is_some());
+        let rows = build.map(|build| Arc::clone(&build.plan.policy));
         // Its record may have changed while it was being written.
         let outdated = ops.iter().any(
             |op| matches!(op, KernelOp::PutEndpoint { row, .. } if *row != self.kernel_record()),

@@ -5,3 +5,4 @@ mod delete;
 mod faults;
 mod policy;
 mod records;
+mod room;

@@ -43,8 +43,10 @@ pub struct Health {
 /// What the kernel is known to do for an endpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Realised {
-    /// Revision of the policy repository that its policy map shows.
+    /// Revision of the policy repository that its policy map shows: it allows nothing else.
     pub policy_revision: u64,
+    /// The newest revision of which it shows all: an older one while its map has no room.
+    pub whole_revision: u64,
     /// Labels whose policy that is: for a moment not those that it has now.
     pub labels: Arc<Labels>,
     /// Rows of its policy map.
@@ -70,6 +72,9 @@ pub struct EndpointView {
     pub refused: bool,
     /// What keeps it from being served, by what was seen last at its interface.
     pub lost: Option<Lost>,
+    /// Whether its policy map has no room for all of its policy. That is no failure which others
+    /// need wait for: what is taken away is in force.
+    pub short: bool,
     /// What it was made of.
     pub spec: Arc<EndpointSpec>,
     /// Its identity.
@@ -109,6 +114,7 @@ impl EndpointView {
             failing: false,
             refused: false,
             lost: None,
+            short: false,
             spec: Arc::new(spec.clone()),
             identity: IdentityId::INIT,
             identity_labels: Arc::default(),
@@ -130,6 +136,14 @@ impl EndpointView {
     pub fn subject(&self) -> Subject {
         let labels = Arc::clone(&self.identity_labels);
         Subject { labels, named_ports: self.spec.named_ports.clone() }
+    }
+
+    /// Whether nothing was done for the endpoint between the two.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        let of = |view: &Self| (view.state, view.builds, view.failures, view.identity, view.since);
+        of(self) == of(other)
+            && Arc::ptr_eq(&self.spec, &other.spec)
+            && Arc::ptr_eq(&self.realised.policy, &other.realised.policy)
     }
 
     /// What other nodes are told of it.

@@ -9,8 +9,8 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Announcer, Awaited, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
-    barrier::{Barriers, Goal},
+    Announcer, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
+    barrier::Barriers,
     child::Child,
     create::Creating,
     heirs::Inheriting,
@@ -23,10 +23,10 @@ use super::{
 use crate::{
     auditor::AuditorMsg,
     endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
-    host::{AskError, Behaviour, Cx, Full, Ref, Reply},
+    host::{AskError, Behaviour, Cx, Full, Ref, Reply, TimerId},
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
-    policy::{PolicyMsg, Touched},
+    policy::PolicyMsg,
     ports::Time,
     workloads::{PodFacts, WorkloadsMsg},
 };
@@ -56,6 +56,8 @@ pub(super) struct Family {
     pub(super) creating: BTreeMap<u64, Creating>,
     pub(super) creations: u64,
     pub(super) barriers: Barriers,
+    /// The newest revision of the policy of which all were told whom it concerns.
+    pub(super) revision: u64,
     pub(super) regenerations: Regenerations,
     /// Whether there is to be a host endpoint.
     pub(super) host: bool,
@@ -79,6 +81,8 @@ pub struct Endpoints {
     /// Endpoints whose interface was not there at the last look.
     pub(super) vanished: BTreeSet<EndpointId>,
     pub(super) collected: Time,
+    /// When it is looked next for those who do not answer.
+    pub(super) overdue: Option<TimerId>,
     pub(super) sweeping: bool,
     pub(super) verifying: Verifying,
     /// When the kernel was last asked what it shows.
@@ -117,6 +121,7 @@ impl Endpoints {
             inheriting: None,
             vanished: BTreeSet::new(),
             collected: Time::default(),
+            overdue: None,
             sweeping: false,
             verifying: Verifying::default(),
             looked: Time::default(),
@@ -201,7 +206,8 @@ impl Endpoints {
     }
 
     fn get(&self, target: &Target, reply: Reply<Result<Arc<EndpointView>, NotFound>>) {
-        reply.send(self.find(target).map(Child::shown).ok_or(NotFound));
+        reply
+            .send(self.find(target).map(|child| child.shown(self.family.revision)).ok_or(NotFound));
     }
 
     fn list(&self, labels: &Labels, reply: Reply<Vec<Arc<EndpointView>>>) {
@@ -209,52 +215,7 @@ impl Endpoints {
             labels.iter().all(|label| view.identity_labels.get(&label.key) == Some(label))
         };
         let children = self.family.children.values().filter(|child| wanted(&child.view));
-        reply.send(children.map(Child::shown).collect());
-    }
-
-    fn policy_changed(
-        &mut self,
-        revision: u64,
-        touched: &Touched,
-        awaited: Awaited,
-        reply: Reply<()>,
-    ) {
-        let reason = Arc::from("policy rules updated");
-        for id in self.family.barriers.given_up() {
-            self.family.children.get_mut(&id).into_iter().for_each(Child::give_up);
-        }
-        let mut missing = BTreeMap::new();
-        let restored = awaited != Awaited::Concerned;
-        for (&id, child) in &mut self.family.children {
-            let concerned = child.is_concerned(&touched.labels);
-            if concerned {
-                child.change_policy(&reason, &touched.policies);
-                child.wanted = revision;
-            }
-            // Rules are in force when nobody enforces others, also not those of a change before.
-            let is_awaited = match awaited {
-                Awaited::Concerned => concerned && child.is_awaited(),
-                Awaited::Able => child.enforces() && !child.is_given_up(),
-                Awaited::All => child.enforces(),
-            };
-            // One that comes back may have asked for its policy before a change that is nothing to
-            // it: any policy of this life will do then.
-            let returns = restored && self.family.restoring.pending().contains(&id);
-            let wanted = child.wanted.max(returns.into());
-            if (is_awaited || returns) && child.view.realised.policy_revision < wanted {
-                missing.insert(id, Goal::Revision(wanted));
-            }
-        }
-        let all_known = !restored || self.family.restoring.known;
-        self.family.barriers.add(Goal::Revision(revision), missing, all_known, reply);
-    }
-
-    /// Those of them that are gone, or built by now, are not waited for.
-    fn await_built(&mut self, mut missing: BTreeSet<EndpointId>, reply: Reply<()>) {
-        let children = &self.family.children;
-        missing.retain(|id| children.get(id).is_some_and(|child| !Goal::Built.is_met(&child.view)));
-        let missing = missing.into_iter().map(|id| (id, Goal::Built)).collect();
-        self.family.barriers.add(Goal::Built, missing, true, reply);
+        reply.send(children.map(|child| child.shown(self.family.revision)).collect());
     }
 
     /// Whoever is that pod's endpoint, or is about to be, hears of it.
@@ -266,8 +227,9 @@ impl Endpoints {
         self.describe_creations(is_meant, facts);
     }
 
-    fn changed(&mut self, view: Arc<EndpointView>) {
+    fn changed(&mut self, cx: &mut Cx<'_, Self>, view: Arc<EndpointView>) {
         self.family.barriers.seen(&view);
+        self.look_for_overdue(cx);
         self.family.restoring.seen(&view);
         let Some(child) = self.family.children.get_mut(&view.id) else { return };
         self.family.regenerations.seen(&child.view, &view);
@@ -350,6 +312,7 @@ impl Behaviour for Endpoints {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.look_for_overdue(cx);
         // The round of the life before ended with it, and what it was told last may be lost.
         if self.family.restoring.known {
             self.sweep_later(cx);
@@ -393,8 +356,13 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Regenerate { target, level, reason, reply } => {
                 self.regenerate(&target, level, reason, reply);
             }
-            EndpointsMsg::PolicyChanged { revision, touched, awaited, reply } => {
-                self.policy_changed(revision, &touched, awaited, reply);
+            EndpointsMsg::PolicyChanged { revision, touched, strangers, awaited, reply } => {
+                self.policy_changed(cx, revision, &touched, (awaited, strangers), reply);
+            }
+            EndpointsMsg::Revision(revision) => self.revised(revision),
+            EndpointsMsg::Overdue => {
+                self.overdue = None;
+                self.strike_overdue(cx);
             }
             EndpointsMsg::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
             EndpointsMsg::Inherited(id, answer) => self.inherited(id, answer),
@@ -406,7 +374,7 @@ impl Behaviour for Endpoints {
             EndpointsMsg::AwaitBuilt { endpoints, reply } => self.await_built(endpoints, reply),
             EndpointsMsg::Pod { name, facts } => self.pod(&name, &facts),
             EndpointsMsg::Node(labels) => self.node(labels),
-            EndpointsMsg::Changed(view) => self.changed(view),
+            EndpointsMsg::Changed(view) => self.changed(cx, view),
             EndpointsMsg::Gone(id) => self.gone(id),
             EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),
             EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),

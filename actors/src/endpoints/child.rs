@@ -1,19 +1,28 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use super::Level;
 use crate::{
-    endpoint::{Announcement, Brought, EndpointMsg, EndpointView, State},
+    endpoint::{Announcement, Brought, EndpointMsg, EndpointView, Realised, State},
     host::Ref,
-    model::Labels,
-    policy::{Changed, Subject},
+    model::{IdentityId, Labels, PolicyRows},
+    policy::{Changed, Subject, opens},
+    ports::Time,
     workloads::PodFacts,
 };
 
 /// How often an endpoint whose builds are refused is waited for before it is given up.
 const IN_VAIN_MAX: u8 = 8;
+
+/// Whom nobody waits for who has not done for so long what it was told, unless that would open
+/// something: that one never answers has no proof.
+pub(super) const OVERDUE: Duration = Duration::from_secs(1);
+
+/// Policies that are remembered of one that does not answer.
+const TOLD_MAX: usize = 32;
 
 /// An endpoint as its supervisor knows it.
 pub(super) struct Child {
@@ -32,6 +41,13 @@ pub(super) struct Child {
     enforced: Option<Arc<Labels>>,
     /// How often in a row it was waited for in vain while the kernel refused its builds.
     in_vain: u8,
+    /// Rows that an earlier life left, if they were read.
+    left: Option<Arc<PolicyRows>>,
+    /// Since when it has not done what it was told.
+    behind: Option<Time>,
+    /// Policies that it was told of meanwhile, the newest last: the kernel may have any of them.
+    /// None if it was told of one that is not known here.
+    told_of: Option<Vec<Arc<PolicyRows>>>,
     /// What other nodes were told of it.
     pub(super) announced: Option<Announcement>,
     owed: Owed,
@@ -50,13 +66,28 @@ impl Child {
         address: Ref<EndpointMsg>,
         view: Arc<EndpointView>,
         slot: Option<u32>,
+        left: Option<Arc<PolicyRows>>,
     ) -> Self {
         // What an earlier life left is older than any revision of this one.
         let enforces = slot.is_some();
         let (wanted, owed) = (enforces.into(), Owed::default());
         let (told, enforced, in_vain) = (false, None, 0);
-        let announced = None;
-        Self { address, view, told, slot, wanted, enforces, enforced, in_vain, announced, owed }
+        let (announced, behind, told_of) = (None, None, Some(Vec::new()));
+        Self {
+            address,
+            view,
+            told,
+            slot,
+            wanted,
+            enforces,
+            enforced,
+            in_vain,
+            left,
+            behind,
+            told_of,
+            announced,
+            owed,
+        }
     }
 
     /// Takes in how it looks now.
@@ -64,6 +95,10 @@ impl Child {
         if view.realised.policy_revision > 0 {
             self.enforces = true;
             self.enforced = Some(Arc::clone(&view.realised.labels));
+            self.left = None;
+        }
+        if view.realised.policy_revision >= self.wanted {
+            (self.behind, self.told_of) = (None, Some(Vec::new()));
         }
         if !view.failing {
             self.in_vain = 0;
@@ -85,13 +120,19 @@ impl Child {
         matches!(self.view.state, State::Disconnecting | State::Disconnected)
     }
 
-    /// How it looks to others.
-    pub(super) fn shown(&self) -> Arc<EndpointView> {
-        let state = self.shown_state();
-        match state == self.view.state {
-            true => Arc::clone(&self.view),
-            false => Arc::new(EndpointView { state, ..(*self.view).clone() }),
+    /// How it looks to others, given the newest revision of the policy.
+    pub(super) fn shown(&self, newest: u64) -> Arc<EndpointView> {
+        let (state, revision) = (self.shown_state(), self.revision(newest));
+        if state == self.view.state && revision == self.view.realised.whole_revision {
+            return Arc::clone(&self.view);
         }
+        let mut view = (*self.view).clone();
+        view.state = state;
+        let policy_revision = view.realised.policy_revision.max(revision);
+        let realised = (*view.realised).clone();
+        view.realised =
+            Arc::new(Realised { policy_revision, whole_revision: revision, ..realised });
+        Arc::new(view)
     }
 
     /// Somebody who waited for it to enforce a policy does so no longer.
@@ -133,7 +174,17 @@ impl Child {
         &mut self,
         reason: &Arc<str>,
         policies: &Arc<BTreeMap<Subject, Changed>>,
+        now: Time,
     ) {
+        self.behind.get_or_insert(now);
+        let brought = policies.get(&self.view.subject());
+        match (brought, &mut self.told_of) {
+            // What it asked for itself meanwhile is one of these two.
+            (Some(Changed { policy, before, .. }), Some(all)) if all.len() < TOLD_MAX => {
+                all.extend([Arc::clone(before), Arc::clone(&policy.rows)]);
+            }
+            _ => self.told_of = None,
+        }
         let (policies, seen) = (Arc::clone(policies), Arc::clone(&self.view));
         self.regenerate(Level::Rewrite, reason, Some(Brought { policies, seen }));
     }
@@ -150,6 +201,41 @@ impl Child {
                 self.owed.trigger = Some((level, Arc::clone(reason)));
             }
         }
+    }
+
+    /// Whether it has not done for long what it was told.
+    pub(super) fn is_overdue(&self, now: Time) -> bool {
+        self.behind.is_some_and(|since| now.since(since) >= OVERDUE)
+    }
+
+    /// Whether packets of these peers may pass there that are to be denied, as long as it does not
+    /// do what it was told.
+    pub(super) fn opens(&self, peers: &BTreeSet<IdentityId>) -> bool {
+        if peers.is_empty() {
+            return false;
+        }
+        let now = match (self.view.realised.policy_revision, self.slot) {
+            // It drops everything until it is built for the first time.
+            (0, None) => None,
+            (0, Some(_)) if self.left.is_none() => return true,
+            (0, Some(_)) => self.left.as_ref(),
+            _ => Some(&self.view.realised.policy),
+        };
+        let Some((told, wanted)) = self.told_of.as_ref().and_then(|all| Some((all, all.last()?)))
+        else {
+            return true;
+        };
+        now.into_iter().chain(told).any(|rows| opens(rows, wanted, peers))
+    }
+
+    /// The newest revision of which it enforces all, given the newest of all: what does not concern
+    /// it changes nothing.
+    pub(super) fn revision(&self, newest: u64) -> u64 {
+        let realised = &self.view.realised;
+        let whole = realised.whole_revision == realised.policy_revision;
+        let current =
+            whole && realised.policy_revision > 0 && realised.policy_revision >= self.wanted;
+        if current { newest.max(realised.policy_revision) } else { realised.whole_revision }
     }
 
     /// Tells it what the cluster says of its pod.

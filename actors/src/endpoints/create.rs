@@ -272,7 +272,7 @@ impl Endpoints {
         let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
         // A new mailbox is empty.
         let _ = address.tell(EndpointMsg::Begin { reply });
-        self.family.children.insert(id, Child::new(address, Arc::clone(&view), None));
+        self.family.children.insert(id, Child::new(address, Arc::clone(&view), None, None));
         view
     }
 }

@@ -160,11 +160,21 @@ pub enum Awaited {
     /// Those that it concerns and that are programmed.
     Concerned,
     /// All that enforce any policy, also what an earlier life wrote; but none that was awaited in
-    /// vain again and again while the kernel refused its builds: a map that is too small for one
-    /// must not hold back the rules of all for ever.
+    /// vain again and again while the kernel refused its builds.
     Able,
     /// All that enforce any policy.
     All,
+    /// The same, however long it takes.
+    Everyone,
+}
+
+/// How far those came who were awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// Everyone enforces it.
+    Everyone,
+    /// One that does not answer does not. For what is about to be mapped that opens nothing.
+    Most,
 }
 
 /// Who tells the cluster of endpoints.
@@ -289,11 +299,17 @@ pub enum EndpointsMsg {
         revision: u64,
         /// Whom it concerns, and what they are to enforce.
         touched: Touched,
+        /// Identities that are about to have addresses, for which it is waited.
+        strangers: BTreeSet<IdentityId>,
         /// Who is awaited.
         awaited: Awaited,
         /// Where the answer goes.
-        reply: Reply<()>,
+        reply: Reply<Reached>,
     },
+    /// The policy has a new revision, by which nobody enforces anything else.
+    Revision(u64),
+    /// Time to look who has not done for long what is waited for.
+    Overdue,
     /// Have what an earlier life left in the kernel know identities that are about to be mapped.
     Inherit {
         /// The identities.
@@ -393,6 +409,8 @@ impl Message for EndpointsMsg {
             Self::Regenerations(_) => "Regenerations",
             Self::Regenerate { .. } => "Regenerate",
             Self::PolicyChanged { .. } => "PolicyChanged",
+            Self::Revision(_) => "Revision",
+            Self::Overdue => "Overdue",
             Self::Inherit { .. } => "Inherit",
             Self::Inherited(..) => "Inherited",
             Self::Restore { .. } => "Restore",
@@ -418,7 +436,9 @@ impl Message for EndpointsMsg {
             Self::Create { .. } | Self::Patch { .. } | Self::Delete { .. } => Lane::Request,
             Self::Get { .. } | Self::List { .. } | Self::Verify { .. } => Lane::Request,
             Self::Regenerate { .. } => Lane::Request,
-            Self::PolicyChanged { .. } | Self::Pod { .. } | Self::Node(_) => Lane::Regeneration,
+            // In the order in which the owner of the policy told them.
+            Self::PolicyChanged { .. } | Self::Revision(_) => Lane::Regeneration,
+            Self::Pod { .. } | Self::Node(_) => Lane::Regeneration,
             _ => Lane::Control,
         }
     }

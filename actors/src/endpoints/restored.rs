@@ -84,15 +84,17 @@ impl Endpoints {
             }
             let view = Arc::new(EndpointView::seed(id, &restored.spec, State::Restoring));
             let slot = restored.config.map(|row| row.policy_slot);
+            let left = restored.policy.clone();
             let maker = Endpoint::restorer(Rc::clone(&self.peers), restored);
             let address = cx.host().spawn(format!("endpoint {id}"), self.schedule.queue, maker);
             self.family.restoring.pending.insert(id);
-            self.family.children.insert(id, Child::new(address, view, slot));
+            self.family.children.insert(id, Child::new(address, view, slot, left));
         }
         let first = !std::mem::replace(&mut self.family.restoring.known, true);
         self.family.host = host;
         self.make_host(cx);
         self.family.barriers.restored(&self.family.restoring.pending);
+        self.look_for_overdue(cx);
         for held in std::mem::take(&mut self.held) {
             // It came from this very mailbox, which has room for what was just taken out.
             let _ = cx.me().tell(held);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Endpoints, EndpointsMsg, Schedule, child::Child};
+use super::{Endpoints, EndpointsMsg, Schedule};
 use crate::{
     auditor::AuditorMsg,
     endpoint::{EndpointMsg, State},
@@ -37,7 +37,8 @@ impl Endpoints {
             return;
         }
         self.looked = cx.now();
-        self.seen = self.family.children.values().map(Child::shown).collect();
+        let newest = self.family.revision;
+        self.seen = self.family.children.values().map(|child| child.shown(newest)).collect();
         let reply = cx.expect("kernel", PATIENCE, "a look at the kernel", EndpointsMsg::Swept);
         self.peers.kernel.submit(KernelJob::new(vec![KernelOp::Snapshot]), reply);
     }

@@ -67,6 +67,9 @@ impl Mutant {
         Self::RoutesPrunedEarly,
         Self::LocalRuleGoesFirst,
         Self::LostUnnoticed,
+        Self::FullMapKeepsAll,
+        Self::OverdueHoldsAll,
+        Self::OverdueStruckBlindly,
     ];
 
     /// Its name.
@@ -120,6 +123,9 @@ impl Mutant {
             Self::RoutesPrunedEarly => "routes-pruned-early",
             Self::LocalRuleGoesFirst => "local-rule-goes-first",
             Self::LostUnnoticed => "lost-unnoticed",
+            Self::FullMapKeepsAll => "full-map-keeps-all",
+            Self::OverdueHoldsAll => "overdue-holds-all",
+            Self::OverdueStruckBlindly => "overdue-struck-blindly",
         }
     }
 }

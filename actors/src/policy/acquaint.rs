@@ -1,19 +1,23 @@
 //! Identities of other nodes: every endpoint that enforces a policy knows them before the ipcache
 //! maps an address to them, also one whose policy an earlier life left.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{Policies, PolicyMsg, Touched, actor::ENFORCE_PATIENCE};
 use crate::{
-    endpoints::{Awaited, EndpointsMsg},
+    endpoints::{Awaited, EndpointsMsg, Reached},
     host::{AskError, Cx, Reply},
     identity::Identity,
     model::{IdentityId, NamedPorts},
     mutants::{Mutant, mutated},
 };
 
-/// How often in a row endpoints may be waited for in vain before it goes on without them: one that
-/// never answers must not keep the rest from new peers.
+/// How often in a row endpoints may be waited for in vain that would let new peers in where these
+/// are denied, before it goes on without them: one that never answers must not keep them out for
+/// ever.
 const IN_VAIN_MAX: u8 = 8;
 
 impl Policies {
@@ -24,7 +28,7 @@ impl Policies {
         named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
         reply: Reply<()>,
     ) {
-        let ids = identities.iter().map(|identity| identity.id).collect();
+        let ids: BTreeSet<_> = identities.iter().map(|identity| identity.id).collect();
         let renamed = self.known.bearers.hear_of_others(named_ports);
         let mut new = self.rename(renamed);
         new.extend(self.take_in(identities));
@@ -32,7 +36,7 @@ impl Policies {
         if !new.is_empty() {
             touched = self.recompute_for(&new);
             // An endpoint of this node may get one of them meanwhile.
-            self.begin_learning(ids);
+            self.begin_learning(ids.clone());
         }
         if mutated(Mutant::StrangersMappedEarly) {
             self.announce(cx, touched);
@@ -46,6 +50,7 @@ impl Policies {
             |reply| EndpointsMsg::PolicyChanged {
                 revision,
                 touched,
+                strangers: ids,
                 awaited: Awaited::Able,
                 reply,
             },
@@ -57,11 +62,11 @@ impl Policies {
         &mut self,
         revision: u64,
         reply: Reply<()>,
-        answer: Result<(), AskError>,
+        answer: Result<Reached, AskError>,
     ) {
         self.end_learning(revision);
         match answer {
-            Ok(()) => self.in_vain = 0,
+            Ok(_) => self.in_vain = 0,
             Err(error) if self.in_vain < IN_VAIN_MAX => {
                 self.in_vain += 1;
                 // Who asks hears that nobody answers, and asks again.

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     cluster::{ClusterMsg, Feed},
-    endpoints::{Awaited, EndpointsMsg},
-    host::{Behaviour, Cx, Ref, Reply},
+    endpoints::{Awaited, EndpointsMsg, Reached},
+    host::{AskError, Behaviour, Cx, Ref, Reply},
     identity::{Identity, IdentityMsg},
     ipcache::IpcacheMsg,
     model::{IdentityId, Labels, NamedPorts},
@@ -71,6 +71,8 @@ pub struct Policies {
     pub(super) pause: Option<Reply<()>>,
     /// How often in a row endpoints were waited for in vain to know identities of other nodes.
     pub(super) in_vain: u8,
+    /// The revision that the supervisor of endpoints was told last.
+    told: u64,
 }
 
 /// Identities that endpoints are being told of, and who waits for it.
@@ -115,6 +117,7 @@ impl Policies {
             idle: Vec::new(),
             pause: None,
             in_vain: 0,
+            told: 0,
         }
     }
 
@@ -159,8 +162,8 @@ impl Policies {
     /// The labels of endpoints whose policy is another one with these peers by rules that some may
     /// still enforce.
     fn concerned_before(&self, peers: &[PeerFacts]) -> BTreeSet<Arc<Labels>> {
-        let before = self.known.change.as_ref().and_then(|change| change.before.as_ref());
-        before.map(|before| self.known.concerned_by(before, peers)).unwrap_or_default()
+        let before = self.known.behind.iter().filter_map(|behind| behind.rules.as_ref());
+        before.flat_map(|before| self.known.concerned_by(before, peers)).collect()
     }
 
     /// Computes again what changes when one of these peers comes, goes or becomes another.
@@ -236,7 +239,7 @@ impl Policies {
             };
         }
         let revision = self.known.revision;
-        self.begin_learning(ids).push(reply);
+        self.begin_learning(ids.clone()).push(reply);
         let endpoints = self.peers.endpoints.clone();
         cx.ask(
             &endpoints,
@@ -245,6 +248,7 @@ impl Policies {
             |reply| EndpointsMsg::PolicyChanged {
                 revision,
                 touched,
+                strangers: ids,
                 awaited: Awaited::Concerned,
                 reply,
             },
@@ -252,7 +256,7 @@ impl Policies {
         );
     }
 
-    fn known(&mut self, revision: u64, answer: Result<(), crate::host::AskError>) {
+    fn known(&mut self, revision: u64, answer: Result<Reached, AskError>) {
         if let Err(error) = answer {
             tracing::warn!(revision, %error, "not every endpoint enforces this revision; going on");
         }
@@ -297,6 +301,7 @@ impl Policies {
             |reply| EndpointsMsg::PolicyChanged {
                 revision,
                 touched,
+                strangers: BTreeSet::new(),
                 awaited: Awaited::Concerned,
                 reply,
             },
@@ -311,6 +316,16 @@ impl Policies {
                 self.resolve(subject, asker);
             }
             self.unready.drain(..).for_each(|reply| reply.send(()));
+        }
+    }
+
+    /// An endpoint that a change does not touch has the new revision as well. Those whom it does
+    /// touch were told of it before.
+    fn tell_revision(&mut self) {
+        let newest = self.known.revision;
+        if self.told != newest && self.known.ready {
+            let told = self.peers.endpoints.tell(EndpointsMsg::Revision(newest));
+            self.told = if told.is_ok() { newest } else { self.told };
         }
     }
 
@@ -377,6 +392,8 @@ impl Behaviour for Policies {
                 false => self.unready.push(reply),
             },
             PolicyMsg::Show { endpoints, reply } => self.show(&endpoints, reply),
+            PolicyMsg::Remarks { subject, reply } => reply.send(self.remarks(&subject)),
+            PolicyMsg::Refused(reply) => reply.send(self.refused_policies()),
             PolicyMsg::Derived { subject, reply } => {
                 reply.send(self.known.repository.derived(&subject.labels));
             }
@@ -393,7 +410,7 @@ impl Behaviour for Policies {
             PolicyMsg::Prepared(answer) => self.prepared(cx, answer),
             PolicyMsg::Bequeathed(answer) => self.bequeathed(cx, answer),
             PolicyMsg::Premapped(answer) => self.premapped(cx, answer),
-            PolicyMsg::Enforced(answer) => self.enforced(cx, answer),
+            PolicyMsg::Enforced { revision, answer } => self.enforced(cx, revision, answer),
             PolicyMsg::Mapped(answer) => self.mapped(cx, answer),
             PolicyMsg::Returned(answer) => self.returned(cx, answer),
             PolicyMsg::Acquainted { revision, reply, answer } => {
@@ -408,6 +425,7 @@ impl Behaviour for Policies {
             PolicyMsg::Unmapped(answer) => self.unmapped(cx, answer),
             PolicyMsg::Retry => self.retry(cx),
         }
+        self.tell_revision();
     }
 
     fn observe(&self) -> Observed {

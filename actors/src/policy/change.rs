@@ -25,13 +25,13 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    ApplyReport, PeerFacts, Policies, PolicyMsg,
+    ApplyReport, PeerFacts, Policies, PolicyMsg, Touched,
     actor::{ENFORCE_PATIENCE, policies_of},
-    messages::PrefixChange,
+    messages::{Behind, PrefixChange},
 };
 use crate::{
     endpoint::{Heirs, Inherited},
-    endpoints::{Awaited, EndpointsMsg},
+    endpoints::{Awaited, EndpointsMsg, Reached},
     host::{AskError, Cx},
     identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
@@ -94,6 +94,10 @@ impl Policies {
     /// Goes on behind a crash: the answer that a change waited for died with the life before, and so
     /// did the timer for what one could not finish.
     pub(super) fn resume(&mut self, cx: &mut Cx<'_, Self>) {
+        if let Some(newest) = self.known.behind.last() {
+            let revision = newest.revision;
+            self.await_enforced(cx, revision, Touched::default(), Awaited::All);
+        }
         match self.known.change {
             Some(_) => self.number(cx),
             None if self.known.ready => self.retry(cx),
@@ -142,9 +146,11 @@ impl Policies {
             .map(|(&prefix, &id)| (prefix, id))
             .collect();
         let known = &self.known.prefixes;
-        change.unmapped |=
-            change.wanted.iter().any(|prefix| known.get(prefix) != numbers.get(prefix));
-        let prepares = change.rules.is_some() && change.unmapped;
+        let new = change.wanted.iter().filter_map(|prefix| numbers.get_key_value(prefix));
+        change
+            .unmapped
+            .extend(new.filter(|(prefix, id)| known.get(prefix) != Some(id)).map(|it| *it.1));
+        let prepares = change.rules.is_some() && !change.unmapped.is_empty();
         self.known.prefixes = numbers;
         match (prepares, self.known.ready) {
             (true, true) => self.prepare(cx),
@@ -220,6 +226,8 @@ impl Policies {
     /// when they are mapped.
     fn prepare(&mut self, cx: &mut Cx<'_, Self>) {
         let touched = self.recompute(|_| true);
+        let change = self.known.change.as_ref();
+        let strangers = change.map(|change| change.unmapped.clone()).unwrap_or_default();
         let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
         cx.ask(
             &endpoints,
@@ -228,6 +236,7 @@ impl Policies {
             |reply| EndpointsMsg::PolicyChanged {
                 revision,
                 touched,
+                strangers,
                 awaited: Awaited::Able,
                 reply,
             },
@@ -235,9 +244,9 @@ impl Policies {
         );
     }
 
-    pub(super) fn prepared(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
+    pub(super) fn prepared(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Reached, AskError>) {
         match answer {
-            Ok(()) => self.map(cx, PolicyMsg::Premapped),
+            Ok(_) => self.map(cx, PolicyMsg::Premapped),
             Err(error) => self.unprepared(cx, &error.to_string()),
         }
     }
@@ -251,19 +260,21 @@ impl Policies {
             return self.later(cx, "prefixes are not in the ipcache");
         }
         if let Some(change) = &mut self.known.change {
-            change.unmapped = false;
+            change.unmapped.clear();
         }
         self.enforce(cx);
     }
 
-    /// The new rules are in force from now on.
+    /// The new rules are in force from now on. Nobody's change waits for those who do not come to
+    /// enforce it: only what the rules before may name stays as it is meanwhile.
     fn enforce(&mut self, cx: &mut Cx<'_, Self>) {
         // Where peers are what they were, a policy changes by its own rules only.
-        let mut report = None;
+        let (mut report, mut before, mut ruled) = (None, None, false);
         if let Some(change) = &mut self.known.change
             && let Some((rules, changed)) = change.rules.take()
         {
-            change.before = Some(std::mem::replace(&mut self.known.repository, rules));
+            let old = std::mem::replace(&mut self.known.repository, rules);
+            (before, ruled) = (self.known.ready.then_some(old), true);
             report = (!change.renumbered).then_some(changed);
         }
         let mut touched = self.recompute(|subject| {
@@ -271,13 +282,30 @@ impl Policies {
         });
         touched.labels.append(&mut self.known.keeping);
         self.become_ready();
-        let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
+        if ruled || !touched.labels.is_empty() {
+            let revision = self.known.revision;
+            self.known.fall_behind(Behind { revision, rules: before, by_most: false });
+            self.await_enforced(cx, revision, touched, Awaited::All);
+        }
+        self.map(cx, PolicyMsg::Mapped);
+    }
+
+    /// Waits until endpoints enforce what they are told here, or were told before.
+    fn await_enforced(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        revision: u64,
+        touched: Touched,
+        awaited: Awaited,
+    ) {
+        let endpoints = self.peers.endpoints.clone();
+        let strangers = BTreeSet::new();
         cx.ask(
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to enforce the new rules",
-            |reply| EndpointsMsg::PolicyChanged { revision, touched, awaited: Awaited::All, reply },
-            PolicyMsg::Enforced,
+            |reply| EndpointsMsg::PolicyChanged { revision, touched, strangers, awaited, reply },
+            move |answer| PolicyMsg::Enforced { revision, answer },
         );
     }
 
@@ -292,17 +320,27 @@ impl Policies {
         self.pause = Some(cx.expect("rules", RETRY, why, |_| PolicyMsg::Retry));
     }
 
-    pub(super) fn enforced(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
-        if let Some(change) = &mut self.known.change {
-            change.unenforced |= answer.is_err();
-            if answer.is_ok() {
-                change.before = None;
-            }
+    pub(super) fn enforced(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        revision: u64,
+        answer: Result<Reached, AskError>,
+    ) {
+        if let Ok(Reached::Everyone) = answer {
+            self.known.behind.retain(|behind| behind.revision > revision);
+            self.retry(cx);
+            return self.answer_idle();
         }
         if let Err(error) = answer {
-            tracing::warn!(%error, "not every endpoint enforces the new rules yet; going on");
+            tracing::warn!(revision, %error, "not every endpoint enforces the new rules yet");
         }
-        self.map(cx, PolicyMsg::Mapped);
+        for behind in self.known.behind.iter_mut().filter(|behind| behind.revision <= revision) {
+            behind.by_most = true;
+        }
+        self.answer_idle();
+        if self.known.behind.last().is_some_and(|newest| newest.revision == revision) {
+            self.await_enforced(cx, revision, Touched::default(), Awaited::Everyone);
+        }
     }
 
     /// Has the wanted prefixes mapped to their identities.
@@ -345,9 +383,9 @@ impl Policies {
         if change.stale.is_empty() {
             return self.end_change(cx);
         }
-        if change.unenforced {
+        if !self.known.behind.is_empty() {
             // The rules of before may name them still: what these deny must not become the world's.
-            cx.after(RETRY, PolicyMsg::Retry);
+            // They go once everyone enforces others.
             return self.end_change(cx);
         }
         let prefixes = change.stale.keys().copied().collect();
@@ -408,7 +446,9 @@ impl Policies {
         }
         let wanted = self.known.repository.cidrs();
         match &self.known.change {
-            None if self.known.prefixes.keys().any(|prefix| !wanted.contains(prefix)) => {
+            None if self.known.behind.is_empty()
+                && self.known.prefixes.keys().any(|prefix| !wanted.contains(prefix)) =>
+            {
                 self.known.change = Some(PrefixChange::default());
                 self.number(cx);
             }
@@ -418,7 +458,9 @@ impl Policies {
     }
 
     pub(super) fn answer_idle(&mut self) {
-        if self.known.ready && self.known.change.is_none() && self.known.changes.is_empty() {
+        let in_force = self.known.behind.iter().all(|behind| behind.by_most);
+        let at_rest = self.known.change.is_none() && self.known.changes.is_empty();
+        if self.known.ready && at_rest && in_force {
             std::mem::take(&mut self.idle).into_iter().for_each(|reply| reply.send(()));
         }
     }

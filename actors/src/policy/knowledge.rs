@@ -7,12 +7,17 @@ use ipnet::IpNet;
 
 use super::{
     EndpointPolicy, IdentityView, PeerFacts, Repository, Resolved, Resolver, Services, Subject,
-    bearers::Bearers, change::prefix_facts, messages::PrefixChange,
+    bearers::Bearers,
+    change::prefix_facts,
+    messages::{Behind, PrefixChange},
 };
 use crate::{
     model::{IdentityId, Labels, NamedPorts},
     workloads::Manifest,
 };
+
+/// Of more changes that an endpoint does not enforce, not all rules before them are kept.
+const BEHIND_MAX: usize = 8;
 
 /// What outlives a crash of the owner: rules, and what they select.
 #[derive(Clone)]
@@ -29,6 +34,8 @@ pub(super) struct Knowledge {
     pub(super) changes: VecDeque<Vec<Manifest>>,
     /// The change under way.
     pub(super) change: Option<PrefixChange>,
+    /// Changes that some endpoints may not enforce yet, the oldest first.
+    pub(super) behind: Vec<Behind>,
     /// Prefixes with identities, as the policy knows them.
     pub(super) prefixes: BTreeMap<IpNet, IdentityId>,
     /// Prefixes that an earlier life mapped, with their identities.
@@ -67,10 +74,20 @@ impl Knowledge {
             computed: BTreeMap::new(),
             changes: VecDeque::new(),
             change: None,
+            behind: Vec::new(),
             prefixes: inherited.clone(),
             inherited,
             keeping: BTreeSet::new(),
             ready: false,
+        }
+    }
+
+    /// Some endpoints may not enforce that change yet. While one never does, changes come and go: it
+    /// enforces the rules before the oldest, or the newest that it was told.
+    pub(super) fn fall_behind(&mut self, change: Behind) {
+        self.behind.push(change);
+        if self.behind.len() > BEHIND_MAX {
+            self.behind.remove(1);
         }
     }
 

@@ -7,11 +7,12 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApplyReport, Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, Repository, Subject,
-    WrittenPolicies,
+    ApplyReport, Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, RefusedPolicy,
+    Repository, Subject, WrittenPolicies,
 };
 use crate::{
     endpoint::Inherited,
+    endpoints::Reached,
     host::{AskError, Lane, Message, Reply},
     identity::{Identity, IdentityError},
     model::{EndpointId, IdentityId, NamedPorts, PolicyRows},
@@ -101,6 +102,15 @@ pub enum PolicyMsg {
         /// Where the answer goes.
         reply: Reply<PolicyView>,
     },
+    /// What keeps policies from being, for an endpoint, what their authors wrote.
+    Remarks {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Vec<String>>,
+    },
+    /// Documents that were refused.
+    Refused(Reply<Vec<RefusedPolicy>>),
     /// The rules that apply to an endpoint, one filter for each port.
     Derived {
         /// The endpoint.
@@ -128,13 +138,18 @@ pub enum PolicyMsg {
     /// The numbers of the prefixes that rules name.
     Numbered(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
     /// Every endpoint's policy, still by the old rules, knows the new prefixes.
-    Prepared(Result<(), AskError>),
+    Prepared(Result<Reached, AskError>),
     /// What an earlier life left in the kernel knows the new prefixes, or why not.
     Bequeathed(Result<Inherited, AskError>),
     /// The new prefixes are in the ipcache, before the new rules are in force.
     Premapped(Result<Result<(), KernelError>, AskError>),
-    /// Every endpoint enforces the rules of the change under way.
-    Enforced(Result<(), AskError>),
+    /// Every endpoint enforces the rules of that revision.
+    Enforced {
+        /// The revision.
+        revision: u64,
+        /// The endpoints' answer.
+        answer: Result<Reached, AskError>,
+    },
     /// The new prefixes of the change under way are in the ipcache.
     Mapped(Result<Result<(), KernelError>, AskError>),
     /// Its stale prefixes are out of the ipcache.
@@ -146,7 +161,7 @@ pub enum PolicyMsg {
         /// The revision that knows them.
         revision: u64,
         /// The endpoints' answer.
-        answer: Result<(), AskError>,
+        answer: Result<Reached, AskError>,
     },
     /// Every endpoint knows identities of other nodes.
     Acquainted {
@@ -155,10 +170,10 @@ pub enum PolicyMsg {
         /// Who asked for that.
         reply: Reply<()>,
         /// The endpoints' answer.
-        answer: Result<(), AskError>,
+        answer: Result<Reached, AskError>,
     },
     /// Endpoints have heard of a change that nobody waits for.
-    Heard(Result<(), AskError>),
+    Heard(Result<Reached, AskError>),
     /// Take up a change that could not be finished.
     Retry,
 }
@@ -175,6 +190,8 @@ impl Message for PolicyMsg {
             Self::ResolveOrKeep { .. } => "ResolveOrKeep",
             Self::Ready(_) => "Ready",
             Self::Show { .. } => "Show",
+            Self::Remarks { .. } => "Remarks",
+            Self::Refused(_) => "Refused",
             Self::Derived { .. } => "Derived",
             Self::Written(_) => "Written",
             Self::Selectors { .. } => "Selectors",
@@ -185,7 +202,7 @@ impl Message for PolicyMsg {
             Self::Prepared(_) => "Prepared",
             Self::Bequeathed(_) => "Bequeathed",
             Self::Premapped(_) => "Premapped",
-            Self::Enforced(_) => "Enforced",
+            Self::Enforced { .. } => "Enforced",
             Self::Mapped(_) => "Mapped",
             Self::Unmapped(_) => "Unmapped",
             Self::Returned(_) => "Returned",
@@ -200,10 +217,22 @@ impl Message for PolicyMsg {
         match self {
             Self::Resolve { .. } | Self::ResolveOrKeep { .. } | Self::Ready(_) => Lane::Request,
             Self::Show { .. } | Self::Derived { .. } => Lane::Request,
+            Self::Remarks { .. } | Self::Refused(_) => Lane::Request,
             Self::Written(_) | Self::Selectors { .. } | Self::Origins(_) => Lane::Request,
             _ => Lane::Control,
         }
     }
+}
+
+/// A change of the rules that some endpoints may not enforce yet.
+#[derive(Clone, Debug)]
+pub(super) struct Behind {
+    /// The revision that they are to come to.
+    pub(super) revision: u64,
+    /// The rules before, if the change was one of the rules and these were this life's.
+    pub(super) rules: Option<Repository>,
+    /// Whether all do but those that do not answer.
+    pub(super) by_most: bool,
 }
 
 /// The prefixes of a change, by what is to happen with them.
@@ -212,14 +241,10 @@ pub(super) struct PrefixChange {
     /// The rules that are to be in force once all prefixes that they name have numbers; none if
     /// they already are. With them what is different from the rules before.
     pub(super) rules: Option<(Repository, ApplyReport)>,
-    /// The rules before, while some endpoints may still enforce them.
-    pub(super) before: Option<Repository>,
     /// Whether a prefix has a number that policies did not know.
     pub(super) renumbered: bool,
-    /// Whether some endpoints may still enforce the rules before.
-    pub(super) unenforced: bool,
-    /// Whether some of its prefixes may not be in the ipcache.
-    pub(super) unmapped: bool,
+    /// Identities of its prefixes that may not be in the ipcache.
+    pub(super) unmapped: BTreeSet<IdentityId>,
     /// How often its new prefixes could not be made known or mapped.
     pub(super) refusals: u8,
     /// Whether it waits to be taken up again.

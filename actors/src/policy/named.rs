@@ -70,7 +70,8 @@ impl Repository {
     }
 }
 
-fn names(clause: &Clause) -> impl Iterator<Item = (&str, u8)> {
+/// The names of ports in a clause, each with its protocol.
+pub(super) fn names(clause: &Clause) -> impl Iterator<Item = (&str, u8)> {
     let ports = match &clause.ports {
         Ports::Any => &[],
         Ports::Of(ports) => ports.as_slice(),

@@ -7,6 +7,7 @@ mod cilium_peers;
 mod cilium_ports;
 mod icmp;
 mod kubernetes;
+mod meant;
 mod port;
 mod scope;
 mod selector;
@@ -16,9 +17,15 @@ mod to_services;
 use serde_json::Value;
 
 use self::scope::Scope;
-pub(super) use self::service::{service, speaker_name};
-use super::{Policy, PolicyError, PolicyKind, PolicyName, PolicySettings};
-use crate::field::{Fault, Field, Mapping};
+pub(super) use self::{
+    meant::anybody,
+    service::{service, speaker_name},
+};
+use super::{Bound, Policy, PolicyError, PolicyKind, PolicyName, PolicySettings};
+use crate::{
+    field::{Fault, Field, Mapping},
+    model::Labels,
+};
 
 /// Kinds that a source may hold beside policies, and that are not looked at here.
 const NOT_POLICIES: &[&str] =
@@ -31,6 +38,15 @@ pub struct Refused {
     pub name: Option<PolicyName>,
     /// Why.
     pub error: PolicyError,
+    /// Whom it would be for; whoever may be meant, if that cannot be read.
+    pub meant: Vec<Bound>,
+}
+
+impl Refused {
+    /// Whether an endpoint with these labels may be meant.
+    pub fn means(&self, labels: &Labels) -> bool {
+        self.meant.iter().any(|bound| bound.includes(labels))
+    }
 }
 
 /// Reads the policies and groups of prefixes of one document: one, those of a `List`, or none if it
@@ -53,24 +69,28 @@ fn read(
 ) {
     let listed = document.any_mapping().and_then(|mapping| items(&mapping));
     match listed {
-        Err(fault) => policies.push(Err(refused(file, None, fault))),
+        Err(fault) => policies.push(Err(refused(file, document, None, fault))),
         Ok(Some(items)) => items.iter().for_each(|item| read(file, item, settings, policies)),
         Ok(None) => match name(document) {
-            Err(fault) => policies.push(Err(refused(file, None, fault))),
+            Err(fault) => policies.push(Err(refused(file, document, None, fault))),
             Ok(None) => {}
             Ok(Some(name)) => {
                 let policy = policy(file, document, &name, settings);
-                policies.push(policy.map_err(|fault| refused(file, Some(name), fault)));
+                policies.push(policy.map_err(|fault| refused(file, document, Some(name), fault)));
             }
         },
     }
 }
 
-fn refused(file: &str, name: Option<PolicyName>, fault: Fault) -> Refused {
+fn refused(file: &str, document: &Field<'_>, name: Option<PolicyName>, fault: Fault) -> Refused {
+    let meant = match &name {
+        Some(name) => meant::of(document, name),
+        None => meant::of_nameless(document),
+    };
     let Fault { path, problem, remedy } = fault;
     let object = name.as_ref().map(PolicyName::to_string);
     let error = PolicyError { file: file.to_owned(), object, path, problem, remedy };
-    Refused { name, error }
+    Refused { name, error, meant }
 }
 
 /// The items, if it is a list of objects.

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Bound, IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError,
+    Bound, Departure, IdentityView, MissingGroup, MissingService, Peer, Peers, Policy, PolicyError,
     PolicyName, PolicySettings, Refused, ServiceName, Services, Subject, UnresolvedPort,
     Unsupported,
     groups::Groups,
-    parse,
+    parse::{self, parse},
     rule::{Clause, Rule},
 };
 use crate::model::{Families, Labels};
@@ -21,7 +21,7 @@ use crate::model::{Families, Labels};
 #[derive(Clone, Debug, Default)]
 struct Source {
     policies: BTreeMap<PolicyName, Policy>,
-    rejected: Vec<PolicyError>,
+    rejected: Vec<Refused>,
     /// Whether any of these policies names groups of prefixes, or services.
     names_others: bool,
 }
@@ -103,6 +103,9 @@ pub struct PolicyStatus {
     pub selects: usize,
     /// What of it is not supported yet.
     pub unsupported: Vec<Unsupported>,
+    /// What of it Cilium 1.19 takes otherwise.
+    #[serde(default)]
+    pub departures: Vec<Departure>,
     /// Names of ports in it that nobody concerned has.
     pub unresolved_ports: Vec<UnresolvedPort>,
     /// Groups of prefixes that it names and that there are not.
@@ -121,6 +124,7 @@ impl PolicyStatus {
             policy: None,
             selects: 0,
             unsupported: Vec::new(),
+            departures: Vec::new(),
             unresolved_ports: Vec::new(),
             missing_groups: Vec::new(),
             missing_services: Vec::new(),
@@ -160,12 +164,13 @@ impl Repository {
         let (parsed, mut refused) = read(source, documents, &self.settings);
         for policy in parsed {
             if new.policies.contains_key(&policy.name) {
-                let error = twice(source, policy.name.to_string());
-                refused.push(Refused { name: Some(policy.name), error });
+                let (error, meant) = (twice(source, policy.name.to_string()), policy.bounds());
+                refused.push(Refused { name: Some(policy.name), error, meant });
                 continue;
             }
             if let Some(error) = self.too_large(source, &policy) {
-                refused.push(Refused { name: Some(policy.name), error });
+                let meant = policy.bounds();
+                refused.push(Refused { name: Some(policy.name), error, meant });
                 continue;
             }
             report.accepted.push(policy.name.clone());
@@ -180,9 +185,9 @@ impl Repository {
                 new.policies.insert(name.clone(), policy.clone());
             }
         }
-        new.rejected = refused.into_iter().map(|refused| refused.error).collect();
+        report.rejected = refused.iter().map(|refused| refused.error.clone()).collect();
+        new.rejected = refused;
         new.names_others = new.policies.values().any(Policy::names_others);
-        report.rejected = new.rejected.clone();
         self.replace(source, &old, new, services, &mut report);
         self.revision += u64::from(report.changed);
         report
@@ -279,7 +284,7 @@ impl Repository {
     }
 
     /// The groups of prefixes of all sources.
-    fn groups(&self) -> Groups {
+    pub(super) fn groups(&self) -> Groups {
         let mut groups = Groups::new();
         for (_, policy) in self.policies() {
             if let Some(group) = &policy.group {
@@ -301,7 +306,7 @@ impl Repository {
         let mut all = Vec::new();
         let groups = self.groups();
         for (source, held) in &self.sources {
-            let mut errors = held.rejected.clone();
+            let mut errors: Vec<_> = held.rejected.iter().map(|it| it.error.clone()).collect();
             for policy in held.policies.values() {
                 let object = Some(policy.name.to_string());
                 let error = errors.iter().position(|error| error.object == object);
@@ -314,6 +319,7 @@ impl Repository {
                     policy: Some(policy.name.clone()),
                     selects,
                     unsupported: policy.unsupported.clone(),
+                    departures: policy.departures(),
                     unresolved_ports: self.unresolved_ports(policy, endpoints, view),
                     missing_groups: policy.missing_groups(&groups),
                     missing_services: policy.missing_services(),
@@ -323,6 +329,16 @@ impl Repository {
             all.extend(errors.into_iter().map(|error| PolicyStatus::refused(source, error)));
         }
         all
+    }
+
+    /// Documents that were refused, and whether an earlier version of each is in force.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&Refused, bool)> {
+        self.sources.values().flat_map(|held| {
+            held.rejected.iter().map(|refused| {
+                let stays = |name| held.policies.contains_key(name);
+                (refused, refused.name.as_ref().is_some_and(stays))
+            })
+        })
     }
 
     /// Whether any policy selects an endpoint with these labels.
@@ -371,6 +387,11 @@ impl Policy {
     pub fn selects(&self, labels: &Labels) -> bool {
         self.rules.iter().any(|rule| rule.selects(labels))
     }
+
+    /// Whom its rules are for.
+    fn bounds(&self) -> Vec<Bound> {
+        self.rules.iter().filter_map(|rule| rule.subject.clone()).collect()
+    }
 }
 
 impl Rule {
@@ -408,7 +429,7 @@ fn unreadable(source: &str, problem: &str) -> Refused {
         problem: problem.to_owned(),
         remedy: "correct the file; what it said before stays in force".to_owned(),
     };
-    Refused { name: None, error }
+    Refused { name: None, error, meant: parse::anybody() }
 }
 
 pub(super) fn twice(source: &str, object: String) -> PolicyError {

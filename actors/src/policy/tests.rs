@@ -8,6 +8,7 @@ mod nodes;
 mod oracle;
 mod properties;
 mod refusals;
+mod remarks;
 mod repository;
 mod rubbish;
 mod services;

@@ -32,6 +32,8 @@ pub struct KernelState {
     pub routing: KernelRouting,
     /// How often programs were loaded.
     pub loads: u64,
+    /// How many rows a policy map has room for; none is any number.
+    pub policy_rows_max: Option<usize>,
 }
 
 impl KernelState {
@@ -54,6 +56,10 @@ impl KernelState {
     /// The policy that packets of that interface meet; `None` if they are all dropped.
     pub fn policy_of(&self, ifindex: u32) -> Option<&PolicyRows> {
         self.slots.get(&self.rows.config.get(&ifindex)?.policy_slot)
+    }
+
+    fn has_no_room(&self, rows: usize) -> bool {
+        self.policy_rows_max.is_some_and(|most| rows > most)
     }
 
     /// An interface appears.
@@ -211,6 +217,9 @@ impl KernelState {
         let absent = || refused(op.name(), Refusal::NotFound);
         match op {
             KernelOp::BuildPolicy { slot, rows } => {
+                if self.has_no_room(rows.len()) {
+                    return Err(refused(op.name(), Refusal::MapFull));
+                }
                 self.aside.insert(*slot, rows.clone());
             }
             KernelOp::FlipPolicy { slot } => {
@@ -218,7 +227,11 @@ impl KernelState {
                 self.slots.insert(*slot, built);
             }
             KernelOp::PutPolicyRow { slot, key, entry } => {
-                self.slots.get_mut(slot).ok_or_else(absent)?.insert(*key, *entry);
+                let rows = self.slots.get(slot).ok_or_else(absent)?;
+                if self.has_no_room(rows.len() + usize::from(!rows.contains_key(key))) {
+                    return Err(refused(op.name(), Refusal::MapFull));
+                }
+                self.slots.entry(*slot).or_default().insert(*key, *entry);
             }
             KernelOp::DeletePolicyRow { slot, key } => {
                 self.slots.get_mut(slot).ok_or_else(absent)?.remove(key);

@@ -107,6 +107,11 @@ impl MemoryKernel {
         self.0.jobs.borrow().len()
     }
 
+    /// How many of these are not stopped.
+    pub fn able(&self) -> usize {
+        (0..self.jobs()).take_while(|nth| self.going_on(*nth).is_some()).count()
+    }
+
     /// Does the next step of the `nth` job; false if there is none.
     pub fn step(&self, nth: usize) -> bool {
         if self.0.holds.get() {

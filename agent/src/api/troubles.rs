@@ -14,6 +14,7 @@ use volvox_actors::{
     model::Labels,
     node::{NodeMsg, NodeStatus},
     nodes::{NodesMsg, NodesView},
+    policy::{PolicyMsg, RefusedPolicy},
     ports::Time,
     publish::{PublisherMsg, Unpublished},
     restore::{RestoreMsg, RestoreReport},
@@ -30,6 +31,8 @@ use crate::{gateway::GatewayError, wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
 pub(super) const SOURCE: &str = "cluster-";
+/// Of so many refused policies each is named.
+const REFUSED_NAMED: usize = 16;
 /// How long a refused message is held against a mailbox.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
 /// Actors may ask each other for a moment; who does so longer waits in a ring.
@@ -88,6 +91,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         mapped,
         node,
         all_sources,
+        refused,
     ) = tokio::try_join!(
         api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
@@ -104,6 +108,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
         api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
         api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
         heard::gather(api, what),
+        api.gateway.ask(what, |colony| &colony.policy, PolicyMsg::Refused),
     )?;
     let failing = views.iter().filter(|view| view.failing || view.lost.is_some());
     let failing = failing.map(|view| endpoint(view));
@@ -121,6 +126,7 @@ pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
     let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
     let shared = shared.chain(services::troubles(&serving)).chain(devices::troubles(&devices));
     let shared = shared.chain(of_routes(&ways)).chain(of_rows(&mapped)).chain(of_node(&node));
+    let shared = shared.chain(of_policies(&refused));
     Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
 }
 
@@ -159,6 +165,25 @@ fn unpublished(unpublished: &Unpublished) -> Trouble {
         }
     };
     Trouble::new(format!("publish {what}"), (*tries).into(), text)
+}
+
+/// Policies that are refused: whom they select is open, or held to an older one. Of many the first
+/// ones are named.
+fn of_policies(refused: &[RefusedPolicy]) -> impl Iterator<Item = Trouble> {
+    let named =
+        refused.iter().take(REFUSED_NAMED).map(|RefusedPolicy { error, earlier_in_force }| {
+            let name = error.object.as_deref().unwrap_or(&error.file);
+            let what = match earlier_in_force {
+                true => "its newest version is refused, the one before stays in force",
+                false => "it is refused, and nothing of it is in force",
+            };
+            Trouble::new(format!("policy {name}"), 1, format!("policy: {what}: {error}"))
+        });
+    let more = refused.len().checked_sub(REFUSED_NAMED).filter(|more| *more > 0).map(|more| {
+        let text = format!("{more} more policies are refused: `volvox policy status` names them");
+        Trouble::new("policies", more as u64, text)
+    });
+    named.chain(more)
 }
 
 /// Nodes that are not told apart.
@@ -275,7 +300,8 @@ fn endpoint(view: &EndpointView) -> Trouble {
         return Trouble::new(format!("endpoint-{}-datapath", view.id), 1, text);
     }
     let error = view.last_error.as_deref().unwrap_or("its last build failed");
-    let text = format!("endpoint {}: {error}; what it had before serves on", view.id);
+    let serves = if view.short { "" } else { "; what it had before serves on" };
+    let text = format!("endpoint {}: {error}{serves}", view.id);
     let name = format!("endpoint-{}-regeneration-recovery", view.id);
     Trouble::new(name, view.failures_in_a_row.into(), text)
 }
@@ -304,7 +330,10 @@ fn invariants(audit: &AuditView) -> impl Iterator<Item = Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::host::{CellId, Wait, WaitId, Whom};
+    use volvox_actors::{
+        host::{CellId, Wait, WaitId, Whom},
+        policy::PolicyError,
+    };
 
     use super::*;
 
@@ -369,6 +398,29 @@ mod tests {
         let text = of_own_numbers(&NodesView { known: 2, ..NodesView::default() }).unwrap().text;
         assert!(text.starts_with("identities are numbers of this node alone"), "{text}");
         assert!(text.contains("are known (2)") && text.contains("=crd"), "{text}");
+    }
+
+    #[test]
+    fn policies_that_are_refused_are_named_the_first_ones_each() {
+        let refused = |number: usize| RefusedPolicy {
+            error: PolicyError {
+                file: "web.yaml".to_owned(),
+                object: Some(format!("CiliumNetworkPolicy ns/{number}")),
+                path: "spec".to_owned(),
+                problem: "rubbish".to_owned(),
+                remedy: "correct it".to_owned(),
+            },
+            earlier_in_force: number == 0,
+        };
+        let all: Vec<_> = (0..REFUSED_NAMED + 3).map(refused).collect();
+        let said: Vec<_> = of_policies(&all).map(|trouble| trouble.text).collect();
+        assert!(
+            said[0].contains("the one before stays in force: web.yaml: CiliumNetworkPolicy ns/0")
+        );
+        assert!(said[1].contains("nothing of it is in force: web.yaml: CiliumNetworkPolicy ns/1"));
+        assert!(said[REFUSED_NAMED].starts_with("3 more policies are refused"), "{said:?}");
+        assert_eq!(said.len(), REFUSED_NAMED + 1);
+        assert_eq!(of_policies(&all[..1]).count(), 1);
     }
 
     #[test]

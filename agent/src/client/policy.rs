@@ -52,6 +52,7 @@ fn remarks(status: &PolicyStatus) -> String {
     for part in &status.unsupported {
         remarks.push(format!("{}: not supported yet: {}", part.path, part.effect));
     }
+    remarks.extend(status.departures.iter().map(ToString::to_string));
     for port in &status.unresolved_ports {
         remarks
             .push(format!("{}: nobody has a port named {}: none is meant", port.path, port.name));
@@ -80,6 +81,7 @@ struct Verdict {
     file: String,
     policies: Vec<String>,
     unsupported: Vec<String>,
+    departures: Vec<String>,
     refused: Vec<String>,
 }
 
@@ -91,7 +93,8 @@ fn validate(out: &mut Output<'_>, files: &[PathBuf]) -> Result<(), ClientError> 
             for policy in &verdict.policies {
                 out.line(format!("{}: {policy}: valid", verdict.file))?;
             }
-            for problem in verdict.unsupported.iter().chain(&verdict.refused) {
+            let remarks = verdict.unsupported.iter().chain(&verdict.departures);
+            for problem in remarks.chain(&verdict.refused) {
                 out.line(problem)?;
             }
             if verdict.policies.is_empty() && verdict.refused.is_empty() {
@@ -124,6 +127,9 @@ fn judge(path: &PathBuf) -> Verdict {
             Ok(policy) => {
                 verdict.policies.push(policy.name.to_string());
                 verdict.unsupported.extend(policy.unsupported.iter().map(ToString::to_string));
+                let departures = policy.departures().into_iter();
+                let named = departures.map(|it| format!("{file}: {}: {it}", policy.name));
+                verdict.departures.extend(named);
             }
             Err(refused) => verdict.refused.push(refused.error.to_string()),
         }

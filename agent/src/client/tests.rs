@@ -106,7 +106,9 @@ fn one_endpoint_is_shown() {
         agent.text("endpoint health 442"),
         "Overall:    OK\nPrograms:   OK\nPolicy:     OK\nConnected:  true\n"
     );
-    assert_eq!(agent.text("why 442").lines().last(), Some("It waits for nobody."));
+    let why = agent.text("why 442");
+    assert_eq!(why.lines().last(), Some("It waits for nobody."));
+    assert!(why.contains("Of its policies: web.yaml is refused"), "{why}");
 }
 
 #[test]
@@ -241,6 +243,9 @@ fn manifests_are_judged_without_an_agent() {
     let ran = run(&socket, &format!("policy validate {good} {bad}"));
     assert_eq!((ran.code, ran.error.as_str()), (1, "1 document refused"));
     assert!(ran.text.contains("spec.ingress[0].toPorts[0].ports[0].port"), "{}", ran.text);
+    let alone = policy(80).replace("ingress:\n", "enableDefaultDeny: {egress: true}\n  ingress:\n");
+    let ran = run(&socket, &format!("policy validate {}", file("alone.yaml", &alone)));
+    assert!(ran.code == 0 && ran.text.contains("Cilium 1.19 leaves it open"), "{}", ran.text);
     let rubbish = file("rubbish.yaml", "{]");
     assert_eq!(run(&socket, &format!("policy validate {rubbish}")).code, 1);
     assert_eq!(run(&socket, "policy validate /nowhere.yaml").code, 1);

@@ -98,6 +98,7 @@ fn one(out: &mut Output<'_>, why: &Why) -> Result<(), ClientError> {
     if let Some(trouble) = &why.not_served {
         out.line(format!("The kernel does not serve it: {trouble}"))?;
     }
+    why.policies.iter().try_for_each(|remark| out.line(format!("Of its policies: {remark}")))?;
     if why.chain.is_empty() {
         return out.line("It waits for nobody.");
     }

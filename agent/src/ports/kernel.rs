@@ -1,6 +1,7 @@
 //! The kernel port: BPF maps, programs and links, interfaces and routes.
 //!
-//! A job's steps go through lanes, each with threads of its own: the pool does most; putting
+//! A job's steps go through lanes, each with threads of its own: the pool does most, and has more
+//! threads while a device that hangs holds those that it has; putting
 //! policy maps into slots costs one grace period of the kernel (8 to 16 ms) however many go
 //! together, so what comes meanwhile is gathered; creating TCX links costs as much each, is
 //! serialised by the kernel and nobody waits for it, so one thread does it beside all else; sweeps
@@ -97,12 +98,14 @@ impl KernelPort {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let shared = || Arc::clone(datapath);
         let (clear, scrub, collect, load) = (shared(), shared(), shared(), shared());
+        let (pooled, settled) = (shared(), shared());
         let flipper = Flipper::start(datapath)?;
         let pace = Arc::new(Pace::new());
+        let settling = Arc::clone(&pace);
         let lanes = Lanes {
             host: host.clone(),
-            pool: Workers::start("kernel", cpus.max(2), UNDER_WAY, |_| {
-                let mut stepper = Stepper::new(datapath);
+            pool: Workers::start_elastic("kernel", cpus.max(2), UNDER_WAY, move |_| {
+                let mut stepper = Stepper::new(&pooled);
                 move |ops| stretch(&mut stepper, ops)
             })?,
             flip: Workers::start_batching("kernel-flip", UNDER_WAY, move |slots: Vec<_>| {
@@ -116,9 +119,9 @@ impl KernelPort {
                     timed(work)
                 },
             )?,
-            settle: Workers::start("kernel-settle", 1, UNDER_WAY, |_| {
-                let mut stepper = Stepper::new(datapath);
-                let pace = Arc::clone(&pace);
+            settle: Workers::start_elastic("kernel-settle", 1, UNDER_WAY, move |_| {
+                let mut stepper = Stepper::new(&settled);
+                let pace = Arc::clone(&settling);
                 move |place| Timed::of(|| stepper.settle(place, &pace))
             })?,
             scrub: Workers::start_batching("kernel-scrub", UNDER_WAY, move |wanted: Vec<_>| {

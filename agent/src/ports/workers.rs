@@ -5,6 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     rc::{Rc, Weak},
     thread,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel as jobs;
@@ -18,6 +19,11 @@ pub struct WorkersError {
     pub(super) name: String,
     pub(super) cause: io::Error,
 }
+
+/// No thread of a pool ended a job for so long while others wait: each is at one that hangs.
+const STUCK: Duration = Duration::from_secs(1);
+/// How many threads are started besides, for jobs that wait behind those.
+const SPARE_MAX: usize = 16;
 
 /// Threads that do for the actors what blocks.
 ///
@@ -35,6 +41,18 @@ struct Inner<Job, Done: 'static> {
     waiting: RefCell<VecDeque<(u64, Job)>>,
     replies: RefCell<BTreeMap<u64, Reply<Done>>>,
     next: Cell<u64>,
+    /// When a job ended last.
+    ended: Cell<Instant>,
+    /// Starts threads where those that there are hang.
+    spare: RefCell<Option<Spare>>,
+}
+
+/// What starts more threads.
+struct Spare {
+    start: Box<dyn FnMut(usize) -> io::Result<()>>,
+    started: usize,
+    /// Whether it is looked already whether there have to be more.
+    looking: bool,
 }
 
 /// A job's number and what came of it: nothing if the work panicked.
@@ -60,6 +78,31 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
         })
     }
 
+    /// The same with more threads where all are at jobs that hang, so that these hold up no others.
+    ///
+    /// To be called on the actors' thread, within its actix system.
+    pub fn start_elastic<F>(
+        name: &str,
+        threads: usize,
+        bound: usize,
+        mut make: impl FnMut(usize) -> F + 'static,
+    ) -> Result<Self, WorkersError>
+    where
+        F: FnMut(Job) -> Done + Send + 'static,
+    {
+        let mut each = move |index| {
+            let mut work = make(index);
+            move |jobs: Vec<Job>| jobs.into_iter().map(&mut work).collect::<Vec<Done>>()
+        };
+        let (workers, start) = Self::crew(name, bound, 1);
+        for index in 0..threads {
+            start(index, each(index)).map_err(|cause| not_started(name, index, cause))?;
+        }
+        let start = Box::new(move |index| start(index, each(index)));
+        *workers.inner.spare.borrow_mut() = Some(Spare { start, started: 0, looking: false });
+        Ok(workers)
+    }
+
     /// Starts one thread that does all the jobs that have queued meanwhile at once: for work whose
     /// cost hardly grows with their number. `work` answers for each job, in order.
     ///
@@ -82,17 +125,30 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
     where
         F: FnMut(Vec<Job>) -> Vec<Done> + Send + 'static,
     {
+        let (workers, start) = Self::crew(name, bound, batch);
+        for index in 0..threads {
+            start(index, make(index)).map_err(|cause| not_started(name, index, cause))?;
+        }
+        Ok(workers)
+    }
+
+    /// Workers without a thread, and what starts one.
+    fn crew<F>(
+        name: &str,
+        bound: usize,
+        batch: usize,
+    ) -> (Self, impl Fn(usize, F) -> io::Result<()> + use<F, Job, Done>)
+    where
+        F: FnMut(Vec<Job>) -> Vec<Done> + Send + 'static,
+    {
         let (to_threads, from_actors) = jobs::bounded(bound);
         let (to_actors, from_threads) = results::channel(bound);
-        for index in 0..threads {
-            let (work, from_actors, to_actors) =
-                (make(index), from_actors.clone(), to_actors.clone());
-            let name = format!("{name}-{index}");
-            thread::Builder::new()
-                .name(name.clone())
-                .spawn(move || labour(work, batch, &from_actors, &to_actors))
-                .map_err(|cause| WorkersError { name, cause })?;
-        }
+        let named = name.to_owned();
+        let start = move |index: usize, work: F| {
+            let (from_actors, to_actors) = (from_actors.clone(), to_actors.clone());
+            let thread = thread::Builder::new().name(format!("{named}-{index}"));
+            thread.spawn(move || labour(work, batch, &from_actors, &to_actors)).map(drop)
+        };
         let inner = Rc::new(Inner {
             bound,
             to_threads,
@@ -100,9 +156,11 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
             waiting: RefCell::default(),
             replies: RefCell::default(),
             next: Cell::new(0),
+            ended: Cell::new(Instant::now()),
+            spare: RefCell::new(None),
         });
         tokio::task::spawn_local(deliver(Rc::downgrade(&inner), from_threads));
-        Ok(Self { inner })
+        (Self { inner }, start)
     }
 
     /// Has a job done; its outcome comes through `reply`. Never blocks.
@@ -112,12 +170,19 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
         inner.replies.borrow_mut().insert(number, reply);
         inner.waiting.borrow_mut().push_back((number, job));
         inner.hand_over();
+        if inner.is_to_be_watched() {
+            tokio::task::spawn_local(relieve(Rc::downgrade(inner)));
+        }
     }
 
     /// How many jobs have no outcome yet.
     pub fn unfinished(&self) -> usize {
         self.inner.replies.borrow().len()
     }
+}
+
+fn not_started(name: &str, index: usize, cause: io::Error) -> WorkersError {
+    WorkersError { name: format!("{name}-{index}"), cause }
 }
 
 impl<Job, Done: 'static> Inner<Job, Done> {
@@ -135,12 +200,38 @@ impl<Job, Done: 'static> Inner<Job, Done> {
         }
     }
 
+    /// Whether jobs wait for a thread, and nobody looks yet whether one comes to be free.
+    fn is_to_be_watched(&self) -> bool {
+        let mut spare = self.spare.borrow_mut();
+        let Some(spare) = spare.as_mut().filter(|_| !self.to_threads.is_empty()) else {
+            return false;
+        };
+        !std::mem::replace(&mut spare.looking, true)
+    }
+
+    /// Starts another thread if no job ended for long. Whether it is to be looked again.
+    fn relieve(&self) -> bool {
+        let mut spare = self.spare.borrow_mut();
+        let Some(spare) = spare.as_mut() else { return false };
+        if self.to_threads.is_empty() {
+            spare.looking = false;
+        } else if self.ended.get().elapsed() >= STUCK && spare.started < SPARE_MAX {
+            spare.started += 1;
+            match (spare.start)(SPARE_MAX + spare.started) {
+                Ok(()) => tracing::warn!("every thread of a pool hangs; another one is started"),
+                Err(error) => tracing::error!(%error, "threads hang, and no other can be started"),
+            }
+        }
+        spare.looking
+    }
+
     fn forget(&self, number: u64) -> Option<Reply<Done>> {
         self.replies.borrow_mut().remove(&number)
     }
 
     fn finish(&self, (number, done): Finished<Done>) {
         self.under_way.set(self.under_way.get() - 1);
+        self.ended.set(Instant::now());
         self.hand_over();
         match (self.forget(number), done) {
             (Some(reply), Some(done)) => reply.send(done),
@@ -179,6 +270,17 @@ async fn deliver<Job, Done: 'static>(
     while let Some(finished) = from_threads.recv().await {
         let Some(inner) = to.upgrade() else { return };
         inner.finish(finished);
+    }
+}
+
+/// Looks, as long as jobs wait for a thread, whether any comes to be free.
+async fn relieve<Job, Done: 'static>(of: Weak<Inner<Job, Done>>) {
+    loop {
+        tokio::time::sleep(STUCK).await;
+        match of.upgrade() {
+            Some(inner) if inner.relieve() => {}
+            _ => return,
+        }
     }
 }
 
@@ -225,6 +327,30 @@ mod tests {
         let (bad, good) = (submit(&workers, 0), submit(&workers, 5));
         assert_eq!(bad.await.unwrap(), Err(AskError::Gone));
         assert_eq!(good.await.unwrap(), Ok(4));
+    }
+
+    #[actix::test]
+    async fn a_job_that_hangs_holds_up_no_other() {
+        let (open, gate) = jobs::bounded::<()>(0);
+        let workers = Workers::start_elastic("elastic", 1, 8, move |_| {
+            let gate = gate.clone();
+            move |hangs: bool| {
+                if hangs {
+                    gate.recv().unwrap();
+                }
+                u32::from(hangs)
+            }
+        })
+        .unwrap();
+        let hung = submit(&workers, true);
+        let others = [false, false, true, false].map(|hangs| submit(&workers, hangs));
+        let [one, two, hung_too, three] = others;
+        for other in [one, two, three] {
+            assert_eq!(other.await.unwrap(), Ok(0));
+        }
+        open.send(()).unwrap();
+        open.send(()).unwrap();
+        assert_eq!((hung.await.unwrap(), hung_too.await.unwrap()), (Ok(1), Ok(1)));
     }
 
     #[actix::test]

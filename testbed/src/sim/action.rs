@@ -135,6 +135,13 @@ pub enum Action {
     Relist(u8),
     /// A manifest cannot be read for a moment.
     Unreadable(u8),
+    /// From now on nothing is written of a pod's policy, until the node rests.
+    Hang(u8),
+    /// From now on policy maps have room for so many rows, as the next agent knows; without a number
+    /// for all.
+    Room(Option<u8>),
+    /// What was told is in force, but with a pod of which nothing is written.
+    Prompt,
     /// An endpoint is to be regenerated with fresh programs.
     Rebuild(u8),
     /// Pods have connections.
@@ -299,6 +306,10 @@ impl fmt::Display for Action {
             Self::Deliver => f.write_str("what was not told is told"),
             Self::Relist(which) => write!(f, "manifest {which} is missing, then listed again"),
             Self::Unreadable(which) => write!(f, "manifest {which} cannot be read"),
+            Self::Hang(pod) => write!(f, "nothing is written of the policy of pod {pod}"),
+            Self::Room(None) => f.write_str("policy maps have room"),
+            Self::Room(Some(rows)) => write!(f, "policy maps have room for {rows} rows"),
+            Self::Prompt => f.write_str("what was told is in force"),
             Self::Rebuild(pod) => write!(f, "pod {pod} is to have fresh programs"),
             Self::Connect => f.write_str("pods have connections"),
             Self::Steps { count, .. } => write!(f, "{count} steps"),

@@ -230,8 +230,10 @@ fn all(
 pub fn seeds_until_caught(mutant: Mutant, most: u64) -> Option<(u64, Failure)> {
     switch(Some(mutant));
     let caught = (1..=most).find_map(|seed| {
-        let random = Node::new(Trace::default()).run(&draw(seed)).err();
-        random.map(|failure| (seed, failure))
+        let scenario = scenarios::ALL.get(seed as usize - 1).map(|it| it.actions(seed));
+        let mut histories = scenario.into_iter().chain(std::iter::once_with(|| draw(seed)));
+        let failure = histories.find_map(|it| Node::new(Trace::default()).run(&it).err());
+        failure.map(|failure| (seed, failure))
     });
     switch(None);
     caught

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use volvox_actors_simulated::{ports::Refusal, testing::Turn};
+use volvox_actors_simulated::{
+    ports::{KernelOp, Refusal},
+    testing::Turn,
+};
 
 use super::{action::Fault, node::Node};
 use crate::random::Random;
@@ -25,6 +28,36 @@ impl Node {
         self.world.kernel.hold(true);
         self.time(span, 1);
         self.world.kernel.hold(false);
+    }
+
+    /// Nothing is written of that pod's policy from now on.
+    pub(super) fn hang(&mut self, pod: u8) {
+        let endpoint = self.oracle.borrow().subjects.get(&pod).and_then(|it| it.endpoint);
+        let Some(id) = endpoint else { return };
+        self.hung = Some(pod);
+        let slots = [0, 1].map(|parity| id.slot(parity));
+        self.world.kernel.stall(move |op| match op {
+            KernelOp::BuildPolicy { slot, .. }
+            | KernelOp::PutPolicyRow { slot, .. }
+            | KernelOp::DeletePolicyRow { slot, .. } => slots.contains(slot),
+            _ => false,
+        });
+    }
+
+    /// Policy maps have room for so many rows from now on.
+    pub(super) fn room(&mut self, rows: Option<u8>) {
+        let most = rows.map(usize::from);
+        self.world.kernel.tamper(|state| state.policy_rows_max = most);
+        self.world.settings.policy.rows_max = rows.map_or(16_384, u32::from);
+        self.oracle.borrow_mut().crowded = rows.is_some();
+    }
+
+    /// Whatever was told is in force with all but a pod of which nothing is written.
+    pub(super) fn prompt(&mut self) {
+        let (kernel, hung) = (self.world.kernel.clone(), self.hung);
+        if let Some(old) = kernel.with(|state| self.oracle.borrow_mut().current(state, hung)) {
+            self.wrong(format!("what was told is not in force: {old}"));
+        }
     }
 
     pub(super) fn jump(&mut self, span: Duration, wall: u64) {

@@ -96,6 +96,8 @@ pub struct Node {
     pub(super) power: Option<(bool, u64)>,
     /// Another cluster, if there is one.
     pub(super) far: Option<Far>,
+    /// The pod of whose policy nothing is written.
+    pub(super) hung: Option<u8>,
     /// How many interfaces to other machines there were.
     pub(super) uplink_numbers: u32,
     lives: u64,
@@ -139,6 +141,7 @@ impl Node {
             host_number: None,
             power: None,
             far: None,
+            hung: None,
             uplink_numbers: 0,
             lives: 1,
             endpoints: 0,
@@ -243,6 +246,9 @@ impl Node {
             Action::Deliver => self.deliver(true),
             Action::Relist(which) => self.relist(*which),
             Action::Unreadable(which) => self.unreadable(*which),
+            Action::Hang(pod) => self.hang(*pod),
+            Action::Room(rows) => self.room(*rows),
+            Action::Prompt => self.prompt(),
             Action::Rebuild(pod) => self.rebuild(*pod),
             Action::Connect => self.connect(),
             Action::Steps { count, seed } => self.steps(*count, *seed),

@@ -31,7 +31,7 @@ impl Node {
             return false;
         }
         let cells = self.world.life().universe.runnable_count();
-        let jobs = self.world.kernel.jobs();
+        let jobs = self.world.kernel.able();
         let disk = usize::from(self.world.disk.jobs() > 0);
         let said = self.said();
         let stored = self.stored();

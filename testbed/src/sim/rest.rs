@@ -60,6 +60,8 @@ impl Node {
         self.world.fate.is_kind();
         self.faulty = false;
         self.world.kernel.hold(false);
+        self.world.kernel.stall(|_| false);
+        self.hung = None;
         self.boot(false);
         self.deliver(false);
         self.store(Store::Up);

@@ -1,6 +1,8 @@
 //! Failures that users of node agents reported, as histories: each by the name of its report. The
 //! seed varies the order of steps and the moment of deaths.
 
+mod one_that_cannot;
+
 use super::{
     action::{Action, Fault, Version},
     around::{Server, Store},
@@ -228,6 +230,8 @@ pub const ALL: &[Scenario] = &[
             ]
         },
     },
+    one_that_cannot::HANGS,
+    one_that_cannot::HAS_NO_ROOM,
     Scenario {
         name: "cal_13279_rows_of_nobody_and_of_two_owners",
         make: |random| {

@@ -20,6 +20,9 @@ use super::flight::Flights;
 /// What the panics that are meant say.
 const ON_PURPOSE: &str = "on purpose";
 
+/// The message by which nobody waits any more for one that does not answer.
+const OVERDUE: &str = "Overdue";
+
 /// Keeps what happened. Clones share it.
 #[derive(Clone, Default)]
 pub struct Trace(Rc<RefCell<Inner>>);
@@ -173,6 +176,7 @@ impl Recorder for Trace {
             Record::Message { header, ended, outcome, .. } => {
                 inner.now = ended;
                 inner.hashed((header.id.0, header.kind, header.to.0, ended.0, outcome as u8));
+                inner.late |= header.kind == OVERDUE;
                 if wanted {
                     let from = header.from.map_or("outside", |cell| inner.name(cell.0));
                     let outcome = if outcome == Outcome::Handled {

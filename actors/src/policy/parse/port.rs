@@ -62,7 +62,7 @@ fn end_port(end: &Field<'_>, first: u16) -> Result<u16, Fault> {
     if last != 0 && last < first {
         return Err(end.fault(
             format!("endPort {last} comes before port {first}"),
-            "write the lower one as port",
+            "write the lower one as port; only Cilium 1.19 takes it as it is",
         ));
     }
     Ok(last)

@@ -43,7 +43,7 @@ pub(crate) async fn compare(State(api): State<Api>, Segment(id): Segment) -> Ans
     ok(&EndpointRows {
         id: view.id.0,
         state: view.api_state().to_owned(),
-        policy_revision: view.realised.policy_revision,
+        policy_revision: view.realised.whole_revision,
         last_error: view.last_error.as_ref().map(ToString::to_string),
         rows: side_by_side(desired(&view, &policy), realised),
         log: (view.log.iter())

@@ -10,6 +10,7 @@ use volvox_actors::{
     host::{CellId, Wait, Waits, Whom},
     ipam::IpamMsg,
     model::Labels,
+    policy::PolicyMsg,
     restore::RestoreMsg,
     services::ServicesMsg,
 };
@@ -80,6 +81,9 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
 pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer {
     let view = view(&api, &id).await?;
     let name = format!("endpoint {}", view.id);
+    let (what, subject) = (format!("GET /volvox/endpoint/{}/why", view.id), view.subject());
+    let remarks = |reply| PolicyMsg::Remarks { subject, reply };
+    let policies = api.gateway.ask(what, |colony| &colony.policy, remarks).await?;
     let look = move |colony: &Colony| {
         let (names, now) = (names(colony), colony.host.now());
         let entry = |wait: &Wait| WaitEntry::new(wait, &names, now);
@@ -92,6 +96,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
             since_seconds: now.since(view.since).as_secs_f64(),
             last_error: view.last_error.as_ref().map(ToString::to_string),
             not_served: view.lost.as_ref().map(|lost| lost.why.to_string()),
+            policies,
             chain: chain.iter().map(entry).collect(),
             cycle: cycle.iter().flat_map(|cycle| &cycle.0).map(entry).collect(),
             ..Why::default()

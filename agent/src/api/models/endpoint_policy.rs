@@ -73,12 +73,12 @@ impl EndpointPolicy {
         let realised = &view.realised;
         let peers = |direction, deny| peers(realised, direction, deny);
         Self {
-            proxy_policy_revision: realised.policy_revision,
+            proxy_policy_revision: realised.whole_revision,
             proxy_statistics: Vec::new(),
             realized: RealizedPolicy {
                 allowed_egress_identities: peers(Direction::Egress, false),
                 allowed_ingress_identities: peers(Direction::Ingress, false),
-                build: realised.policy_revision,
+                build: realised.whole_revision,
                 denied_egress_identities: peers(Direction::Egress, true),
                 denied_ingress_identities: peers(Direction::Ingress, true),
                 id: view.identity.0,
@@ -87,7 +87,7 @@ impl EndpointPolicy {
                     ingress: rules(realised, Direction::Ingress),
                 },
                 policy_enabled: enabled(realised).to_owned(),
-                policy_revision: realised.policy_revision,
+                policy_revision: realised.whole_revision,
             },
         }
     }

@@ -87,6 +87,9 @@ pub struct Why {
     pub last_error: Option<String>,
     /// What keeps the kernel from serving it, by what was just seen.
     pub not_served: Option<String>,
+    /// What keeps policies from being, for it, what their authors wrote: refused ones that may mean
+    /// it, and parts that are not supported.
+    pub policies: Vec<String>,
     /// What it waits for, and what those wait for, nearest first.
     pub chain: Vec<WaitEntry>,
     /// Where it waits for a permit to build: who has one, longest first.

@@ -253,6 +253,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
         failing: false,
         refused: false,
         lost: None,
+        short: false,
         spec: Arc::new(spec),
         identity: IdentityId(300),
         identity_labels: labels,
@@ -261,6 +262,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
         options: Arc::default(),
         realised: Arc::new(Realised {
             policy_revision: 3,
+            whole_revision: 3,
             labels: Arc::default(),
             policy: Arc::new(BTreeMap::from([
                 (key(Direction::Ingress, 1, 0, 0, 0), row(false)),

@@ -132,3 +132,62 @@ fn what_the_kernel_does_late_is_done_before_its_endpoint_is_gone() {
     world.advance(Duration::from_secs(1));
     Residue::assert_same(&world, &before, "after the deletion");
 }
+
+/// A node whose web pod lets db in, of which nothing is written any more.
+fn stuck_web(world: &mut World, policy: serde_json::Value) {
+    world.apply("pods", [pod(1, "web"), pod(2, "db"), pod(3, "db"), pod(4, "mail")]);
+    world.apply("policy", [policy]);
+    world.create(spec(1)).unwrap();
+    world.advance(Duration::from_secs(1));
+    let slots = [0, 1].map(|parity| STUCK.slot(parity));
+    world.kernel.stall(move |op| match op {
+        KernelOp::BuildPolicy { slot, .. } | KernelOp::PutPolicyRow { slot, .. } => {
+            slots.contains(slot)
+        }
+        _ => false,
+    });
+}
+
+/// New pods that are to be let in by one that does not answer start all the same, and others' rules
+/// are in force: the first of them after a second, then at once.
+#[test]
+fn new_pods_and_new_rules_wait_for_no_one_that_never_answers() {
+    let mut world = World::new();
+    let db = json!({ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] });
+    stuck_web(&mut world, allow_from("web", db.clone()));
+    let mut first = world.begin_create(spec(2));
+    world.advance(Duration::from_millis(2500));
+    assert!(first.now().unwrap().unwrap().is_ok());
+    assert!(world.create(spec(3)).is_ok() && world.create(spec(4)).is_ok(), "at once");
+    // A prefix that is new, and another one for the pod that is stuck itself.
+    for prefix in ["192.0.2.0/24", "198.51.100.0/24"] {
+        let rules = ["mail", "web"].map(|app| allow_from(app, json!({ "fromCIDR": [prefix] })));
+        world.apply("more", rules);
+        let mapped = world.kernel.state().rows.ipcache.contains_key(&prefix.parse().unwrap());
+        assert!(mapped, "{prefix}");
+        assert!(world.get(EndpointId(4)).realised.ingress_enforced);
+    }
+    assert!(!world.all_ready());
+    world.kernel.stall(|_| false);
+    world.advance(Duration::from_secs(120));
+    assert!(world.all_ready());
+    world.audit();
+}
+
+/// Whom one that hangs is to deny does not come to be before it does.
+#[test]
+fn whom_one_that_hangs_denies_waits_until_it_does() {
+    let mut world = World::new();
+    let mut policy = allow_from("web", json!({ "fromEntities": ["all"] }));
+    policy["spec"]["ingressDeny"] =
+        json!([{ "fromEndpoints": [{ "matchLabels": { "app": "db" } }] }]);
+    stuck_web(&mut world, policy);
+    let mut denied = world.begin_create(spec(2));
+    world.advance(Duration::from_secs(20));
+    assert!(denied.now().is_none());
+    assert!(world.create(spec(4)).is_ok(), "nobody else waits");
+    world.kernel.stall(|_| false);
+    world.advance(Duration::from_secs(10));
+    assert!(denied.now().unwrap().unwrap().is_ok());
+    world.audit();
+}

@@ -124,6 +124,8 @@ pub(super) fn fake_policy(msg: PolicyMsg) {
             deny: false,
             selectors: BTreeMap::from([("peer".into(), [origin].into())]),
         }]),
+        PolicyMsg::Remarks { reply, .. } => reply.send(vec!["web.yaml is refused".to_owned()]),
+        PolicyMsg::Refused(reply) => reply.send(Vec::new()),
         PolicyMsg::Origins(reply) => reply.send(BTreeMap::from([(7, vec![origin])])),
         PolicyMsg::Show { endpoints, reply } => reply.send(PolicyView {
             revision: 3,
@@ -132,6 +134,7 @@ pub(super) fn fake_policy(msg: PolicyMsg) {
                 policy: Some(origin.policy),
                 selects: endpoints.len(),
                 unsupported: Vec::new(),
+                departures: Vec::new(),
                 unresolved_ports: Vec::new(),
                 missing_groups: Vec::new(),
                 missing_services: Vec::new(),
