@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -11,12 +11,14 @@ use volvox_actors::{
 use super::{
     error::ClientError,
     output::{Output, count},
-    restore::summary,
+    restore::{lost_line, summary},
 };
 use crate::{
     api::models::{
         ClusterNodes, Endpoint, Recorder, RemoteCluster, ServicesSummary, StatusAnswer, WaitList,
     },
+    evidence::Evidence,
+    ports::flight::boot_id,
     rest_client::RestClient,
     rest_model::Status,
 };
@@ -24,6 +26,7 @@ use crate::{
 pub(super) async fn show(
     client: &RestClient,
     out: &mut Output<'_>,
+    state_dir: &Path,
     brief: bool,
 ) -> Result<(), ClientError> {
     let brief_header = if brief { "true" } else { "false" };
@@ -41,8 +44,10 @@ pub(super) async fn show(
     let services: ServicesSummary = client.get("/volvox/services").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
+    let lost = Evidence::at(state_dir).lost(&boot_id());
     if out.is_json() {
         return out.json(&json!({
+            "lost-since-boot": lost,
             "health": health,
             "endpoints": states(&endpoints),
             "restore-finished": restore.finished,
@@ -68,6 +73,7 @@ pub(super) async fn show(
         ("Node", node_line(health.cluster.own, &nodes)),
         ("Endpoints", endpoint_line(&endpoints)),
         ("Restore", summary(&restore)),
+        ("Lost", lost.iter().map(lost_line).collect::<Vec<_>>().join("\n")),
         (
             "Policy",
             format!(

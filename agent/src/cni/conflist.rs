@@ -82,6 +82,17 @@ impl Conflist {
         Ok(())
     }
 
+    /// The list as the agent was told to write it, if it is there and is ours.
+    pub fn installed(wanted: &Path) -> Option<PathBuf> {
+        let beside = wanted.parent().unwrap_or(wanted).join(CONFLIST_FILE);
+        [wanted.to_owned(), beside].into_iter().find(|path| {
+            let text = fs::read(path).unwrap_or_default();
+            let list: Value = serde_json::from_slice(&text).unwrap_or_default();
+            let plugins = list["plugins"].as_array().map_or(&[][..], Vec::as_slice);
+            plugins.iter().any(|plugin| plugin["type"] == PLUGIN_TYPE)
+        })
+    }
+
     /// Removes our list and gives those that were set aside their names back. Answers what it did.
     pub fn uninstall(dir: &Path) -> Result<Vec<String>, ConflistError> {
         let mut done = Vec::new();

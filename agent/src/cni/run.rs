@@ -65,7 +65,7 @@ pub fn run() -> ExitCode {
     };
     match answer.map(|answer| writeln!(io::stdout(), "{answer}")) {
         Some(Err(error)) => {
-            eprintln!("volvox-cni: standard output: {error}");
+            crate::complain!("volvox-cni: standard output: {error}");
             ExitCode::FAILURE
         }
         _ => code,
@@ -75,7 +75,7 @@ pub fn run() -> ExitCode {
 /// Tells a person who starts it by hand what it is.
 fn about() {
     let versions = CniVersion::ALL.map(CniVersion::as_str).join(", ");
-    eprintln!(
+    crate::complain!(
         "volvox-cni {}: a CNI plugin, started by container runtimes; CNI {versions}",
         env!("CARGO_PKG_VERSION")
     );

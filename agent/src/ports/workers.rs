@@ -4,7 +4,6 @@ use std::{
     io, iter,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::{Rc, Weak},
-    thread,
 };
 
 use crossbeam_channel as jobs;
@@ -88,9 +87,7 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
             let (work, from_actors, to_actors) =
                 (make(index), from_actors.clone(), to_actors.clone());
             let name = format!("{name}-{index}");
-            thread::Builder::new()
-                .name(name.clone())
-                .spawn(move || labour(work, batch, &from_actors, &to_actors))
+            crate::threads::spawn(&name, move || labour(work, batch, &from_actors, &to_actors))
                 .map_err(|cause| WorkersError { name, cause })?;
         }
         let inner = Rc::new(Inner {
