@@ -10,6 +10,7 @@ mod devices;
 mod error;
 mod extract;
 mod facts;
+mod features;
 mod handlers;
 mod health_port;
 mod limiter;
@@ -32,6 +33,7 @@ mod verify;
 
 pub use error::ApiError;
 pub use facts::Facts;
+pub use features::Features;
 pub(crate) use handlers::{Answer, ok};
 pub use health_port::health_router;
 pub use limiter::Limiter;

@@ -47,7 +47,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !error.is_quiet() {
-                eprintln!("volvox: {error}");
+                crate::complain!("volvox: {error}");
             }
             error.exit_code()
         }
@@ -75,7 +75,7 @@ async fn dispatch(
     let Arguments { socket, bpf_root, state_dir, command, .. } = arguments;
     let (bpf_root, state_dir) = (bpf_root.as_path(), state_dir.as_path());
     match command {
-        Command::Status { brief } => status::show(client, out, brief).await,
+        Command::Status { brief } => status::show(client, out, state_dir, brief).await,
         Command::Endpoint(command) => endpoint::run(client, out, command).await,
         Command::Ipam(command) => ipam::run(client, out, command).await,
         Command::Service(command) => service::run(client, out, command).await,
@@ -83,7 +83,7 @@ async fn dispatch(
         Command::Policy(command) => policy::run(client, out, command).await,
         Command::Bpf(command) => bpf::run(out, bpf_root, command),
         Command::Identity(command) => identity::run(client, out, command).await,
-        Command::Restore(command) => restore::run(client, out, command).await,
+        Command::Restore(command) => restore::run(client, out, state_dir, command).await,
         Command::Why(question) => {
             why::run(client, out, &Places { state_dir, bpf_root }, &question).await
         }

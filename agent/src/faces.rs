@@ -9,12 +9,16 @@ use std::{
 
 use anyhow::Context;
 use serde_json::Value;
-use volvox_actors::{host::Beat, model::ClusterId, node::IpamMode};
+use volvox_actors::{
+    host::Beat,
+    model::{ClusterId, Families},
+    node::IpamMode,
+};
 
 use crate::{
     api::{
-        self, Api, Facts, Limiter, Opening, RuntimeOptions, Server, Socket, bind, dashboard_router,
-        health_router, inode, metrics_router, router, unbind,
+        self, Api, Facts, Features, Limiter, Opening, RuntimeOptions, Server, Socket, bind,
+        dashboard_router, health_router, inode, metrics_router, router, unbind,
     },
     boot::{Boot, NodeNumbers},
     config::{Config, EnablePolicy},
@@ -124,6 +128,7 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
         host_firewall: config.enable_host_firewall,
         cluster: config.cluster_name.clone(),
         cluster_id: ClusterId(config.cluster_id),
+        features: features(config)?,
         follows_cluster: Access::of(config).is_some(),
         options: settings::options(config),
         bpf_root: config.bpf_root.clone(),
@@ -132,5 +137,28 @@ fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
             Value::Object(map) => map,
             _ => Default::default(),
         },
+    })
+}
+
+fn features(config: &Config) -> anyhow::Result<Features> {
+    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let kvstore = config.kvstore.map(|kind| -> anyhow::Result<_> {
+        let options = serde_json::to_value(&config.kvstore_opt).context("--kvstore-opt as JSON")?;
+        let kind = serde_json::to_value(kind).context("--kvstore as JSON")?;
+        Ok((word(kind), options.as_object().cloned().unwrap_or_default()))
+    });
+    Ok(Features {
+        masquerade: Families {
+            ipv4: config.enable_ipv4 && config.enable_ipv4_masquerade,
+            ipv6: config.enable_ipv6 && config.enable_ipv6_masquerade,
+        },
+        socket_lb: config.bpf_lb_sock,
+        algorithm: word(serde_json::to_value(config.bpf_lb_algorithm)?),
+        mode: word(serde_json::to_value(config.bpf_lb_mode)?),
+        maglev_table: config.bpf_lb_maglev_table_size,
+        size_ratio: config.bpf_map_dynamic_size_ratio,
+        policy_rows: config.bpf_policy_map_max,
+        cni_file: config.write_cni_conf_when_ready.clone(),
+        kvstore: kvstore.transpose()?,
     })
 }

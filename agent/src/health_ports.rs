@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, io, net::Ipv4Addr, net::Ipv6Addr, net::SocketAddr, thread};
+use std::{collections::BTreeMap, io, net::Ipv4Addr, net::Ipv6Addr, net::SocketAddr};
 
 use axum::{
     Json, Router,
@@ -63,7 +63,7 @@ impl HealthPorts {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // The actors ask for one thing at a time of each port: it holds no more than there are ports.
         let (asks, mut asked) = mpsc::unbounded_channel::<Asked>();
-        thread::Builder::new().name("health-checks".to_owned()).spawn(move || {
+        crate::threads::spawn("health-checks", move || {
             runtime.block_on(async {
                 let mut open = Open::new(families);
                 while let Some(Asked { port, answer, done }) = asked.recv().await {

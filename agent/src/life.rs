@@ -13,9 +13,9 @@ use volvox_actors::{
     model::Families,
     node::NodeMsg,
     policy::PolicyMsg,
-    ports::Notices,
+    ports::{Clock, Notices},
     publish::PublishSettings,
-    restore::{RestoreInput, RestoreMsg},
+    restore::{RestoreInput, RestoreMsg, RestoreReport},
     routes::RoutesMsg,
     services::ServicesMsg,
     workloads::{Manifest, WorkloadsMsg},
@@ -31,6 +31,7 @@ use crate::{
     cni::Conflist,
     config::{Config, IdentityAllocationMode, KvStoreKind},
     delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
+    evidence::{Evidence, PastLife},
     faces::Faces,
     gateway::gateway,
     health_ports::HealthPorts,
@@ -39,6 +40,7 @@ use crate::{
     ports::{
         ClusterDirectory, DiskPort, Ears, LinkWatch, SignalWatch, SystemClock,
         cluster::{Access, ClusterPort},
+        flight::boot_id,
         kernel::KernelPort,
         kvstore::{Embedded, Etcd},
         manifests::{Manifests, Watch},
@@ -57,6 +59,8 @@ type Awaited = (node_information::Wanted, Option<Pools>);
 const OPEN_PATIENCE: Duration = Duration::from_secs(600);
 /// How many endpoints a container may have.
 const INTERFACES_MAX: usize = 64;
+/// How often it is looked whether restoring has news, until it is over.
+const NOTE_EVERY: Duration = Duration::from_secs(2);
 /// How long one deletion of the queue may take.
 const DELETE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long what is being written may take once a signal ended this life.
@@ -149,6 +153,9 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let ears = Ears::default();
     let faces = Faces::show(&config, &boot, gateway, host.beat(), opening, ears.clone())?;
 
+    let recording = boot.recording.view();
+    let evidence = Evidence::at(&config.run_dir);
+    let past = past_life(&boot, &evidence);
     let (manifests, first) =
         boot.manifests.map_or_else(Default::default, |(watched, first)| (Some(watched), first));
     // A cluster says all there is itself.
@@ -180,7 +187,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let awaited = boot.awaited.take().zip(publish);
     let hearing = hear(config.clone(), awaited.clone(), colony.host.clone(), opener.clone());
     let then = awaited.is_none().then_some((opener, config));
-    actix::spawn(open(colony.clone(), input, queue, then));
+    actix::spawn(open(colony.clone(), input, queue, then, (evidence, past)));
 
     // Questions from other threads are not one task among the endpoints': while thousands of
     // messages wait, this future is looked at every few dozen.
@@ -200,6 +207,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     if tokio::time::timeout(LAST_WRITES_PATIENCE, writes).await.is_err() {
         tracing::warn!("the state directory was still being written; the next start mends it");
     }
+    recording.end();
     Ok(())
 }
 
@@ -229,6 +237,7 @@ async fn open(
     input: RestoreInput,
     queue: Option<Exclusive>,
     then: Option<(Opener, Config)>,
+    (evidence, mut life): (Evidence, PastLife),
 ) {
     let opened = colony.host.outside("start", || {
         colony.host.ask(&colony.restore, OPEN_PATIENCE, "restored endpoints", |reply| {
@@ -238,6 +247,9 @@ async fn open(
     if let Err(error) = opened.await {
         tracing::error!(%error, "restoring did not begin");
     }
+    // Who is lost is known by now, and soon nothing will be left of them.
+    note(&colony, &evidence, &mut life).await;
+    actix::spawn(follow_restore(colony.clone(), evidence, life));
     if let Some(queue) = queue {
         delete_queued(&colony, &queue).await;
     }
@@ -247,6 +259,52 @@ async fn open(
         install_cni(&config, path);
     }
     tracing::info!(socket = %config.socket_path.display(), "agent is ready for new pods");
+}
+
+/// This life, as later ones will know it.
+fn past_life(boot: &Boot, evidence: &Evidence) -> PastLife {
+    let birth = boot.recording.birth();
+    PastLife {
+        // Without a flight recorder nobody counts them.
+        number: match birth.life {
+            0 => evidence.lives().last().map_or(1, |last| last + 1),
+            number => number,
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        boot_id: boot_id(),
+        started_unix_ns: SystemClock.wall(),
+        report: RestoreReport::default(),
+    }
+}
+
+/// Keeps how this life restores, as often as there is news of it, until that is final.
+async fn follow_restore(colony: Colony, evidence: Evidence, mut life: PastLife) {
+    while !life.report.finished {
+        tokio::time::sleep(NOTE_EVERY).await;
+        note(&colony, &evidence, &mut life).await;
+    }
+    let tidied = tokio::task::spawn_blocking(move || evidence.tidy()).await;
+    if let Ok(Err(error)) = tidied {
+        tracing::warn!(%error, "records of earlier lives take more room than they should");
+    }
+}
+
+/// Keeps how this life restores, if there is news of it.
+async fn note(colony: &Colony, evidence: &Evidence, life: &mut PastLife) {
+    let report = colony.host.outside("evidence", || {
+        let why = "how restoring goes, to be kept";
+        colony.host.ask(&colony.restore, OPEN_PATIENCE, why, RestoreMsg::Report)
+    });
+    let Ok(report) = report.await else { return };
+    if life.report == *report {
+        return;
+    }
+    life.report = (*report).clone();
+    let (to, noted) = (evidence.clone(), life.clone());
+    let written = tokio::task::spawn_blocking(move || to.note(&noted)).await;
+    if let Ok(Err(error)) = written {
+        tracing::warn!(%error, "what this life restores is not kept for later ones");
+    }
 }
 
 async fn delete_queued(colony: &Colony, queue: &Exclusive) {

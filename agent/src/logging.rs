@@ -1,11 +1,24 @@
-//! What the agent says of itself, on stderr: a line an event, for people or for programs.
+//! What the agent says of itself, on stderr: a line an event, for people or for programs. Nothing waits
+//! for whoever reads it.
 
-use std::io::{self, IsTerminal};
+mod line;
+
+use std::{
+    io::{self, IsTerminal, Stderr},
+    panic,
+    sync::OnceLock,
+};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
 
-use crate::config::{LogFormat, LogLevel};
+use self::line::Lines;
+use crate::{
+    config::{LogFormat, LogLevel},
+    guarded,
+};
+
+static STDERR: OnceLock<Lines<Stderr>> = OnceLock::new();
 
 /// Environment variable that overrides the level, a module at a time if wanted:
 /// `info,volvox_agent::ports=debug`.
@@ -23,7 +36,18 @@ pub fn start(level: LogLevel, format: LogFormat) {
         Err(_) => filter,
     };
     // Only a second call fails, and then the first one's format stays.
-    let _ = subscriber(filter, format, io::stderr().is_terminal(), io::stderr).try_init();
+    let lines = STDERR.get_or_init(|| Lines::new(io::stderr(), format));
+    let _ = subscriber(filter, format, io::stderr().is_terminal(), move || lines).try_init();
+    panic::set_hook(Box::new(|panic| {
+        if !guarded::is_guarded() {
+            tracing::error!("panicked: {panic}");
+        }
+    }));
+}
+
+/// Lines of the log that could not be written, since the agent started.
+pub fn lost() -> u64 {
+    STDERR.get().map_or(0, Lines::lost)
 }
 
 fn subscriber<W>(

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         // Help is no error; the text and the status are clap's.
         Err(ConfigError::CommandLine(error)) => error.exit(),
         Err(error) => {
-            eprintln!("error: {error}");
+            volvox_agent::complain!("error: {error}");
             return ExitCode::from(EXIT_USAGE);
         }
     };

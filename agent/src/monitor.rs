@@ -15,7 +15,7 @@ use std::{
     io,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    thread::{Builder, JoinHandle},
+    thread::JoinHandle,
 };
 
 pub use gob::{Decoder, GobError};
@@ -66,7 +66,7 @@ impl Monitor {
         let (stop, stopped) = UnixStream::pair()?;
         let mut hub = Hub::new(bind(socket)?, stopped, bpf_root);
         let inode = inode(socket);
-        let thread = Builder::new().name("monitor".to_owned()).spawn(move || hub.run())?;
+        let thread = crate::threads::spawn("monitor", move || hub.run())?;
         Ok(Self { socket: socket.to_owned(), inode, stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -7,13 +7,22 @@ use anyhow::Context;
 use crate::{
     cni::Conflist,
     config::Config,
+    evidence,
     monitor::{socket_beside, stand_in_beside},
     ports::{Directories, flight, hold_bpf, kernel},
 };
 
 /// Files and directories of ours in the run directory, and what they are.
-const RUN_ENTRIES: [&str; 5] =
-    ["state", "deleteQueue", "volvox-agent.pid", flight::CURRENT, flight::PREVIOUS];
+const RUN_ENTRIES: [&str; 6] = [
+    "state",
+    "deleteQueue",
+    "volvox-agent.pid",
+    flight::CURRENT,
+    flight::PREVIOUS,
+    evidence::DIRECTORY,
+];
+/// How the names of files of ours in the library directory begin.
+const LIB_PREFIXES: [&str; 4] = ["identities.", "kvstore.", "node.", "sources.json"];
 
 /// Removes programs, maps, routes, state and the CNI configuration. Interfaces of pods stay: they
 /// are the pods'. Refused while an agent runs.
@@ -30,7 +39,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     for entry in fs::read_dir(&config.lib_dir).context("list the library directory")? {
         let path = entry.context("list the library directory")?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with("identities.") || name.starts_with("node.") {
+        if LIB_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             remove(&path, &mut removed)?;
         }
     }
@@ -46,9 +55,9 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         }
     }
     for line in &removed {
-        println!("{line}");
+        crate::say!("{line}");
     }
-    println!("{} things removed", removed.len());
+    crate::say!("{} things removed", removed.len());
     Ok(())
 }
 

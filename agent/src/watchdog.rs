@@ -23,7 +23,7 @@ const HANDLER_MAX: Duration = Duration::from_secs(2);
 /// Watches until the host is gone.
 pub fn watch(beat: &Arc<Beat>) -> io::Result<()> {
     let beat = Arc::downgrade(beat);
-    thread::Builder::new().name("watchdog".to_owned()).spawn(move || look_on(&beat)).map(drop)
+    crate::threads::spawn("watchdog", move || look_on(&beat)).map(drop)
 }
 
 /// The handler that has not returned for too long, and for how long.

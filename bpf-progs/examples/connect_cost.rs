@@ -1,6 +1,7 @@
 //! Nanoseconds of the hook that gives a connection a backend, of 100, by the kernel's own count.
 //! `cargo run --release -p volvox-bpf-progs --example connect_cost`, as root.
 
+#![allow(clippy::print_stdout, reason = "somebody reads what it measured")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on panics")]
 
 #[path = "../tests/common/mod.rs"]

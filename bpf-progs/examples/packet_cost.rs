@@ -4,6 +4,8 @@
 //! All variants are loaded at once and take turns, so that what else the machine does hits each
 //! alike.
 
+#![allow(clippy::print_stdout, reason = "somebody reads what it measured")]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 

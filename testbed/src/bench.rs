@@ -111,6 +111,6 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Lb => lb::run(options),
         Verb::Cluster => cluster::run(options),
     }?;
-    figure::print(&figures, options.json);
+    figure::print(figures, options.json);
     Ok(())
 }

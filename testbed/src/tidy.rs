@@ -50,8 +50,8 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
 /// Prints what is out of order; fails if anything is.
 pub fn run() -> Result<()> {
     let problems = problems(&Tree::read()?);
-    problems.iter().for_each(|problem| println!("{problem}"));
+    problems.iter().for_each(|problem| volvox_agent::say!("{problem}"));
     ensure!(problems.is_empty(), "{} things are out of order", problems.len());
-    println!("All in order.");
+    volvox_agent::say!("All in order.");
     Ok(())
 }

@@ -32,8 +32,8 @@ mod words;
 mod writer;
 
 pub use event::{Event, Flight, Life, RecordedWait, What};
-pub use front::{Birth, FlightError};
-pub use reader::{birth, is_unwritten, read, read_part, records};
+pub use front::{Birth, FlightError, end};
+pub use reader::{birth, is_unwritten, older, read, read_part, records};
 pub use unfinished::Unfinished;
 pub use words::{Memory, Words, to_bytes};
 pub use writer::Writer;

@@ -313,6 +313,7 @@ impl Restore {
                 candidate.endpoint.untidied = steps;
             }
             let pending = EndpointReport {
+                pod: candidate.endpoint.spec.pod(),
                 fate: Fate::Pending,
                 source: candidate.source,
                 notes: candidate.notes,

@@ -237,6 +237,7 @@ impl fmt::Display for Proof {
 
 pub(super) fn failed(candidate: &Candidate, error: String) -> EndpointReport {
     EndpointReport {
+        pod: candidate.endpoint.spec.pod(),
         fate: Fate::Failed,
         source: candidate.source.clone(),
         notes: candidate.notes.clone(),

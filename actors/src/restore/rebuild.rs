@@ -50,6 +50,7 @@ pub(super) fn from_kernel(
         }
         (None, None) => {
             return Err(EndpointReport {
+                pod: None,
                 fate: Fate::Failed,
                 source: SOURCE.to_owned(),
                 notes,

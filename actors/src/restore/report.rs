@@ -37,6 +37,9 @@ pub struct PhaseReport {
 /// What became of an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointReport {
+    /// Its pod, `namespace/name`, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
     /// Its fate.
     pub fate: Fate,
     /// What it was restored from: a file's name, or `kernel`.

@@ -1,8 +1,11 @@
+//! What is refused before anybody handles a request: bodies that are too large or too slow, and browsers
+//! that were led here.
+
 use std::time::Duration;
 
 use axum::{
     body::{Body, HttpBody},
-    extract::Request,
+    extract::{Request, State},
     http::{StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -10,7 +13,8 @@ use axum::{
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use super::ApiError;
+use super::{Api, ApiError};
+use crate::host_header::{is_address_or, text};
 
 /// Largest body that is read.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -19,6 +23,28 @@ const BODY_BYTES_MAX: u64 = 1 << 20;
 const BODY_BYTES_HEARD_MAX: u64 = 256 << 20;
 /// How long a body may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Refuses what a page of somebody else has a browser ask at a TCP port. Whoever is no browser may leave out
+/// what browsers always send.
+pub(super) async fn addressed(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = text(headers, "host");
+    let meant = host.is_none_or(|host| is_address_or(host, &api.facts.node_name));
+    let own = text(headers, "origin")
+        .is_none_or(|origin| origin.strip_prefix("http://") == Some(host.unwrap_or_default()));
+    match (meant, own) {
+        (true, true) => next.run(request).await,
+        (false, _) => refused(
+            "this port answers to addresses, to localhost and to the node's name only, as others can \
+             be pointed here by anybody",
+        ),
+        (true, false) => refused("this port answers to no other page's scripts"),
+    }
+}
+
+fn refused(text: &str) -> Response {
+    ApiError::new(StatusCode::FORBIDDEN, text).into_response()
+}
 
 /// Reads a request's body, bounded in size and time, before anybody handles the request.
 pub(super) async fn bound_body(request: Request, next: Next) -> Response {

@@ -4,6 +4,8 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde_json::{Map, Value};
 use volvox_actors::{model::ClusterId, routes::RoutingMode};
 
+use super::Features;
+
 /// What the API says of the agent and never changes while it runs.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -27,6 +29,8 @@ pub struct Facts {
     pub policy_enforcement: String,
     /// Whether the node itself is held to policy.
     pub host_firewall: bool,
+    /// What it does besides policy.
+    pub features: Features,
     /// Whether a cluster is followed.
     pub follows_cluster: bool,
     /// Options of endpoints that say nothing else, by Cilium's names; 0 is disabled.

@@ -2,17 +2,19 @@ use axum::{
     Router,
     extract::State,
     http::StatusCode,
+    middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::get,
 };
 
-use super::{Api, ApiError, error::json_response, handlers::health};
+use super::{Api, ApiError, bounds::addressed, error::json_response, handlers::health};
 
 /// What is served on the port for probes, `--agent-health-port`: `/healthz` alone, 200 while the
 /// actors answer and 503 otherwise. Nothing else is a reason, neither a dependency that is down nor
 /// an endpoint that cannot be built: restarting the agent would not mend it.
 pub fn health_router(api: Api) -> Router {
-    Router::new().route("/healthz", get(healthz)).with_state(api)
+    let addressed = from_fn_with_state(api.clone(), addressed);
+    Router::new().route("/healthz", get(healthz)).layer(addressed).with_state(api)
 }
 
 async fn healthz(State(api): State<Api>) -> Response {

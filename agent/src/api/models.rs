@@ -44,7 +44,8 @@ pub use service::{
 pub use source::Source;
 pub use status::{
     BpfMapSize, BpfMapStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
-    IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
+    IpamStatus, KubeProxyReplacement, KubernetesStatus, Mode, NodeDevice, RoutingStatus,
+    StatusAnswer, StatusDetails,
 };
 pub use volvox::{Actor, Collecting, IpamLease, PruningWait, Recorder, WaitEntry, WaitList, Why};
 pub use volvox_actors::model::Timestamp;

@@ -4,7 +4,7 @@ use axum::{
     Router,
     extract::Request,
     http::{HeaderValue, Method, StatusCode, header},
-    middleware::from_fn,
+    middleware::{from_fn, from_fn_with_state},
     response::Response,
     routing::{MethodRouter, get, post},
 };
@@ -13,7 +13,7 @@ use volvox_actors::host::Beat;
 
 use super::{
     Facts, Limiter, Opening, RuntimeOptions,
-    bounds::bound_body,
+    bounds::{addressed, bound_body},
     error::{Framed, json_response},
     handlers::{
         config, debug_info, endpoint, endpoint_config, endpoint_labels, endpoint_list, health,
@@ -53,7 +53,8 @@ pub struct Api {
 
 /// What is served on the port for Prometheus, `--prometheus-serve-addr`.
 pub fn metrics_router(api: Api) -> Router {
-    Router::new().merge(metrics()).fallback(not_found).with_state(api)
+    let addressed = from_fn_with_state(api.clone(), addressed);
+    Router::new().merge(metrics()).fallback(not_found).layer(addressed).with_state(api)
 }
 
 /// What the dashboard asks of the running agent, below its `/api`.

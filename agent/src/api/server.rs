@@ -90,7 +90,7 @@ impl Server {
     fn limited(name: &str, sockets: Vec<(Socket, Router)>, limits: Limits) -> io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let thread = crate::threads::spawn(name, move || {
             runtime.block_on(async {
                 let mut serving = tokio::task::JoinSet::new();
                 for (socket, router) in sockets {

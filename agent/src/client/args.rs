@@ -314,7 +314,14 @@ pub(super) enum IdentityCommand {
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(super) enum RestoreCommand {
     /// What came back, from what, how long it took, and what did not
-    Report,
+    Report {
+        /// Of an earlier life of the agent, by its number; works without the agent
+        #[arg(long, value_name = "NUMBER")]
+        life: Option<u64>,
+    },
+    /// The last lives of the agent: how each ended, what it restored, whom it lost; works without the
+    /// agent
+    Lives,
 }
 
 #[derive(Debug, Args)]
@@ -413,7 +420,7 @@ pub(super) struct TraceFilter {
     /// Only the last while, such as 10s
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(super) since: Option<Duration>,
-    /// `current`, `previous`, or the file of a flight recorder
+    /// `current`, `previous`, a number of `volvox restore lives`, or the file of a flight recorder
     #[arg(long, value_name = "LIFE", default_value = "current")]
     pub(super) life: Lifetime,
 }
@@ -425,6 +432,8 @@ pub(super) enum Lifetime {
     Current,
     /// Of the one before.
     Previous,
+    /// Of the one with that number.
+    Number(u64),
     /// Of whoever wrote that file.
     File(PathBuf),
 }
@@ -434,7 +443,7 @@ impl From<&str> for Lifetime {
         match text {
             "current" => Self::Current,
             "previous" => Self::Previous,
-            path => Self::File(path.into()),
+            text => text.parse().map_or_else(|_| Self::File(text.into()), Self::Number),
         }
     }
 }

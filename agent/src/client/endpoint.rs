@@ -119,8 +119,7 @@ fn confirm(warning: &str) -> Result<(), ClientError> {
     if !io::stdin().is_terminal() {
         return Err(ClientError::Usage(format!("{warning} Say --yes if that is wanted.")));
     }
-    eprint!("{warning} Type yes to go on: ");
-    io::stderr().flush()?;
+    write!(io::stderr(), "{warning} Type yes to go on: ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     match answer.trim() {

@@ -1,19 +1,80 @@
-use volvox_actors::restore::{EndpointReport, Fate, RestoreReport};
+//! How a restart went: of the agent that runs, and of its earlier lives.
+
+use std::path::Path;
+
+use serde_json::json;
+use volvox_actors::{
+    host::flight::Life,
+    restore::{EndpointReport, Fate, RestoreReport},
+};
 
 use super::{
-    args::RestoreCommand,
+    args::{Lifetime, RestoreCommand},
     error::ClientError,
     output::{Output, count, seconds},
+    trace,
 };
-use crate::rest_client::RestClient;
+use crate::{
+    evidence::{self, Evidence, Lost},
+    ports::flight::boot_id,
+    rest_client::RestClient,
+};
 
 pub(super) async fn run(
     client: &RestClient,
     out: &mut Output<'_>,
+    state_dir: &Path,
     command: RestoreCommand,
 ) -> Result<(), ClientError> {
-    let RestoreCommand::Report = command;
-    out.answer(&client.get::<RestoreReport>("/volvox/restore").await?, report)
+    match command {
+        RestoreCommand::Report { life: None } => {
+            out.answer(&client.get::<RestoreReport>("/volvox/restore").await?, report)
+        }
+        RestoreCommand::Report { life: Some(number) } => {
+            let life = Evidence::at(state_dir).life(number).ok_or_else(|| {
+                ClientError::NotFound(format!(
+                    "nothing is kept of how life {number} restored: `volvox restore lives` lists \
+                     those that are kept"
+                ))
+            })?;
+            out.answer(&life.report, report)
+        }
+        RestoreCommand::Lives => lives(out, state_dir),
+    }
+}
+
+/// Each life that something is kept of, the newest first; and who was lost since the machine booted.
+fn lives(out: &mut Output<'_>, state_dir: &Path) -> Result<(), ClientError> {
+    let evidence = Evidence::at(state_dir);
+    let ended = |number: u64| {
+        let flight = trace::read(state_dir, &Lifetime::Number(number)).ok()?;
+        let running = trace::is_running(&flight.life);
+        Some(Life { previous: !running, ..flight.life })
+    };
+    let numbers = evidence.lives().into_iter().rev();
+    let all: Vec<_> = numbers.map(|it| (it, ended(it), evidence.life(it))).collect();
+    let lost = evidence.lost(&boot_id());
+    if out.is_json() {
+        let lives = all.iter().map(|(number, life, restored)| {
+            let ended = life.as_ref().map(evidence::end);
+            json!({ "number": number, "end": ended, "recorded": life, "restored": restored })
+        });
+        return out.json(&json!({ "lives": lives.collect::<Vec<_>>(), "lost": lost }));
+    }
+    let rows = all.into_iter().map(|(number, life, restored)| {
+        let end = life.as_ref().map_or("is not recorded", evidence::end);
+        let version = restored.as_ref().map(|it| it.version.clone()).unwrap_or_default();
+        let how = restored.map_or_else(String::new, |it| summary(&it.report));
+        [number.to_string(), version, end.to_owned(), how]
+    });
+    out.table(["LIFE", "VERSION", "END", "RESTORED"], rows)?;
+    lost.iter().try_for_each(|lost| out.line(lost_line(lost)))
+}
+
+/// A sentence about an endpoint that was lost.
+pub(super) fn lost_line(lost: &Lost) -> String {
+    let pod = lost.pod.as_ref().map(|pod| format!(" ({pod})")).unwrap_or_default();
+    format!("endpoint {}{pod} was lost in life {}: {}", lost.id, lost.life, lost.error)
 }
 
 fn report(out: &mut Output<'_>, report: &RestoreReport) -> Result<(), ClientError> {
@@ -31,9 +92,10 @@ fn report(out: &mut Output<'_>, report: &RestoreReport) -> Result<(), ClientErro
         let rows = noteworthy.into_iter().map(|(id, endpoint)| {
             let remarks = endpoint.notes.iter().chain(&endpoint.error);
             let remarks = remarks.cloned().collect::<Vec<_>>().join("\n");
-            [id.to_string(), fate(endpoint.fate).to_owned(), endpoint.source.clone(), remarks]
+            let pod = endpoint.pod.clone().unwrap_or_default();
+            [id.to_string(), fate(endpoint.fate).to_owned(), pod, endpoint.source.clone(), remarks]
         });
-        out.table(["ENDPOINT", "FATE", "FROM", "REMARKS"], rows)?;
+        out.table(["ENDPOINT", "FATE", "POD", "FROM", "REMARKS"], rows)?;
     }
     if !report.ipcache_waits_for.is_empty() {
         let ids: Vec<_> = report.ipcache_waits_for.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use volvox_actors::{
 use super::{
     error::ClientError,
     output::{Output, count},
-    restore::summary,
+    restore::{lost_line, summary},
     sources,
 };
 use crate::{
@@ -19,6 +19,8 @@ use crate::{
         ClusterNodes, Endpoint, Recorder, RemoteCluster, ServicesSummary, Source, StatusAnswer,
         WaitList,
     },
+    evidence::Evidence,
+    ports::flight::boot_id,
     rest_client::RestClient,
     rest_model::Status,
 };
@@ -26,6 +28,7 @@ use crate::{
 pub(super) async fn show(
     client: &RestClient,
     out: &mut Output<'_>,
+    state_dir: &Path,
     brief: bool,
 ) -> Result<(), ClientError> {
     let brief_header = if brief { "true" } else { "false" };
@@ -44,8 +47,10 @@ pub(super) async fn show(
     let heard: Vec<Source> = client.get("/volvox/sources").await?;
     let waits: WaitList = client.get("/volvox/waits").await?;
     let recorder: Recorder = client.get("/volvox/flight").await?;
+    let lost = Evidence::at(state_dir).lost(&boot_id());
     if out.is_json() {
         return out.json(&json!({
+            "lost-since-boot": lost,
             "health": health,
             "endpoints": states(&endpoints),
             "restore-finished": restore.finished,
@@ -72,6 +77,7 @@ pub(super) async fn show(
         ("Node", node_line(health.cluster.own, &nodes)),
         ("Endpoints", endpoint_line(&endpoints)),
         ("Restore", summary(&restore)),
+        ("Lost", lost.iter().map(lost_line).collect::<Vec<_>>().join("\n")),
         (
             "Policy",
             format!(

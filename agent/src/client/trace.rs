@@ -19,6 +19,7 @@ use super::{
     output::Output,
 };
 use crate::{
+    evidence::Evidence,
     ports::{
         SystemClock,
         flight::{self, CURRENT, PREVIOUS},
@@ -71,6 +72,7 @@ pub(super) fn read(state_dir: &Path, life: &Lifetime) -> Result<Flight, ClientEr
     let path: PathBuf = match life {
         Lifetime::Current => state_dir.join(CURRENT),
         Lifetime::Previous => state_dir.join(PREVIOUS),
+        Lifetime::Number(number) => of_number(state_dir, *number)?,
         Lifetime::File(path) => path.clone(),
     };
     let mut flight = flight::open(&path).map_err(|error| ClientError::Failed(error.to_string()))?;
@@ -78,8 +80,20 @@ pub(super) fn read(state_dir: &Path, life: &Lifetime) -> Result<Flight, ClientEr
     Ok(flight)
 }
 
+/// The ring of the life with that number.
+fn of_number(state_dir: &Path, number: u64) -> Result<PathBuf, ClientError> {
+    let is_it = |path: &PathBuf| flight::open(path).is_ok_and(|it| it.life.number == number);
+    let named = [CURRENT, PREVIOUS].map(|name| state_dir.join(name));
+    let all = named.into_iter().chain([Evidence::at(state_dir).ring(number)]);
+    all.into_iter().find(is_it).ok_or_else(|| {
+        ClientError::NotFound(format!(
+            "nothing is recorded of life {number}: `volvox restore lives` lists those that are kept"
+        ))
+    })
+}
+
 /// Whether the process that wrote it still lives.
-fn is_running(life: &Life) -> bool {
+pub(super) fn is_running(life: &Life) -> bool {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let name = fs::read_to_string(format!("/proc/{}/comm", life.pid)).unwrap_or_default();
     boot.trim() == life.boot_id && name.trim() == "volvox-agent"

@@ -12,10 +12,13 @@ use super::{
     args::{Lifetime, Question},
     error::ClientError,
     output::{Output, seconds},
+    restore::lost_line,
     trace,
 };
 use crate::{
     api::models::{Endpoint, PruningWait, WaitEntry, WaitList, Why},
+    evidence::{Evidence, Lost},
+    ports::flight::boot_id,
     rest_client::{RestClient, RestError, escape},
     trace::Story,
 };
@@ -51,6 +54,17 @@ pub(super) async fn run(
             Ok(number) => of_the_dead(out, places.state_dir, number, error),
             Err(_) => Err(error.into()),
         },
+        Err(error) if error.status() == Some(404) => {
+            let lost = Evidence::at(places.state_dir).lost(&boot_id());
+            let is_it = |lost: &&Lost| {
+                let pod = lost.pod.as_ref().map(|pod| format!("pod-name:{pod}"));
+                lost.id.to_string() == *id || pod.as_ref() == Some(id)
+            };
+            match lost.iter().rev().find(is_it) {
+                Some(lost) => out.answer(lost, |out, lost| out.line(lost_line(lost))),
+                None => Err(error.into()),
+            }
+        }
         Err(error) => Err(error.into()),
     }
 }

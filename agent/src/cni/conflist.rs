@@ -95,6 +95,11 @@ impl Conflist {
         Ok(())
     }
 
+    /// The list as the agent was told to write it, if it is there and is ours.
+    pub fn installed(place: &Path) -> Option<PathBuf> {
+        Some(file(place)).filter(|path| is_ours(path))
+    }
+
     /// Removes our list, under whatever name, and gives those that were set aside their names back.
     /// Answers what it did.
     pub fn uninstall(place: &Path) -> Result<Vec<String>, ConflistError> {

@@ -69,7 +69,7 @@ pub fn run() -> ExitCode {
 fn print(answer: &Value) -> Result<(), CniError> {
     let mut out = io::stdout();
     writeln!(out, "{answer}").and_then(|()| out.flush()).map_err(|error| {
-        eprintln!("volvox-cni: standard output: {error}");
+        crate::complain!("volvox-cni: standard output: {error}");
         CniError::new(ErrorCode::Io, "standard output cannot be written", error)
     })
 }
@@ -77,7 +77,7 @@ fn print(answer: &Value) -> Result<(), CniError> {
 /// Tells a person who starts it by hand what it is.
 fn about() {
     let versions = CniVersion::ALL.map(CniVersion::as_str).join(", ");
-    eprintln!(
+    crate::complain!(
         "volvox-cni {}: a CNI plugin, started by container runtimes; CNI {versions}",
         env!("CARGO_PKG_VERSION")
     );

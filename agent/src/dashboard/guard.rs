@@ -5,16 +5,17 @@
 //! address or `localhost`, whoever else is named as origin is refused, and nothing but reading is
 //! done.
 
-use std::net::IpAddr;
-
 use axum::{
     extract::Request,
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
-use crate::api::ApiError;
+use crate::{
+    api::ApiError,
+    host_header::{is_loopback, text},
+};
 
 /// Headers of every answer. Nothing is fetched from elsewhere, nothing runs that is not embedded.
 const HEADERS: [(&str, &str); 6] = [
@@ -65,18 +66,4 @@ fn refusal(request: &Request) -> Option<ApiError> {
         return forbidden("the dashboard answers to its own page only");
     }
     None
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    // One that is no text is no origin that is known here.
-    headers.get(name).map(|value| value.to_str().unwrap_or("?"))
-}
-
-/// Whether a `Host` names this machine itself, with or without a port.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }

@@ -18,7 +18,7 @@ use crate::{
 /// The lives that can be looked at.
 #[derive(Clone, Debug)]
 pub enum Lives {
-    /// Of a running agent: its own and the one before.
+    /// Of a running agent: its own, the one before, and those of earlier ones that are kept.
     Agent(FlightView),
     /// Records that somebody opened.
     Opened(Vec<Opened>),
@@ -77,7 +77,9 @@ impl Lives {
             (Self::Agent(view), "previous") => {
                 Some(view.previous(after, limit).map_err(Into::into))
             }
-            (Self::Agent(_), _) => None,
+            (Self::Agent(view), number) => {
+                Some(view.past(number.parse().ok()?, after, limit).map_err(Into::into))
+            }
             (Self::Opened(files), _) => {
                 let flight = &files.get(id.parse::<usize>().ok()?)?.flight;
                 let first = flight.events.partition_point(|event| event.seq <= after);
@@ -98,10 +100,15 @@ impl Lives {
 
     fn listed(&self) -> Vec<Listed> {
         match self {
-            Self::Agent(_) => ["current", "previous"]
-                .into_iter()
-                .filter_map(|id| self.entry(id.to_owned(), |number| format!("life {number}, {id}")))
-                .collect(),
+            Self::Agent(view) => {
+                let named = ["current", "previous"].into_iter().filter_map(|id| {
+                    self.entry(id.to_owned(), |number| format!("life {number}, {id}"))
+                });
+                let past = view.past_lives().into_iter().rev().filter_map(|life| {
+                    self.entry(life.to_string(), |number| format!("life {number}"))
+                });
+                named.chain(past).collect()
+            }
             Self::Opened(files) => (files.iter().enumerate())
                 .filter_map(|(index, file)| {
                     self.entry(index.to_string(), |number| format!("{}, life {number}", file.name))

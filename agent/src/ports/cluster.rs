@@ -11,7 +11,7 @@ mod fetch;
 mod tests;
 mod trim;
 
-use std::{io, rc::Rc, sync::Arc, thread, time::Duration};
+use std::{io, rc::Rc, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::Handle,
@@ -51,7 +51,7 @@ impl ClusterPort {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        thread::Builder::new().name("cluster".to_owned()).spawn(move || {
+        crate::threads::spawn("cluster", move || {
             // An error too says that the port is gone.
             let _ = runtime.block_on(stopped);
         })?;

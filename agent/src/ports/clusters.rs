@@ -1,7 +1,7 @@
 //! The directory of the other clusters of a mesh (`--clustermesh-config`): a file of etcd's clients
 //! for each, by the cluster's name, beside certificates and keys that those name.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, rc::Rc, thread};
+use std::{collections::BTreeMap, fs, path::PathBuf, rc::Rc};
 
 use tokio::{sync::mpsc, task::spawn_local};
 use volvox_actors::ports::{ClustersSink, RemoteClusters, Way};
@@ -34,8 +34,8 @@ impl RemoteClusters for ClusterDirectory {
     fn follow(&self, mut tell: ClustersSink) {
         let (changes, mut receiver) = mpsc::channel(CHANGES_MAX);
         let dir = self.0.clone();
-        let thread = thread::Builder::new().name("clustermesh".to_owned());
-        if let Err(error) = thread.spawn(move || watch(&mut Configured::new(dir), &changes)) {
+        let work = move || watch(&mut Configured::new(dir), &changes);
+        if let Err(error) = crate::threads::spawn("clustermesh", work) {
             tracing::error!(%error, "other clusters are not read; raise the limit of threads");
             return;
         }

@@ -1,5 +1,5 @@
 //! The flight recorder's files: `flight.ring` of the life that runs and `flight.previous.ring` of
-//! the one before, in the run directory.
+//! the one before, in the run directory; those of earlier lives are evidence.
 //!
 //! The file is mapped: what was stored in it outlives the process, however it ends. A mapped page
 //! for which there is no room is a signal that kills, so the whole file is allocated when it is
@@ -27,12 +27,17 @@ use volvox_actors::{
 };
 
 use super::SystemClock;
-use super::mapping::Mapping;
+use super::mapping::{Damage, Mapping};
+use crate::evidence::Evidence;
 
 /// The ring of the life that runs, or ran last.
 pub const CURRENT: &str = "flight.ring";
 /// The ring of the life before.
 pub const PREVIOUS: &str = "flight.previous.ring";
+
+/// What is said of a file that was cut short and could not be helped.
+const CUT_SHORT: &str = "flight recorder in memory only, lost with this process: somebody cut its file \
+                         short; leave that file alone, and restart the agent";
 
 /// Bytes of a ring that has no file.
 const MEMORY_BYTES: usize = 1 << 20;
@@ -72,8 +77,8 @@ pub fn open(path: &Path) -> Result<Flight, FlightFileError> {
 /// Reads the first `limit` records with a number above `after`.
 fn read(path: &Path, after: u64, limit: usize) -> Result<Flight, FlightFileError> {
     let content = |cause| FlightFileError::Content { path: path.to_owned(), cause };
-    let mapping = file::map_existing(path)?.ok_or_else(|| content(FlightError::NotARing))?;
-    let mut flight = flight::read_part(mapping.words(), after, limit).map_err(content)?;
+    let words = file::content(path, u64::MAX)?;
+    let mut flight = flight::read_part(words.as_slice(), after, limit).map_err(content)?;
     flight.life.previous = path.file_name().is_some_and(|name| name == PREVIOUS);
     Ok(flight)
 }
@@ -129,10 +134,16 @@ impl Recording {
             Some(writer) => {
                 let turn = writer.turn();
                 let in_file = self.view.0.path.is_some();
-                Box::new(FlightRecorder { writer, turn, begun: self.birth.started, in_file })
+                let birth = self.birth.clone();
+                Box::new(FlightRecorder { writer, turn, begun: birth.started, birth, in_file })
             }
             None => Box::new(volvox_actors::host::NoRecorder),
         }
+    }
+
+    /// Which life it is of.
+    pub fn birth(&self) -> &Birth {
+        &self.birth
     }
 
     /// What others see of it.
@@ -141,13 +152,21 @@ impl Recording {
     }
 }
 
-/// Gives the ring of the life before the name under which it is kept. A start that failed left one
-/// without a record; the one to be kept is then that of the life before it.
+/// Gives the ring of the life before the name under which it is kept, and the one that had it a place
+/// among those of earlier lives. A start that failed left one without a record; the one to be kept is
+/// then that of the life before it.
 fn keep_previous(dir: &Path, troubles: &mut Vec<String>) {
     let (current, previous) = (dir.join(CURRENT), dir.join(PREVIOUS));
     let kept = match file::is_unwritten(&current) {
         true => fs::remove_file(&current),
-        false => fs::rename(&current, &previous),
+        false => {
+            if let Some(life) = file::life(&previous).filter(|_| current.exists())
+                && let Err(error) = Evidence::at(dir).keep(&previous, life)
+            {
+                troubles.push(format!("the record of life {life} is not kept: {error}"));
+            }
+            fs::rename(&current, &previous)
+        }
     };
     match kept {
         Ok(()) => {}
@@ -188,14 +207,41 @@ impl FlightView {
         read(&self.0.dir.join(PREVIOUS), after, limit)
     }
 
+    /// The same of an earlier life, by its number.
+    pub fn past(&self, life: u64, after: u64, limit: usize) -> Result<Flight, FlightFileError> {
+        let mut flight = read(&Evidence::at(&self.0.dir).ring(life), after, limit)?;
+        flight.life.previous = true;
+        Ok(flight)
+    }
+
+    /// Numbers of earlier lives that may have a ring, the newest last.
+    pub fn past_lives(&self) -> Vec<u64> {
+        Evidence::at(&self.0.dir).lives()
+    }
+
+    /// Notes that this life ends as it should.
+    pub fn end(&self) {
+        if let Some(ring) = &self.0.ring {
+            flight::end(ring.words(), SystemClock.wall());
+        }
+    }
+
     /// The ring's file; `None` if it is in memory only, or is not.
     pub fn path(&self) -> Option<&Path> {
-        self.0.path.as_deref()
+        self.0.path.as_deref().filter(|_| !self.is_cut_short())
+    }
+
+    fn is_cut_short(&self) -> bool {
+        self.0.ring.as_ref().is_some_and(|ring| ring.0.is_in_memory())
     }
 
     /// Why there is no file, or not the one of the life before.
-    pub fn troubles(&self) -> &[String] {
-        &self.0.troubles
+    pub fn troubles(&self) -> Vec<String> {
+        let mut troubles = self.0.troubles.clone();
+        if self.is_cut_short() {
+            troubles.push(CUT_SHORT.to_owned());
+        }
+        troubles
     }
 
     /// How many records were begun in this life.
@@ -205,7 +251,7 @@ impl FlightView {
 
     /// Takes what was looked at out of this process again; the file keeps it.
     fn release(&self, ring: &Ring) {
-        if self.0.path.is_some() {
+        if self.path().is_some() {
             ring.0.release(0..ring.words().len());
         }
     }
@@ -233,6 +279,7 @@ struct FlightRecorder {
     turn: u64,
     /// When that turn began.
     begun: Time,
+    birth: Birth,
     in_file: bool,
 }
 
@@ -251,8 +298,30 @@ impl FlightRecorder {
     }
 }
 
+impl FlightRecorder {
+    /// Somebody cut the file short: what was in it is gone, what comes is recorded.
+    #[cold]
+    fn cut_short(&mut self, damage: Damage) {
+        // The ring is as large as before, so there is room for its front.
+        let _ = self.writer.renew(&self.birth);
+        tracing::warn!(
+            "the flight recorder's file was cut short: {}",
+            match damage {
+                Damage::Emptied => "what this life recorded before is lost",
+                Damage::InMemory => "it is in memory from now on, and lost with this process",
+            }
+        );
+        self.in_file = damage == Damage::Emptied;
+    }
+}
+
 impl Recorder for FlightRecorder {
     fn record(&mut self, record: Record<'_>) {
+        if self.in_file
+            && let Some(damage) = self.writer.memory().0.damage()
+        {
+            self.cut_short(damage);
+        }
         self.writer.record(record);
         if self.in_file && self.writer.turn() != self.turn {
             self.turned();

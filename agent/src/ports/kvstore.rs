@@ -11,7 +11,7 @@ mod file;
 mod follow;
 mod options;
 
-use std::{future::Future, thread, time::Duration};
+use std::{future::Future, time::Duration};
 
 use tokio::{
     runtime::{Builder, Handle},
@@ -60,13 +60,11 @@ impl<C: Client> EtcdPort<C> {
             Builder::new_current_thread().enable_all().build().map_err(EtcdError::Thread)?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
-        thread::Builder::new()
-            .name("etcd".to_owned())
-            .spawn(move || {
-                // Either way the port is gone.
-                let _ = runtime.block_on(ended);
-            })
-            .map_err(EtcdError::Thread)?;
+        crate::threads::spawn("etcd", move || {
+            // Either way the port is gone.
+            let _ = runtime.block_on(ended);
+        })
+        .map_err(EtcdError::Thread)?;
         Ok(Self { runtime: handle, connection: Connection::new(options), _end: end })
     }
 

@@ -1,6 +1,6 @@
 //! Tells when something changes at the node's interfaces.
 
-use std::{io, thread};
+use std::io;
 
 use tokio::sync::mpsc;
 use volvox_actors::ports::Notices;
@@ -41,8 +41,7 @@ impl LinkWatch {
                 }
             }
         };
-        let thread = thread::Builder::new().name("interfaces".to_owned());
-        thread.spawn(work).map_err(LinkWatchError::Thread)?;
+        crate::threads::spawn("interfaces", work).map_err(LinkWatchError::Thread)?;
         Ok(Self(receiver))
     }
 

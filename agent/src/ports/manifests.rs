@@ -4,7 +4,6 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    thread,
 };
 
 use serde::Deserialize;
@@ -60,8 +59,7 @@ impl Watch {
                 !changes.is_closed() && (seen.is_empty() || changes.blocking_send(seen).is_ok())
             });
         };
-        let thread = thread::Builder::new().name("manifests".to_owned());
-        thread.spawn(work).map_err(WatchError)?;
+        crate::threads::spawn("manifests", work).map_err(WatchError)?;
         Ok(Self(receiver))
     }
 

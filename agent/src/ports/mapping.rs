@@ -1,8 +1,15 @@
-//! Mapped memory. The only unsafe code about it.
+//! Mapped memory.
 
-use std::{ffi::c_void, io, ops::Range, os::fd::AsFd, ptr, slice, sync::atomic::AtomicU64};
+mod cut_short;
+
+use std::{
+    ffi::c_void, fs::File, io, ops::Range, os::fd::AsFd, ptr, slice, sync::atomic::AtomicU64,
+};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+pub(super) use self::cut_short::Damage;
+use self::cut_short::Guard;
 
 /// The least size of a page; of larger ones, part of one will do.
 const PAGE: usize = 4096;
@@ -11,6 +18,7 @@ const PAGE: usize = 4096;
 pub(super) struct Mapping {
     start: *mut c_void,
     bytes: usize,
+    guard: Option<Guard>,
 }
 
 // SAFETY: the memory is only reached through atomics, and goes with the value.
@@ -19,8 +27,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// The first bytes of a file, to be changed or only looked at. Every page of them must be
-    /// there: reading beyond the end is a signal that kills.
+    /// The first bytes of something that stays as long as it is, as a BPF map does, to be changed or only
+    /// looked at: touching what is not there is a signal that kills.
     pub(super) fn of_file(file: impl AsFd, bytes: usize, writable: bool) -> io::Result<Self> {
         let mut rights = ProtFlags::READ;
         if writable {
@@ -28,7 +36,25 @@ impl Mapping {
         }
         // SAFETY: the kernel chooses the place, so nothing that is mapped is replaced.
         let start = unsafe { mmap(ptr::null_mut(), bytes, rights, MapFlags::SHARED, file, 0) }?;
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, guard: None })
+    }
+
+    /// The first bytes of a file that others may cut short, to be changed.
+    pub(super) fn of_exposed_file(file: File, bytes: usize) -> io::Result<Self> {
+        let mut mapping = Self::of_file(&file, bytes, true)?;
+        let guard = Guard::new(file, mapping.start as usize, bytes);
+        mapping.guard = Some(guard.ok_or_else(|| io::Error::other("too many are mapped"))?);
+        Ok(mapping)
+    }
+
+    /// What became of such a file; that it was emptied is said once.
+    pub(super) fn damage(&self) -> Option<Damage> {
+        self.guard.as_ref()?.damage()
+    }
+
+    /// Whether memory has taken the place of such a file.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_in_memory)
     }
 
     /// Memory without a file; zeros that take no room until they are written.
@@ -36,7 +62,7 @@ impl Mapping {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: as above.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, rights, MapFlags::PRIVATE) }?;
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, guard: None })
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
@@ -72,6 +98,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.guard = None;
         // SAFETY: it is this value's mapping, and no borrow of it is left.
         let _ = unsafe { munmap(self.start, self.bytes) };
     }

@@ -1,6 +1,6 @@
 //! Tells when the datapath finds no room.
 
-use std::{io, path::Path, thread, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use tokio::sync::mpsc;
 use volvox_actors::{conntrack::FullTable, model::Families};
@@ -48,8 +48,7 @@ impl SignalWatch {
                 });
             }
         };
-        let thread = thread::Builder::new().name("signals".to_owned());
-        thread.spawn(work).map_err(SignalWatchError::Thread)?;
+        crate::threads::spawn("signals", work).map_err(SignalWatchError::Thread)?;
         Ok(Self(receiver))
     }
 

@@ -4,7 +4,6 @@ use std::{
     io, iter,
     panic::{AssertUnwindSafe, catch_unwind},
     rc::{Rc, Weak},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -146,8 +145,8 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
         let named = name.to_owned();
         let start = move |index: usize, work: F| {
             let (from_actors, to_actors) = (from_actors.clone(), to_actors.clone());
-            let thread = thread::Builder::new().name(format!("{named}-{index}"));
-            thread.spawn(move || labour(work, batch, &from_actors, &to_actors)).map(drop)
+            let work = move || labour(work, batch, &from_actors, &to_actors);
+            crate::threads::spawn(&format!("{named}-{index}"), work).map(drop)
         };
         let inner = Rc::new(Inner {
             bound,

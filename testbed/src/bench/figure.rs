@@ -49,19 +49,21 @@ enum Target {
     Zero,
 }
 
-/// Values of one kind, in the order in which they were measured.
-#[derive(Clone, Debug)]
+/// Values of one kind, in the order in which they were measured. Dropped before it is printed, as
+/// where a bench fails late, it says on stderr what it holds.
+#[derive(Debug)]
 pub struct Figure {
     name: &'static str,
     unit: Unit,
     values: Vec<f64>,
     target: Option<Target>,
+    printed: bool,
 }
 
 impl Figure {
     /// A figure without values yet.
     pub fn new(name: &'static str, unit: Unit) -> Self {
-        Self { name, unit, values: Vec::new(), target: None }
+        Self { name, unit, values: Vec::new(), target: None, printed: false }
     }
 
     /// The median should be below `limit`.
@@ -159,6 +161,14 @@ impl Figure {
     }
 }
 
+impl Drop for Figure {
+    fn drop(&mut self) {
+        if !self.printed && !self.values.is_empty() {
+            volvox_agent::complain!("measured before it failed: {}", self.line());
+        }
+    }
+}
+
 /// Three significant digits, as many as the noise of a machine deserves.
 fn significant(value: f64) -> String {
     if value == 0.0 || value.abs() >= 100.0 {
@@ -169,16 +179,17 @@ fn significant(value: f64) -> String {
 }
 
 /// Prints figures on stdout: a table, or one JSON line each.
-pub(super) fn print(figures: &[Figure], json: bool) {
+pub(super) fn print(mut figures: Vec<Figure>, json: bool) {
+    figures.iter_mut().for_each(|figure| figure.printed = true);
     if json {
-        figures.iter().for_each(|figure| println!("{}", figure.line()));
+        figures.iter().for_each(|figure| volvox_agent::say!("{}", figure.line()));
         return;
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["figure", "unit", "n", "min", "median", "max", "target", ""]);
     table.add_rows(figures.iter().map(Figure::row));
-    println!("{table}");
+    volvox_agent::say!("{table}");
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Figure>> {
         })
     })?;
     let restore = restart(options, &progress)?;
-    Ok([vec![sync, change, memory], restore, translations].concat())
+    Ok([sync, change, memory].into_iter().chain(restore).chain(translations).collect())
 }
 
 /// Makes the maps anew, and has an owner of services live for that work. The maps stay.

@@ -331,6 +331,8 @@ impl Node {
             .arg(self.path("cilium.sock"))
             .arg("--bpf-root")
             .arg(self.bpf_root())
+            .arg("--state-dir")
+            .arg(self.path("cilium"))
             .args(words.split(' '))
             .output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);

@@ -74,7 +74,7 @@ impl Options {
 /// Simulates and prints; the exit code.
 pub fn run(options: &Options) -> Result<i32> {
     if options.scenario.as_deref() == Some("list") {
-        scenarios::ALL.iter().for_each(|scenario| println!("{}", scenario.name));
+        scenarios::ALL.iter().for_each(|scenario| volvox_agent::say!("{}", scenario.name));
         return Ok(0);
     }
     if options.mutants {
@@ -97,22 +97,24 @@ fn one(options: &Options, seed: u64) -> Result<i32> {
         trace.keep_flights();
     }
     let outcome = Node::new(trace.clone()).run(&actions);
-    println!("── what happens to the node · message: from → to, kind · state: of an endpoint");
-    println!("   kernel: a step that was done · no answer: who waited goes on without");
-    println!("   in front: seconds of virtual time since the first agent's start");
-    trace.lines().iter().for_each(|line| println!("{line}"));
+    volvox_agent::say!(
+        "── what happens to the node · message: from → to, kind · state: of an endpoint"
+    );
+    volvox_agent::say!("   kernel: a step that was done · no answer: who waited goes on without");
+    volvox_agent::say!("   in front: seconds of virtual time since the first agent's start");
+    trace.lines().iter().for_each(|line| volvox_agent::say!("{line}"));
     if let Some(file) = &options.write {
         let written = trace.write_flights(file)?;
         let names: Vec<_> = written.iter().map(|path| path.display().to_string()).collect();
-        println!("written, the last life first: {}", names.join(" "));
+        volvox_agent::say!("written, the last life first: {}", names.join(" "));
     }
     match outcome {
         Ok(tally) => {
-            println!("well: {} lives, trace {:016x}", tally.lives, tally.hash);
+            volvox_agent::say!("well: {} lives, trace {:016x}", tally.lives, tally.hash);
             Ok(0)
         }
         Err(failure) => {
-            println!("FAILED behind action {}: {}", failure.at, failure.what);
+            volvox_agent::say!("FAILED behind action {}: {}", failure.at, failure.what);
             Ok(1)
         }
     }
@@ -134,8 +136,9 @@ fn many(options: &Options) -> Result<i32> {
     let rate = total.lives as f64 / seconds / threads as f64;
     let cpu_rate = total.lives as f64 / total.cpu.as_secs_f64();
     if options.json {
-        let figure =
-            |name: &str, value: f64| println!("{}", json!({ "name": name, "value": value }));
+        let figure = |name: &str, value: f64| {
+            volvox_agent::say!("{}", json!({ "name": name, "value": value }))
+        };
         figure("sim.lifetimes_per_second", rate);
         figure("sim.lifetimes_per_cpu_second", cpu_rate);
         figure("sim.lifetimes", total.lives as f64);
@@ -143,7 +146,7 @@ fn many(options: &Options) -> Result<i32> {
         figure("sim.verdicts", total.verdicts as f64);
         figure("sim.failures", failed.len() as f64);
     } else {
-        println!(
+        volvox_agent::say!(
             "{} histories, {} lifetimes of the agent, {} verdicts, {seconds:.1} s: {rate:.0} \
              lifetimes a second and core, {cpu_rate:.0} by processor time; {} failed",
             options.seeds,
@@ -156,23 +159,24 @@ fn many(options: &Options) -> Result<i32> {
         tell(options, *seed, failure)?;
     }
     if let Some(rest) = failed.get(SHRUNK_MAX..).filter(|rest| !rest.is_empty()) {
-        println!("\nthe others:");
-        rest.iter().for_each(|(seed, failure)| println!("  seed {seed}: {}", failure.what));
+        volvox_agent::say!("\nthe others:");
+        rest.iter()
+            .for_each(|(seed, failure)| volvox_agent::say!("  seed {seed}: {}", failure.what));
     }
     Ok(i32::from(!failed.is_empty()))
 }
 
 /// A failure made short, with the command that shows it again.
 fn tell(options: &Options, seed: u64, failure: &Failure) -> Result<()> {
-    println!("\nseed {seed} failed behind action {}: {}", failure.at, failure.what);
+    volvox_agent::say!("\nseed {seed} failed behind action {}: {}", failure.at, failure.what);
     let actions = options.actions(seed)?;
     let (left, failure) = shrink(&actions, failure.clone());
-    println!("as short as it gets, {} of {} actions:", left.len(), actions.len());
-    left.iter().for_each(|&place| println!("  {place:3} {}", actions[place]));
-    println!("  {}", failure.what);
+    volvox_agent::say!("as short as it gets, {} of {} actions:", left.len(), actions.len());
+    left.iter().for_each(|&place| volvox_agent::say!("  {place:3} {}", actions[place]));
+    volvox_agent::say!("  {}", failure.what);
     let only: Vec<String> = left.iter().map(ToString::to_string).collect();
     let scenario = options.scenario.as_ref().map(|name| format!(" --scenario {name}"));
-    println!(
+    volvox_agent::say!(
         "again: cargo testbed sim{} --seed {seed} --only {}",
         scenario.unwrap_or_default(),
         only.join(",")
@@ -253,18 +257,18 @@ fn mutants(json: bool) -> Result<i32> {
         let name = mutant.name();
         match caught.iter().find(|(other, _)| *other == number) {
             Some((_, failure)) if json => {
-                println!(
+                volvox_agent::say!(
                     "{}",
                     json!({ "name": format!("sim.mutant.{name}"), "value": failure.at })
                 );
             }
             Some((_, failure)) => {
                 let what: String = failure.what.chars().take(100).collect();
-                println!("{name:28} caught by seed {:4}: {what}", failure.at);
+                volvox_agent::say!("{name:28} caught by seed {:4}: {what}", failure.at);
             }
             None => {
                 survivors += 1;
-                println!("{name:28} SURVIVES {MUTANT_SEEDS} seeds");
+                volvox_agent::say!("{name:28} SURVIVES {MUTANT_SEEDS} seeds");
             }
         }
     }

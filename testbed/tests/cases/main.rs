@@ -7,6 +7,7 @@ mod cni;
 mod faults;
 mod power_cut;
 mod restart;
+mod surroundings;
 
 use anyhow::{Context, Result};
 use serde_json::Value;

@@ -125,6 +125,9 @@ pub struct Life {
     pub started_unix_ns: u64,
     /// The same moment by its monotonic clock.
     pub started_ns: u64,
+    /// When it ended as it should, nanoseconds since 1970; 0 if it goes on or was killed.
+    #[serde(default)]
+    pub ended_unix_ns: u64,
     /// Whether it is over; whoever found the ring knows.
     pub previous: bool,
     /// Records that were begun and not finished, or are damaged.

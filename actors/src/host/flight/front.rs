@@ -14,6 +14,9 @@ pub(super) const FRONT_WORDS: usize = 2048;
 pub(super) const BEGUN: usize = 24;
 /// Where the number of bytes of names stands.
 pub(super) const NAMES_USED: usize = 25;
+/// Where the moment stands at which that life ended as it should, in nanoseconds since 1970; 0 before, and
+/// for ever if it was killed.
+pub(super) const ENDED: usize = 26;
 
 /// The first word of a ring.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"VOLVOXFR");
@@ -126,6 +129,11 @@ pub(super) fn write(words: &[AtomicU64], birth: &Birth) -> Result<Geometry, Flig
     put(words, CHECKED, check(words));
     commit(words, 0, MAGIC);
     Ok(geometry)
+}
+
+/// Notes that this life ends as it should, at that moment in nanoseconds since 1970.
+pub fn end(words: &[AtomicU64], at: u64) {
+    commit(words, ENDED, at);
 }
 
 /// What is written at the front.

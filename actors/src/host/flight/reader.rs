@@ -1,11 +1,11 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use super::{
     Birth, Event, Flight, FlightError, Life, What,
     decode::{Decoder, name_whom},
     encode::Kind,
     fields::Content,
-    front::{self, BEGUN, Geometry},
+    front::{self, BEGUN, ENDED, Geometry},
     names::Known,
     pending,
     segment::{Base, CARRIED, HEAD_WORDS, Head, Label},
@@ -54,6 +54,7 @@ pub fn read_part<W: Words + ?Sized>(
         boot_id: birth.boot_id,
         started_unix_ns: birth.started_wall,
         started_ns: birth.started.0,
+        ended_unix_ns: words.word(ENDED),
         previous: false,
         torn: (begun.max(reading.newest) + 1).saturating_sub(oldest + reading.written),
         overwritten: oldest - 1,
@@ -78,6 +79,21 @@ pub fn is_unwritten<W: Words + ?Sized>(words: &W) -> bool {
 /// How many records were begun in it.
 pub fn records<W: Words + ?Sized>(words: &W) -> u64 {
     words.word(BEGUN)
+}
+
+/// Words of a ring whose content is older than its newest `segments` segments: what can be spared where
+/// the last moments are to be kept.
+pub fn older<W: Words + ?Sized>(
+    words: &W,
+    segments: usize,
+) -> Result<Vec<Range<usize>>, FlightError> {
+    let (_, geometry) = front::read(words)?;
+    let places = (0..geometry.segments).map(|index| geometry.place(index));
+    let mut turns: Vec<_> =
+        places.map(|at| (Head::read(words, at).map_or(0, |head| head.turn), at)).collect();
+    turns.sort_unstable();
+    turns.truncate(turns.len().saturating_sub(segments));
+    Ok(turns.into_iter().map(|(_, at)| at..at + geometry.segment_words).collect())
 }
 
 struct Reading<'a, W: ?Sized> {

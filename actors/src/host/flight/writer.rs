@@ -58,6 +58,17 @@ impl<M: Memory> Writer<M> {
         })
     }
 
+    /// Begins anew in memory that lost what it held; the numbers of records go on.
+    pub fn renew(&mut self, birth: &Birth) -> Result<(), FlightError> {
+        let words = self.memory.words();
+        self.geometry = front::write(words, birth)?;
+        put(words, BEGUN, self.seq);
+        (self.names, self.pending) = (Names::new(), Pending::new(self.geometry, birth));
+        let head = Head { turn: self.turn() + 1, first: self.seq + 1, base: self.latest };
+        self.tail = Tail::open(head, self.geometry, words);
+        Ok(())
+    }
+
     /// The memory.
     pub fn memory(&self) -> &M {
         &self.memory

@@ -12,7 +12,11 @@ use super::{Answer, endpoint_list::views, node::addressing, ok};
 use crate::api::{
     Api, ApiError,
     extract::Json,
-    models::{Configuration, ConfigurationSpec, ConfigurationStatus, option_texts, parse_options},
+    features,
+    models::{
+        Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration, option_texts,
+        parse_options,
+    },
 };
 
 /// Largest packets that Linux offloads unless told otherwise, bytes.
@@ -35,9 +39,12 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
             datapath_mode: "veth".to_owned(),
             device_mtu: node.mtu,
             ipam_mode: facts.ipam_mode.clone(),
+            kvstore_configuration: (facts.features.kvstore.clone())
+                .map(|(kind, options)| KvstoreConfiguration { kind, options })
+                .unwrap_or_default(),
+            masquerade_protocols: features::protocols(&facts.features),
             realized: spec.clone(),
             route_mtu: facts.routing.route_mtu(node.mtu, node.addresses.iter().next()),
-            ..ConfigurationStatus::default()
         },
         spec,
     })

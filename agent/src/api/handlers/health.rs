@@ -1,22 +1,20 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use axum::{extract::State, http::HeaderMap};
-use serde_json::json;
 use tokio::time::timeout;
 use volvox_actors::{
+    devices::{DevicesMsg, DevicesStatus},
     ipam::{IpamMsg, Lease},
     routes::RoutingMode,
 };
-use volvox_bpf_progs::maps::{MAPS, POLICY};
 
 use super::{Answer, ok};
 use crate::{
     api::{
-        Api, ApiError, Facts, mesh,
+        Api, ApiError, Facts, features, mesh,
         models::{
-            BpfMapSize, BpfMapStatus, ClusterMeshStatus, ClusterStatus, Controller,
-            ControllerStatus, IdentityRange, IpamStatus, KubernetesStatus, Mode, RoutingStatus,
-            StatusAnswer, StatusDetails,
+            ClusterMeshStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
+            IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
         },
         sharing::Sharing,
         troubles::{self, SOURCE, Trouble},
@@ -50,13 +48,15 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     // Also when brief, actors are asked: an agent whose actors hang is not well.
     let sharing = Sharing::gather(api, "GET /healthz");
     let remotes = mesh::gather(api, "GET /healthz");
-    let all =
-        async { tokio::try_join!(troubles::gather(api), leases(api, brief), sharing, remotes) };
+    let devices = api.gateway.ask("GET /healthz", |colony| &colony.devices, DevicesMsg::Show);
+    let all = async {
+        tokio::try_join!(troubles::gather(api), leases(api, brief), sharing, remotes, devices)
+    };
     let Ok(answers) = timeout(PATIENCE, all).await else {
         let text = troubles::stuck(api).map(|stuck| stuck.text);
         return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
     };
-    let (troubles, leases, sharing, remotes) = answers?;
+    let (troubles, leases, sharing, remotes, devices) = answers?;
     let cilium = Status {
         state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
         msg: message(&api.facts.version, &troubles),
@@ -69,7 +69,7 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
         details: Some(StatusDetails {
             cluster_mesh: remotes.map(|clusters| ClusterMeshStatus { clusters }),
-            ..details(&api.facts, ipam(&api.facts, &leases), troubles, sharing.as_ref())
+            ..details(&api.facts, ipam(&api.facts, &leases), troubles, sharing.as_ref(), &devices)
         }),
     })
 }
@@ -90,6 +90,7 @@ fn details(
     ipam: IpamStatus,
     troubles: Vec<Trouble>,
     sharing: Option<&Sharing>,
+    devices: &DevicesStatus,
 ) -> StatusDetails {
     let kubernetes = match troubles.iter().any(|trouble| trouble.name.starts_with(SOURCE)) {
         _ if !facts.follows_cluster => "Disabled",
@@ -99,11 +100,11 @@ fn details(
     let disabled = |msg: &str| Status { state: "Disabled".to_owned(), msg: msg.to_owned() };
     StatusDetails {
         attach_mode: "tcx".to_owned(),
-        bpf_maps: map_sizes(),
+        bpf_maps: features::map_sizes(facts),
         clock_source: Mode::new("ktime"),
         cluster_mesh: None,
         cni_chaining: Mode::new("none"),
-        cni_file: disabled(""),
+        cni_file: features::cni_file(facts.features.cni_file.as_deref()),
         controllers: troubles.into_iter().map(controller).collect(),
         datapath_mode: "veth".to_owned(),
         encryption: Mode::new("Disabled"),
@@ -114,13 +115,13 @@ fn details(
             min_identity: facts.cluster_id.first().0,
         },
         ipam,
-        kube_proxy_replacement: Mode::new("False"),
+        kube_proxy_replacement: features::kube_proxy_replacement(&facts.features, devices),
         kubernetes: KubernetesStatus { k8s_api_versions: None, state: kubernetes.to_owned() },
         kvstore: match sharing {
             Some(report) => report.status(),
             None => disabled("identities are kept by the agent itself"),
         },
-        masquerading: [("enabledProtocols".to_owned(), json!({}))].into_iter().collect(),
+        masquerading: features::masquerading(&facts.features, devices),
         routing: RoutingStatus {
             inter_host_routing_mode: match facts.routing {
                 RoutingMode::Tunnel { .. } => "Tunnel [vxlan]".to_owned(),
@@ -167,13 +168,4 @@ fn ipam(facts: &Facts, leases: &BTreeMap<IpAddr, Lease>) -> IpamStatus {
         ipv6: (!ipv6.is_empty()).then_some(ipv6),
         status,
     }
-}
-
-fn map_sizes() -> BpfMapStatus {
-    let maps = MAPS
-        .iter()
-        .chain([&POLICY])
-        .map(|map| BpfMapSize { name: map.name.to_owned(), size: map.max_entries })
-        .collect();
-    BpfMapStatus { maps }
 }

@@ -3,7 +3,7 @@ use std::fs;
 use rustix::param::{clock_ticks_per_second, page_size};
 
 use super::sheet::{Sheet, bare, row};
-use crate::{api::Facts, ports::flight::FlightView};
+use crate::{api::Facts, logging, ports::flight::FlightView};
 
 pub(super) fn write(sheet: &mut Sheet, facts: &Facts) {
     let rows = [row([("version", facts.version.as_str())], 1.0)];
@@ -15,6 +15,8 @@ pub(super) fn write(sheet: &mut Sheet, facts: &Facts) {
     let bytes = usage.resident_pages as f64 * page_size() as f64;
     sheet.gauge("process_resident_memory_bytes", "Memory of the agent", bare(bytes));
     let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let help = "Lines of the log that could not be written";
+    sheet.counter("volvox_log_lines_lost", help, bare(logging::lost() as f64));
     sheet.gauge("process_open_fds", "Files that the agent has open", bare(open as f64));
 }
 

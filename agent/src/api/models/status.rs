@@ -37,7 +37,7 @@ pub struct StatusDetails {
     pub hubble: Status,
     pub identity_range: IdentityRange,
     pub ipam: IpamStatus,
-    pub kube_proxy_replacement: Mode,
+    pub kube_proxy_replacement: KubeProxyReplacement,
     pub kubernetes: KubernetesStatus,
     pub kvstore: Status,
     pub masquerading: Map<String, Value>,
@@ -90,10 +90,39 @@ pub struct ClusterStatus {
     pub own: String,
 }
 
+/// What kube-proxy would do otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KubeProxyReplacement {
+    /// The node's devices by which services are reached, with their addresses.
+    pub device_list: Vec<NodeDevice>,
+    /// Their names.
+    pub devices: Vec<String>,
+    /// The one that leads to other nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direct_routing_device: Option<String>,
+    /// What is served, and how.
+    pub features: Value,
+    /// `True` or `False`.
+    pub mode: String,
+}
+
+/// A device of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeDevice {
+    /// Its addresses.
+    pub ip: Vec<String>,
+    /// Its name.
+    pub name: String,
+}
+
 /// Sizes of the maps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct BpfMapStatus {
+    /// Share of the memory by which those are sized that no flag sizes.
+    pub dynamic_size_ratio: f64,
     /// The maps.
     pub maps: Vec<BpfMapSize>,
 }

@@ -175,7 +175,7 @@ impl Recorder {
         Self {
             file: flight.path().map(|path| path.display().to_string()),
             records: flight.records(),
-            troubles: flight.troubles().to_vec(),
+            troubles: flight.troubles(),
         }
     }
 }

@@ -39,7 +39,7 @@ use fakes::{
 };
 
 use crate::{
-    api::{Api, Facts, Limiter, Opening, RuntimeOptions, opening, router},
+    api::{Api, Facts, Features, Limiter, Opening, RuntimeOptions, opening, router},
     gateway::{Errands, Gateway, gateway},
     ports::{DiskTrouble, SystemClock, flight::Recording, kernel::Writes},
 };
@@ -143,6 +143,16 @@ impl Fixture {
         })
     }
 
+    /// Only how it is answered.
+    pub(crate) fn status(&self, uri: &str, headers: &[(&str, &str)]) -> u16 {
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = self.router.clone().oneshot(request.body(Body::empty()).unwrap());
+        self.runtime.block_on(answer).unwrap().status().as_u16()
+    }
+
     /// An answer of 200 that is text.
     pub(crate) fn text(&self, uri: &str) -> String {
         let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
@@ -193,6 +203,7 @@ fn facts() -> Facts {
         ipam_mode: "kubernetes".into(),
         policy_enforcement: "default".into(),
         host_firewall: false,
+        features: Features::default(),
         options: BTreeMap::from([("DropNotification".to_owned(), 1)]),
         bpf_root: "/nowhere".into(),
         socket_path: "/var/run/cilium/cilium.sock".into(),

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use super::colony::Fixture;
-use crate::api::{health_router, router};
+use crate::api::{health_router, metrics_router, router};
 
 fn create(api: &Fixture, id: u16, container_name: &str) {
     let body = json!({
@@ -73,4 +73,24 @@ fn a_handler_that_hangs_is_named_while_it_does() {
     // The answer is there before its handler has returned.
     await_state("Ok");
     assert_eq!(probe.get("/healthz").status, 200);
+}
+
+/// Both are on TCP, where a page of anybody can have a browser ask.
+#[test]
+fn ports_answer_to_addresses_and_to_no_other_name() {
+    let ports = [(health_router as fn(_) -> _, "/healthz"), (metrics_router, "/metrics")];
+    for (router, path) in ports {
+        let api = Fixture::new().behind(router);
+        let ask = |headers: &[(&str, &str)]| api.status(path, headers);
+        for host in ["127.0.0.1:9879", "10.0.0.7", "[fd00::7]:9962", "localhost", "node-a:9962"] {
+            assert_eq!(ask(&[("host", host)]), 200, "{host}");
+            let own = format!("http://{host}");
+            assert_eq!(ask(&[("host", host), ("origin", &own)]), 200, "{host}");
+            assert_eq!(ask(&[("host", host), ("origin", "http://evil.example")]), 403, "{host}");
+        }
+        assert_eq!(ask(&[]), 200);
+        for host in ["rebound.example:9962", "node-a.example", "10.0.0.7.example"] {
+            assert_eq!(ask(&[("host", host)]), 403, "{host}");
+        }
+    }
 }

@@ -226,7 +226,7 @@ fn a_map_that_is_not_pinned_is_not_there() {
 
 #[test]
 fn limits_refuse_what_comes_too_often() {
-    let api = Fixture::with_limits("endpoint-create=rate-limit:1/1h,max-wait-duration:1ms");
+    let api = Fixture::with_limits("endpoint-create=rate-limit:1/1h,max-wait-duration:5s");
     assert_eq!(api.call(Method::PUT, "/v1/endpoint/0", body(0)).status, 201);
     assert_eq!(api.call(Method::PUT, "/v1/endpoint/0", body(0)).status, 429);
     assert_eq!(api.get("/v1/endpoint/1").status, 200);

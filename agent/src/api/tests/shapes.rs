@@ -183,7 +183,8 @@ fn the_agents_configuration() {
                 "addressing": {"ipv4": {"alloc-range": "text", "enabled": true, "ip": "text"}},
                 "daemonConfigurationMap": {"ClusterName": "text"},
                 "datapathMode": "text", "deviceMTU": 0, "ipam-mode": "text",
-                "kvstoreConfiguration": {}, "masqueradeProtocols": {}, "realized": spec,
+                "kvstoreConfiguration": {}, "masqueradeProtocols": {"ipv4": true, "ipv6": true},
+                "realized": spec,
                 "routeMTU": 0,
             },
         }),
@@ -199,16 +200,28 @@ fn the_agents_health() {
         &api,
         "/v1/healthz",
         &json!({
-            "attach-mode": "text", "bpf-maps": {"maps": [{"name": "text", "size": 0}]},
+            "attach-mode": "text", "bpf-maps": {"dynamic-size-ratio": 0, "maps": [{"name": "text", "size": 0}]},
             "cilium": {"msg": "text", "state": "text"}, "clock-source": mode,
             "cluster": {"nodes": null, "self": "text"}, "cni-chaining": mode,
             "cni-file": status, "controllers": [], "datapath-mode": "text", "encryption": mode,
             "host-firewall": mode, "hubble": status,
             "identity-range": {"max-identity": 0, "min-identity": 0},
             "ipam": {"allocations": {}, "ipv4": null, "ipv6": null, "status": "text"},
-            "kube-proxy-replacement": mode,
+            "kube-proxy-replacement": {
+                "deviceList": [], "devices": [], "features": {
+                    "externalIPs": {"enabled": true}, "hostPort": {"enabled": true},
+                    "nodePort": {
+                        "acceleration": "text", "algorithm": "text", "enabled": true,
+                        "mode": "text", "portMax": 0, "portMin": 0,
+                    },
+                    "sessionAffinity": {"enabled": true}, "socketLB": {"enabled": true},
+                },
+                "mode": "text",
+            },
             "kubernetes": {"k8s-api-versions": null, "state": "text"}, "kvstore": status,
-            "masquerading": {"enabledProtocols": {}},
+            "masquerading": {
+                "enabled": true, "enabledProtocols": {"ipv4": true, "ipv6": true},
+            },
             "routing": {"inter-host-routing-mode": "text", "intra-host-routing-mode": "text"},
         }),
     );

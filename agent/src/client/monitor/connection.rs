@@ -62,7 +62,7 @@ impl Connection {
         match self.decoder.events() {
             Ok(events) => self.came.extend(events),
             Err(error) => {
-                eprintln!("volvox: {error}");
+                crate::complain!("volvox: {error}");
                 return false;
             }
         }

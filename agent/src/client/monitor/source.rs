@@ -45,7 +45,7 @@ impl Source {
             if agent.greets(PATIENCE) {
                 return Ok(Self { api, bpf_root, connection: agent, reader: Reader::Agent });
             }
-            eprintln!("volvox: the agent hands on no records: they are read without it");
+            crate::complain!("volvox: the agent hands on no records: they are read without it");
         }
         let (connection, reader) = without_agent(&api, &bpf_root)?;
         Ok(Self { api, bpf_root, connection, reader })
@@ -58,7 +58,7 @@ impl Source {
         match &mut self.reader {
             Reader::Agent if goes_on => {}
             Reader::Agent => {
-                eprintln!("volvox: the agent has gone: records are read without it");
+                crate::complain!("volvox: the agent has gone: records are read without it");
                 (self.connection, self.reader) = without_agent(&self.api, &self.bpf_root)?;
             }
             Reader::Monitor { next, .. } => {
@@ -71,7 +71,7 @@ impl Source {
                     *self = Self::open(&self.api, &self.bpf_root)?;
                 }
                 if matches!(self.reader, Reader::Agent) {
-                    eprintln!("volvox: the agent is back and hands on records");
+                    crate::complain!("volvox: the agent is back and hands on records");
                 }
             }
         }

@@ -1,6 +1,6 @@
 use std::{
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
@@ -40,6 +40,9 @@ pub(super) fn create(path: &Path, bytes: u32) -> Result<Mapping, FileTrouble> {
     made
 }
 
+/// As much of a ring as says whose it is, and whether there is a record.
+const FRONT_BYTES: u64 = 4096;
+
 fn allocate(path: &Path, bytes: u32) -> Result<Mapping, FileTrouble> {
     let trouble = |op, cause: &dyn ToString, remedy| FileTrouble {
         op,
@@ -64,16 +67,17 @@ fn allocate(path: &Path, bytes: u32) -> Result<Mapping, FileTrouble> {
             return Err(trouble("allocate", &cause, remedy));
         }
     }
-    Mapping::of_file(&file, bytes as usize, true)
+    Mapping::of_exposed_file(file, bytes as usize)
         .map_err(|cause| trouble("map", &cause, "see the limits of memory"))
 }
 
 fn write_zeros(mut file: &File, bytes: u32) -> io::Result<()> {
-    io::copy(&mut io::Read::take(io::repeat(0), bytes.into()), &mut file).map(drop)
+    io::copy(&mut io::repeat(0).take(bytes.into()), &mut file).map(drop)
 }
 
-/// Maps a ring to be read; `None` if there is nothing in it.
-pub(super) fn map_existing(path: &Path) -> Result<Option<Mapping>, FlightFileError> {
+/// Reads a ring, or its first bytes. It is not mapped: whoever cuts it short meanwhile would kill the
+/// reader.
+pub(super) fn content(path: &Path, bytes: u64) -> Result<Vec<u8>, FlightFileError> {
     let open = |cause: io::Error| {
         let remedy = match cause.kind() {
             io::ErrorKind::NotFound => {
@@ -85,27 +89,24 @@ pub(super) fn map_existing(path: &Path) -> Result<Option<Mapping>, FlightFileErr
         FlightFileError::Open { path: path.to_owned(), cause, remedy }
     };
     let file = File::open(path).map_err(open)?;
-    let meta = file.metadata().map_err(open)?;
-    if !meta.is_file() {
+    if !file.metadata().map_err(open)?.is_file() {
         return Err(open(io::Error::other("it is no file")));
     }
-    let bytes = usize::try_from(meta.len()).unwrap_or(usize::MAX) & !7;
-    if bytes == 0 {
-        return Ok(None);
-    }
-    Mapping::of_file(&file, bytes, false).map(Some).map_err(open)
+    let mut content = Vec::new();
+    file.take(bytes).read_to_end(&mut content).map_err(open)?;
+    Ok(content)
 }
 
 /// Whether it is a ring into which nobody has written a record, or even its front.
 pub(super) fn is_unwritten(path: &Path) -> bool {
-    let mapping = map_existing(path).ok().flatten();
-    mapping.is_some_and(|mapping| flight::is_unwritten(mapping.words()))
+    let front = content(path, FRONT_BYTES);
+    front.is_ok_and(|front| !front.is_empty() && flight::is_unwritten(front.as_slice()))
 }
 
 /// The number of the life that wrote a ring.
 pub(super) fn life(path: &Path) -> Option<u64> {
-    let mapping = map_existing(path).ok().flatten()?;
-    match flight::birth(mapping.words()) {
+    let front = content(path, FRONT_BYTES).ok().filter(|front| !front.is_empty())?;
+    match flight::birth(front.as_slice()) {
         Ok(birth) => Some(birth.life),
         Err(error) => {
             tracing::warn!(file = %path.display(), %error, "flight recorder of the life before");

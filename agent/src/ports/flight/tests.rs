@@ -134,3 +134,27 @@ fn it_is_read_while_it_is_written() {
         }
     });
 }
+
+#[test]
+fn a_file_that_is_cut_short_ends_nobody_and_records_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = begin(dir.path());
+    let mut recorder = recording.recorder();
+    let file = fs::OpenOptions::new().write(true).open(dir.path().join(CURRENT)).unwrap();
+    let mut cell = 0;
+    for length in [0, 4096, u64::from(BYTES) / 2] {
+        stop(&mut *recorder, cell);
+        file.set_len(length).unwrap();
+        // The front is written with each record, a segment's pages now and then.
+        (cell + 1..cell + 60_000).for_each(|cell| stop(&mut *recorder, cell));
+        cell += 60_000;
+        let flight = recording.view().current(0, usize::MAX).unwrap();
+        assert_eq!(stopped(&flight).last(), Some(&(cell - 1)), "cut to {length}");
+        let read = open(&dir.path().join(CURRENT)).unwrap();
+        assert_eq!(stopped(&read).last(), Some(&(cell - 1)), "cut to {length}");
+        assert_eq!(read.life.number, 1);
+    }
+    assert_eq!(file.metadata().unwrap().len(), u64::from(BYTES));
+    assert_eq!(recording.view().troubles(), [""; 0]);
+    assert_eq!(recording.view().records(), u64::from(cell));
+}

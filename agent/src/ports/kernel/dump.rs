@@ -1,7 +1,7 @@
 mod services;
 mod translations;
 
-use std::{collections::BTreeMap, io, mem::size_of, net::IpAddr, path::Path};
+use std::{collections::BTreeMap, fs, io, mem::size_of, net::IpAddr, path::Path};
 
 use ipnet::IpNet;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use volvox_actors::{
 };
 use volvox_bpf_progs::{
     layouts::{Ct4Key, Ct6Key, CtRow, MetricsKey, MetricsRow, TupleFlags},
-    maps::{CONNECTIONS, OLD_CONNECTIONS},
+    maps::{CONNECTIONS, MAPS, MapSpec, OLD_CONNECTIONS, POLICY},
 };
 use zerocopy::FromBytes;
 
@@ -99,6 +99,25 @@ impl Dump {
             });
         }
         Ok(Table::new(map, name, Default::default(), Default::default()))
+    }
+
+    /// Names of the maps that are there, with the rows that each has room for; of the endpoints' policy
+    /// maps one stands for all.
+    pub fn sizes(&self) -> Vec<(String, u32)> {
+        let of_policy = || {
+            let pins = fs::read_dir(self.pins.maps()).ok()?;
+            let mut names = pins.filter_map(|pin| pin.ok()?.file_name().into_string().ok());
+            let of_endpoint = |name: &String| {
+                let id = name.strip_prefix(POLICY.name).and_then(|rest| rest.strip_prefix('_'));
+                id.is_some_and(|id| id.parse::<u16>().is_ok())
+            };
+            let pin = names.find(of_endpoint)?;
+            Some((POLICY.name.to_owned(), self.map(&pin).ok()?.info().max_entries))
+        };
+        let found = |spec: &MapSpec| {
+            Some((spec.name.to_owned(), self.map(spec.name).ok()?.info().max_entries))
+        };
+        MAPS.iter().filter_map(found).chain(of_policy()).collect()
     }
 
     /// `cilium_lxc`.

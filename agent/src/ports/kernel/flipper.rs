@@ -43,10 +43,7 @@ impl Flipper {
                     let _ = done.send(datapath.policies().write_slots(changes));
                 }
             };
-            thread::Builder::new()
-                .name(name.clone())
-                .spawn(work)
-                .map_err(|cause| WorkersError { name, cause })?;
+            crate::threads::spawn(&name, work).map_err(|cause| WorkersError { name, cause })?;
         }
         Ok(Self { datapath: Arc::clone(datapath), batches })
     }

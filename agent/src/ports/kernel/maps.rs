@@ -1,4 +1,4 @@
-use std::{os::fd::AsFd, sync::Arc};
+use std::{io, os::fd::AsFd, sync::Arc};
 
 use volvox_actors::ports::KernelError;
 use volvox_bpf_progs::{
@@ -248,7 +248,7 @@ pub(super) fn open_pinned(pins: &Pins, name: &str) -> Result<Option<Map>, Datapa
     let path = pins.map(name);
     match Map::pinned(&path) {
         Ok(map) => Ok(Some(map)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(bpffs("open", path, error)),
     }
 }
@@ -392,15 +392,23 @@ fn describe(map: &NewMap<'_>) -> String {
 fn resize(pins: &Pins, found: &Map, wanted: &NewMap<'_>) -> Result<Map, DatapathError> {
     let new = Map::create(wanted).map_err(|e| not_made(wanted.name, &e))?;
     if wanted.map_type != MapType::PerfEventArray as u32 {
-        copy(found, &new).map_err(|cause| DatapathError::TooSmall {
+        copy(found, &new).map_err(|cause| not_copied(found, wanted, cause))?;
+    }
+    put_in_place(pins, &new, found, wanted)?;
+    Ok(new)
+}
+
+/// Only a map that is full is too small; all else is said as it is.
+fn not_copied(found: &Map, wanted: &NewMap<'_>, cause: io::Error) -> DatapathError {
+    match cause.raw_os_error() {
+        Some(libc::E2BIG | libc::ENOSPC) => DatapathError::TooSmall {
             name: wanted.name.to_owned(),
             found: found.info().max_entries,
             wanted: wanted.max_entries,
             cause,
-        })?;
+        },
+        _ => refused("copy the rows of", wanted.name, &cause).into(),
     }
-    put_in_place(pins, &new, found, wanted)?;
-    Ok(new)
 }
 
 /// Puts a new map of connections in the pinned one's place, which from then on stands in the slot:
@@ -434,17 +442,24 @@ fn put_in_place(
     unpin(&incoming).map_err(|e| bpffs("remove", incoming.clone(), e))?;
     pin(new, incoming.clone())?;
     rename(&incoming, &place).map_err(|e| bpffs("replace", place, e))?;
-    tracing::info!(
-        map = wanted.name,
-        from = found.info().max_entries,
-        to = wanted.max_entries,
-        "map resized"
-    );
+    let (from, to) = (found.info().max_entries, wanted.max_entries);
+    match from == to {
+        false => tracing::info!(map = wanted.name, from, to, "map resized"),
+        true => {
+            let (from, to) = (describe(&as_new(found.info())), describe(wanted));
+            tracing::info!(
+                map = wanted.name,
+                from,
+                to,
+                "map replaced by one of other flags or type"
+            );
+        }
+    }
     Ok(())
 }
 
 /// Copies every row.
-fn copy(from: &Map, to: &Map) -> std::io::Result<()> {
+fn copy(from: &Map, to: &Map) -> io::Result<()> {
     let mut result = Ok(());
     scan(from, |keys, values| {
         result = to.update_batch(keys, values).1;

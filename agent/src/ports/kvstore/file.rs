@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -11,6 +12,8 @@ use volvox_actors::ports::{
     Change, Keyspace, KvError, LeaseId, Listing, Pair, Revision, Time, Transaction,
 };
 
+use crate::guarded::guarded;
+
 /// A key's lease, 0 if it has none, and its value.
 const KEYS: TableDefinition<&str, (i64, &[u8])> = TableDefinition::new("keys");
 /// Milliseconds that a lease lasts.
@@ -18,6 +21,8 @@ const LEASES: TableDefinition<i64, u64> = TableDefinition::new("leases");
 /// The revision, below its name.
 const STATE: TableDefinition<&str, i64> = TableDefinition::new("state");
 const REVISION: &str = "revision";
+/// The file's rights.
+const MODE: u32 = 0o600;
 /// How the name of a file ends that could not be read.
 const DAMAGED: &str = "damaged";
 
@@ -176,12 +181,15 @@ impl File {
         work: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
     ) -> Result<(), KvError> {
         let Some(database) = &self.database else { return Ok(()) };
-        let done = database.begin_write().map_err(redb::Error::from).and_then(|transaction| {
+        let done = checked(|| {
+            let transaction = database.begin_write()?;
             work(&transaction)?;
             Ok(transaction.commit()?)
         });
         done.map_err(|cause| {
-            self.database = None;
+            if let Some(database) = self.database.take() {
+                close(database);
+            }
             self.error(op, about, &cause)
         })
     }
@@ -224,9 +232,38 @@ impl File {
     }
 }
 
-/// Reads all of it. Leases of an earlier life last their whole time from now on.
+impl Drop for File {
+    fn drop(&mut self) {
+        if let Some(database) = self.database.take() {
+            close(database);
+        }
+    }
+}
+
+/// Reads all of it.
 fn read(path: &Path, begun: Instant) -> Result<(Database, Keyspace), redb::Error> {
-    let database = Database::create(path)?;
+    let database = checked(|| Ok(Database::builder().create_file(open_file(path)?)?))?;
+    // Whatever comes of it, the database is not dropped while a panic passes: a second one would end
+    // the process.
+    match checked(|| content(&database, begun)) {
+        Ok(keyspace) => Ok((database, keyspace)),
+        Err(cause) => {
+            close(database);
+            Err(cause)
+        }
+    }
+}
+
+/// What is in it is nobody else's to read, also where an earlier version left it to all.
+fn open_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).mode(MODE).open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(MODE))?;
+    Ok(file)
+}
+
+/// Leases of an earlier life last their whole time from now on.
+fn content(database: &Database, begun: Instant) -> Result<Keyspace, redb::Error> {
     // So that there is a table of each kind.
     let made = database.begin_write()?;
     made.open_table(KEYS)?;
@@ -249,7 +286,19 @@ fn read(path: &Path, begun: Instant) -> Result<(Database, Keyspace), redb::Error
     let mut keyspace = Keyspace::default();
     let now = Time::default() + begun.elapsed();
     keyspace.revive(Revision(revision), keys, leases, now);
-    Ok((database, keyspace))
+    Ok(keyspace)
+}
+
+/// Over a damaged file the library panics in many places: that is damage, too.
+fn checked<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
+    let damage = |panic| redb::Error::Corrupted(format!("the library panics over it: {panic}"));
+    guarded(work).map_err(damage).flatten()
+}
+
+/// Lets go of the file.
+fn close(database: Database) {
+    // It writes what it still has in mind, which may fail over a damaged file; that is known by then.
+    let _ = guarded(|| drop(database));
 }
 
 /// Whether it is the file's own fault.
@@ -261,5 +310,69 @@ fn is_damage(error: &redb::Error) -> bool {
         }
         redb::Error::TableTypeMismatch { .. } | redb::Error::TypeDefinitionChanged { .. } => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use volvox_actors::ports::Put;
+
+    use super::*;
+
+    const PAIRS: usize = 200;
+
+    fn put(file: &mut File, key: String) -> Result<Answer, KvError> {
+        let put = Put { key, value: vec![7; 100], lease: None };
+        file.work(Job::Commit(Transaction { puts: vec![put], ..Default::default() })).answer
+    }
+
+    fn keys(file: &mut File) -> usize {
+        match file.work(Job::List(String::new())).answer {
+            Ok(Answer::Listing(listing)) => listing.pairs.len(),
+            Ok(_) => panic!("no list"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Whoever damages the file, and wherever: it is read, or put aside, and works on.
+    #[test]
+    fn no_damage_of_the_file_ends_the_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = dir.path().join("whole.redb");
+        let mut file = File::new(&whole);
+        (0..PAIRS).for_each(|nth| drop(put(&mut file, format!("key/{nth}")).unwrap()));
+        drop(file);
+        assert_eq!(fs::metadata(&whole).unwrap().permissions().mode() & 0o777, MODE);
+        let content = fs::read(&whole).unwrap();
+        let length = content.len();
+
+        let cut = (0..length)
+            .step_by(7 * 4096)
+            .chain([1, 100, length - 1])
+            .map(|at| content[..at].to_vec());
+        let spoilt = (0..60).map(|nth| {
+            // Spread over the file by an odd number; within the part that is used as well.
+            let within = if nth % 2 == 0 { length } else { length.min(1 << 16) };
+            let at = nth * 7_368_787 % within;
+            let mut spoilt = content.clone();
+            spoilt[at..(at + 64).min(length)].fill(if nth % 3 == 0 { 0 } else { 0xff });
+            spoilt
+        });
+        let mut aside = 0;
+        for (nth, bytes) in cut.chain(spoilt).enumerate() {
+            let path = dir.path().join(format!("{nth}.redb"));
+            fs::write(&path, &bytes).unwrap();
+            let mut file = File::new(&path);
+            let found = keys(&mut file);
+            assert!(found <= PAIRS, "{nth}: {found} keys");
+            // What is only found when it is written puts the file aside then.
+            if put(&mut file, "more".to_owned()).is_err() {
+                put(&mut file, "more".to_owned()).unwrap();
+            }
+            drop(file);
+            assert!(keys(&mut File::new(&path)) > 0, "{nth}: nothing was kept");
+            aside += usize::from(path.with_extension(DAMAGED).exists());
+        }
+        assert!(aside > 8, "only {aside} were put aside: these are no damages");
     }
 }
