@@ -242,7 +242,7 @@ mod tests {
             None
         );
         // Without a cluster there is nobody to ask.
-        let alone = crate::config::load(["volvox-agent".into()], |_| None).unwrap().config;
+        let alone = crate::config::load([OsString::from("volvox-agent")], |_| None).unwrap().config;
         let alone = Config { enable_k8s: false, ..alone };
         assert_eq!(Wanted::of(&alone, Pools::default()).unwrap(), None);
     }

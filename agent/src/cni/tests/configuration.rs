@@ -116,6 +116,7 @@ fn a_result_has_the_shape_of_its_version() {
             ("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap()),
             ("fd00::2".parse().unwrap(), "fd00::1".parse().unwrap()),
         ],
+        routers: ["10.0.0.1", "fd00::1"].map(|router| router.parse().unwrap()).into(),
         dns: serde_json::from_value(json!({"nameservers": ["10.0.0.53"]})).unwrap(),
     };
     for version in CniVersion::ALL {
