@@ -89,7 +89,7 @@ fn what_is_sent_to_the_stand_in_without_a_connection_has_no_privilege() {
     let a = world.a;
     for (own, _, stand_in) in world.families() {
         let stray = udp(own, stand_in, 8080, 1000);
-        assert_eq!(world.node.drop_of(|node| node.send(&a, &stray)), Some(133));
+        assert_eq!(world.node.drop_of(|node| node.send(&a, &stray)), Some(138));
     }
 }
 
