@@ -94,6 +94,9 @@ always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct pack
 	packet->answer = true;
 	if (lxc)
 		return lxc->flags & LXC_HOST ? FOR_NODE : to_endpoint(skb, flow, packet, lxc);
+	/* Anybody may tell of an error, but nobody as an endpoint of this node. */
+	if (packet->icmp_error && lxc_lookup(&packet->saddr, flow->family))
+		return ARRIVE_DROP(DROP_INVALID_SOURCE_IP);
 	if (packet->icmp_error)
 		is_related(skb, packet, IDENTITY_HOST, flow->family, false);
 	else if (!node_port_answered(flow, packet))

@@ -10,8 +10,8 @@ type Datagram = (IpAddr, IpAddr, u32, u8);
 #[derive(Debug, Default)]
 pub struct Flows {
     passed: HashSet<Ends>,
-    /// Ports of first fragments.
-    heads: HashMap<Datagram, (u16, u16, Option<u8>)>,
+    /// Ports of first fragments: all that a datagram's had, since a program may not have read the last one.
+    heads: HashMap<Datagram, HashSet<(u16, u16, Option<u8>)>>,
 }
 
 impl Flows {
@@ -19,34 +19,34 @@ impl Flows {
     pub fn note_head(&mut self, packet: &Packet) {
         if let (Some(id), Some(l4)) = (packet.head_of, &packet.l4) {
             let datagram = (packet.src, packet.dst, id, packet.protocol);
-            self.heads.insert(datagram, (l4.sport, l4.dport, l4.kind));
+            self.heads.entry(datagram).or_default().insert((l4.sport, l4.dport, l4.kind));
         }
     }
 
-    /// Gives a later fragment what its first one had.
-    pub fn complete(&self, packet: &Packet) -> Option<(Ends, Option<u16>)> {
+    /// The ends of a packet, with what a policy names of it; of a later fragment those that it may have.
+    pub fn ends(&self, packet: &Packet) -> Vec<(Ends, Option<u16>)> {
         if let Some(ends) = packet.ends() {
-            return Some((ends, packet.port()));
+            return vec![(ends, packet.port())];
         }
-        let datagram = (packet.src, packet.dst, packet.tail_of?, packet.protocol);
-        let (sport, dport, kind) = *self.heads.get(&datagram)?;
-        let ends =
-            Ends { protocol: packet.protocol, src: (packet.src, sport), dst: (packet.dst, dport) };
-        Some((ends, Some(kind.map_or(dport, u16::from))))
+        let Some(id) = packet.tail_of else { return Vec::new() };
+        let heads = self.heads.get(&(packet.src, packet.dst, id, packet.protocol));
+        let of = |&(sport, dport, kind): &(u16, u16, Option<u8>)| {
+            let (src, dst) = ((packet.src, sport), (packet.dst, dport));
+            let ends = Ends { protocol: packet.protocol, src, dst };
+            (ends, Some(kind.map_or(dport, u16::from)))
+        };
+        heads.into_iter().flatten().map(of).collect()
     }
 
     pub fn pass(&mut self, packet: &Packet) {
-        if packet.is_error() {
-            return;
-        }
-        if let Some((ends, _)) = self.complete(packet) {
-            self.passed.insert(ends);
+        if !packet.is_error() {
+            self.passed.extend(packet.ends());
         }
     }
 
     /// Whether a packet belongs to a connection that was opened towards its sender, or by it.
     pub fn answers(&self, packet: &Packet) -> bool {
-        self.complete(packet).is_some_and(|(ends, _)| self.passed.contains(&ends.reversed()))
+        self.ends(packet).into_iter().any(|(ends, _)| self.passed.contains(&ends.reversed()))
     }
 
     /// Whether a packet was sent with these ends.

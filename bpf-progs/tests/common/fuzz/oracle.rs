@@ -166,7 +166,8 @@ impl Oracle {
         passage: &Passage<'_>,
     ) -> bool {
         let now = passage.now;
-        let mut ports = passage.both().map(|it| self.port_of(it)).into_iter();
+        let mut ports =
+            passage.both().into_iter().flat_map(|it| self.flows.ends(it)).map(|it| it.1);
         ports.any(|port| self.town.permits(pod, way, peer, now.protocol, port))
             || self.town.permits(pod, way, peer, now.protocol, None)
             || passage
@@ -205,8 +206,9 @@ impl Oracle {
             let there = town.pods[to].identity;
             let may = is_itself || self.may(pod, Direction::Egress, there, identity, passage);
             fail_unless(may, "an endpoint's policy does not let it send this")?;
-            let is_named =
-                then.src == own || is_itself || self.flows.answers(then) || then.is_error();
+            let is_answer =
+                self.flows.answers(then) || (then.tail_of.is_some() && self.flows.answers(sent));
+            let is_named = then.src == own || is_itself || is_answer || then.is_error();
             fail_unless(is_named, "what an endpoint sends has a source that is not its own")?;
             return if is_itself { Ok("deliver") } else { self.delivered(to, identity, passage) };
         }
@@ -252,10 +254,6 @@ impl Oracle {
         let is_named = then.src == self.town.up.ip(own) || (then.src == own && was_asked);
         fail_unless(is_named, "an endpoint's own address is on the wire")?;
         Ok("wire")
-    }
-
-    fn port_of(&self, packet: &Packet) -> Option<u16> {
-        self.flows.complete(packet).and_then(|(_, port)| port)
     }
 
     /// An endpoint hears a packet.
