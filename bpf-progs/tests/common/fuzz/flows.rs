@@ -40,7 +40,8 @@ impl Flows {
 
     pub fn pass(&mut self, packet: &Packet) {
         if !packet.is_error() {
-            self.passed.extend(packet.ends());
+            let ends = self.ends(packet);
+            self.passed.extend(ends.into_iter().map(|(ends, _)| ends));
         }
     }
 
