@@ -22,6 +22,7 @@ pub mod node_address;
 pub mod node_facts;
 pub mod node_information;
 pub mod ports;
+mod queued_deletions;
 pub mod remembered;
 pub mod rest_client;
 pub mod rest_model;

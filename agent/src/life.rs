@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
     conntrack::ConntrackMsg,
-    endpoints::{DeleteError, EndpointsMsg, Target},
+    endpoints::EndpointsMsg,
     host::{ActixDriver, Full, Host, Message, Record, Ref},
     ipam::Pools,
     model::Families,
@@ -30,7 +30,7 @@ use crate::{
     boot::{Boot, POD_INTERFACES, Phase},
     cni::Conflist,
     config::{Config, IdentityAllocationMode, KvStoreKind},
-    delete_queue::{self, DeleteQueue, Deletion, Exclusive, LOCK_PATIENCE},
+    delete_queue::{self, DeleteQueue, Exclusive, LOCK_PATIENCE},
     evidence::{Evidence, PastLife},
     faces::Faces,
     gateway::gateway,
@@ -45,6 +45,7 @@ use crate::{
         kvstore::{Embedded, Etcd},
         manifests::{Manifests, Watch},
     },
+    queued_deletions,
     remembered::{self, Remembered, remember},
     settings, wait_cycles, watchdog,
 };
@@ -57,12 +58,8 @@ const HEAR_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 type Awaited = (node_information::Wanted, Option<Pools>);
 /// How long restoring may keep new endpoints waiting.
 const OPEN_PATIENCE: Duration = Duration::from_secs(600);
-/// How many endpoints a container may have.
-const INTERFACES_MAX: usize = 64;
 /// How often it is looked whether restoring has news, until it is over.
 const NOTE_EVERY: Duration = Duration::from_secs(2);
-/// How long one deletion of the queue may take.
-const DELETE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long what is being written may take once a signal ended this life.
 const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -251,7 +248,7 @@ async fn open(
     note(&colony, &evidence, &mut life).await;
     actix::spawn(follow_restore(colony.clone(), evidence, life));
     if let Some(queue) = queue {
-        delete_queued(&colony, &queue).await;
+        queued_deletions::carry_out(&colony, &queue).await;
     }
     let Some((opener, config)) = then else { return };
     opener.open();
@@ -305,62 +302,6 @@ async fn note(colony: &Colony, evidence: &Evidence, life: &mut PastLife) {
     if let Ok(Err(error)) = written {
         tracing::warn!(%error, "what this life restores is not kept for later ones");
     }
-}
-
-async fn delete_queued(colony: &Colony, queue: &Exclusive) {
-    let (entries, bad) = match queue.read() {
-        Ok(read) => read,
-        Err(error) => return tracing::error!(%error, "queue of deletions cannot be read"),
-    };
-    for bad in bad {
-        tracing::warn!(file = %bad.path.display(), cause = bad.cause, "deletion set aside");
-    }
-    for entry in entries {
-        let target = match &entry.deletion {
-            Deletion::Container(id) => Ok(Target::ContainerId(id.clone())),
-            Deletion::Endpoint(id) => id.parse(),
-        };
-        let target = match target {
-            Ok(target) => target,
-            Err(error) => {
-                tracing::warn!(%error, "deletion names no endpoint");
-                continue;
-            }
-        };
-        match delete_one(colony, &target).await {
-            Ok(()) => {
-                if let Err(error) = queue.done(&entry) {
-                    tracing::warn!(%error, "deletion stays in the queue");
-                }
-            }
-            Err(why) => tracing::warn!(why, %target, "deletion stays in the queue"),
-        }
-    }
-}
-
-/// Deletes what is meant; of a container each endpoint.
-async fn delete_one(colony: &Colony, target: &Target) -> Result<(), String> {
-    let what = format!("queued deletion of {target}");
-    for _ in 0..INTERFACES_MAX {
-        let answer = colony.host.outside(&what, || {
-            let target = target.clone();
-            colony.host.ask(&colony.endpoints, DELETE_PATIENCE, what.clone(), |reply| {
-                EndpointsMsg::Delete { target, reply }
-            })
-        });
-        match answer.await {
-            Ok(Ok(_)) if matches!(target, Target::ContainerId(_)) => {}
-            // What is left of it the endpoint itself goes on removing.
-            Ok(Ok(_) | Err(DeleteError::NotFound)) => return Ok(()),
-            Ok(Err(DeleteError::Refused(why))) => {
-                tracing::warn!(why, what, "deletion is not carried out");
-                return Ok(());
-            }
-            Ok(Err(DeleteError::NotReady(why))) => return Err(why),
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-    Ok(())
 }
 
 fn install_cni(config: &Config, path: &std::path::Path) {
