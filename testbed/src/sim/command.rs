@@ -56,6 +56,9 @@ pub struct Options {
     /// Switch known bugs in, one after the other, and count the seeds that each takes
     #[arg(long)]
     pub mutants: bool,
+    /// The same with this one only
+    #[arg(long, value_name = "NAME", conflicts_with = "mutants")]
+    pub mutant: Option<String>,
     /// Figures as JSON, one line each
     #[arg(long)]
     pub json: bool,
@@ -77,8 +80,8 @@ pub fn run(options: &Options) -> Result<i32> {
         scenarios::ALL.iter().for_each(|scenario| volvox_agent::say!("{}", scenario.name));
         return Ok(0);
     }
-    if options.mutants {
-        return mutants(options.json);
+    if options.mutants || options.mutant.is_some() {
+        return mutants(options.mutant.as_deref(), options.json);
     }
     match options.seed {
         Some(seed) => one(options, seed),
@@ -243,17 +246,22 @@ pub fn seeds_until_caught(mutant: Mutant, most: u64) -> Option<(u64, Failure)> {
     caught
 }
 
-/// Every mutant, one after the other on each processor.
-fn mutants(json: bool) -> Result<i32> {
-    let (_, caught) = all(1..=Mutant::ALL.len() as u64, |number| {
-        let mutant = Mutant::ALL[number as usize - 1];
+/// Every mutant, or that one, one after the other on each processor.
+fn mutants(name: Option<&str>, json: bool) -> Result<i32> {
+    let is_meant = |mutant: &&Mutant| name.is_none_or(|name| mutant.name() == name);
+    let chosen: Vec<&Mutant> = Mutant::ALL.iter().filter(is_meant).collect();
+    if chosen.is_empty() {
+        bail!("no mutant {}: --mutants names them all", name.unwrap_or_default());
+    }
+    let (_, caught) = all(1..=chosen.len() as u64, |number| {
+        let mutant = *chosen[number as usize - 1];
         match seeds_until_caught(mutant, MUTANT_SEEDS) {
             Some((seed, failure)) => Err(Failure { at: seed as usize, what: failure.what }),
             None => Ok(Tally::default()),
         }
     });
     let mut survivors = 0;
-    for (number, mutant) in (1..).zip(Mutant::ALL) {
+    for (number, mutant) in (1..).zip(&chosen) {
         let name = mutant.name();
         match caught.iter().find(|(other, _)| *other == number) {
             Some((_, failure)) if json => {
@@ -273,7 +281,7 @@ fn mutants(json: bool) -> Result<i32> {
         }
     }
     if survivors > 0 {
-        bail!("{survivors} of {} known bugs are not found", Mutant::ALL.len());
+        bail!("{survivors} of {} known bugs are not found", chosen.len());
     }
     Ok(0)
 }
