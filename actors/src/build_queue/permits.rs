@@ -7,7 +7,7 @@ use crate::{host::Ref, model::EndpointId, ports::Time};
 /// there is another permit in place of its own.
 pub(super) const OVERDUE: Duration = Duration::from_secs(1);
 /// At most so many times the permits that there are may be out in place of others.
-const SPARE: usize = 8;
+pub(super) const SPARE: usize = 8;
 
 /// The permits of one queue and who holds them. Outlives a crash of the queue: what is being
 /// built goes on, and counts.

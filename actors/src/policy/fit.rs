@@ -15,6 +15,12 @@ const RESERVED_END: u32 = 256;
 /// At most so many rows, between those that a map has and those that are wanted: what they allow,
 /// `wanted` allows too.
 pub fn fit(had: &PolicyRows, wanted: &PolicyRows, most: usize) -> PolicyRows {
+    if had.len() <= most && !takes_away(had, wanted) {
+        // It stays as it is, under the names that rules have now.
+        let now =
+            |key, entry: &PolicyEntry| wanted.get(key).filter(|it| it.deny == entry.deny).copied();
+        return had.iter().map(|(key, entry)| (*key, now(key, entry).unwrap_or(*entry))).collect();
+    }
     let mut allowed = both_allow(had, wanted, most);
     let denials = |of: &PolicyRows| of.clone().into_iter().filter(|(_, entry)| entry.deny);
     let all: PolicyRows = denials(had).chain(denials(wanted)).collect();
@@ -54,6 +60,18 @@ pub fn opens(before: &PolicyRows, wanted: &PolicyRows, peers: &BTreeSet<Identity
                 && (covering(wanted, &part, false).is_none()
                     || denials_of(wanted, &part).any(|it| covering(before, it, true).is_none()))
         })
+    })
+}
+
+/// Whether some packet passes by the rows before and would not by those that are wanted. In doubt it
+/// does.
+fn takes_away(before: &PolicyRows, wanted: &PolicyRows) -> bool {
+    let denials: PolicyRows = wanted.clone().into_iter().filter(|(_, entry)| entry.deny).collect();
+    let denials = Denials::new(&denials);
+    before.iter().filter(|(_, entry)| !entry.deny).any(|(key, _)| {
+        covering(before, key, true).is_none()
+            && (covering(wanted, key, false).is_none()
+                || denials.within(*key).any(|(it, _)| covering(before, it, true).is_none()))
     })
 }
 
