@@ -62,7 +62,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason that the programs give.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::InvalidSourceIp,
         Self::PolicyDenied,
         Self::InvalidPacket,

@@ -19,6 +19,8 @@ use crate::{
     },
 };
 
+/// Objects by kind.
+type Objects = BTreeMap<String, BTreeMap<ObjectKey, Value>>;
 type Seen = Result<Vec<ObjectChange>, ClusterError>;
 
 /// Objects on one page.
@@ -33,11 +35,11 @@ pub struct MemoryCluster(Rc<RefCell<Server>>);
 #[derive(Default)]
 struct Server {
     /// By kind.
-    objects: BTreeMap<String, BTreeMap<ObjectKey, Value>>,
+    objects: Objects,
     /// Another number after it was replaced.
     cluster: u64,
     /// What it goes back to, and the version of that.
-    backup: Option<(u64, BTreeMap<String, BTreeMap<ObjectKey, Value>>)>,
+    backup: Option<(u64, Objects)>,
     /// What happened, and to which kind.
     history: Vec<(u64, String, ObjectChange)>,
     version: u64,
