@@ -175,6 +175,7 @@ mod tests {
             ifindex: 3,
             addresses: ["192.0.2.7".parse().unwrap()].into_iter().collect(),
             attached,
+            trouble: None,
         };
         let devices = DevicesStatus {
             devices: vec![device("eth0", false), device("eth1", true)],
