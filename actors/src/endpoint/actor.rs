@@ -313,6 +313,7 @@ impl Behaviour for Endpoint {
             EndpointMsg::Forgotten(answer) => self.forgotten(cx, answer),
         }
         self.take_up_legacy(cx);
+        self.take_up_missed();
     }
 
     fn observe(&self) -> Observed {

@@ -321,9 +321,6 @@ impl Endpoint {
             return self.build_from(cx, stored);
         }
         self.settle(cx);
-        if !self.settling {
-            self.look_again();
-        }
         if !self.on_disk {
             // The kernel's own record stands in for the file meanwhile.
             self.retry_in(cx, RETRY_MAX);

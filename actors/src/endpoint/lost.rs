@@ -47,13 +47,13 @@ impl Lost {
 impl Endpoint {
     /// Takes in what was seen at its interface, and has put right what can be.
     pub(super) fn probed(&mut self, cx: &mut Cx<'_, Self>, probe: &Probe, asked: Time) {
-        let at_rest = !self.busy && !self.settling && self.build.is_none();
-        // What was done after the question may not show in the answer: it is asked again then.
-        if !at_rest || self.state != State::Ready || self.worked_at >= asked {
+        if !self.is_at_rest() {
             self.missed = true;
-            if at_rest {
-                cx.after(AGAIN_AFTER, EndpointMsg::LookAgain);
-            }
+            return;
+        }
+        // What was done after the question may not show in the answer: it is asked again then.
+        if self.worked_at >= asked {
+            cx.after(AGAIN_AFTER, EndpointMsg::LookAgain);
             return;
         }
         let lost = Lost::seen(&self.spec, probe).filter(|_| !mutated(Mutant::LostUnnoticed));
@@ -84,11 +84,22 @@ impl Endpoint {
         self.publish(cx);
     }
 
-    /// Has its interface looked at again, if what was seen there could not be taken in.
-    pub(super) fn look_again(&mut self) {
-        if !std::mem::take(&mut self.missed) {
-            return;
+    /// Whether it is ready, and nobody works at it.
+    fn is_at_rest(&self) -> bool {
+        let works = self.busy || self.settling || self.build.is_some();
+        !works && self.state == State::Ready
+    }
+
+    /// Has its interface looked at again, if what was seen there could not be taken in and now could.
+    pub(super) fn take_up_missed(&mut self) {
+        if self.missed && self.is_at_rest() {
+            self.missed = false;
+            self.look_again();
         }
+    }
+
+    /// Has its interface looked at.
+    pub(super) fn look_again(&self) {
         let (target, reply) = (Some(Target::Id(self.id)), Reply::to(|_| {}));
         if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Verify { target, reply }) {
             tracing::warn!(endpoint = %self.id, %refused, "its interface is looked at later");

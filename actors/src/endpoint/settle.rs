@@ -39,7 +39,6 @@ impl Endpoint {
                     self.realised = Arc::new(Realised { attachment, ..(*self.realised).clone() });
                     self.publish(cx);
                 }
-                self.look_again();
                 return;
             }
             Ok(KernelDone { failed: Some((_, error)), .. }) => error.to_string(),

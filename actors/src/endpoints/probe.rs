@@ -121,11 +121,13 @@ fn seen(answer: Result<KernelDone, AskError>) -> BTreeMap<EndpointId, Probe> {
     BTreeMap::new()
 }
 
-/// Where these are to be looked at: those that are ready, for all others are being built.
+/// Where these are to be looked at. One that is being built has it looked at again when it is ready.
 fn places<'a>(children: impl IntoIterator<Item = &'a Child>) -> Vec<(EndpointId, u32)> {
-    let ready = children.into_iter().filter(|child| child.view.state == State::Ready);
+    let lives =
+        |state| !matches!(state, State::Disconnecting | State::Disconnected | State::Invalid);
+    let living = children.into_iter().filter(|child| lives(child.view.state));
     let place = |child: &Child| Some((child.view.id, child.view.spec.interface_of_its_own()?));
-    ready.filter_map(place).collect()
+    living.filter_map(place).collect()
 }
 
 /// Whether what the kernel said may be about an endpoint, and no news of its own doing.

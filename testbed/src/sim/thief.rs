@@ -1,9 +1,9 @@
 //! What somebody else takes away at a pod's interface: the agent says so, or puts it back.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use volvox_actors_simulated::{
-    endpoint::State,
+    endpoint::{EndpointView, State},
     endpoints::EndpointsMsg,
     model::EndpointId,
     ports::{HookState, Intruder, Notices, Probe},
@@ -72,27 +72,38 @@ impl Node {
         if !self.world.is_alive() {
             return;
         }
+        let before = self.world.list();
         let endpoints = self.world.colony().endpoints.clone();
         let ask = |reply| EndpointsMsg::Verify { target: None, reply };
         let mut asked = self.world.pose(&endpoints, ask);
         self.time(Duration::from_millis(20), seed);
         let heard = asked.now().is_some_and(|answer| answer.is_ok());
         if heard && self.world.is_alive() && !self.faulty {
-            self.served_if_ready();
+            self.served_if_ready(&before);
         }
     }
 
-    /// Whoever is called ready is served by the kernel.
-    fn served_if_ready(&mut self) {
+    /// Whoever is called ready is served by the kernel. Of those who were built meanwhile, or whose
+    /// programs were replaced, another look says it.
+    fn served_if_ready(&mut self, before: &[Arc<EndpointView>]) {
         let views = self.world.list();
+        let stayed = |view: &EndpointView| {
+            let had = before.iter().find(|had| had.id == view.id);
+            had.is_some_and(|had| had.state == State::Ready && had.builds == view.builds)
+        };
         let wrong = self.world.kernel.with(|state| {
             let ready = views.iter().filter(|view| view.state == State::Ready && view.serves());
-            let mut ready = ready.filter(|view| !view.spec.is_host());
+            let mut ready = ready.filter(|view| !view.spec.is_host() && stayed(view));
             ready.find_map(|view| {
                 let probe = seen(state, view.id, view.spec.ifindex);
                 let trouble = match &probe.link {
                     None => Some("its interface is gone".to_owned()),
-                    Some(_) => probe.attachment.trouble(),
+                    Some(_) => {
+                        let at = probe.attachment;
+                        let hooks = [at.from_container, at.to_container];
+                        let stale = hooks.contains(&HookState::Stale);
+                        at.trouble().filter(|_| !stale)
+                    }
                 };
                 let missing = view.spec.addresses.iter().find(|it| !probe.routes.contains(it));
                 let missing = missing.map(|address| format!("no route leads to {address}"));
