@@ -182,7 +182,10 @@ impl Grammar {
                     self.dice.of(&[SYN, SYN, SYN | ACK, ACK, RST, FIN | ACK, 0]),
                 ),
             ),
-            7 => (SCTP, sctp_header(sport, dport)),
+            7 => {
+                let chunks = [SCTP_INIT, SCTP_INIT, SCTP_DATA, SCTP_ABORT];
+                (SCTP, sctp_header(sport, dport, self.dice.of(&chunks)))
+            }
             8 | 9 => {
                 let kinds: [u8; 2] = if v4 { [8, 0] } else { [128, 129] };
                 (icmp, icmp_header(self.dice.of(&kinds), 0, self.dice.of(&[1, 2, 7])))
@@ -218,7 +221,10 @@ impl Grammar {
         let payload = match packet.protocol {
             TCP => tcp_header(l4.dport, l4.sport, self.dice.of(&[SYN | ACK, ACK, RST, FIN | ACK])),
             UDP => udp_header(l4.dport, l4.sport),
-            SCTP => sctp_header(l4.dport, l4.sport),
+            SCTP => {
+                let chunk = self.dice.of(&[SCTP_INIT_ACK, SCTP_DATA, SCTP_ABORT]);
+                sctp_header(l4.dport, l4.sport, chunk)
+            }
             _ => {
                 let reply = match l4.kind {
                     Some(8) if packet.src.is_ipv4() => 0,
