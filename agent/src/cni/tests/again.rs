@@ -78,11 +78,12 @@ fn what_an_add_left_that_was_killed_is_replaced() {
             assert_eq!((scene.node_links().len(), scene.container_links().len()), (1, 1));
             let now = scene.node_links()[0].ifindex;
             assert_ne!(now, before, "{killed_after}");
-            let world = scene.agent.world();
-            let endpoint = &world.endpoints[&format!("{CONTAINER}:eth0")];
-            assert_eq!((world.endpoints.len(), endpoint.interface_index), (1, now));
-            assert_eq!(world.addresses.len(), 2, "those of before were given back");
-            drop(world);
+            {
+                let world = scene.agent.world();
+                let endpoint = &world.endpoints[&format!("{CONTAINER}:eth0")];
+                assert_eq!((world.endpoints.len(), endpoint.interface_index), (1, now));
+                assert_eq!(world.addresses.len(), 2, "those of before were given back");
+            }
             // It has answered by now.
             scene.call("ADD").await.unwrap_err();
         });
