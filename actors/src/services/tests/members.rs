@@ -6,7 +6,7 @@ use serde_json::json;
 use super::town::{Town, at, frontend, gone, place, service, slice};
 use crate::{
     model::BackendId,
-    ports::{BackendState, ServiceRows, service_flags},
+    ports::{BackendState, MemberKey, ServiceRows, service_flags},
     testing::{KernelServices, Landing, Turn},
 };
 
@@ -91,7 +91,8 @@ fn rows_that_are_wrong_or_nobodys_are_seen_to_at_start() {
     town.tell(&told);
     let right = town.maps();
     let first = *right.members.keys().next().unwrap();
-    let damages: [(&str, fn(&mut KernelServices, &((_, _), bool))); 4] = [
+    type Damage = fn(&mut KernelServices, &(MemberKey, bool));
+    let damages: [(&str, Damage); 4] = [
         ("one is missing", |maps, key| {
             maps.members.remove(key);
         }),
