@@ -19,6 +19,7 @@ fn a_container_that_is_as_it_was_made_passes() {
         for version in ["0.4.0", "1.0.0", "1.1.0"] {
             let added = scene.call_with(&scene.env("ADD"), &scene.config(version)).await;
             check(scene, &added.unwrap().unwrap()).await.unwrap();
+            scene.call("DEL").await.unwrap();
         }
     });
 }

@@ -92,7 +92,7 @@ fn an_unchanged_list_is_not_written_and_others_stay_unless_told() {
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = list().install(&file.path().join("net.d"), true).unwrap_err().to_string();
+    let error = list().install(&file.path().join("net.d/"), true).unwrap_err().to_string();
     assert!(error.contains("net.d") && error.contains("--write-cni-conf-when-ready"), "{error}");
     assert_eq!(Conflist::uninstall(Path::new("/none/such")).unwrap(), Vec::<String>::new());
 }
