@@ -33,7 +33,7 @@ fn world() -> (Node, Uplink, Endpoint, Endpoint) {
 }
 
 fn addresses(all: &[&str]) -> Vec<IpAddr> {
-    all.iter().map(|it| it.parse().unwrap()).collect()
+    all.iter().map(|it| it.parse().expect("an address")).collect()
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod common;
 
 use common::outside::{World, open_service, route_outside};
-use common::rows::{Row, Rows, bring_back, rows_of};
+use common::rows::{Rows, bring_back, rows_of};
 use common::*;
 use std::net::IpAddr;
 use volvox_bpf_progs::Features;
@@ -223,7 +223,7 @@ impl Open {
                 }
             }
         }
-        println!("{tried} packets, {} rows", rows.len());
+        assert!(tried > rows.len(), "{tried} packets, {} rows", rows.len());
         faults
     }
 }

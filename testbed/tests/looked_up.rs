@@ -32,7 +32,7 @@ fn an_interface_that_vanishes_is_not_called_ready() {
         let [gone, away, stays] = pods.map(|pod| pod.expect("a pod"));
         node.wait_for_ready(3)?;
         let number = |pod: &Pod| -> Result<(u64, String)> {
-            let [host, _] = pod.links()?;
+            let [_, host] = pod.links()?;
             let all = node.endpoints()?;
             let own =
                 |it: &&Value| it["status"]["networking"]["interface-index"] == json!(host.ifindex);
@@ -69,6 +69,7 @@ fn routes_and_rules_that_somebody_removes_are_back() {
         node.start_agent()?;
         let pod = Pod::create(&node, "shop/a", &[("app", "a")], Through::Rest)?;
         node.wait_for_ready(1)?;
+        ip("link set lo up")?;
         for ipv6 in [false, true] {
             let (family, address) = (if ipv6 { "-6" } else { "-4" }, pod.address(ipv6)?);
             let shown = || ip(&format!("{family} route show {address}"));
