@@ -62,7 +62,7 @@ fn attempts(from: IpAddr, to: IpAddr, port: u16) -> [Vec<u8>; 3] {
     [
         tcp(from, to, 1000, port, SYN),
         udp(from, to, 1000, port),
-        ip(from, to, SCTP, &sctp_header(1000, port)),
+        ip(from, to, SCTP, &sctp_header(1000, port, SCTP_INIT)),
     ]
 }
 
