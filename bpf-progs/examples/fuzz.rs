@@ -1,6 +1,8 @@
 //! The fuzzer of frames: `cargo run --release -p volvox-bpf-progs --example fuzz -- --frames 10000000 --seed 1`, as
 //! root. It prints how many frames were put where and what became of them, and fails if one became what it may not.
 
+#![allow(clippy::print_stdout, reason = "somebody reads what it found")]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 

@@ -13,11 +13,14 @@ const HIGH: u16 = 45_001;
 const SERVED: u16 = 8080;
 const NODE_PORT: u16 = 30_080;
 
+/// How a side's packets go, by their TCP flags.
+type Say = Box<dyn Fn(&mut World, u8)>;
+
 /// A connection of one kind: how each side's packets go, and its entries, the service's last.
 struct Talk {
     world: World,
-    ask: Box<dyn Fn(&mut World, u8)>,
-    answer: Box<dyn Fn(&mut World, u8)>,
+    ask: Say,
+    answer: Say,
     entries: Vec<(Connection, u8)>,
 }
 
