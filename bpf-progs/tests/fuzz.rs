@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::*;
 
-const FRAMES: u64 = 200_000;
+const FRAMES: u64 = 30_000;
 /// Enough for what a check that is missing lets through.
 const FEWER: u64 = 30_000;
 

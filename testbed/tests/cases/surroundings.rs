@@ -46,14 +46,14 @@ fn a_flight_ring_that_is_cut_short_ends_nobody() {
     lab::test("surroundings::a_flight_ring_that_is_cut_short_ends_nobody", || {
         let mut node = Node::new(Binaries::find()?)?;
         node.start_agent()?;
-        let _pods = pods(&node, &["shop/a"])?;
+        let mut all = pods(&node, &["shop/a"])?;
         node.wait_for_ready(1)?;
         let ring = node.path("cilium").join("flight.ring");
         let bytes = fs::metadata(&ring)?.len();
         for nth in 0..3 {
             fs::File::options().write(true).open(&ring)?.set_len(nth * 8192)?;
-            let _more = pods(&node, &[&format!("shop/more-{nth}")])?;
-            node.wait_for_ready(2 + nth as usize)?;
+            all.extend(pods(&node, &[&format!("shop/more-{nth}")])?);
+            node.wait_for_ready(all.len())?;
         }
         ensure!(fs::metadata(&ring)?.len() == bytes, "the ring did not get its length back");
         let trace = node.volvox("trace")?;

@@ -298,6 +298,9 @@ impl Oracle {
             )?;
             return self.delivered(to, town.identity(sent.src), passage);
         }
+        if seen.action == REDIRECT && is_refusal(sent, then) {
+            return Ok("refuse");
+        }
         if seen.action == REDIRECT {
             fail_unless(town.is_own(sent.dst), "the node sends on what was not for it")?;
             self.source_is_possible(sent)?;
@@ -370,4 +373,10 @@ impl Oracle {
         }
         self.delivered(pod, from, passage)
     }
+}
+
+/// Whether what came of a packet tells its sender, in the name of whom it was for, that nobody serves there.
+fn is_refusal(sent: &Packet, then: &Packet) -> bool {
+    let goes_back = (then.src, then.dst) == (sent.dst, sent.src);
+    goes_back && (then.is_error() || sent.protocol == TCP && then.protocol == TCP)
 }
