@@ -105,7 +105,9 @@ fn by_node_port(like: usize) -> Talk {
 #[test]
 fn connections_end_when_they_do() {
     for like in 0..2 {
-        for mut talk in [inside(like), by_node_port(like)] {
+        // One after the other: each has the thread's network namespace.
+        for make in [inside as fn(_) -> _, by_node_port] {
+            let mut talk = make(like);
             ends_that_nobody_knows_make_no_entry(&mut talk);
             a_reset_of_either_side_ends_all(&mut talk);
             a_side_that_speaks_on_has_not_reset(&mut talk);

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::overlay::REMOTE_NODE;
 use common::*;
 use std::net::IpAddr;
 use volvox_bpf_progs::layouts::*;
@@ -87,6 +88,9 @@ fn a_router_on_the_way_keeps_its_own_address() {
         world.families().into_iter().zip(["198.51.100.1", "2001:db8:1::1"])
     {
         let router: IpAddr = router.parse().unwrap();
+        // One outside is not between two endpoints of this node; another node may be.
+        let bits = if router.is_ipv4() { 32 } else { 128 };
+        world.node.ipcache(router, bits, REMOTE_NODE);
         let sent = udp(client, service, 1000, 80);
         world.sent(a, &sealed(sent.clone()));
         let direct = udp(client, backend, 1000, 8080);
