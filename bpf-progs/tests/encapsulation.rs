@@ -46,7 +46,7 @@ fn no_machine_hears_it() {
     let own = [UPLINK.0.into(), UPLINK.1.into()];
     // This node by its device, its router, the link, to many; other nodes; the world, of which some are nodes.
     let machines = addresses(&[
-        "fe80::1",
+        "fe80::2",
         "ff02::1",
         "224.0.0.1",
         "255.255.255.255",

@@ -78,40 +78,14 @@ fn inside(like: usize) -> Talk {
     }
 }
 
-/// A client outside who asks a port of the node, behind which is another node's endpoint.
-fn by_node_port(like: usize) -> Talk {
-    let mut world = World::new();
-    route_outside();
-    let (_, own, far) = world.families()[like];
-    let there: IpAddr = ["10.2.0.7", "f00d:2::7"][like].parse().unwrap();
-    world.node.backend(1, (there, SERVED).into(), 0, BackendState::Active);
-    world.node.service((own, NODE_PORT).into(), TCP, open_service(SERVICE), &[1]);
-    let direct = Connection { opener: (far, HIGH), other: (there, SERVED), protocol: TCP };
-    let asked = Connection { other: (own, NODE_PORT), ..direct };
-    Talk {
-        world,
-        ask: Box::new(move |world, flags| {
-            world.got(&sealed(tcp(far, own, HIGH, NODE_PORT, flags)));
-        }),
-        answer: Box::new(move |world, flags| {
-            let got = world.got(&sealed(tcp(there, own, SERVED, HIGH, flags)));
-            assert_eq!(ends_of(&got).from, (own, NODE_PORT));
-        }),
-        entries: vec![(direct, TupleFlags::OUT), (asked, TupleFlags::SERVICE)],
-    }
-}
-
 /// Each kind in both families; a node is made for each, which takes a while.
 #[test]
 fn connections_end_when_they_do() {
     for like in 0..2 {
-        // One after the other: each has the thread's network namespace.
-        for make in [inside as fn(_) -> _, by_node_port] {
-            let mut talk = make(like);
-            ends_that_nobody_knows_make_no_entry(&mut talk);
-            a_reset_of_either_side_ends_all(&mut talk);
-            both_sides_end_all_together_only(&mut talk);
-        }
+        let mut talk = inside(like);
+        ends_that_nobody_knows_make_no_entry(&mut talk);
+        a_reset_of_either_side_ends_all(&mut talk);
+        both_sides_end_all_together_only(&mut talk);
     }
 }
 
