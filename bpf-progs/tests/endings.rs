@@ -4,14 +4,12 @@
 
 mod common;
 
-use common::outside::{World, open_service, route_outside};
+use common::outside::World;
 use common::*;
-use std::net::IpAddr;
 use volvox_bpf_progs::layouts::*;
 
 const HIGH: u16 = 45_001;
 const SERVED: u16 = 8080;
-const NODE_PORT: u16 = 30_080;
 
 /// How a side's packets go, by their TCP flags.
 type Say = Box<dyn Fn(&mut World, u8)>;
