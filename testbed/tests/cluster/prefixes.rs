@@ -69,7 +69,7 @@ fn pods_have_addresses_of_their_node_s_prefix_and_keep_them() {
         let before = numbers(&agent)?;
         agent.kill_agent()?;
         server.kill()?;
-        std::fs::remove_dir_all(agent.path("run/state"))?;
+        std::fs::remove_dir_all(agent.path("cilium/state"))?;
         agent.start_agent()?;
         agent.wait_for_ready(1)?;
         ensure!(numbers(&agent)? == before, "{before:?} moved");

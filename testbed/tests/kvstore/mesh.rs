@@ -112,7 +112,8 @@ fn a_torn_configuration_is_named_and_costs_nobody_else_anything() {
         fs::write(mesh.join("Not_one"), "endpoints: []")?;
         region.village.node.wait("the torn one is not named", |node| {
             let health: Value = node.rest().get("/healthz")?;
-            let clusters = health["cluster-mesh"]["clusters"].as_array().context("no mesh")?;
+            let clusters = health["cluster-mesh"]["clusters"].as_array();
+            let clusters = clusters.with_context(|| format!("no mesh: {health}"))?;
             let named = |name: &str| clusters.iter().find(|it| it["name"] == name);
             let (Some(far), Some(torn)) = (named("far"), named("torn")) else { return Ok(false) };
             let status = torn["status"].as_str().unwrap_or_default();
