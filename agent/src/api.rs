@@ -30,6 +30,7 @@ mod sources;
 pub(crate) mod tests;
 mod troubles;
 mod verify;
+mod views;
 
 pub use error::ApiError;
 pub use facts::Facts;

@@ -13,14 +13,23 @@ pub(super) async fn gather(
     api: &Api,
     what: &'static str,
 ) -> Result<Option<Vec<RemoteCluster>>, GatewayError> {
-    let remotes = api.gateway.ask_if(what, |colony| colony.mesh.as_ref(), MeshMsg::Show).await?;
-    let Some(remotes): Option<Vec<RemoteView>> = remotes else { return Ok(None) };
-    let sharing = Sharing::gather(api, what).await?;
-    let addresses = sharing.map(|sharing| sharing.addresses).unwrap_or_default();
-    let nodes = api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show).await?;
-    let nodes: NodesView = nodes.unwrap_or_default();
-    let status = |view: &RemoteView| RemoteCluster::new(view, &addresses, &nodes);
-    Ok(Some(remotes.iter().map(status).collect()))
+    let (remotes, sharing, nodes) = tokio::try_join!(
+        api.gateway.ask_if(what, |colony| colony.mesh.as_ref(), MeshMsg::Show),
+        Sharing::gather(api, what),
+        api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
+    )?;
+    Ok(remotes.map(|remotes| status(&remotes, sharing.as_ref(), nodes.as_ref())))
+}
+
+/// How each stands, of what its readers say and of what is known by it.
+pub(super) fn status(
+    remotes: &[RemoteView],
+    sharing: Option<&Sharing>,
+    nodes: Option<&NodesView>,
+) -> Vec<RemoteCluster> {
+    let addresses = sharing.map(|sharing| sharing.addresses.clone()).unwrap_or_default();
+    let nodes = nodes.cloned().unwrap_or_default();
+    remotes.iter().map(|view| RemoteCluster::new(view, &addresses, &nodes)).collect()
 }
 
 /// A cluster of which not all is known, or that is not followed.

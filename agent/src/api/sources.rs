@@ -26,40 +26,73 @@ const GRACE: Duration = Duration::from_secs(5);
 const KUBERNETES: &str = "kubernetes";
 const KVSTORE: &str = "kvstore";
 
-/// All of them.
+/// What those say who follow something, beside the lists of the API server and other clusters.
+pub(super) struct Streams {
+    now: Time,
+    server: Option<ServerView>,
+    kvstore: Option<(SessionView, Vec<WatcherView>)>,
+}
+
+impl Streams {
+    /// Asks them.
+    pub(super) async fn ask(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
+        let watchers = move |colony: &Colony| {
+            let host = &colony.host;
+            let kvstore = colony.kvstore.as_ref().map(|kvstore| {
+                host.outside(what, || {
+                    let ask = |it| host.ask(it, PATIENCE, what, WatcherMsg::Show);
+                    let session = host.ask(&kvstore.session, PATIENCE, what, SessionMsg::Show);
+                    (session, kvstore.watchers.each_ref().map(ask))
+                })
+            });
+            (host.now(), kvstore)
+        };
+        let ((now, asked), server) = tokio::try_join!(
+            api.gateway.look(watchers),
+            api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Server),
+        )?;
+        let mut kvstore = None;
+        if let Some((session, asked)) = asked {
+            let mut watchers = Vec::new();
+            for watcher in asked {
+                watchers.push(watcher.await?);
+            }
+            kvstore = Some((session.await?, watchers));
+        }
+        Ok(Self { now, server, kvstore })
+    }
+}
+
+/// Asks about all of them.
 pub(super) async fn gather(api: &Api, what: &'static str) -> Result<Vec<Source>, GatewayError> {
-    let watchers = move |colony: &Colony| {
-        let host = &colony.host;
-        let kvstore = colony.kvstore.as_ref().map(|kvstore| {
-            host.outside(what, || {
-                let ask = |it| host.ask(it, PATIENCE, what, WatcherMsg::Show);
-                let session = host.ask(&kvstore.session, PATIENCE, what, SessionMsg::Show);
-                (session, kvstore.watchers.each_ref().map(ask))
-            })
-        });
-        (host.now(), kvstore)
-    };
-    let (looked, listed, server, remotes) = tokio::try_join!(
-        api.gateway.look(watchers),
+    let (streams, listed, remotes) = tokio::try_join!(
+        Streams::ask(api, what),
         api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
-        api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Server),
         api.gateway.ask_if(what, |colony| colony.mesh.as_ref(), MeshMsg::Show),
     )?;
-    let (now, kvstore) = looked;
+    Ok(all(&api.ears, &streams, listed.as_deref(), remotes.as_deref()))
+}
+
+/// All of them.
+pub(super) fn all(
+    ears: &Ears,
+    streams: &Streams,
+    listed: Option<&[SourceStatus]>,
+    remotes: Option<&[RemoteView]>,
+) -> Vec<Source> {
+    let Streams { now, server, kvstore } = streams;
     let mut all = Vec::new();
-    if let Some((server, listed)) = server.zip(listed) {
-        all.push(of_server(&server, &listed, now));
-        all.extend(listed.iter().map(|status| of_status(status, now)));
+    if let Some((server, listed)) = server.as_ref().zip(listed) {
+        all.push(of_server(server, listed, *now));
+        all.extend(listed.iter().map(|status| of_status(status, *now)));
     }
     if let Some((session, watchers)) = kvstore {
-        all.push(of_session(&session.await?, now));
-        for watcher in watchers {
-            all.push(of_watcher(KVSTORE, &watcher.await?, now));
-        }
+        all.push(of_session(session, *now));
+        all.extend(watchers.iter().map(|watcher| of_watcher(KVSTORE, watcher, *now)));
     }
-    all.extend(remotes.iter().flatten().flat_map(|remote| of_remote(remote, now)));
-    all.extend(outside(&api.ears, now));
-    Ok(all)
+    all.extend(remotes.unwrap_or_default().iter().flat_map(|remote| of_remote(remote, *now)));
+    all.extend(outside(ears, *now));
+    all
 }
 
 /// What of them is not as it should be.

@@ -1,33 +1,24 @@
-//! What is not as it should be, gathered from wherever it is known.
+//! What is not as it should be, of all that the parts of the agent say.
 
 use std::time::Duration;
 
 use volvox_actors::{
-    auditor::{AuditView, AuditorMsg},
-    cluster::{ClusterMsg, SourceState, SourceStatus},
-    colony::Colony,
-    devices::DevicesMsg,
+    auditor::AuditView,
+    cluster::{SourceState, SourceStatus},
     endpoint::EndpointView,
-    endpoints::EndpointsMsg,
     host::{CellInfo, Host, WaitCycle, Waits},
-    ipcache::{IpcacheMsg, IpcacheView},
-    model::Labels,
-    node::{NodeMsg, NodeStatus},
-    nodes::{NodesMsg, NodesView},
-    policy::{PolicyMsg, RefusedPolicy},
+    ipcache::IpcacheView,
+    node::NodeStatus,
+    nodes::NodesView,
+    policy::RefusedPolicy,
     ports::Time,
-    publish::{PublisherMsg, Unpublished},
-    restore::{RestoreMsg, RestoreReport},
-    routes::{RoutesMsg, RoutesView},
+    publish::Unpublished,
+    restore::RestoreReport,
+    routes::RoutesView,
 };
 
-use super::{
-    Api, devices, mesh, services,
-    sharing::Sharing,
-    sources as heard,
-    verify::{verify, verify_devices},
-};
-use crate::{gateway::GatewayError, wait_cycles, watchdog};
+use super::{Api, devices, mesh, services, sharing::Sharing, sources, views::Views};
+use crate::{wait_cycles, watchdog};
 
 /// What names begin with that are about sources of a cluster.
 pub(super) const SOURCE: &str = "cluster-";
@@ -68,66 +59,26 @@ pub(super) fn stuck(api: &Api) -> Option<Trouble> {
     Some(Trouble::new("actors", 1, text))
 }
 
-/// All else that is known, asked of everyone at once: while many endpoints restore, every round
-/// through the actors' thread takes its time.
-pub(super) async fn gather(api: &Api) -> Result<Vec<Trouble>, GatewayError> {
-    let what = "GET /healthz";
-    verify(api, None).await;
-    verify_devices(api).await;
-    let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-    let (
-        host,
-        sources,
-        unpublished,
-        views,
-        report,
-        audit,
-        sharing,
-        nodes,
-        mesh,
-        serving,
-        devices,
-        ways,
-        mapped,
-        node,
-        all_sources,
-        refused,
-    ) = tokio::try_join!(
-        api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
-        api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
-        api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
-        api.gateway.ask(what, |colony| &colony.endpoints, list),
-        api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
-        api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
-        Sharing::gather(api, what),
-        api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
-        mesh::gather(api, what),
-        services::gather(api, what),
-        api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
-        api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
-        api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
-        api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
-        heard::gather(api, what),
-        api.gateway.ask(what, |colony| &colony.policy, PolicyMsg::Refused),
-    )?;
-    let failing = views.iter().filter(|view| view.failing || view.lost.is_some());
+/// All else that is known to be wrong.
+pub(super) fn all(api: &Api, views: &Views) -> Vec<Trouble> {
+    let failing = views.endpoints.iter().filter(|view| view.failing || view.lost.is_some());
     let failing = failing.map(|view| endpoint(view));
-    let (host, now) = host;
-    let sources = sources.iter().flatten().filter_map(|status| source(status, now));
-    let unpublished = unpublished.iter().flatten().map(self::unpublished);
-    let sources = sources.chain(heard::troubles(&all_sources)).chain(unpublished);
+    let listed = views.listed.iter().flatten().filter_map(|status| source(status, views.now));
+    let unpublished = views.unpublished.iter().flatten().map(unpublished);
+    let sources = listed.chain(sources::troubles(&views.sources)).chain(unpublished);
     let awaited = api.opening.awaited().map(|text| Trouble::new("node-information", 1, text));
     let own = api.disk.now().map(disk).into_iter().chain(awaited);
-    let parts = own.chain(host).chain(sources).chain(failing);
-    let sharing_none = sharing.is_none();
-    let sharing = sharing.iter().flat_map(Sharing::troubles);
-    let alone = nodes.as_ref().filter(|_| sharing_none).and_then(of_own_numbers);
-    let shared = sharing.chain(alone).chain(nodes.iter().flat_map(of_nodes));
-    let shared = shared.chain(mesh.iter().flatten().filter_map(mesh::trouble));
-    let shared = shared.chain(services::troubles(&serving)).chain(devices::troubles(&devices));
-    let shared = shared.chain(of_routes(&ways)).chain(of_rows(&mapped)).chain(of_node(&node));
-    let shared = shared.chain(of_policies(&refused));
-    Ok(parts.chain(ipcache(&report)).chain(invariants(&audit)).chain(shared).collect())
+    let parts = own.chain(views.host.iter().cloned()).chain(sources).chain(failing);
+    let sharing = views.sharing.iter().flat_map(Sharing::troubles);
+    let alone = views.nodes.as_ref().filter(|_| views.sharing.is_none()).and_then(of_own_numbers);
+    let shared = sharing.chain(alone).chain(views.nodes.iter().flat_map(of_nodes));
+    let shared = shared.chain(views.mesh.iter().flatten().filter_map(mesh::trouble));
+    let shared = shared.chain(services::troubles(&views.services));
+    let shared = shared.chain(devices::troubles(&views.devices)).chain(of_routes(&views.routes));
+    let shared = shared.chain(of_rows(&views.ipcache)).chain(of_node(&views.node));
+    let shared = shared.chain(of_policies(&views.refused));
+    let parts = parts.chain(ipcache(&views.restore)).chain(invariants(&views.audit));
+    parts.chain(shared).collect()
 }
 
 fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
@@ -249,7 +200,7 @@ fn of_node(status: &NodeStatus) -> impl Iterator<Item = Trouble> {
     texts.map(|text| Trouble::new("node", 1, text))
 }
 
-fn of_host(host: &Host) -> Vec<Trouble> {
+pub(super) fn of_host(host: &Host) -> Vec<Trouble> {
     let (cells, now) = (host.cells(), host.now());
     let cycle = host.with_waits(Waits::cycle).filter(|cycle| is_lasting(cycle, now));
     let cycle = cycle.map(|cycle| ring(&wait_cycles::words(host, &cycle), &cycle, now));

@@ -1,27 +1,38 @@
 //! Before somebody is told how things are in the kernel, the kernel is asked.
 
+use std::time::Duration;
+
+use tokio::time::{error::Elapsed, timeout};
 use volvox_actors::{
     devices::DevicesMsg,
     endpoints::{EndpointsMsg, Target},
 };
 
 use super::Api;
+use crate::gateway::GatewayError;
+
+/// How long whoever asks waits for the kernel: one interface that is stuck must not hide all else.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Asks the kernel about an endpoint's interface, or about all. Where there is no answer, what is said
 /// is what was seen before.
 pub(super) async fn verify(api: &Api, target: Option<Target>) {
     let ask = move |reply| EndpointsMsg::Verify { target, reply };
-    let asked = api.gateway.ask("a look at the kernel", |colony| &colony.endpoints, ask).await;
-    if let Err(error) = asked {
-        tracing::debug!(%error, "the kernel was not asked about endpoints");
-    }
+    let asked = api.gateway.ask("a look at the kernel", |colony| &colony.endpoints, ask);
+    note("endpoints", timeout(PATIENCE, asked).await);
 }
 
 /// Asks it about the node's devices.
 pub(super) async fn verify_devices(api: &Api) {
     let what = "a look at the kernel";
-    let asked = api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Verify).await;
-    if let Err(error) = asked {
-        tracing::debug!(%error, "the kernel was not asked about devices");
+    let asked = api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Verify);
+    note("devices", timeout(PATIENCE, asked).await);
+}
+
+fn note<T>(of: &str, asked: Result<Result<T, GatewayError>, Elapsed>) {
+    match asked {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the kernel was not asked about {of}"),
+        Err(_) => tracing::debug!("the kernel has not answered about {of} yet"),
     }
 }

@@ -3,7 +3,6 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use axum::{extract::State, http::HeaderMap};
 use tokio::time::timeout;
 use volvox_actors::{
-    devices::{DevicesMsg, DevicesStatus},
     ipam::{IpamMsg, Lease},
     routes::RoutingMode,
 };
@@ -11,13 +10,13 @@ use volvox_actors::{
 use super::{Answer, ok};
 use crate::{
     api::{
-        Api, ApiError, Facts, features, mesh,
+        Api, ApiError, Facts, features,
         models::{
             ClusterMeshStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
             IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
         },
-        sharing::Sharing,
         troubles::{self, SOURCE, Trouble},
+        views::Views,
     },
     gateway::GatewayError,
     rest_model::Status,
@@ -46,17 +45,13 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
         return Ok(failure(&stuck.text));
     }
     // Also when brief, actors are asked: an agent whose actors hang is not well.
-    let sharing = Sharing::gather(api, "GET /healthz");
-    let remotes = mesh::gather(api, "GET /healthz");
-    let devices = api.gateway.ask("GET /healthz", |colony| &colony.devices, DevicesMsg::Show);
-    let all = async {
-        tokio::try_join!(troubles::gather(api), leases(api, brief), sharing, remotes, devices)
-    };
+    let all = async { tokio::try_join!(Views::ask(api, "GET /healthz"), leases(api, brief)) };
     let Ok(answers) = timeout(PATIENCE, all).await else {
         let text = troubles::stuck(api).map(|stuck| stuck.text);
         return Ok(failure(text.as_deref().unwrap_or("the agent's actors do not answer in time")));
     };
-    let (troubles, leases, sharing, remotes, devices) = answers?;
+    let (views, leases) = answers?;
+    let troubles = troubles::all(api, &views);
     let cilium = Status {
         state: if troubles.is_empty() { "Ok" } else { "Warning" }.to_owned(),
         msg: message(&api.facts.version, &troubles),
@@ -67,10 +62,7 @@ pub(crate) async fn status(api: &Api, brief: bool) -> Result<StatusAnswer, ApiEr
     Ok(StatusAnswer {
         cilium,
         cluster: ClusterStatus { nodes: None, own: api.facts.node_name.clone() },
-        details: Some(StatusDetails {
-            cluster_mesh: remotes.map(|clusters| ClusterMeshStatus { clusters }),
-            ..details(&api.facts, ipam(&api.facts, &leases), troubles, sharing.as_ref(), &devices)
-        }),
+        details: Some(details(&api.facts, troubles, views, &leases)),
     })
 }
 
@@ -87,11 +79,11 @@ fn message(version: &str, troubles: &[Trouble]) -> String {
 
 fn details(
     facts: &Facts,
-    ipam: IpamStatus,
     troubles: Vec<Trouble>,
-    sharing: Option<&Sharing>,
-    devices: &DevicesStatus,
+    views: Views,
+    leases: &BTreeMap<IpAddr, Lease>,
 ) -> StatusDetails {
+    let devices = &views.devices;
     let kubernetes = match troubles.iter().any(|trouble| trouble.name.starts_with(SOURCE)) {
         _ if !facts.follows_cluster => "Disabled",
         true => "Warning",
@@ -102,7 +94,7 @@ fn details(
         attach_mode: "tcx".to_owned(),
         bpf_maps: features::map_sizes(facts),
         clock_source: Mode::new("ktime"),
-        cluster_mesh: None,
+        cluster_mesh: views.mesh.map(|clusters| ClusterMeshStatus { clusters }),
         cni_chaining: Mode::new("none"),
         cni_file: features::cni_file(facts.features.cni_file.as_deref()),
         controllers: troubles.into_iter().map(controller).collect(),
@@ -114,10 +106,10 @@ fn details(
             max_identity: facts.cluster_id.last().0,
             min_identity: facts.cluster_id.first().0,
         },
-        ipam,
+        ipam: ipam(facts, leases),
         kube_proxy_replacement: features::kube_proxy_replacement(&facts.features, devices),
         kubernetes: KubernetesStatus { k8s_api_versions: None, state: kubernetes.to_owned() },
-        kvstore: match sharing {
+        kvstore: match &views.sharing {
             Some(report) => report.status(),
             None => disabled("identities are kept by the agent itself"),
         },

@@ -1,0 +1,120 @@
+//! How all parts of the agent stand, asked once for one answer.
+
+use volvox_actors::{
+    auditor::{AuditView, AuditorMsg},
+    cluster::{ClusterMsg, SourceStatus},
+    clustermesh::MeshMsg,
+    colony::Colony,
+    devices::{DevicesMsg, DevicesStatus},
+    endpoint::EndpointView,
+    endpoints::EndpointsMsg,
+    ipcache::{IpcacheMsg, IpcacheView},
+    model::Labels,
+    node::{NodeMsg, NodeStatus},
+    nodes::{NodesMsg, NodesView},
+    policy::{PolicyMsg, RefusedPolicy},
+    ports::Time,
+    publish::{PublisherMsg, Unpublished},
+    restore::{RestoreMsg, RestoreReport},
+    routes::{RoutesMsg, RoutesView},
+    services::ServicesStatus,
+};
+
+use super::{
+    Api, mesh,
+    models::{RemoteCluster, Source},
+    services,
+    sharing::Sharing,
+    sources::{self, Streams},
+    troubles::{Trouble, of_host},
+    verify::{verify, verify_devices},
+};
+use crate::gateway::GatewayError;
+
+/// What each part says. Parts that this agent does not have say nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Views {
+    pub(super) now: Time,
+    /// What is wrong with the actors themselves.
+    pub(super) host: Vec<Trouble>,
+    pub(super) listed: Option<Vec<SourceStatus>>,
+    pub(super) unpublished: Option<Vec<Unpublished>>,
+    pub(super) endpoints: Vec<EndpointView>,
+    pub(super) restore: RestoreReport,
+    pub(super) audit: AuditView,
+    pub(super) sharing: Option<Sharing>,
+    pub(super) nodes: Option<NodesView>,
+    pub(super) mesh: Option<Vec<RemoteCluster>>,
+    pub(super) services: ServicesStatus,
+    pub(super) devices: DevicesStatus,
+    pub(super) routes: RoutesView,
+    pub(super) ipcache: IpcacheView,
+    pub(super) node: NodeStatus,
+    pub(super) sources: Vec<Source>,
+    pub(super) refused: Vec<RefusedPolicy>,
+}
+
+impl Views {
+    /// Asks everyone at once, after the kernel: while many endpoints restore, every round through the
+    /// actors' thread takes its time.
+    pub(super) async fn ask(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
+        tokio::join!(verify(api, None), verify_devices(api));
+        let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
+        let (
+            (host, now),
+            listed,
+            unpublished,
+            endpoints,
+            restore,
+            audit,
+            sharing,
+            nodes,
+            remotes,
+            services,
+            devices,
+            routes,
+            ipcache,
+            node,
+            streams,
+            refused,
+        ) = tokio::try_join!(
+            api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
+            api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
+            api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
+            api.gateway.ask(what, |colony| &colony.endpoints, list),
+            api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
+            api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
+            Sharing::gather(api, what),
+            api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
+            api.gateway.ask_if(what, |colony| colony.mesh.as_ref(), MeshMsg::Show),
+            services::gather(api, what),
+            api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
+            api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
+            api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
+            api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
+            Streams::ask(api, what),
+            api.gateway.ask(what, |colony| &colony.policy, PolicyMsg::Refused),
+        )?;
+        let sources = sources::all(&api.ears, &streams, listed.as_deref(), remotes.as_deref());
+        let mesh = remotes.map(|remotes| mesh::status(&remotes, sharing.as_ref(), nodes.as_ref()));
+        Ok(Self {
+            now,
+            host,
+            listed,
+            unpublished,
+            endpoints,
+            restore,
+            audit,
+            sharing,
+            nodes,
+            mesh,
+            services,
+            devices,
+            routes,
+            ipcache,
+            node,
+            sources,
+            refused,
+        })
+    }
+}
