@@ -89,6 +89,13 @@ fn refuse_outside_the_tunnel(world: &World) {
     });
 }
 
+/// Has what asks the node's service be the client: that network's first address is another node's.
+fn speaks_as(parties: &Parties) {
+    let (own, client) = (parties.own.to_string(), parties.client.to_string());
+    let family = if parties.own.is_ipv4() { "-4" } else { "-6" };
+    run_ip(&[family, "route", "replace", &own, "dev", "wire0", "src", &client]);
+}
+
 fn all_features() -> [Features; 2] {
     [Features::default(), host_firewall()]
 }
@@ -121,6 +128,7 @@ fn a_client_outside_is_answered_through_the_overlay() {
                 let seen = ask(&asking, parties.service(), &answering, 500);
                 assert_eq!(seen, parties.router);
             }
+            world.other.run(move || speaks_as(&parties));
             let listener = world.other.run(move || TcpListener::bind(parties.served()).unwrap());
             let connect = move || TcpStream::connect_timeout(&parties.service(), PATIENCE).unwrap();
             let mut stream = world.other.run(connect);

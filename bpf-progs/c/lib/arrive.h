@@ -102,7 +102,9 @@ always_inline int to_asker(struct __sk_buff *skb, struct flow *flow, struct pack
 	else if (!node_port_answered(flow, packet))
 		packet->node_port = (packet->rev_nat = packet->own_port) && packet_may_answer(packet);
 	if (!packet->node_port)
-		return host_has(&packet->daddr, lxc, own, flow->family) ? FOR_NODE : ARRIVE_DROP(DROP_NAT_NO_MAPPING);
+		return host_has(&packet->daddr, lxc, own, flow->family) || host_routes(&packet->daddr, flow->family)
+			       ? FOR_NODE
+			       : ARRIVE_DROP(DROP_NAT_NO_MAPPING);
 	flow->dst_identity = identity_reached(packet, flow->family);
 	if (!flow->src_identity)
 		flow->src_identity = identity_of(&packet->saddr, flow->family);
