@@ -6,7 +6,7 @@
 //! kernel with what they wrote themselves.
 //!
 //! The kernel is not asked for it: the supervisor of endpoints looks at it anyway, and hands on what
-//! it saw. Only policy maps are read besides, some at a time, so that a look costs the same on a
+//! it saw. It also counts the rows that their owners found changed by somebody else. Only policy maps are read besides, some at a time, so that a look costs the same on a
 //! full node. What changed between the beginning and the end of a look is left out: half of it may
 //! be older than the other half.
 
@@ -16,4 +16,4 @@ mod messages;
 mod tests;
 
 pub use actor::{Auditor, AuditorPeers};
-pub use messages::{AuditView, AuditorMsg};
+pub use messages::{AuditView, AuditorMsg, Drifted};

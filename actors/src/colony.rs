@@ -43,7 +43,8 @@ use crate::{
     nodes::{self, Nodes, NodesMsg, NodesPeers},
     policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
     ports::{
-        Cluster, Disk, HealthListeners, InOrder, Kernel, KernelSnapshot, KvStore, RemoteClusters,
+        AgentNotices, Cluster, Disk, HealthListeners, InOrder, Kernel, KernelSnapshot, KvStore,
+        RemoteClusters,
     },
     publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
     restore::{Restore, RestoreMsg, RestorePeers},
@@ -73,6 +74,8 @@ pub struct Ports {
     pub clusters: Option<Rc<dyn RemoteClusters>>,
     /// Where load balancers ask for services, if they are answered.
     pub health_listeners: Option<Rc<dyn HealthListeners>>,
+    /// Who hears of what happens on the node, if anybody does.
+    pub notices: Option<Rc<dyn AgentNotices>>,
 }
 
 /// How this node is to be run.
@@ -191,6 +194,9 @@ impl Colony {
         let cluster = settings.cluster.as_str();
         let name = |name: &str| name.to_owned();
 
+        let late_auditor = Late::<Ref<AuditorMsg>>::default();
+        let watch = late::watch(settings.schedule.sweep, &late_auditor);
+
         let ipam = host.spawn(name("ipam"), SUPERVISOR_CAPACITY, Ipam::factory(settings.pools));
         let by_objects = ports.cluster.clone().filter(|_| {
             settings.identity_allocation == allocator::Mode::Crd && ports.kvstore.is_none()
@@ -215,7 +221,7 @@ impl Colony {
             inheritance.identities_generation,
         );
         let identities = host.spawn(name("identities"), SUPERVISOR_CAPACITY, identities);
-        let ipcache = Ipcache::factory(Rc::clone(kernel));
+        let ipcache = Ipcache::factory(Rc::clone(kernel), watch.clone());
         let ipcache = host.spawn(name("ipcache"), SUPERVISOR_CAPACITY, ipcache);
         let build_queue = BuildQueue::factory(settings.permits);
         let build_queue = host.spawn(name("build-queue"), SUPERVISOR_CAPACITY, build_queue);
@@ -244,10 +250,11 @@ impl Colony {
             let settings = services_settings(&settings, &ports);
             let found = inheritance.kernel.services.clone();
             let (sockets, health) = (sockets.clone(), health_checks.clone());
-            Services::factory(Rc::clone(kernel), settings, found, sockets, health)
+            let (kernel, watch) = (Rc::clone(kernel), watch.clone());
+            Services::factory(kernel, settings, found, sockets, health, watch)
         };
         let services = host.spawn(name("services"), SUPERVISOR_CAPACITY, services);
-        let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone());
+        let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone(), watch.clone());
         let devices = host.spawn(name("devices"), SUPERVISOR_CAPACITY, devices);
         let in_cluster = follows || ports.kvstore.is_some();
         let routes = Routes::factory(Rc::clone(kernel), routes_settings(&settings, in_cluster));
@@ -263,6 +270,7 @@ impl Colony {
             hearers,
             settings.node.clone(),
             &inheritance.kernel.lxc,
+            watch.clone(),
         );
         let node = host.spawn(name("node"), SUPERVISOR_CAPACITY, node);
 
@@ -382,20 +390,24 @@ impl Colony {
                 ipam: ipam.clone(),
                 endpoints: late.get(),
                 settings: Rc::clone(&endpoint_settings),
+                watch: watch.clone(),
             }
         };
         let auditor_peers = {
             let (late, kernel) = (late.clone(), Rc::clone(kernel));
             let (ipam, identities) = (ipam.clone(), identities.clone());
+            let notices = ports.notices.clone();
             move || AuditorPeers {
                 kernel: Rc::clone(&kernel),
                 endpoints: late.get(),
                 ipam: ipam.clone(),
                 identities: identities.clone(),
+                notices: notices.clone(),
             }
         };
         let auditor = Auditor::factory(auditor_peers);
         let auditor = host.spawn(name("auditor"), SUPERVISOR_CAPACITY, auditor);
+        late_auditor.set(auditor.clone());
         let endpoints =
             Endpoints::factory(peers, workloads.clone(), auditor.clone(), settings.schedule);
         let endpoints = host.spawn(name("endpoints"), SUPERVISOR_CAPACITY, endpoints);

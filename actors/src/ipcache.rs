@@ -5,6 +5,7 @@ mod batch;
 mod claims;
 mod ledger;
 mod messages;
+mod sweep;
 #[cfg(test)]
 mod tests;
 

@@ -15,6 +15,7 @@ pub mod conntrack;
 pub mod crd;
 pub mod devices;
 mod dice;
+pub mod drift;
 pub mod endpoint;
 pub mod endpoints;
 mod field;

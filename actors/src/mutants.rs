@@ -124,4 +124,14 @@ pub enum Mutant {
     OverdueHoldsAll,
     /// It is not asked what one that does not answer would let in.
     OverdueStruckBlindly,
+    /// Rows of the ipcache that somebody else changed are overlooked.
+    IpcacheNotSwept,
+    /// Rows of endpoints' policies that somebody else changed are overlooked.
+    PoliciesNotSwept,
+    /// Rows of services that somebody else changed are overlooked.
+    ServicesNotSwept,
+    /// Rows of local addresses, and of endpoints that are none, are overlooked.
+    StrangersNotSwept,
+    /// Rows of the node and of its devices that somebody else changed are overlooked.
+    NodeNotSwept,
 }

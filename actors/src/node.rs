@@ -3,6 +3,7 @@
 mod actor;
 mod messages;
 mod pod_cidrs;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod wanted;

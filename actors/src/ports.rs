@@ -3,6 +3,7 @@
 //! A port never blocks and never calls back into an actor: it answers through a
 //! [`Reply`](crate::host::Reply), which arrives as a message.
 
+mod agent_notices;
 mod clock;
 mod cluster;
 mod clusters;
@@ -14,6 +15,7 @@ mod keyspace;
 mod kvstore;
 mod owned;
 
+pub use agent_notices::AgentNotices;
 pub use clock::{Clock, Time};
 pub use cluster::{
     Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
@@ -27,9 +29,10 @@ pub use kernel::{
     DeviceTables, EndpointRow, HOST_DEVICE, HOST_IFINDEX, HOST_PEER, Hook, HookState, Hop, InOrder,
     Intruder, IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
     KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, MaglevTable,
-    MemberKey, Notices, OVERLAY, Probe, Refusal, Routing, RoutingDevice, RoutingOp, ServiceKeys,
-    ServiceRows, ServiceTables, SlotKey, SlotRow, Swept, UnusedNumbers, config_flags, device_flags,
-    ipcache_flags, lxc_flags, service_flags,
+    MemberKey, Notices, OVERLAY, PageRows, PolicyCheck, Probe, Refusal, Routing, RoutingDevice,
+    RoutingOp, RowMap, RowPage, RowPlace, ServiceKeys, ServiceRows, ServiceTables, SlotKey,
+    SlotRow, Swept, UnusedNumbers, config_flags, device_flags, ipcache_flags, lxc_flags,
+    service_flags,
 };
 pub use keyspace::{Keyspace, LeaseLost};
 pub use kvstore::{

@@ -30,6 +30,7 @@ mod remote;
 mod shape;
 mod shown;
 mod slice;
+mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ mod disk;
 mod fate;
 #[cfg(test)]
 mod kernel;
+mod kernel_pages;
 mod kernel_routing;
 mod kernel_services;
 mod kernel_state;

@@ -24,7 +24,7 @@ use crate::{
     config::{Config, EnablePolicy},
     dashboard::{self, Lives},
     gateway::Gateway,
-    monitor::{Monitor, socket_beside},
+    monitor::{Monitor, Notified, socket_beside},
     ports::{Ears, cluster::Access},
     settings,
 };
@@ -47,6 +47,7 @@ impl Faces {
         beat: Arc<Beat>,
         opening: Opening,
         ears: Ears,
+        notified: Notified,
     ) -> anyhow::Result<Self> {
         let facts = facts(config, &boot.node)?;
         let api = Api {
@@ -82,9 +83,10 @@ impl Faces {
             servers.push(server.context("start the dashboard's thread")?);
         }
         // Who shows no records still does its work, as with the sockets above.
-        let monitor = Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root)
-            .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
-            .ok();
+        let monitor =
+            Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root, Some(notified))
+                .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
+                .ok();
         let socket = config.socket_path.clone();
         Ok(Self { servers, _monitor: monitor, socket, inode })
     }

@@ -35,6 +35,7 @@ use crate::{
     faces::Faces,
     gateway::gateway,
     health_ports::HealthPorts,
+    monitor::notices,
     node_facts::FactsWatch,
     node_information,
     ports::{
@@ -126,7 +127,10 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let health_listeners = answers.then(|| HealthPorts::start(families)).transpose()?;
     let health_listeners = health_listeners.map(|ports| Rc::new(ports) as _);
     let disk_port = Rc::clone(&disk) as _;
-    let ports = Ports { kernel, disk: disk_port, kvstore, cluster, clusters, health_listeners };
+    let (notifier, notified) = notices().context("a way to who listens to records")?;
+    let notices = Some(Rc::new(notifier) as _);
+    let ports =
+        Ports { kernel, disk: disk_port, kvstore, cluster, clusters, health_listeners, notices };
     actix::spawn(wait_cycles::watch(host.clone()));
     watchdog::watch(&host.beat()).context("start the watchdog's thread")?;
     let inheritance = Inheritance {
@@ -148,7 +152,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let (gateway, errands) = gateway();
     let (opener, opening) = api::opening();
     let ears = Ears::default();
-    let faces = Faces::show(&config, &boot, gateway, host.beat(), opening, ears.clone())?;
+    let faces = Faces::show(&config, &boot, gateway, host.beat(), opening, ears.clone(), notified)?;
 
     let recording = boot.recording.view();
     let evidence = Evidence::at(&config.run_dir);

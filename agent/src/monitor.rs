@@ -8,6 +8,7 @@
 mod gob;
 mod hub;
 mod listener;
+mod notice;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::{
 
 pub use gob::{Decoder, GobError};
 use hub::Hub;
+pub use notice::{Notified, Notifier, notice, notices};
 
 use crate::api::{SocketError, bind, inode, unbind};
 
@@ -61,10 +63,15 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Listens at a path for those who want the records of the map below `bpf_root`.
-    pub fn start(socket: &Path, bpf_root: &Path) -> Result<Self, MonitorError> {
+    /// Listens at a path for those who want the records of the map below `bpf_root`, and the
+    /// agent's notices if there is one.
+    pub fn start(
+        socket: &Path,
+        bpf_root: &Path,
+        notified: Option<Notified>,
+    ) -> Result<Self, MonitorError> {
         let (stop, stopped) = UnixStream::pair()?;
-        let mut hub = Hub::new(bind(socket)?, stopped, bpf_root);
+        let mut hub = Hub::new(bind(socket)?, stopped, bpf_root, notified);
         let inode = inode(socket);
         let thread = crate::threads::spawn("monitor", move || hub.run())?;
         Ok(Self { socket: socket.to_owned(), inode, stop: Some(stop), thread: Some(thread) })

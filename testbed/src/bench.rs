@@ -6,6 +6,7 @@ mod cluster;
 mod connect;
 mod create;
 mod dashboard;
+mod drift;
 mod figure;
 mod lb;
 mod losses;
@@ -48,6 +49,8 @@ pub enum Verb {
     /// Many services, from objects to maps, and a restart with them; translations of addresses that
     /// are collected under traffic.
     Lb,
+    /// All rows of the kernel compared with what was written, with 5,000 services.
+    Drift,
     /// A cluster of many nodes: what others announce in etcd.
     Cluster,
 }
@@ -109,6 +112,7 @@ pub fn run(verb: Verb, options: &Options) -> Result<()> {
         Verb::Trace => trace::run(options),
         Verb::Dashboard => dashboard::run(options),
         Verb::Lb => lb::run(options),
+        Verb::Drift => drift::run(options),
         Verb::Cluster => cluster::run(options),
     }?;
     figure::print(figures, options.json);

@@ -11,6 +11,7 @@ mod cluster;
 mod command;
 mod datapath;
 pub mod draw;
+mod drift;
 mod far;
 mod flight;
 mod guard;

@@ -9,6 +9,7 @@ use std::{
 
 use super::{AuditView, AuditorMsg};
 use crate::{
+    drift::Drift,
     endpoint::{EndpointView, State},
     endpoints::EndpointsMsg,
     host::{AskError, Behaviour, Cx, Ref},
@@ -16,7 +17,10 @@ use crate::{
     invariants::{self, EndpointFacts, Snapshot, Violation},
     ipam::IpamMsg,
     model::{EndpointId, IdentityId, Labels, PolicyRows},
-    ports::{HookState, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, KernelSnapshot},
+    ports::{
+        AgentNotices, HookState, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
+        KernelSnapshot, Time,
+    },
 };
 
 /// How long another supervisor or the kernel may take.
@@ -35,6 +39,8 @@ pub struct AuditorPeers {
     pub ipam: Ref<IpamMsg>,
     /// Who has the identities.
     pub identities: Ref<IdentityMsg>,
+    /// Who hears of rows that drifted, if anybody does.
+    pub notices: Option<Rc<dyn AgentNotices>>,
 }
 
 /// Looks whether all is as it must be.
@@ -166,6 +172,23 @@ impl Auditor {
 }
 
 impl Kept {
+    /// Counts rows that somebody else changed, and says it.
+    fn drifted(&mut self, found: &[Drift], now: Time, wall: u64) {
+        let all = &mut Arc::make_mut(&mut self.view).drift;
+        for drift in found {
+            let text = drift.to_string();
+            tracing::warn!(
+                map = drift.map,
+                "somebody else changed rows, they are put right: {text}"
+            );
+            let counted = all.entry(drift.map.to_owned()).or_default();
+            counted.missing += drift.missing;
+            counted.changed += drift.changed;
+            counted.foreign += drift.foreign;
+            (counted.last, counted.last_wall, counted.text) = (now, wall, text);
+        }
+    }
+
     /// Takes in what was found; what is new is logged.
     fn note(&mut self, mut violations: Vec<Violation>, took: Duration) {
         let broken: BTreeMap<String, Vec<String>> = violations
@@ -245,6 +268,12 @@ impl Behaviour for Auditor {
         match msg {
             AuditorMsg::Look { before, kernel } => self.begin(cx, before, kernel),
             AuditorMsg::Restored => self.kept.borrow_mut().restored = true,
+            AuditorMsg::Drifted(found) => {
+                self.kept.borrow_mut().drifted(&found, cx.now(), cx.wall());
+                if let Some(notices) = &self.peers.notices {
+                    found.iter().for_each(|drift| notices.drifted(drift));
+                }
+            }
             AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.kept.borrow().view)),
             AuditorMsg::Leased(answer) => {
                 let taken = self.take(answer, |look, leases| {

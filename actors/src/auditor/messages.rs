@@ -3,11 +3,12 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    drift::{Drift, Kind},
     endpoint::EndpointView,
     host::{AskError, Message, Reply},
     identity::Identity,
     ipam::Lease,
-    ports::{KernelDone, KernelSnapshot},
+    ports::{KernelDone, KernelSnapshot, Time},
 };
 
 /// What looking found.
@@ -22,6 +23,37 @@ pub struct AuditView {
     pub broken: BTreeMap<String, Vec<String>>,
     /// How many things did not hold so far, by the invariant's name.
     pub found: BTreeMap<String, u64>,
+    /// Rows that somebody else changed so far, by map. They were put right.
+    pub drift: BTreeMap<String, Drifted>,
+}
+
+/// Rows of one map that somebody else changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Drifted {
+    /// How many were missing.
+    pub missing: u64,
+    /// How many had another value.
+    pub changed: u64,
+    /// How many nobody had written.
+    pub foreign: u64,
+    /// When some were found last, and how many.
+    pub last: Time,
+    /// The same by the wall clock, in nanoseconds since 1970.
+    pub last_wall: u64,
+    /// What was found then, in words.
+    pub text: String,
+}
+
+impl Drifted {
+    /// How many drifted in this way.
+    pub fn count(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Missing => self.missing,
+            Kind::Changed => self.changed,
+            Kind::Foreign => self.foreign,
+        }
+    }
 }
 
 /// What the auditor can be told.
@@ -35,6 +67,8 @@ pub enum AuditorMsg {
     },
     /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
     Restored,
+    /// From whoever owns rows: these were not as they were written, and are written again.
+    Drifted(Vec<Drift>),
     /// Show what was found.
     Show(Reply<Arc<AuditView>>),
 
@@ -53,6 +87,7 @@ impl Message for AuditorMsg {
         match self {
             Self::Look { .. } => "Look",
             Self::Restored => "Restored",
+            Self::Drifted(_) => "Drifted",
             Self::Show(_) => "Show",
             Self::Leased(_) => "Leased",
             Self::Identified(_) => "Identified",

@@ -10,6 +10,8 @@ use crate::{
 
 const ID: EndpointId = EndpointId(1);
 const LOOK: Duration = Duration::from_secs(30);
+/// Where owners compare nothing, the node is looked at as often as vanished interfaces are looked for.
+const SLOW_LOOK: Duration = Duration::from_secs(300);
 
 /// A node with two endpoints that was restarted, and was looked at more than once since.
 fn node() -> World {
@@ -19,6 +21,19 @@ fn node() -> World {
     world.create(spec(2)).unwrap();
     world.restart();
     world.advance(3 * LOOK);
+    world
+}
+
+/// The same, where owners do not compare their rows: what somebody else changes stays.
+fn unwatched() -> World {
+    let mut world = World::off();
+    world.settings.schedule.sweep = Duration::ZERO;
+    world.boot();
+    world.apply("pods", [pod(1, "web"), pod(2, "db")]);
+    world.create(spec(1)).unwrap();
+    world.create(spec(2)).unwrap();
+    world.restart();
+    world.advance(3 * SLOW_LOOK);
     world
 }
 
@@ -68,23 +83,22 @@ fn finds(spoil: impl FnOnce(&mut KernelState)) -> [Vec<String>; 2] {
 
 #[test]
 fn what_nobody_puts_right_is_found_counted_and_shown_until_it_is_gone() {
-    let world = node();
-    // Endpoints do not look at these themselves.
+    let world = unwatched();
     let slot = world.kernel.state().rows.config[&101].policy_slot;
     let before = world.kernel.state();
     world.kernel.tamper(|state| {
         state.slots.remove(&slot);
         state.rows.ipcache.clear();
     });
-    world.advance(LOOK);
+    world.advance(SLOW_LOOK);
     let found = view(&world);
     assert_eq!(found.broken.len(), 2, "{found:?}");
     assert_eq!(found.broken["ready-means-enforced"], ["endpoint 1 has no policy in slot 2"]);
     assert_eq!(found.found["ready-means-known-to-others"], 4);
-    world.advance(3 * LOOK);
+    world.advance(3 * SLOW_LOOK);
     assert_eq!(view(&world).found, found.found, "what stays is counted once");
     world.kernel.tamper(|state| *state = before);
-    world.advance(LOOK);
+    world.advance(SLOW_LOOK);
     let mended = view(&world);
     assert_eq!((&mended.broken, &mended.found), (&BTreeMap::new(), &found.found));
 }
@@ -95,20 +109,27 @@ fn what_endpoints_put_right_is_gone_at_the_next_look() {
     assert_eq!(later, Vec::<String>::new());
     let [_, later] = finds(|state| state.rows.config.clear());
     assert_eq!(later, Vec::<String>::new());
+    let [_, later] = finds(|state| {
+        state.slots.clear();
+        state.rows.ipcache.clear();
+    });
+    assert_eq!(later, Vec::<String>::new());
 }
 
 #[test]
 fn what_seems_left_behind_must_be_there_twice() {
     let row = LxcRow { endpoint: 77, ifindex: 77, ..LxcRow::default() };
-    let world = node();
+    let world = unwatched();
     let orphan = |state: &mut KernelState| {
         state.rows.lxc.insert("10.0.0.77".parse().unwrap(), row);
     };
     world.kernel.tamper(orphan);
-    world.advance(LOOK);
+    world.advance(SLOW_LOOK);
     assert_eq!(broken(&world), Vec::<String>::new());
-    world.advance(LOOK);
+    world.advance(SLOW_LOOK);
     assert_eq!(broken(&world), ["nothing-is-left-behind"]);
+    // Where it is swept it is gone before that.
+    assert_eq!(finds(orphan), [const { Vec::<String>::new() }; 2]);
     // Before restoring is over, the life before may have left it.
     let mut world = World::new();
     world.create(spec(1)).unwrap();

@@ -1,4 +1,6 @@
-use std::{cell::OnceCell, rc::Rc};
+use std::{cell::OnceCell, rc::Rc, time::Duration};
+
+use crate::{auditor::AuditorMsg, drift::Watch, host::Ref};
 
 /// An address that is there by the time anybody runs: behaviours are made when their cell first
 /// runs, and no cell runs before the spawning has ended.
@@ -25,4 +27,14 @@ impl<T: Clone> Late<T> {
     pub(crate) fn get(&self) -> T {
         self.0.get().expect("cells run after all are spawned").clone()
     }
+}
+
+/// Owners compare the kernel with what they wrote every so often, and the auditor counts what they find.
+pub(super) fn watch(every: Duration, auditor: &Late<Ref<AuditorMsg>>) -> Watch {
+    let late = auditor.clone();
+    Watch::new(every, move |found| {
+        if let Err(refused) = late.get().tell(AuditorMsg::Drifted(found)) {
+            tracing::warn!(%refused, "rows that drifted are not counted");
+        }
+    })
 }

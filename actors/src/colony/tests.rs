@@ -2,4 +2,5 @@
 
 mod cases;
 mod dice;
+mod drift;
 mod named_ports;

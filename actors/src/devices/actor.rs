@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
+
 use super::{
     DeviceStatus, DevicesMsg, DevicesSettings, DevicesStatus,
     choice::Wanted,
@@ -12,6 +14,7 @@ use super::{
 };
 use crate::{
     changing::Changing,
+    drift::{Drift, Found, Kind, Watch},
     host::{AskError, Behaviour, Cx, Reply},
     ports::{
         DeviceLinks, DeviceTables, HookState, Kernel, KernelDone, KernelJob, KernelOp,
@@ -34,6 +37,11 @@ pub struct Devices {
     kept: Rc<RefCell<Kept>>,
     /// What the kernel holds; `None` until it is read, anew whenever interfaces are told.
     present: Option<DeviceTables>,
+    /// What it was known to hold, where it is read anew to see what drifted; who hears of that.
+    believed: Option<DeviceTables>,
+    watch: Watch,
+    hearers: Vec<Reply<Vec<Drift>>>,
+    drifted: Vec<Drift>,
     /// Steps that the kernel is doing.
     under_way: Vec<KernelOp>,
     busy: bool,
@@ -66,6 +74,7 @@ impl Devices {
     pub fn factory(
         kernel: Rc<dyn Kernel>,
         settings: DevicesSettings,
+        watch: Watch,
     ) -> impl FnMut() -> Self + 'static {
         let (lasting, kept) = (Changing::new(settings), Rc::<RefCell<Kept>>::default());
         move || Self {
@@ -74,6 +83,10 @@ impl Devices {
             lasting: lasting.clone(),
             kept: Rc::clone(&kept),
             present: None,
+            believed: None,
+            watch: watch.clone(),
+            hearers: Vec::new(),
+            drifted: Vec::new(),
             under_way: Vec::new(),
             busy: false,
             resting: false,
@@ -116,6 +129,7 @@ impl Devices {
     /// All that can be done is done; what fails is tried again later.
     fn at_rest(&mut self, cx: &mut Cx<'_, Self>) {
         self.last_error = None;
+        self.answer();
         self.failing.retain(|device, _| self.left_out.contains(device));
         if self.left_out.is_empty() {
             self.failures = 0;
@@ -154,6 +168,9 @@ impl Devices {
         });
         match tables {
             Ok(tables) => {
+                if let Some(believed) = self.believed.take() {
+                    self.note(&believed, &tables);
+                }
                 self.present = Some(tables);
                 self.note_troubles();
                 self.verifying.drain(..).for_each(|reply| reply.send(()));
@@ -196,7 +213,7 @@ impl Devices {
             ops.into_iter().take(answer.outcomes.len()).for_each(|op| done(present, op));
         }
         if !self.verifying.is_empty() {
-            self.present = None;
+            self.doubt();
         }
         match failed {
             None => self.proceed(cx),
@@ -218,7 +235,7 @@ impl Devices {
         }
         self.failing.insert(device.clone(), error);
         self.left_out.insert(device);
-        self.present = None;
+        (self.present, self.believed) = (None, None);
         self.proceed(cx);
     }
 
@@ -228,9 +245,56 @@ impl Devices {
         let wait = RETRY_LATEST.min(RETRY_STEP * self.failures);
         tracing::warn!(error, retry_in = ?wait, "the node's devices are not as they are to be");
         self.last_error = Some(error);
-        self.present = None;
+        (self.present, self.believed) = (None, None);
+        self.answer();
         self.resting = true;
         cx.after(wait, DevicesMsg::Again);
+    }
+
+    /// The kernel is read anew, to see what drifted.
+    fn doubt(&mut self) {
+        self.believed = self.present.take().or(self.believed.take());
+    }
+
+    fn compare(&mut self, hearer: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
+        if hearer.is_none() {
+            self.sweep_later(cx);
+        }
+        self.hearers.extend(hearer);
+        if self.busy || self.resting || self.wanted().is_none() {
+            return self.answer();
+        }
+        self.doubt();
+        self.proceed(cx);
+    }
+
+    fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
+        if !self.watch.every.is_zero() {
+            cx.after(self.watch.every, DevicesMsg::Compare(None));
+        }
+    }
+
+    /// Notes which rows are not as they were known.
+    fn note(&mut self, believed: &DeviceTables, seen: &DeviceTables) {
+        let mut found = Found::default();
+        let device = |ifindex: &u32| format!("interface {ifindex}");
+        found.compare_all("volvox_device", &believed.rows, &seen.rows, device);
+        let (written, there) = (&believed.unmasqueraded, &seen.unmasqueraded);
+        let map = |prefix: &IpNet| match prefix {
+            IpNet::V4(_) => "cilium_ipmasq_v4",
+            IpNet::V6(_) => "cilium_ipmasq_v6",
+        };
+        written.difference(there).for_each(|it| found.note(map(it), Kind::Missing, it));
+        there.difference(written).for_each(|it| found.note(map(it), Kind::Foreign, it));
+        let found = found.into_all();
+        self.watch.tell(found.clone());
+        self.drifted.extend(found);
+    }
+
+    /// Tells who asked what drifted.
+    fn answer(&mut self) {
+        let drifted = std::mem::take(&mut self.drifted);
+        self.hearers.drain(..).for_each(|hearer| hearer.send(drifted.clone()));
     }
 
     fn status(&self) -> DevicesStatus {
@@ -263,6 +327,7 @@ impl Behaviour for Devices {
     type Observed = DevicesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.sweep_later(cx);
         self.proceed(cx);
     }
 
@@ -272,7 +337,7 @@ impl Behaviour for Devices {
                 self.kept.borrow_mut().links = Some(links);
                 if !self.busy {
                     // Endpoints may have had programs loaded since, which devices are to run, too.
-                    self.present = None;
+                    self.doubt();
                 }
                 self.proceed(cx);
             }
@@ -290,7 +355,7 @@ impl Behaviour for Devices {
                 }
                 self.verifying.push(reply);
                 if !self.busy {
-                    self.present = None;
+                    self.doubt();
                 }
                 self.proceed(cx);
             }
@@ -302,6 +367,7 @@ impl Behaviour for Devices {
                 }
                 self.proceed(cx);
             }
+            DevicesMsg::Compare(hearer) => self.compare(hearer, cx),
             DevicesMsg::Show(reply) => reply.send(self.status()),
         }
     }

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    drift::Drift,
     host::{AskError, Message, Reply},
     model::Addresses,
     ports::{KernelDone, Link},
@@ -63,6 +64,9 @@ pub enum DevicesMsg {
     Again,
     /// Ask the kernel what runs there; answered once what it says is taken in.
     Verify(Reply<()>),
+    /// Compare the kernel's rows with what was written, and write again what differs; told then
+    /// what did. Nobody asks if it is only time.
+    Compare(Option<Reply<Vec<Drift>>>),
     /// Show it.
     Show(Reply<DevicesStatus>),
 }
@@ -76,6 +80,7 @@ impl Message for DevicesMsg {
             Self::Done(_) => "Done",
             Self::Again => "Again",
             Self::Verify(_) => "Verify",
+            Self::Compare(_) => "Compare",
             Self::Show(_) => "Show",
         }
     }

@@ -6,6 +6,7 @@ use std::{
 
 use super::*;
 use crate::{
+    drift::Watch,
     host::{Ref, Universe},
     model::{Addresses, Families, Mac},
     ports::{DeviceKind, DeviceRow, DeviceTables, HookState, KernelOp, Link, device_flags},
@@ -25,7 +26,7 @@ impl Bench {
     fn new(settings: DevicesSettings) -> Self {
         let (universe, fate) = (Universe::default(), Fate::default());
         let kernel = MemoryKernel::new(&fate);
-        let make = Devices::factory(Rc::new(kernel.clone()), settings);
+        let make = Devices::factory(Rc::new(kernel.clone()), settings, Watch::default());
         let devices = universe.spawn("devices", make);
         Self { universe, kernel, fate, devices }
     }
@@ -192,7 +193,7 @@ fn an_unchanged_restart_reads_and_writes_nothing() {
     bench.links(&links);
     assert_eq!(bench.kernel.writes().len(), before);
     // A next life that has not seen the interfaces yet leaves all as it is.
-    let make = Devices::factory(Rc::new(bench.kernel.clone()), settings());
+    let make = Devices::factory(Rc::new(bench.kernel.clone()), settings(), Watch::default());
     let next = bench.universe.spawn("devices-2", make);
     bench.settle();
     let links = links.into_iter().map(|link| (link.ifindex, link)).collect();
@@ -224,7 +225,7 @@ fn who_has_the_name_of_one_that_went_keeps_its_programs() {
     bench.kernel.tamper(|state| state.unplug(3));
     let four = uplink(4, "eth0", &["192.0.2.10/24"]);
     bench.kernel.tamper(|state| state.plug(four.clone()));
-    let make = Devices::factory(Rc::new(bench.kernel.clone()), settings());
+    let make = Devices::factory(Rc::new(bench.kernel.clone()), settings(), Watch::default());
     let next = bench.universe.spawn("devices-2", make);
     next.tell(DevicesMsg::Links(Rc::new([(4, four)].into()))).unwrap();
     bench.settle();

@@ -15,10 +15,11 @@ use super::{
     view::EndpointView,
 };
 use crate::{
+    drift::Drift,
     endpoints::{CreateError, Level, PatchError, RestoredEndpoint},
     host::{Behaviour, Cx, Reply, TimerId},
     ipcache::IpcacheEntry,
-    model::{EndpointId, IdentityId, Labels, NamedPorts},
+    model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     ports::{FsOp, Time},
     repairs::Repairs,
 };
@@ -76,6 +77,13 @@ pub struct Endpoint {
     pub(super) saving: Option<u64>,
     /// What the kernel holds; `None` until it is read.
     pub(super) known: Option<Known>,
+    /// What it was known to hold, where it is read anew to see what drifted.
+    pub(super) believed: Option<Known>,
+    /// The policy that it keeps, where somebody else changed it in the kernel.
+    pub(super) kept: Option<Arc<PolicyRows>>,
+    /// What drifted, and the next build puts right, or the last one did.
+    pub(super) drifted: Vec<Drift>,
+    pub(super) drift: Arc<[Drift]>,
     /// When the kernel last did something for it.
     pub(super) worked_at: Time,
     pub(super) realised: Arc<Realised>,
@@ -213,6 +221,10 @@ impl Endpoint {
                 edition: 0,
                 saving: None,
                 known: known.take(),
+                believed: None,
+                kept: None,
+                drifted: Vec::new(),
+                drift: Arc::from([]),
                 worked_at: Time::default(),
                 realised: Arc::default(),
                 heard: 0,
@@ -273,15 +285,15 @@ impl Behaviour for Endpoint {
                 self.build_from(cx, Trigger::create());
             }
             EndpointMsg::RegenerateAfterRestore => self.build_from(cx, Trigger::restore()),
-            EndpointMsg::Regenerate { level, reason, brought, waiting } => {
-                let trigger = Trigger { brought, ..Trigger::new(level, reason, waiting) };
+            EndpointMsg::Regenerate { level, reason, brought, waiting, looks } => {
+                let trigger = Trigger { brought, looks, ..Trigger::new(level, reason, waiting) };
                 self.trigger(cx, trigger);
             }
             EndpointMsg::Patch { patch, reply } => self.patch(cx, *patch, reply),
             EndpointMsg::Pod(facts) => self.describe(cx, facts),
             EndpointMsg::Delete { reply } => self.delete(cx, reply),
-            EndpointMsg::Audit { snapshot, rows, asked } => {
-                self.audit(cx, &snapshot, &rows, asked);
+            EndpointMsg::Audit { snapshot, rows, asked, policy_differs } => {
+                self.audit(cx, &snapshot, &rows, asked, policy_differs);
             }
             EndpointMsg::Probed { probe, asked, reply } => {
                 self.probed(cx, &probe, asked);

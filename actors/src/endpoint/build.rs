@@ -37,11 +37,13 @@ pub(super) struct Trigger {
     /// What came with it. Of two triggers that are one, each may stand for what the other does not
     /// know.
     pub(super) brought: Option<Brought>,
+    /// Whether the kernel is read anew first.
+    pub(super) looks: bool,
 }
 
 impl Trigger {
     pub(super) fn new(level: Level, reason: Arc<str>, waiting: Vec<Waiting>) -> Self {
-        Self { level, reason, waiting, class: Class::Mass, brought: None }
+        Self { level, reason, waiting, class: Class::Mass, brought: None, looks: false }
     }
 
     pub(super) fn create() -> Self {
@@ -59,6 +61,7 @@ impl Trigger {
             self.level = self.level.max(other.level);
         }
         self.class = self.class.min(other.class);
+        self.looks |= other.looks;
         self.brought = None;
         self.waiting.extend(other.waiting);
     }
@@ -142,6 +145,9 @@ impl Endpoint {
         }
         if self.identity_stale && self.realised.policy_revision == 0 {
             return self.identify(cx, trigger);
+        }
+        if trigger.looks {
+            self.doubt();
         }
         let reason = Arc::clone(&trigger.reason);
         let (shown, changed) = (self.is_shown_waiting(&trigger), self.brought_policy(&trigger));
@@ -293,6 +299,7 @@ impl Endpoint {
             self.failing = true;
             self.last_error = Some(Arc::from(lack));
         }
+        (self.drift, self.kept) = (std::mem::take(&mut self.drifted).into(), None);
         self.keep_only_identity();
         let reason = Arc::clone(&build.trigger.reason);
         self.become_state(cx, State::Ready, &reason);

@@ -101,6 +101,7 @@ impl Endpoint {
         if wanted == rows || self.teardown.is_some() || reply.is_closed() {
             return self.inherited(cx, reply, Ok(()));
         }
+        self.kept = None;
         // Whoever builds next reads it again.
         if let Some(known) = &mut self.known {
             known.policy = None;

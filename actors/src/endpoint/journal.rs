@@ -53,6 +53,7 @@ impl Endpoint {
             failures_in_a_row: self.failures_in_a_row,
             last_error: self.last_error.clone(),
             since: self.since,
+            drift: Arc::clone(&self.drift),
         })
     }
 

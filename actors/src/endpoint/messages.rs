@@ -36,6 +36,8 @@ pub enum EndpointMsg {
         brought: Option<Brought>,
         /// Who is told.
         waiting: Vec<Waiting>,
+        /// Whether the kernel is looked at first, and what drifted put right.
+        looks: bool,
     },
     /// Change.
     Patch {
@@ -59,6 +61,8 @@ pub enum EndpointMsg {
         rows: Arc<OwnedRows>,
         /// When it was asked: what was done since then may not show.
         asked: Time,
+        /// Whether its policy map, or the map's pin, is not what was written.
+        policy_differs: bool,
     },
 
     /// From its supervisor: what was seen at its interface. Answered once that is taken in.
@@ -185,9 +189,12 @@ impl Message for EndpointMsg {
     fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
         match (self, incoming) {
             (
-                Self::Regenerate { level, brought, waiting, .. },
-                Self::Regenerate { level: more, brought: newer, waiting: others, .. },
+                Self::Regenerate { level, brought, waiting, looks, .. },
+                Self::Regenerate {
+                    level: more, brought: newer, waiting: others, looks: newly, ..
+                },
             ) => {
+                *looks |= newly;
                 if !mutated(Mutant::LevelNotRaised) {
                     *level = (*level).max(more);
                 }

@@ -2,6 +2,7 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use crate::{
     build_queue::BuildQueueMsg,
+    drift::Watch,
     endpoints::EndpointsMsg,
     host::Ref,
     identity::{IdentityMsg, LabelFilter},
@@ -32,6 +33,8 @@ pub struct Peers {
     pub endpoints: Ref<EndpointsMsg>,
     /// What is the same for every endpoint.
     pub settings: Rc<Settings>,
+    /// Who hears what somebody else changed in the kernel.
+    pub watch: Watch,
 }
 
 /// What is the same for every endpoint of this node.

@@ -49,6 +49,7 @@ impl Endpoint {
             Some(KernelOutcome::Snapshot(snapshot)) => {
                 let rows = OwnedRows::of(&snapshot);
                 let known = Known::seen(&snapshot, &rows, self.id, &self.spec);
+                self.compare_rows(&known, &snapshot);
                 let slot = known.config.map(|config| config.policy_slot);
                 self.known = Some(known);
                 if let Some(slot) = slot {
@@ -57,6 +58,7 @@ impl Endpoint {
                 }
             }
             Some(KernelOutcome::Policy(rows)) => {
+                self.compare_policy(rows.as_ref());
                 if let Some(known) = &mut self.known {
                     match rows {
                         Some(rows) => known.policy = Some(Arc::new(rows)),
@@ -132,7 +134,7 @@ impl Endpoint {
         let ops = self.build.as_mut().map(|build| std::mem::take(&mut build.submitted));
         let ops = ops.unwrap_or_default();
         let build = self.build.as_ref().filter(|build| build.policy.is_some());
-        let rows = build.map(|build| Arc::clone(&build.plan.policy));
+        let rows = build.map(|build| Arc::clone(&build.plan.policy)).or_else(|| self.kept.clone());
         // Its record may have changed while it was being written.
         let outdated = ops.iter().any(
             |op| matches!(op, KernelOp::PutEndpoint { row, .. } if *row != self.kernel_record()),
@@ -142,7 +144,7 @@ impl Endpoint {
             Ok(done) => done,
             Err(error) => {
                 // Nobody can say how far it came: read before the next build.
-                self.known = None;
+                (self.known, self.believed, self.kept) = (None, None, None);
                 if self.teardown.is_none() {
                     self.fail(cx, &format!("the kernel did not answer: {error}"));
                 }
@@ -169,7 +171,7 @@ impl Endpoint {
         let known = self.known.as_ref()?;
         let rows = match &build.policy {
             Some(policy) => Arc::clone(&policy.rows),
-            None => known.policy.clone().filter(|_| build.keeps)?,
+            None => self.kept.clone().or(known.policy.clone()).filter(|_| build.keeps)?,
         };
         Some(plan(&self.desired(rows, known), known, build.changed.as_ref(), build.trigger.level))
     }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Announcement, EndpointSpec, Log, Lost, OwnRows, State};
 use crate::{
+    drift::Drift,
     model::{EndpointId, IdentityId, Labels, PolicyRows},
     policy::Subject,
     ports::{Attachment, Time},
@@ -103,6 +104,8 @@ pub struct EndpointView {
     pub last_error: Option<Arc<str>>,
     /// When it last changed its state.
     pub since: Time,
+    /// What somebody else had changed in the kernel, and its last build put right.
+    pub drift: Arc<[Drift]>,
 }
 
 impl EndpointView {
@@ -129,6 +132,7 @@ impl EndpointView {
             failures_in_a_row: 0,
             last_error: None,
             since: Time::default(),
+            drift: Arc::from([]),
         }
     }
 

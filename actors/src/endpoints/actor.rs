@@ -59,6 +59,8 @@ pub(super) struct Family {
     /// The newest revision of the policy of which all were told whom it concerns.
     pub(super) revision: u64,
     pub(super) regenerations: Regenerations,
+    /// Nothing is left of earlier lives that nobody claims.
+    pub(super) cleaned: bool,
     /// Whether there is to be a host endpoint.
     pub(super) host: bool,
     /// How this node is labelled, as far as that is known; `None` in it if nobody says it.
@@ -87,8 +89,9 @@ pub struct Endpoints {
     pub(super) verifying: Verifying,
     /// When the kernel was last asked what it shows.
     pub(super) looked: Time,
-    /// How the endpoints were then.
+    /// How the endpoints were then, and which numbers were taken.
     pub(super) seen: Vec<Arc<EndpointView>>,
+    pub(super) taken: BTreeSet<EndpointId>,
     pub(super) auditor: Ref<AuditorMsg>,
 }
 
@@ -126,6 +129,7 @@ impl Endpoints {
             verifying: Verifying::default(),
             looked: Time::default(),
             seen: Vec::new(),
+            taken: BTreeSet::new(),
             auditor: auditor.clone(),
         }
     }
@@ -197,7 +201,9 @@ impl Endpoints {
     ) {
         let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
         let waiting = vec![reply];
-        let msg = EndpointMsg::Regenerate { level, reason, brought: None, waiting };
+        // Who asks for it has seen something, or somebody else changed something.
+        let (brought, looks) = (None, true);
+        let msg = EndpointMsg::Regenerate { level, reason, brought, waiting, looks };
         if let Err(Full { msg: EndpointMsg::Regenerate { waiting, .. }, gone }) =
             child.address.tell(msg)
         {
@@ -378,6 +384,10 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Gone(id) => self.gone(id),
             EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),
             EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),
+            EndpointsMsg::Cleaned => self.family.cleaned = true,
+            EndpointsMsg::StrangersGone(ids) => {
+                ids.into_iter().for_each(|id| self.family.numbers.free(id));
+            }
             EndpointsMsg::Sweep => self.sweep(cx),
             EndpointsMsg::Look => self.look(cx),
             EndpointsMsg::Swept(answer) => self.swept(cx, answer),

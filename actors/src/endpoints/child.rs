@@ -191,7 +191,13 @@ impl Child {
 
     fn regenerate(&mut self, level: Level, reason: &Arc<str>, brought: Option<Brought>) {
         let (tells, waiting) = (brought.is_some(), Vec::new());
-        let msg = EndpointMsg::Regenerate { level, reason: Arc::clone(reason), brought, waiting };
+        let msg = EndpointMsg::Regenerate {
+            level,
+            reason: Arc::clone(reason),
+            brought,
+            waiting,
+            looks: false,
+        };
         match self.address.tell(msg) {
             Ok(()) => self.told |= tells,
             // By the time that it is paid, another policy may be the newest.

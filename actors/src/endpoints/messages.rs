@@ -366,6 +366,10 @@ pub enum EndpointsMsg {
     Gone(EndpointId),
     /// Somebody who tells the cluster of endpoints: hears of each change.
     AnnounceTo(Announcer),
+    /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
+    Cleaned,
+    /// Rows of these numbers, which nobody has, are gone.
+    StrangersGone(Vec<EndpointId>),
     /// Time to compare the kernel with what was written, and to look for vanished interfaces.
     Sweep,
     /// The same now, out of turn.
@@ -424,6 +428,8 @@ impl Message for EndpointsMsg {
             Self::Changed(_) => "Changed",
             Self::Gone(_) => "Gone",
             Self::AnnounceTo(_) => "AnnounceTo",
+            Self::Cleaned => "Cleaned",
+            Self::StrangersGone(_) => "StrangersGone",
             Self::Sweep => "Sweep",
             Self::Look => "Look",
             Self::Deleted { .. } => "Deleted",

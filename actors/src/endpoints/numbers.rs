@@ -36,6 +36,11 @@ impl Numbers {
         Some(id)
     }
 
+    /// All that are taken.
+    pub(super) fn taken(&self) -> &BTreeSet<EndpointId> {
+        &self.used
+    }
+
     pub(super) fn free(&mut self, id: EndpointId) {
         self.used.remove(&id);
     }

@@ -2,8 +2,13 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use serde::Serialize;
 
-use super::{IpcacheMsg, ledger::Ledger};
+use super::{
+    IpcacheMsg,
+    ledger::Ledger,
+    sweep::{Hearer, Sweep},
+};
 use crate::{
+    drift::Watch,
     host::{AskError, Behaviour, Cx, Reply},
     ports::{Kernel, KernelDone, KernelError, Refusal},
 };
@@ -17,9 +22,13 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// The owner of the ipcache: writes the difference between what its sources say and what the
 /// kernel has, one batch at a time.
 pub struct Ipcache {
-    kernel: Rc<dyn Kernel>,
+    pub(super) kernel: Rc<dyn Kernel>,
+    pub(super) watch: Watch,
+    /// The comparison under way, and who asked for another one meanwhile.
+    pub(super) sweep: Option<Sweep>,
+    pub(super) hearers: Vec<Hearer>,
     /// Outlives a crash: what sources said is said only once.
-    ledger: Rc<RefCell<Ledger>>,
+    pub(super) ledger: Rc<RefCell<Ledger>>,
     /// Questions that wait for the next batch.
     asking: Vec<Asker>,
     /// Questions that wait for the batch under way.
@@ -48,16 +57,24 @@ pub struct IpcacheView {
 
 impl Ipcache {
     /// Makes each life of the actor that writes to this kernel.
-    pub fn factory(kernel: Rc<dyn Kernel>) -> impl FnMut() -> Self + 'static {
+    pub fn factory(kernel: Rc<dyn Kernel>, watch: Watch) -> impl FnMut() -> Self + 'static {
         let ledger = Rc::default();
         move || Self {
             kernel: Rc::clone(&kernel),
+            watch: watch.clone(),
+            sweep: None,
+            hearers: Vec::new(),
             ledger: Rc::clone(&ledger),
             asking: Vec::new(),
             written_for: None,
             failures: 0,
             last_error: None,
         }
+    }
+
+    /// Answers once what is to be written is.
+    pub(super) fn ask_when_written(&mut self, reply: Reply<Result<(), KernelError>>) {
+        self.asking.push(Asker { removes: true, reply });
     }
 
     /// Begins the next batch, unless one is under way.
@@ -113,6 +130,7 @@ impl Behaviour for Ipcache {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.ledger.borrow_mut().lose_batch();
+        self.sweep_later(cx);
         self.write(cx);
     }
 
@@ -141,6 +159,13 @@ impl Behaviour for Ipcache {
             }
             IpcacheMsg::Written(done) => self.written(done, cx),
             IpcacheMsg::Retry => self.ledger.borrow_mut().resume(),
+            IpcacheMsg::Compare(hearer) => self.compare(hearer, cx),
+            IpcacheMsg::Page(done) => self.page(done, cx),
+            IpcacheMsg::Cleaned(done) => {
+                if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
+                    tracing::warn!(%error, "strange rows of the ipcache stay until the next sweep");
+                }
+            }
         }
         self.write(cx);
     }

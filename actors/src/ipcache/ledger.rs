@@ -16,7 +16,7 @@ use crate::{
 /// What is wanted, what the kernel has, and what lies between.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    lines: BTreeMap<IpNet, Line>,
+    pub(super) lines: BTreeMap<IpNet, Line>,
     /// How many rows the kernel has, as far as known.
     realised: usize,
     /// Prefixes whose row in the kernel is not known: a write of them failed.
@@ -25,18 +25,27 @@ pub(super) struct Ledger {
     due: Vec<IpNet>,
     /// Prefixes whose write failed, to be tried again later.
     put_off: BTreeSet<IpNet>,
-    under_way: Batch,
+    pub(super) under_way: Batch,
+    /// Which sweep through the kernel's rows was the last, from 1.
+    pub(super) round: u8,
+    /// Whether it is under way, and prefixes whose rows were removed meanwhile.
+    pub(super) sweeping: bool,
+    pub(super) left: BTreeSet<IpNet>,
+    /// Every source has said what it knows.
+    pruned: bool,
     /// Whether additions found no room: removals that need not wait for them go next.
     full: bool,
 }
 
 /// One prefix. There are many of them.
 #[derive(Debug, Default)]
-struct Line {
+pub(super) struct Line {
     claims: Claims,
     /// The kernel's row, as far as known.
-    realised: Option<IpcacheRow>,
-    due: bool,
+    pub(super) realised: Option<IpcacheRow>,
+    pub(super) due: bool,
+    /// In which sweep its row was seen last, or was written.
+    pub(super) seen: u8,
 }
 
 impl Line {
@@ -89,7 +98,9 @@ impl Ledger {
 
     /// Marks the rows of the kernel that nobody names.
     pub(super) fn prune(&mut self) {
+        self.pruned = true;
         for (&prefix, line) in &mut self.lines {
+            line.claims.remove(Source::Restored);
             let unnamed = line.realised.is_some() && line.claims.first().is_none();
             if unnamed && !std::mem::replace(&mut line.due, true) {
                 self.due.push(prefix);
@@ -147,6 +158,7 @@ impl Ledger {
         self.put_off.retain(|prefix| !deletes.contains(prefix));
         for prefix in &deletes {
             self.lines.entry(*prefix).or_default().due = false;
+            self.spoil(prefix);
         }
         let deletes: Vec<IpNet> = deletes.into_iter().collect();
         let makes_room = !deletes.is_empty();
@@ -159,6 +171,7 @@ impl Ledger {
         for prefix in due {
             let Some(line) = self.lines.get_mut(&prefix) else { continue };
             line.due = false;
+            line.seen = self.round;
             let uncertain = self.uncertain.contains(&prefix);
             if let Some(wanted) = line.lacking(uncertain) {
                 self.under_way.puts.push((prefix, wanted));
@@ -183,6 +196,9 @@ impl Ledger {
         }
         for prefix in batch.deletes {
             self.settle(prefix, None, &deletes);
+            if self.sweeping {
+                self.left.insert(prefix);
+            }
         }
         self.full = puts.found_no_room();
         if batch.makes_room && deletes == Fate::Written {
@@ -211,6 +227,38 @@ impl Ledger {
     /// Whether its removal was begun, and may have failed or still fail.
     fn is_open(&self, prefix: &IpNet) -> bool {
         self.put_off.contains(prefix) || self.under_way.deletes.binary_search(prefix).is_ok()
+    }
+
+    /// Whether its write failed, and is to be tried again.
+    pub(super) fn is_put_off(&self, prefix: &IpNet) -> bool {
+        self.put_off.contains(prefix) || self.uncertain.contains(prefix)
+    }
+
+    /// Somebody else changed a row, or removed it: what is wanted is written again. What nobody
+    /// named yet stays as the life before had it.
+    pub(super) fn doubt(&mut self, prefix: IpNet, row: Option<IpcacheRow>) {
+        let (round, pruned) = (self.round, self.pruned);
+        let line = self.lines.entry(prefix).or_default();
+        let before = std::mem::replace(&mut line.realised, row);
+        line.seen = round;
+        if let Some(before) = before.filter(|_| !pruned && line.claims.first().is_none()) {
+            let tunnel = before.tunnel.into();
+            let entry = IpcacheEntry::of(before.identity, Source::Restored);
+            line.claims.put(IpcacheEntry { tunnel, ..entry });
+        }
+        self.realised = self.realised + usize::from(row.is_some()) - usize::from(before.is_some());
+        self.uncertain.insert(prefix);
+        self.touch(prefix);
+    }
+
+    /// The kernel has a row that nobody named: it goes, if nobody will.
+    pub(super) fn take_in(&mut self, prefix: IpNet, row: IpcacheRow) {
+        let line = Line { realised: Some(row), seen: self.round, ..Line::default() };
+        self.lines.insert(prefix, line);
+        self.realised += 1;
+        if self.pruned {
+            self.touch(prefix);
+        }
     }
 
     fn touch(&mut self, prefix: IpNet) {

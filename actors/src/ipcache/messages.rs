@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::IpcacheView;
 use crate::{
+    drift::Drift,
     host::{AskError, Lane, Message, Reply},
     model::{EndpointId, IdentityId, Tunnel},
     ports::{IpcacheRow, KernelDone, KernelError},
@@ -99,6 +100,13 @@ pub enum IpcacheMsg {
     Written(Result<KernelDone, AskError>),
     /// Time to write again what could not be written.
     Retry,
+    /// Compare the kernel's rows with what was written, and write again what differs; told then
+    /// what did. Nobody asks if it is only time.
+    Compare(Option<Reply<Vec<Drift>>>),
+    /// The kernel's answer: some rows.
+    Page(Result<KernelDone, AskError>),
+    /// The kernel's answer: rows at keys that are no prefixes are gone.
+    Cleaned(Result<KernelDone, AskError>),
 }
 
 impl Message for IpcacheMsg {
@@ -112,6 +120,9 @@ impl Message for IpcacheMsg {
             Self::Show(_) => "Show",
             Self::Written(_) => "Written",
             Self::Retry => "Retry",
+            Self::Compare(_) => "Compare",
+            Self::Page(_) => "Page",
+            Self::Cleaned(_) => "Cleaned",
         }
     }
 

@@ -4,6 +4,7 @@ use ipnet::IpNet;
 
 use super::*;
 use crate::{
+    drift::Watch,
     host::{Answer, Ref, Reply, Universe},
     model::{EndpointId, IdentityId},
     ports::{IpcacheRow, KernelError, KernelOp},
@@ -24,7 +25,8 @@ impl Bench {
     fn new(kernel_has: &[(&str, u32)]) -> Self {
         let universe = Universe::default();
         let kernel = FakeKernel::new();
-        let ipcache = universe.spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _));
+        let ipcache =
+            universe.spawn("ipcache", Ipcache::factory(Rc::clone(&kernel) as _, Watch::default()));
         let rows = kernel_has.iter().map(|&(prefix, identity)| (net(prefix), row(identity)));
         ipcache.tell(IpcacheMsg::Restore(rows.collect())).unwrap();
         Self { universe, kernel, ipcache }

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// A service's number on this node, 1 to 65535: each frontend has one of its own. Cilium also calls
 /// it the index for reverse translation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct ServiceId(pub u16);
 
@@ -19,7 +21,9 @@ impl fmt::Display for ServiceId {
 }
 
 /// A backend's number on this node, from 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct BackendId(pub u32);
 

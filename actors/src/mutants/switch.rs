@@ -71,6 +71,11 @@ impl Mutant {
         Self::FullMapKeepsAll,
         Self::OverdueHoldsAll,
         Self::OverdueStruckBlindly,
+        Self::IpcacheNotSwept,
+        Self::PoliciesNotSwept,
+        Self::ServicesNotSwept,
+        Self::StrangersNotSwept,
+        Self::NodeNotSwept,
     ];
 
     /// Its name.
@@ -128,6 +133,11 @@ impl Mutant {
             Self::FullMapKeepsAll => "full-map-keeps-all",
             Self::OverdueHoldsAll => "overdue-holds-all",
             Self::OverdueStruckBlindly => "overdue-struck-blindly",
+            Self::IpcacheNotSwept => "ipcache-not-swept",
+            Self::PoliciesNotSwept => "policies-not-swept",
+            Self::ServicesNotSwept => "services-not-swept",
+            Self::StrangersNotSwept => "strangers-not-swept",
+            Self::NodeNotSwept => "node-not-swept",
         }
     }
 }

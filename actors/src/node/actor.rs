@@ -8,9 +8,10 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{NodeMsg, NodeSettings, NodeStatus, wanted::steps};
+use super::{NodeMsg, NodeSettings, NodeStatus, sweep::Sweep, wanted::steps};
 use crate::{
     devices::DevicesMsg,
+    drift::Watch,
     host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     model::NodeFacts,
@@ -30,11 +31,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Keeps the host's addresses in `cilium_lxc` and in the ipcache. Only differences are written.
 pub struct Node {
-    kernel: Rc<dyn Kernel>,
+    pub(super) kernel: Rc<dyn Kernel>,
+    pub(super) watch: Watch,
+    /// The comparison under way.
+    pub(super) sweep: Option<Sweep>,
     hearers: NodeHearers,
     settings: Rc<NodeSettings>,
     /// Outlives a crash: what was written must be found again to be removed one day.
-    kept: Rc<RefCell<Kept>>,
+    pub(super) kept: Rc<RefCell<Kept>>,
     waiting: Vec<Reply<()>>,
     next_look: Option<TimerId>,
     telling: Telling,
@@ -68,7 +72,7 @@ struct Telling {
 /// Whether an interface is up, the largest packet that it takes, and its addresses.
 type Interface = (bool, u32, Vec<IpNet>);
 
-struct Kept {
+pub(super) struct Kept {
     begun: bool,
     /// The host's addresses as they were seen last.
     addresses: BTreeSet<IpAddr>,
@@ -78,11 +82,11 @@ struct Kept {
     interfaces: BTreeMap<u32, Interface>,
     /// The host's rows of `cilium_lxc`. None: there may be one, as whoever was to change it did not
     /// say what became of it.
-    rows: BTreeMap<IpAddr, Option<LxcRow>>,
+    pub(super) rows: BTreeMap<IpAddr, Option<LxcRow>>,
     /// What the ipcache has heard, in the same way.
     mapped: BTreeMap<IpNet, Option<IpcacheEntry>>,
     /// Steps that the kernel is doing.
-    under_way: Vec<KernelOp>,
+    pub(super) under_way: Vec<KernelOp>,
 }
 
 impl Node {
@@ -93,6 +97,7 @@ impl Node {
         hearers: NodeHearers,
         settings: NodeSettings,
         lxc: &BTreeMap<IpAddr, LxcRow>,
+        watch: Watch,
     ) -> impl FnMut() -> Self + 'static {
         let is_host = |row: &LxcRow| row.flags & lxc_flags::HOST != 0;
         let rows = lxc.iter().filter(|(_, row)| is_host(row));
@@ -108,6 +113,8 @@ impl Node {
         let settings = Rc::new(settings);
         move || Self {
             kernel: Rc::clone(&kernel),
+            watch: watch.clone(),
+            sweep: None,
             hearers: hearers.clone(),
             settings: Rc::clone(&settings),
             kept: Rc::clone(&kept),
@@ -121,7 +128,7 @@ impl Node {
         }
     }
 
-    fn look(&mut self, cx: &mut Cx<'_, Self>) {
+    pub(super) fn look(&mut self, cx: &mut Cx<'_, Self>) {
         if std::mem::replace(&mut self.busy, true) {
             return;
         }
@@ -188,6 +195,7 @@ impl Node {
         let mut kept = self.kept.borrow_mut();
         let ops = steps(&kept.rows, &self.settings.rows(&kept.addresses));
         if !ops.is_empty() {
+            self.sweep.iter_mut().for_each(Sweep::spoil);
             kept.rows.extend(ops.iter().filter_map(address_of).map(|address| (address, None)));
             kept.under_way.clone_from(&ops);
             let why = format!("{} of the host's addresses", ops.len());
@@ -303,6 +311,7 @@ impl Behaviour for Node {
     type Observed = NodeStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.sweep_later(cx);
         let begun = self.kept.borrow().begun;
         if begun {
             self.look(cx);
@@ -321,6 +330,13 @@ impl Behaviour for Node {
             NodeMsg::Looked(done) => self.looked(done, cx),
             NodeMsg::Written(done) => self.written(done, cx),
             NodeMsg::Mapped(answer) => self.mapped(answer, cx),
+            NodeMsg::Compare(hearer) => self.compare(hearer, cx),
+            NodeMsg::Page(done) => self.page(done, cx),
+            NodeMsg::Mended(done) => {
+                if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
+                    tracing::warn!(%error, "the node's own rows stay until the next sweep");
+                }
+            }
             NodeMsg::Show(reply) => reply.send(self.status()),
         }
     }

@@ -3,6 +3,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use serde::Serialize;
 
 use crate::{
+    drift::Drift,
     host::{AskError, Message, Reply},
     model::{Addresses, NodeFacts},
     ports::KernelDone,
@@ -37,6 +38,13 @@ pub enum NodeMsg {
     Written(Result<KernelDone, AskError>),
     /// The ipcache has the node's addresses.
     Mapped(Result<Result<(), crate::ports::KernelError>, AskError>),
+    /// Compare the kernel's rows with what was written, and write again what differs; told then
+    /// what did. Nobody asks if it is only time.
+    Compare(Option<Reply<Vec<Drift>>>),
+    /// The kernel's answer: some rows.
+    Page(Result<KernelDone, AskError>),
+    /// The kernel's answer: what differed is written.
+    Mended(Result<KernelDone, AskError>),
     /// Show it.
     Show(Reply<NodeStatus>),
 }
@@ -51,6 +59,9 @@ impl Message for NodeMsg {
             Self::Looked(_) => "Looked",
             Self::Written(_) => "Written",
             Self::Mapped(_) => "Mapped",
+            Self::Compare(_) => "Compare",
+            Self::Page(_) => "Page",
+            Self::Mended(_) => "Mended",
             Self::Show(_) => "Show",
         }
     }

@@ -8,6 +8,7 @@ use std::{
 use super::*;
 use crate::{
     devices::{Devices, DevicesSettings},
+    drift::Watch,
     host::{Answer, Ref, Universe},
     ipam::Pools,
     ipcache::{Ipcache, IpcacheMsg},
@@ -42,7 +43,8 @@ impl Bench {
     fn new(families: Families, lxc: &[(&str, LxcRow)]) -> Self {
         let universe = Universe::default();
         let (kernel, map) = (FakeKernel::new(), FakeKernel::new());
-        let ipcache = universe.spawn("ipcache", Ipcache::factory(Rc::clone(&map) as _));
+        let ipcache =
+            universe.spawn("ipcache", Ipcache::factory(Rc::clone(&map) as _, Watch::default()));
         let settings = NodeSettings {
             families,
             router: Addresses { ipv4: "10.0.0.1".parse().ok(), ipv6: None },
@@ -56,8 +58,14 @@ impl Bench {
             balancing: Balancing::default(),
             sources: BTreeSet::new(),
         };
-        let services =
-            Services::factory(FakeKernel::new(), services, ServiceTables::default(), None, None);
+        let services = Services::factory(
+            FakeKernel::new(),
+            services,
+            ServiceTables::default(),
+            None,
+            None,
+            Watch::default(),
+        );
         let services = universe.spawn("services", services);
         let devices = DevicesSettings {
             patterns: Vec::new(),
@@ -68,7 +76,7 @@ impl Bench {
             unmasqueraded: BTreeSet::new(),
             records: 0,
         };
-        let devices = Devices::factory(FakeKernel::new(), devices);
+        let devices = Devices::factory(FakeKernel::new(), devices, Watch::default());
         let devices = universe.spawn("devices", devices);
         let routes = RoutesSettings {
             mode: RoutingMode::Native { direct: false, skip_unreachable: false },
@@ -82,7 +90,8 @@ impl Bench {
         };
         let routes = universe.spawn("routes", Routes::factory(FakeKernel::new(), routes));
         let hearers = NodeHearers { ipcache: ipcache.clone(), services, devices, routes };
-        let make = Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc);
+        let make =
+            Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc, Watch::default());
         let node = universe.spawn("node", make);
         Self { universe, kernel, map, ipcache, node }
     }

@@ -4,6 +4,7 @@ mod hooks;
 mod in_order;
 mod notices;
 mod routing;
+mod rows;
 mod services;
 
 use std::{
@@ -22,6 +23,7 @@ pub use routing::{
     HOST_DEVICE, HOST_PEER, Hop, LOCAL_RULE_PRIORITY, LocalRule, LocalRules, OVERLAY, Routing,
     RoutingDevice, RoutingOp,
 };
+pub use rows::{PageRows, PolicyCheck, RowMap, RowPage, RowPlace};
 use serde::{Deserialize, Serialize};
 pub use services::{
     BackendRow, BackendState, MaglevTable, MemberKey, ServiceKeys, ServiceRows, ServiceTables,
@@ -240,6 +242,16 @@ pub enum KernelOp {
     ReadRouting,
     /// Reads the policy map in a slot.
     ReadPolicy { slot: u32 },
+    /// Reads some rows of a map, from that place on or from its beginning.
+    ReadRows { map: RowMap, from: Option<RowPlace> },
+    /// Compares policy maps with what was written, and their pins with the maps.
+    ComparePolicies(Vec<PolicyCheck>),
+    /// Compares tables of Maglev with what they are computed of.
+    CompareMaglev(Vec<MaglevTable>),
+    /// Removes rows whose keys nobody writes; absent ones are fine.
+    DeleteStrange { map: RowMap, keys: Vec<Box<[u8]>> },
+    /// Writes the row of `volvox_node` as it was written last.
+    PutNode,
     /// Reads what runs at an endpoint's hooks.
     ReadAttachment { endpoint: EndpointId, ifindex: u32 },
     /// Builds a policy map of these rows aside, for [`KernelOp::FlipPolicy`] to find. Processor
@@ -343,6 +355,12 @@ pub enum KernelOutcome {
     Routing(Box<Routing>),
     /// Answer to [`KernelOp::ReadPolicy`]; `None` if the slot is empty.
     Policy(Option<PolicyRows>),
+    /// Answer to [`KernelOp::ReadRows`].
+    Rows(Box<RowPage>),
+    /// Answer to [`KernelOp::ComparePolicies`]: of whom something differs.
+    DifferingPolicies(BTreeSet<EndpointId>),
+    /// Answer to [`KernelOp::CompareMaglev`]: tables that are not so, with whether they are IPv4.
+    DifferingTables(Vec<(ServiceId, bool)>),
     /// Answer to [`KernelOp::ReadAttachment`].
     Attachment(Attachment),
     /// Answer to [`KernelOp::ReadDevices`].

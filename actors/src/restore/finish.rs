@@ -160,6 +160,9 @@ impl Restore {
         if self.kept.enabled {
             self.free_when_removed(cx);
             // What is left behind from now on should not be.
+            if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Cleaned) {
+                tracing::warn!(%refused, "rows of nobody stay");
+            }
             if let Err(refused) = self.peers.auditor.tell(AuditorMsg::Restored) {
                 tracing::warn!(%refused, "what is left behind is not looked for");
             }

@@ -23,10 +23,12 @@ use super::{
     pressure::{self, Pressure},
     remote::Remote,
     shown,
+    sweep::{Hearer, Sweep},
     table::Table,
 };
 use crate::{
     cluster::Feed,
+    drift::Watch,
     health_checks::HealthChecksMsg,
     host::{AskError, Behaviour, Cx, Ref},
     model::Families,
@@ -57,20 +59,24 @@ pub struct ServicesSettings {
 /// The owner of frontends, backends and their numbers: gives each service what its sources say, and
 /// writes the difference to what the kernel has, one batch at a time.
 pub struct Services {
-    kernel: Rc<dyn Kernel>,
+    pub(super) kernel: Rc<dyn Kernel>,
+    pub(super) watch: Watch,
+    /// The comparison under way, and who asked for another one meanwhile.
+    pub(super) sweep: Option<Sweep>,
+    pub(super) hearers: Vec<Hearer>,
     settings: Rc<ServicesSettings>,
     /// Who ends what is connected to backends that go, if anybody need.
     sockets: Option<Ref<SocketsMsg>>,
     /// Outlives a crash: what sources said is said only once.
-    kept: Rc<RefCell<Kept>>,
+    pub(super) kept: Rc<RefCell<Kept>>,
     /// The batch under way.
-    writing: Option<Batch>,
+    pub(super) writing: Option<Batch>,
     resting: bool,
     /// It told itself to go on.
     going: bool,
     /// Who answers load balancers is being told something.
     telling: bool,
-    asked: quarantine::Asked,
+    pub(super) asked: quarantine::Asked,
     failures: u32,
     last_error: Option<String>,
 }
@@ -95,10 +101,10 @@ struct Pruned {
     backends: Option<Apart>,
 }
 
-struct Kept {
+pub(super) struct Kept {
     book: Book,
-    table: Table,
-    backends: Backends,
+    pub(super) table: Table,
+    pub(super) backends: Backends,
     claims: Claims,
     surroundings: Surroundings,
     /// What other clusters share.
@@ -115,9 +121,9 @@ struct Kept {
     /// All others have been given what they wish.
     all_others_given: bool,
     pruned: Pruned,
-    findings: Findings,
+    pub(super) findings: Findings,
     /// Which numbers the kernel says are unused.
-    unused: UnusedNumbers,
+    pub(super) unused: UnusedNumbers,
     room: usize,
     pressure: Pressure,
     /// What is told to who answers load balancers, if anybody does.
@@ -148,6 +154,7 @@ impl Services {
         found: ServiceTables,
         sockets: Option<Ref<SocketsMsg>>,
         health_checks: Option<Ref<HealthChecksMsg>>,
+        watch: Watch,
     ) -> impl FnMut() -> Self + 'static {
         let (mut table, mut backends) = (Table::default(), Backends::default());
         let UnusedNumbers { backend, service } = found.unused;
@@ -190,6 +197,9 @@ impl Services {
         let settings = Rc::new(settings);
         move || Self {
             kernel: Rc::clone(&kernel),
+            watch: watch.clone(),
+            sweep: None,
+            hearers: Vec::new(),
             settings: Rc::clone(&settings),
             sockets: sockets.clone(),
             kept: Rc::clone(&kept),
@@ -250,6 +260,11 @@ impl Services {
         }
         let kept = &mut *self.kept.borrow_mut();
         let is_pruned = kept.pruned.frontends.is_some();
+        if is_pruned && !kept.findings.orphans.is_empty() {
+            // Somebody may have come to mean them.
+            let orphans = std::mem::take(&mut kept.findings.orphans);
+            kept.findings.orphans = kept.table.nobodys(orphans);
+        }
         let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
         let next =
             batch::next(&mut kept.table, &mut kept.backends, (kept.unused, kept.room), orphans);
@@ -389,6 +404,7 @@ impl Behaviour for Services {
             }
             kept.health.iter_mut().for_each(Health::begin_anew);
         }
+        self.sweep_later(cx);
         self.go_on(cx);
     }
 
@@ -435,6 +451,14 @@ impl Behaviour for Services {
             ServicesMsg::Show(reply) => return reply.send(self.status()),
             ServicesMsg::Written(done) => self.written(done, cx),
             ServicesMsg::HealthTold(told) => self.health_told(told),
+            ServicesMsg::Compare(hearer) => self.compare(hearer, cx),
+            ServicesMsg::Page(done) => self.page(done, cx),
+            ServicesMsg::Tables(last, done) => self.tables(last, done, cx),
+            ServicesMsg::Cleaned(done) => {
+                if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
+                    tracing::warn!(%error, "strange rows of services stay until the next sweep");
+                }
+            }
             ServicesMsg::Retry => self.resting = false,
             ServicesMsg::Continue => self.going = false,
         }

@@ -11,8 +11,8 @@ use crate::{
 
 /// A backend, whatever services it serves: they share its number.
 #[derive(Debug)]
-struct Backend {
-    id: BackendId,
+pub(super) struct Backend {
+    pub(super) id: BackendId,
     /// How many services list it, how many of them for new connections, and how many of the others
     /// for all that it has.
     listed: u32,
@@ -20,10 +20,20 @@ struct Backend {
     ending: u32,
     /// An earlier life used it, and it is not sure yet that nobody lists it.
     inherited: Option<BackendState>,
-    kernel: InKernel,
+    pub(super) kernel: InKernel,
     /// What the batch under way writes; `Some(None)` removes it.
     flying: Option<Option<BackendState>>,
     due: bool,
+    pub(super) seen: Seen,
+}
+
+/// Whether a sweep saw its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    No,
+    Yes,
+    /// It is written meanwhile: what is seen of it says nothing.
+    Skipped,
 }
 
 /// Rows to be written, and places of rows to be removed, with whether they are IPv4.
@@ -31,7 +41,7 @@ pub(super) type Due = (Vec<(BackendId, BackendRow)>, Vec<(BackendId, bool)>);
 
 /// What the kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InKernel {
+pub(super) enum InKernel {
     Nothing,
     Row(BackendState),
     /// Nobody knows: a write was not answered.
@@ -39,6 +49,11 @@ enum InKernel {
 }
 
 impl Backend {
+    /// Whether nothing of it is being written, or is to be.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.flying.is_none() && !self.due
+    }
+
     /// Whether no source lists it, and none may be about to.
     fn is_gone(&self) -> bool {
         self.listed == 0 && self.inherited.is_none()
@@ -71,11 +86,11 @@ pub(super) type Quarantine = BTreeSet<BackendId>;
 /// All backends of the node.
 #[derive(Debug, Default)]
 pub(super) struct Backends {
-    by_place: Dense<L4Address, Backend>,
+    pub(super) by_place: Dense<L4Address, Backend>,
     places: Dense<BackendId, L4Address>,
-    due: Vec<L4Address>,
+    pub(super) due: Vec<L4Address>,
     flying: Vec<L4Address>,
-    quarantine: Quarantine,
+    pub(super) quarantine: Quarantine,
     /// Of them: some whom nobody lists at the moment.
     unlisted: BTreeSet<L4Address>,
     /// Those of an earlier life whom nobody listed in this one.
@@ -92,6 +107,9 @@ pub(super) struct Backends {
     strays: BTreeSet<(BackendId, bool)>,
     /// How many have an IPv6 and an IPv4 address.
     of_family: [usize; 2],
+    /// Whether the kernel's rows are being compared, and which backends went meanwhile.
+    pub(super) sweeping: bool,
+    pub(super) left: BTreeSet<BackendId>,
 }
 
 impl Backends {
@@ -148,6 +166,7 @@ impl Backends {
             kernel: InKernel::Row(row.state),
             flying: None,
             due: false,
+            seen: Seen::Skipped,
         };
         self.by_place.insert(row.at, backend);
         self.places.insert(id, row.at);
@@ -161,6 +180,14 @@ impl Backends {
     pub(super) fn inherit_stray(&mut self, id: BackendId, is_ipv4: bool) {
         self.reserve(id);
         self.strays.insert((id, is_ipv4));
+    }
+
+    /// Somebody else put a row there: it goes when no frontend may lead there. Whether that is news.
+    pub(super) fn inherit_foreign(&mut self, id: BackendId, is_ipv4: bool) -> bool {
+        if id.0 >= self.unused {
+            self.taken.insert(id.0);
+        }
+        self.strays.insert((id, is_ipv4))
     }
 
     /// Those whom nobody listed in this life: somebody may be about to.
@@ -263,6 +290,7 @@ impl Backends {
             kernel: InKernel::Nothing,
             flying: None,
             due: false,
+            seen: Seen::Skipped,
         };
         self.by_place.insert(at, backend);
         self.places.insert(id, at);
@@ -316,7 +344,7 @@ impl Backends {
         !self.quarantine.is_empty() && self.id(at).is_some_and(|id| self.quarantine.contains(&id))
     }
 
-    fn touch(
+    pub(super) fn touch(
         due: &mut Vec<L4Address>,
         quarantine: &Quarantine,
         at: L4Address,
@@ -359,6 +387,7 @@ impl Backends {
                 }
             }
             backend.due = false;
+            backend.seen = Seen::Skipped;
             backend.flying = Some(backend.wanted(&self.quarantine));
             self.flying.push(at);
         }
@@ -380,6 +409,9 @@ impl Backends {
             };
             if backend.kernel == InKernel::Nothing && backend.wanted(&self.quarantine).is_none() {
                 self.places.remove(&backend.id);
+                if self.sweeping {
+                    self.left.insert(backend.id);
+                }
                 self.by_place.remove(&at);
                 self.of_family[usize::from(at.address.is_ipv4())] -= 1;
             } else {

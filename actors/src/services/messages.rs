@@ -11,6 +11,7 @@ use super::refused::Refused;
 use crate::{
     cluster::Feed,
     clustermesh::RemoteService,
+    drift::Drift,
     host::{AskError, Lane, Message, Reply},
     model::{BackendId, Frontend, L4Address, ServiceId},
     ports::{BackendState, KernelDone, ObjectKey},
@@ -107,6 +108,15 @@ pub enum ServicesMsg {
     Written(Result<KernelDone, AskError>),
     /// Whether who answers load balancers heard what is new.
     HealthTold(Result<(), AskError>),
+    /// Compare the kernel's rows with what was written, and write again what differs; told then
+    /// what did. Nobody asks if it is only time.
+    Compare(Option<Reply<Vec<Drift>>>),
+    /// The kernel's answer: some rows.
+    Page(Result<KernelDone, AskError>),
+    /// The kernel's answer: tables of Maglev up to that frontend's were compared.
+    Tables(Frontend, Result<KernelDone, AskError>),
+    /// The kernel's answer: rows at keys that nobody writes are gone.
+    Cleaned(Result<KernelDone, AskError>),
     /// Time to write again what could not be written.
     Retry,
     /// More is to be looked at.
@@ -127,6 +137,10 @@ impl Message for ServicesMsg {
             Self::Show(_) => "Show",
             Self::Written(_) => "Written",
             Self::HealthTold(_) => "HealthTold",
+            Self::Compare(_) => "Compare",
+            Self::Page(_) => "Page",
+            Self::Tables(..) => "Tables",
+            Self::Cleaned(_) => "Cleaned",
             Self::Retry => "Retry",
             Self::Continue => "Continue",
         }

@@ -39,12 +39,19 @@ impl Shape {
 
     /// Everyone who serves it, with how.
     pub(super) fn members(&self) -> impl Iterator<Item = (BackendId, BackendState)> {
-        let state = |slot| match slot < usize::from(self.used) {
-            true => BackendState::Active,
-            false => BackendState::Quarantined,
-        };
-        let slots = self.backends.iter().enumerate().map(move |(slot, id)| (*id, state(slot)));
+        let slots = self.backends.iter().enumerate().map(|(slot, id)| (*id, self.state(slot)));
         slots.chain(self.kept.iter().copied())
+    }
+
+    /// How a backend serves it, if it does.
+    pub(super) fn member(&self, id: BackendId) -> Option<BackendState> {
+        let slot = self.backends.iter().position(|it| *it == id);
+        let kept = || self.kept.iter().find(|(it, _)| *it == id).map(|(_, state)| *state);
+        slot.map(|slot| self.state(slot)).or_else(kept)
+    }
+
+    fn state(&self, slot: usize) -> BackendState {
+        if slot < usize::from(self.used) { BackendState::Active } else { BackendState::Quarantined }
     }
 
     /// How many serve it.
@@ -64,7 +71,7 @@ impl Shape {
     }
 
     /// The row of a slot from 1 on.
-    fn row(&self, id: ServiceId, slot: u16) -> Option<SlotRow> {
+    pub(super) fn row(&self, id: ServiceId, slot: u16) -> Option<SlotRow> {
         let backend = self.backends.get(usize::from(slot).checked_sub(1)?)?;
         let flags = if slot > self.used { service_flags::QUARANTINED } else { 0 };
         Some(SlotRow { word: backend.0, id, flags, ..SlotRow::default() })

@@ -17,6 +17,9 @@ use crate::model::{BackendId, Frontend, ServiceId};
 /// The highest number of a service.
 const LAST: u32 = u16::MAX as u32;
 
+/// What a sweep saw of a frontend that was written meanwhile says nothing.
+pub(super) const SKIPPED: u32 = u32::MAX;
+
 /// A frontend.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -29,6 +32,8 @@ pub(super) struct Line {
     /// Whether the batch under way writes it; what that writes, if something else is wanted by now.
     flying: Flying,
     due: bool,
+    /// How many of its rows a sweep saw in the map that it reads, or [`SKIPPED`].
+    pub(super) seen: u32,
 }
 
 #[derive(Debug)]
@@ -49,6 +54,11 @@ impl Line {
         matches!((&self.flying, &self.kernel), (Flying::No, InKernel::Same))
     }
 
+    /// What the kernel is to have of it, if what a sweep sees of it says something.
+    pub(super) fn judged(&self) -> Option<&Shape> {
+        self.wanted.as_ref().filter(|_| self.seen != SKIPPED && self.is_realised())
+    }
+
     /// What the kernel has of it, for slots to be kept.
     pub(super) fn there(&self) -> Option<&Shape> {
         match &self.kernel {
@@ -66,7 +76,7 @@ pub(super) struct Exhausted;
 /// All frontends of the node.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    lines: Dense<Frontend, Line>,
+    pub(super) lines: Dense<Frontend, Line>,
     /// Services that want frontends which others have.
     rivals: BTreeMap<Frontend, BTreeSet<Name>>,
     due: Vec<Frontend>,
@@ -81,6 +91,9 @@ pub(super) struct Table {
     weight: Weight,
     /// Their addresses, at all other ports.
     pub(super) wildcards: Wildcards,
+    /// Whether the kernel's rows are being compared, and which frontends went meanwhile.
+    pub(super) sweeping: bool,
+    pub(super) left: Vec<(Frontend, ServiceId)>,
 }
 
 /// How many rows something takes in the kernel's maps; where there is a map for each family, those
@@ -166,7 +179,8 @@ impl Table {
     ) {
         self.reserve_below(u32::from(id.0) + 1);
         self.wildcards.change(&frontend, None, wanted.as_ref());
-        let line = Line { id, owner: None, wanted, kernel, flying: Flying::No, due: false };
+        let (flying, due, seen) = (Flying::No, false, SKIPPED);
+        let line = Line { id, owner: None, wanted, kernel, flying, due, seen };
         self.weight.exchange(Weight::default(), weight(&frontend, &line));
         self.lines.insert(frontend, line);
         self.touch(frontend);
@@ -248,6 +262,7 @@ impl Table {
                 kernel: InKernel::Nothing,
                 flying: Flying::No,
                 due: false,
+                seen: SKIPPED,
             };
             self.lines.insert(frontend, line);
         }
@@ -350,6 +365,15 @@ impl Table {
         self.touch(frontend);
     }
 
+    /// The kernel has this of a frontend.
+    pub(super) fn becomes(&mut self, frontend: Frontend, kernel: InKernel) {
+        let Some(line) = self.lines.get_mut(&frontend) else { return };
+        let took = weight(&frontend, line);
+        line.kernel = kernel;
+        self.weight.exchange(took, weight(&frontend, line));
+        self.touch(frontend);
+    }
+
     fn touch(&mut self, frontend: Frontend) {
         let Some(line) = self.lines.get_mut(&frontend) else { return };
         let is_right = match (&line.flying, &line.kernel) {
@@ -386,6 +410,7 @@ impl Table {
         for frontend in &self.flying {
             let Some(line) = self.lines.get_mut(frontend) else { continue };
             line.due = false;
+            line.seen = SKIPPED;
             line.flying = Flying::Wanted;
             rows.add(*frontend, line.id, &line.kernel, line.wanted.as_ref());
         }
@@ -414,6 +439,9 @@ impl Table {
             };
             if line.wanted.is_none() && matches!(line.kernel, InKernel::Same | InKernel::Nothing) {
                 self.free.push_back(line.id);
+                if self.sweeping {
+                    self.left.push((frontend, line.id));
+                }
                 self.weight.exchange(took, Weight::default());
                 self.lines.remove(&frontend);
                 continue;

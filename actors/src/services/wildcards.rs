@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{dense::Dense, shape::Shape};
+use super::{dense::Dense, shape::Shape, sweep};
 use crate::{
     model::{Frontend, L4Address, LookupScope, Transport},
     mutants::{Mutant, mutated},
@@ -15,25 +15,27 @@ use crate::{
 
 /// An address of services.
 #[derive(Debug)]
-struct Address {
+pub(super) struct Address {
     /// How many frontends it has.
     frontends: u32,
     /// Whether the kernel has its row; nobody knows after a batch that failed.
-    kernel: Option<bool>,
+    pub(super) kernel: Option<bool>,
 }
 
 /// All such addresses.
 #[derive(Debug, Default)]
 pub(super) struct Wildcards {
-    addresses: Dense<IpAddr, Address>,
+    pub(super) addresses: Dense<IpAddr, Address>,
     /// The node's own, once they are known: no row is made before.
     own: Option<BTreeSet<IpAddr>>,
-    due: BTreeSet<IpAddr>,
-    flying: BTreeMap<IpAddr, bool>,
+    pub(super) due: BTreeSet<IpAddr>,
+    pub(super) flying: BTreeMap<IpAddr, bool>,
     /// Rows of each family, IPv6 first.
     rows: [usize; 2],
     /// Those that go without a row, as there is no room.
     starving: BTreeSet<IpAddr>,
+    /// What a sweep under way saw.
+    pub(super) seen: Option<sweep::SeenWildcards>,
 }
 
 /// Rows to be written and to be removed.
@@ -62,6 +64,14 @@ impl Wildcards {
         let row = Address { frontends: 0, kernel: Some(true) };
         self.addresses.entry(address).or_insert(row).kernel = Some(true);
         self.rows[usize::from(address.is_ipv4())] += 1;
+    }
+
+    /// Somebody else put a row there: it goes, unless it is one that is wanted.
+    pub(super) fn take_foreign(&mut self, address: IpAddr) {
+        let new = Address { frontends: 0, kernel: Some(false) };
+        self.addresses.entry(address).or_insert(new).kernel = None;
+        self.rows[usize::from(address.is_ipv4())] += 1;
+        self.due.insert(address);
     }
 
     /// All of an earlier life is known: rows of addresses that are no service's go.
@@ -166,9 +176,16 @@ impl Wildcards {
                 (false, _) => deletes.push(key(address)),
             }
             self.rows[family] += usize::from(wanted && !has);
-            self.flying.insert(address, wanted);
+            self.fly(address, wanted);
         }
         (puts, deletes)
+    }
+
+    fn fly(&mut self, address: IpAddr, wanted: bool) {
+        self.flying.insert(address, wanted);
+        if let Some(seen) = &mut self.seen {
+            seen.skipped.insert(address);
+        }
     }
 
     /// Rows that go because services need their room: as many as are too much.
@@ -187,7 +204,7 @@ impl Wildcards {
             }
         }
         for address in &gone {
-            self.flying.insert(*address, false);
+            self.fly(*address, false);
             self.due.insert(*address);
         }
         gone.into_iter().map(key).collect()

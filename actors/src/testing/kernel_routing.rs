@@ -29,6 +29,8 @@ pub struct KernelRouting {
     pub port: u16,
     /// Which records they emit of what comes out of them.
     pub records: u16,
+    /// All three, as they were written last.
+    told: (u32, u16, u16),
 }
 
 impl Default for KernelRouting {
@@ -44,6 +46,7 @@ impl Default for KernelRouting {
             tunnel: 0,
             port: 0,
             records: 0,
+            told: (0, 0, 0),
         }
     }
 }
@@ -68,11 +71,21 @@ impl KernelRouting {
             routes: self.routes.clone(),
             odd: BTreeSet::new(),
             rules: self.rules.clone(),
-            tunnel: self.tunnel,
-            port: self.port,
-            records: self.records,
+            tunnel: self.told.0,
+            port: self.told.1,
+            records: self.told.2,
             strict: false,
         }
+    }
+
+    /// The programs' row is as it was written last.
+    pub(super) fn tell_again(&mut self) {
+        (self.tunnel, self.port, self.records) = self.told;
+    }
+
+    /// Whether it is.
+    pub(super) fn is_as_told(&self) -> bool {
+        (self.tunnel, self.port, self.records) == self.told
     }
 
     /// An interface is down or gone.
@@ -104,7 +117,8 @@ impl KernelRouting {
             }
             RoutingOp::Remove { ifindex, name } => self.remove(*ifindex, name, links),
             RoutingOp::Tunnel { ifindex, port, records } => {
-                (self.tunnel, self.port, self.records) = (*ifindex, *port, *records);
+                self.told = (*ifindex, *port, *records);
+                self.tell_again();
             }
             RoutingOp::Route { prefix, hop, replaces } => {
                 if self.foreign.contains(prefix) && !replaces {

@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use crate::{
     model::{BackendId, Frontend, L4Address, ServiceId},
     ports::{
-        BackendRow, BackendState, KernelOp, MemberKey, ServiceKeys, ServiceRows, ServiceTables,
-        SlotKey, SlotRow, UnusedNumbers,
+        BackendRow, BackendState, KernelOp, MaglevTable, MemberKey, ServiceKeys, ServiceRows,
+        ServiceTables, SlotKey, SlotRow, UnusedNumbers,
     },
 };
 
@@ -58,6 +58,14 @@ impl KernelServices {
             foreign: Vec::new(),
             room: self.room,
         }
+    }
+
+    /// Tables of Maglev that are not of these backends.
+    pub(super) fn differing_tables(&self, all: &[MaglevTable]) -> Vec<(ServiceId, bool)> {
+        let differs = |(id, is_ipv4, backends): &&MaglevTable| {
+            self.maglev.get(&(*id, *is_ipv4)) != Some(backends)
+        };
+        all.iter().filter(differs).map(|(id, is_ipv4, _)| (*id, *is_ipv4)).collect()
     }
 
     /// Where a new connection to a frontend may land.

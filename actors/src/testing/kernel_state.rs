@@ -117,6 +117,16 @@ impl KernelState {
                 KernelOutcome::Routing(Box::new(routing))
             }
             KernelOp::ReadPolicy { slot } => KernelOutcome::Policy(self.slots.get(slot).cloned()),
+            KernelOp::ReadRows { map, from } => {
+                KernelOutcome::Rows(Box::new(self.page(*map, from.as_deref())))
+            }
+            KernelOp::ComparePolicies(all) => {
+                let differing = all.iter().filter(|check| self.differs(check));
+                KernelOutcome::DifferingPolicies(differing.map(|check| check.endpoint).collect())
+            }
+            KernelOp::CompareMaglev(all) => {
+                KernelOutcome::DifferingTables(self.services.differing_tables(all))
+            }
             KernelOp::ReadAttachment { endpoint, .. } => {
                 let found = self.rows.attachments.get(endpoint).copied();
                 KernelOutcome::Attachment(found.unwrap_or_default())
@@ -163,6 +173,9 @@ impl KernelState {
             | KernelOp::ForgetServices(_) => {
                 self.services.change(op);
             }
+            KernelOp::PutNode => self.routing.tell_again(),
+            // Rows in memory have no key but those that somebody may write.
+            KernelOp::DeleteStrange { .. } => {}
             KernelOp::Routing(routing) => {
                 let links = &mut self.rows.links;
                 self.routing.change(routing, links).map_err(|why| refused(op.name(), why))?;
@@ -320,6 +333,9 @@ pub(super) fn is_read(op: &KernelOp) -> bool {
             | KernelOp::ReadDevices
             | KernelOp::ReadRouting
             | KernelOp::ReadPolicy { .. }
+            | KernelOp::ReadRows { .. }
+            | KernelOp::ComparePolicies(_)
+            | KernelOp::CompareMaglev(_)
             | KernelOp::ReadAttachment { .. }
             | KernelOp::EndSockets { .. }
             | KernelOp::CollectConntrack(_)

@@ -142,6 +142,7 @@ impl World {
             cluster: cluster.map(|cluster| Rc::new(cluster) as _),
             clusters: self.clusters.clone().map(|clusters| Rc::new(clusters) as _),
             health_listeners: Some(Rc::new(self.listeners.clone())),
+            notices: None,
         };
         let colony = Colony::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
         let input = RestoreInput {

@@ -47,5 +47,8 @@ pub use status::{
     IpamStatus, KubeProxyReplacement, KubernetesStatus, Mode, NodeDevice, RoutingStatus,
     StatusAnswer, StatusDetails,
 };
-pub use volvox::{Actor, Collecting, IpamLease, PruningWait, Recorder, WaitEntry, WaitList, Why};
+pub use volvox::{
+    Actor, Collecting, IpamLease, PruningWait, Recorder, Regenerated, Repaired, WaitEntry,
+    WaitList, Why,
+};
 pub use volvox_actors::model::Timestamp;

@@ -13,7 +13,7 @@ use super::{
     output::Output,
 };
 use crate::{
-    api::models::{ConfigurationAnswer, Endpoint, LabelsAnswer, StatusChange},
+    api::models::{ConfigurationAnswer, Endpoint, LabelsAnswer, Regenerated, StatusChange},
     rest_client::{RestClient, escape},
     rest_model::EndpointHealth,
 };
@@ -85,9 +85,15 @@ async fn regenerate(
         BuildLevel::Rebuild => "rebuild",
     };
     let path = format!("/volvox/endpoint/{}/regenerate?level={level}", escape(id));
-    let built: Endpoint = client.send(Method::POST, &path, &[], None::<&Value>).await?.json()?;
-    out.answer(&built, |out, built| {
-        out.line(format!("Endpoint {} is built again; it is {}.", built.id, built.status.state))
+    let answer = client.send(Method::POST, &path, &[], None::<&Value>).await?;
+    let built: Regenerated = answer.json()?;
+    out.answer(&built, |out, Regenerated { endpoint, repaired }| {
+        let (id, state) = (endpoint.id, &endpoint.status.state);
+        out.line(format!("Endpoint {id} is built again; it is {state}."))?;
+        match repaired.as_slice() {
+            [] => out.line("All rows were as they are to be."),
+            all => all.iter().try_for_each(|it| out.line(format!("Repaired {}.", it.text))),
+        }
     })
 }
 

@@ -26,7 +26,7 @@ use super::{
     error::ClientError,
     output::Output,
 };
-use crate::{ports::kernel::Event, rest_client::RestClient};
+use crate::{monitor::notice, ports::kernel::Event, rest_client::RestClient};
 
 /// How long one wait for records may take, so that a signal is noticed.
 const WAIT: Duration = Duration::from_secs(1);
@@ -37,6 +37,13 @@ const WAIT: Duration = Duration::from_secs(1);
 struct Lost {
     cpu: u32,
     count: u64,
+}
+
+/// What the agent itself says.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "agent", rename_all = "kebab-case")]
+struct Told<'a> {
+    text: &'a str,
 }
 
 pub(super) async fn run(
@@ -56,6 +63,11 @@ pub(super) async fn run(
             match event {
                 Event::Lost { cpu, count } => lost(out, cpu, count)?,
                 Event::Sample { cpu, bytes } => {
+                    if let Some(text) = notice(&bytes).filter(|_| hears_notices(filter)) {
+                        told(out, &text)?;
+                        left -= 1;
+                        continue;
+                    }
                     let Some(record) = Record::parse(&bytes) else { continue };
                     let mut line = verdicts.line(cpu, &record);
                     if left > 0 && wanted(filter, &line) {
@@ -81,6 +93,18 @@ fn lost(out: &mut Output<'_>, cpu: u32, count: u64) -> Result<(), ClientError> {
     out.line(format!(
         "-- {count} records of CPU {cpu} are lost: they came faster than they are read"
     ))
+}
+
+/// Who asks for records of some kind, or of some endpoint, asks for no notices of the agent.
+fn hears_notices(filter: &MonitorFilter) -> bool {
+    filter.kinds.is_empty() && filter.endpoints.is_empty()
+}
+
+fn told(out: &mut Output<'_>, text: &str) -> Result<(), ClientError> {
+    match out.is_json() {
+        true => out.json_line(&Told { text }),
+        false => out.line(format!(">> agent: {text}")),
+    }
 }
 
 fn wanted(filter: &MonitorFilter, line: &Line) -> bool {

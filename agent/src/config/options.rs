@@ -218,7 +218,8 @@ pub struct Config {
     #[serde(rename = "EndpointGCInterval", serialize_with = "as_nanoseconds")]
     pub endpoint_gc_interval: Duration,
 
-    /// How often the programs of every endpoint are verified to be attached; 0 never
+    /// How often the programs of every endpoint are verified to be attached, and the rows of all maps
+    /// to be as they were written; 0 never
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     #[serde(rename = "EndpointBPFProgWatchdogInterval", serialize_with = "as_nanoseconds")]
     pub endpoint_bpf_prog_watchdog_interval: Duration,

@@ -12,6 +12,11 @@ pub(super) const GREETING: &[u8] = b"\x37\x7f\x03\x01\x01\x07Payload\x01\xff\x80
     \x01\x04Data\x01\x0a\x00\x01\x03CPU\x01\x04\x00\x01\x04Lost\x01\x06\x00\x01\x04Type\x01\x04\x00\
     \x00\x00";
 
+/// Describes `struct AgentNotify { Type uint; Text string }`, under number 64 of a stream of its own:
+/// each notice is one.
+const NOTIFY: &[u8] = b"\x2a\x7f\x03\x01\x01\x0bAgentNotify\x01\xff\x80\x00\x01\x02\
+    \x01\x04Type\x01\x06\x00\x01\x04Text\x01\x0c\x00\x00\x00";
+
 /// Number of the type [`GREETING`] describes.
 const TYPE: u64 = 64;
 /// Values of the field `Type`, the kernel's numbers: a record, and records lost.
@@ -60,6 +65,43 @@ pub(super) fn encode(event: &Event) -> Vec<u8> {
     put_uint(&mut message, body.len() as u64);
     message.extend(body);
     message
+}
+
+/// A notice, as a stream of its own.
+pub(super) fn agent_notify(kind: u64, text: &str) -> Vec<u8> {
+    let mut body = Vec::with_capacity(text.len() + 16);
+    put_int(&mut body, TYPE);
+    put_uint(&mut body, 1);
+    put_uint(&mut body, kind);
+    put_uint(&mut body, 1);
+    put_uint(&mut body, text.len() as u64);
+    body.extend(text.as_bytes());
+    body.push(0);
+    let mut stream = NOTIFY.to_vec();
+    put_uint(&mut stream, body.len() as u64);
+    stream.extend(body);
+    stream
+}
+
+/// The text of a notice, if the bytes are one.
+pub(super) fn read_agent_notify(stream: &[u8]) -> Option<String> {
+    let body = stream.strip_prefix(NOTIFY)?;
+    let (_length, body) = uint(body).ok()??;
+    let (_type, mut rest) = uint(body).ok()??;
+    let mut field = 0_u64;
+    loop {
+        let (step, after) = uint(rest).ok()??;
+        field = field.saturating_add(step);
+        let (value, after) = if step == 0 { return None } else { uint(after).ok()?? };
+        match field {
+            1 => rest = after,
+            2 => {
+                let text = after.get(..usize::try_from(value).ok()?)?;
+                return String::from_utf8(text.to_vec()).ok();
+            }
+            _ => return None,
+        }
+    }
 }
 
 /// Below 128 a byte; else how many bytes, negated, and those.

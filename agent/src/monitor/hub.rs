@@ -11,7 +11,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{gob::encode, listener::Listener};
+use super::{Notified, gob::encode, listener::Listener};
 use crate::ports::kernel::Rings;
 
 /// How many may listen at a time; more wait in the kernel.
@@ -26,12 +26,15 @@ pub(super) struct Hub {
     bpf_root: PathBuf,
     listeners: Vec<Listener>,
     events: Option<Rings>,
+    /// What the agent itself has to say.
+    notified: Option<Notified>,
 }
 
 /// What there is to do.
 struct Ready {
     stop: bool,
     connect: bool,
+    notices: bool,
     records: bool,
     /// For each listener, whether it said something or went.
     heard: Vec<bool>,
@@ -39,9 +42,14 @@ struct Ready {
 
 impl Hub {
     /// `socket` must not block; the other end of `stopped` is dropped to stop it.
-    pub(super) fn new(socket: UnixListener, stopped: UnixStream, bpf_root: &Path) -> Self {
+    pub(super) fn new(
+        socket: UnixListener,
+        stopped: UnixStream,
+        bpf_root: &Path,
+        notified: Option<Notified>,
+    ) -> Self {
         let bpf_root = bpf_root.to_owned();
-        Self { socket, stopped, bpf_root, listeners: Vec::new(), events: None }
+        Self { socket, stopped, bpf_root, listeners: Vec::new(), events: None, notified }
     }
 
     /// Serves until it is stopped.
@@ -63,6 +71,9 @@ impl Hub {
             if ready.connect {
                 self.connect();
             }
+            if ready.notices {
+                self.tell_notices();
+            }
             if ready.records {
                 self.hand_on();
             }
@@ -78,6 +89,9 @@ impl Hub {
         let full = self.listeners.len() >= LISTENERS_MAX;
         let wanted = if full { PollFlags::empty() } else { PollFlags::IN };
         fds.push(PollFd::new(&self.socket, wanted));
+        // Whoever stops it is heard before.
+        let bell = self.notified.as_ref().map_or(&self.stopped, |notified| &notified.bell);
+        fds.push(PollFd::new(bell, PollFlags::IN));
         for one in &self.listeners {
             let writes = if one.has_backlog() { PollFlags::OUT } else { PollFlags::empty() };
             fds.push(PollFd::new(one, PollFlags::IN | writes));
@@ -92,7 +106,8 @@ impl Hub {
         Ok(Ready {
             stop: is_ready(&fds[0]),
             connect: is_ready(&fds[1]),
-            heard: fds[2..rings].iter().map(gone_or_speaks).collect(),
+            notices: is_ready(&fds[2]),
+            heard: fds[3..rings].iter().map(gone_or_speaks).collect(),
             records: fds[rings..].iter().any(is_ready),
         })
     }
@@ -125,6 +140,14 @@ impl Hub {
             }
         }
         self.listeners.push(Listener::greet(stream));
+    }
+
+    fn tell_notices(&mut self) {
+        let events = self.notified.as_ref().map(Notified::take).unwrap_or_default();
+        for event in events {
+            let message = encode(&event);
+            self.listeners.iter_mut().for_each(|one| one.take(&event, &message));
+        }
     }
 
     fn hand_on(&mut self) {

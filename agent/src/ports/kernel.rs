@@ -25,6 +25,7 @@ mod maps;
 mod mount;
 mod nat;
 mod pace;
+mod pages;
 mod pins;
 mod policies;
 mod probe;

@@ -212,6 +212,8 @@ pub enum Action {
     Duplicate(u8, u16),
     /// While no agent runs: the kernel holds rows of nobody.
     Foreign,
+    /// The node comes to rest, somebody else changes a row of the kernel, and a sweep goes by.
+    Drift(u64),
     /// The agent is started anew while nothing changed: it has nothing to write.
     Unchanged,
     /// Faults end, everything is told, and the node must come to rest.
@@ -332,6 +334,7 @@ impl fmt::Display for Action {
                 write!(f, "a record of endpoint {id} claims the address of pod {pod}")
             }
             Self::Foreign => f.write_str("the kernel holds rows of nobody"),
+            Self::Drift(_) => f.write_str("the node comes to rest, and somebody changes a row"),
             Self::Unchanged => f.write_str("the agent is started anew, nothing changed"),
             Self::Rest => f.write_str("faults end, the node comes to rest"),
         }

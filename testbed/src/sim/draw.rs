@@ -20,11 +20,13 @@ const GUARD: u64 = 0x6775_6172;
 const PLUG: u64 = 0x706c_7567;
 const MEET: u64 = 0x6d65_6574;
 const ROB: u64 = 0x726f_6273;
+const DRIFT: u64 = 0x6472_6966;
 
 /// A whole history at random. One in three follows an API server, the others take manifests; one in
 /// three shares a store with another node, and half of these are meshed with another cluster. Every
 /// other one has services; in one of three the node itself has a policy. In one of three interfaces to
-/// other machines come and go, and in half of those with a store other nodes have prefixes of pods.
+/// other machines come and go, and in half of those with a store other nodes have prefixes of pods. At
+/// the end of one in three somebody else changes the kernel's rows.
 pub fn draw(seed: u64) -> Vec<Action> {
     let mut actions = live_and_die(seed);
     let mut random = Random::new(seed ^ FOLLOW);
@@ -54,6 +56,11 @@ pub fn draw(seed: u64) -> Vec<Action> {
     let mut random = Random::new(seed ^ ROB);
     if random.roll(3) == 0 {
         actions = rob(actions, &mut random);
+    }
+    let mut random = Random::new(seed ^ DRIFT);
+    if random.roll(3) == 0 {
+        let changes = 1 + random.roll(3);
+        actions.extend((0..changes).map(|_| Action::Drift(random.number())));
     }
     actions
 }

@@ -200,7 +200,7 @@ impl Node {
     }
 
     /// Shows the oracle every step of the kernel, and the trace those of the disk too.
-    fn watch(&mut self) {
+    pub(super) fn watch(&mut self) {
         let trace = self.trace.clone();
         self.world.disk.watch(move |step| trace.disk(step));
         if self.trace.keeps_flights() {
@@ -283,6 +283,7 @@ impl Node {
             Action::Tear(pod) => self.tear(*pod),
             Action::Duplicate(pod, id) => self.duplicate(*pod, EndpointId(*id)),
             Action::Foreign => self.foreign(),
+            Action::Drift(seed) => self.drift(*seed),
             Action::Unchanged => self.unchanged(),
             Action::Rest => self.rest(),
         }

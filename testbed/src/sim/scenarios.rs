@@ -245,6 +245,14 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "c_44855_rows_that_somebody_else_changed",
+        make: |random| {
+            let mut actions: Vec<_> = (0..4).map(|_| Action::Drift(random.number())).collect();
+            actions.extend([steps(random, 60), Action::Drift(random.number())]);
+            actions
+        },
+    },
+    Scenario {
         name: "antrea_313_proof_and_not_time_prunes",
         make: |random| {
             vec![

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::{
     endpoints::{EndpointsMsg, Level, Patch, Target},
     model::{EndpointId, IdentityId},
-    ports::{Attachment, HookState},
+    ports::{Attachment, HookState, KernelOp},
     testing::{KernelState, Residue, World, pod, spec},
 };
 
@@ -68,24 +68,18 @@ fn what_somebody_else_changed_is_put_right() {
 fn a_look_that_is_older_than_the_last_build_changes_nothing() {
     let world = node();
     // The kernel is asked, and its answer comes behind a build that began later.
-    world.kernel.hold(true);
+    world.kernel.stall(|op| matches!(op, KernelOp::ComparePolicies(_)));
     world.advance(Duration::from_secs(29));
     assert_eq!(world.kernel.jobs(), 1);
-    world.kernel.hold(false);
-    assert!(world.kernel.step(0));
     let options = Some([("SourceIPVerification".to_owned(), 0)].into());
     let patch = Box::new(Patch { options, ..Patch::default() });
     let target = Target::Id(ID);
     let mut patched =
         world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Patch { target, patch, reply });
-    loop {
-        world.life().universe.settle();
-        if !(world.kernel.step(1) || world.disk.step()) {
-            break;
-        }
-    }
+    world.settle();
     assert!(patched.now().unwrap().unwrap().is_ok());
     assert_eq!(world.kernel.jobs(), 1);
+    world.kernel.stall(|_| false);
     let writes = world.kernel.writes().len();
     let builds = 2;
     world.settle();

@@ -47,6 +47,11 @@ impl KernelOp {
             Self::Probe(_) => "Probe",
             Self::ReadRouting => "ReadRouting",
             Self::ReadPolicy { .. } => "ReadPolicy",
+            Self::ReadRows { .. } => "ReadRows",
+            Self::ComparePolicies(_) => "ComparePolicies",
+            Self::CompareMaglev(_) => "CompareMaglev",
+            Self::DeleteStrange { .. } => "DeleteStrange",
+            Self::PutNode => "PutNode",
             Self::ReadAttachment { .. } => "ReadAttachment",
             Self::BuildPolicy { .. } => "BuildPolicy",
             Self::FlipPolicy { .. } => "FlipPolicy",
@@ -98,6 +103,8 @@ impl KernelOp {
             | Self::DetachDevice { .. }
             | Self::AttachSockets
             | Self::ReadRouting
+            | Self::ReadRows { .. }
+            | Self::PutNode
             | Self::EndSockets { .. }
             | Self::CollectConntrack(_)
             | Self::LoadPrograms => About::All,
@@ -126,6 +133,9 @@ impl KernelOp {
             | Self::DeleteLxc { address, .. }
             | Self::PutRoute { address, .. }
             | Self::DeleteRoute { address, .. } => About::Address(*address),
+            Self::ComparePolicies(all) => About::Rows(all.len()),
+            Self::CompareMaglev(all) => About::Rows(all.len()),
+            Self::DeleteStrange { keys, .. } => About::Rows(keys.len()),
             Self::PutIpcache(rows) => About::Rows(rows.len()),
             Self::DeleteIpcache(rows) => About::Rows(rows.len()),
             Self::PutServices(rows) => About::Rows(rows.len()),
@@ -155,6 +165,9 @@ impl KernelOp {
                 | Self::ReadDevices
                 | Self::ReadRouting
                 | Self::ReadPolicy { .. }
+                | Self::ReadRows { .. }
+                | Self::ComparePolicies(_)
+                | Self::CompareMaglev(_)
                 | Self::ReadAttachment { .. }
         )
     }

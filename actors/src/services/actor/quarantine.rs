@@ -3,7 +3,7 @@ use crate::{host::Reply, model::L4Address, services::messages::UnknownBackend};
 
 /// Who wait for the kernel to keep backends from new connections, or not any more.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(in crate::services) struct Asked {
     /// The batch under way does not hold what they asked for,
     before: Vec<Answer>,
     /// or does.
@@ -13,6 +13,11 @@ pub(super) struct Asked {
 type Answer = Reply<Result<(), UnknownBackend>>;
 
 impl Asked {
+    /// Somebody waits for all that is due now.
+    pub(in crate::services) fn when_written(&mut self, answer: Answer) {
+        self.before.push(answer);
+    }
+
     /// A batch begins that holds all that was due, or some of it.
     pub(super) fn begin(&mut self, is_all: bool) {
         if is_all {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::town::{Town, gone, service, slice};
 use crate::{
     cluster::Feed,
+    drift::Watch,
     health_checks::{HealthChange, HealthCheck, HealthChecksMsg},
     host::{Behaviour, Cx, Universe},
     model::Families,
@@ -247,7 +248,8 @@ fn what_who_answers_crashes_over_is_told_again() {
         sources: [ServiceSource::Cluster].into(),
     };
     let found = ServiceTables::default();
-    let services = Services::factory(Rc::new(kernel), settings, found, None, Some(answerer));
+    let services =
+        Services::factory(Rc::new(kernel), settings, found, None, Some(answerer), Watch::default());
     let services = universe.spawn("services", services);
     let tell = |name: &str, port: u16| {
         let key = ObjectKey { namespace: "shop".to_owned(), name: name.to_owned() };

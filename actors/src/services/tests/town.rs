@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Feed,
+    drift::Watch,
     health_checks::HealthChecks,
     host::{Answer, Behaviour, Cx, Ref, Universe},
     model::{Families, Frontend, L4Address, LookupScope, Transport},
@@ -192,7 +193,8 @@ fn spawn(
     let health = Some(universe.spawn("health-checks", health));
     let found = kernel.with(|state| state.services.tables());
     let kernel = Rc::new(kernel.clone());
-    let services = Services::factory(kernel, settings, found, Some(sockets), health);
+    let services =
+        Services::factory(kernel, settings, found, Some(sockets), health, Watch::default());
     let services = universe.spawn("services", services);
     (universe, services)
 }

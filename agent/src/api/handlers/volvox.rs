@@ -6,10 +6,13 @@ use volvox_actors::{
     colony::Colony,
     conntrack::ConntrackMsg,
     devices::DevicesMsg,
+    drift::Drift,
     endpoints::{EndpointsMsg, Level, Target},
     host::{CellId, Wait, Waits, Whom},
     ipam::IpamMsg,
+    ipcache::IpcacheMsg,
     model::Labels,
+    node::NodeMsg,
     policy::PolicyMsg,
     restore::RestoreMsg,
     services::ServicesMsg,
@@ -25,7 +28,8 @@ use crate::api::{
     Api, ApiError,
     extract::Segment,
     models::{
-        Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, WaitEntry, WaitList, Why,
+        Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, Regenerated, Repaired,
+        WaitEntry, WaitList, Why,
     },
     verify::verify_devices,
 };
@@ -187,15 +191,32 @@ pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri
     let target = id.parse::<Target>()?;
     let level = level(first(&query(&uri)?, "level"))?;
     let reason = "asked for by its user".into();
+    let what = format!("POST /volvox/endpoint/{id}/regenerate");
+    // Others' rows decide about its packets, too.
+    let around = repair(&api, &what).await;
     let built = api
         .gateway
         .ask(
-            format!("POST /volvox/endpoint/{id}/regenerate"),
+            what,
             |colony| &colony.endpoints,
             move |reply| EndpointsMsg::Regenerate { target, level, reason, reply },
         )
         .await??;
-    ok(&Endpoint::new(&built, &api.facts))
+    let repaired = built.drift.iter().chain(&around).map(Repaired::from).collect();
+    ok(&Regenerated { endpoint: Endpoint::new(&built, &api.facts), repaired })
+}
+
+/// Has all rows compared that are not an endpoint's; what was put right. What cannot be compared
+/// now is at the next sweep.
+async fn repair(api: &Api, what: &str) -> Vec<Drift> {
+    let gateway = &api.gateway;
+    let (ipcache, services, devices, node) = tokio::join!(
+        gateway.ask(what, |it| &it.ipcache, |reply| IpcacheMsg::Compare(Some(reply))),
+        gateway.ask(what, |it| &it.services, |reply| ServicesMsg::Compare(Some(reply))),
+        gateway.ask(what, |it| &it.devices, |reply| DevicesMsg::Compare(Some(reply))),
+        gateway.ask(what, |it| &it.node, |reply| NodeMsg::Compare(Some(reply))),
+    );
+    [ipcache, services, devices, node].into_iter().flat_map(Result::unwrap_or_default).collect()
 }
 
 fn level(text: Option<&str>) -> Result<Level, ApiError> {

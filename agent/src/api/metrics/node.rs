@@ -1,8 +1,9 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use volvox_actors::{
-    auditor::AuditView,
+    auditor::{AuditView, Drifted},
     conntrack::{ConntrackStatus, FullSignals, Signals},
+    drift::{self, Kind},
     identity::Identity,
     invariants::{ALWAYS, AT_REST},
     ipam::Lease,
@@ -66,6 +67,16 @@ pub(super) fn write_audit(sheet: &mut Sheet, audit: &AuditView) {
     let ever = |name: &str| audit.found.get(name).copied().unwrap_or_default() as f64;
     let rows = each().map(|name| row([("invariant", name)], ever(name)));
     sheet.counter("volvox_invariant_violations", help, rows);
+    let help = "Rows of maps that somebody else had changed, and that were put right";
+    let none = Drifted::default();
+    let rows = drift::MAPS.iter().flat_map(|map| {
+        let counted = audit.drift.get(*map).unwrap_or(&none);
+        let name = map.strip_prefix("cilium_").unwrap_or(map);
+        Kind::ALL.map(|kind| {
+            row([("map_name", name), ("kind", kind.name())], counted.count(kind) as f64)
+        })
+    });
+    sheet.counter("volvox_bpf_map_drift", help, rows);
 }
 
 pub(super) fn write_conntrack(sheet: &mut Sheet, status: &ConntrackStatus) {

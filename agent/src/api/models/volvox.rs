@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 
+use super::Endpoint;
 use crate::ports::flight::FlightView;
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
     conntrack::ConntrackStatus,
+    drift::Drift,
     host::{CellId, CellInfo, Wait, Whom},
     ipam::Lease,
     ports::Time,
@@ -33,6 +35,45 @@ pub struct Actor {
     pub crashes: u32,
     /// What the last crash said.
     pub last_crash: Option<String>,
+}
+
+/// An endpoint that was built again, and what was put right on the way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Regenerated {
+    /// The endpoint.
+    #[serde(flatten)]
+    pub endpoint: Endpoint,
+    /// Rows that somebody else had changed, by map: the endpoint's, and those around it.
+    #[serde(default)]
+    pub repaired: Vec<Repaired>,
+}
+
+/// Rows of a map that somebody else had changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Repaired {
+    /// The map.
+    pub map: String,
+    /// How many were missing.
+    pub missing: u64,
+    /// How many had another value.
+    pub changed: u64,
+    /// How many nobody had written.
+    pub foreign: u64,
+    /// The same in words, with examples.
+    pub text: String,
+}
+
+impl From<&Drift> for Repaired {
+    fn from(drift: &Drift) -> Self {
+        Self {
+            map: drift.map.to_owned(),
+            missing: drift.missing,
+            changed: drift.changed,
+            foreign: drift.foreign,
+            text: drift.to_string(),
+        }
+    }
 }
 
 /// Somebody who waits for somebody.

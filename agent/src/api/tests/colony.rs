@@ -260,6 +260,7 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
     };
     EndpointView {
         id: EndpointId(id),
+        drift: Arc::from([]),
         state: State::Ready,
         failing: false,
         refused: false,

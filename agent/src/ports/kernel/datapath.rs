@@ -60,6 +60,8 @@ pub struct Datapath {
     generation: RwLock<Arc<Generation>>,
     built: Built,
     at_devices: Mutex<()>,
+    /// What the programs were told of the node last, but for who loaded them.
+    node: Mutex<Option<NodeRow>>,
     end_tcp: bool,
     /// Where load is balanced by socket.
     sockets: Option<PathBuf>,
@@ -100,6 +102,7 @@ impl Datapath {
             generation,
             built: Built::default(),
             at_devices: Mutex::default(),
+            node: Mutex::default(),
             end_tcp: config.end_tcp,
             sockets: config.sockets.clone(),
             mount,
@@ -125,13 +128,21 @@ impl Datapath {
             router_mac: mac.0,
             ..row
         };
-        if wanted == row { Ok(()) } else { self.maps.node.put(&0, &wanted) }
+        if wanted != row {
+            self.maps.node.put(&0, &wanted)?;
+        }
+        self.remember(wanted);
+        Ok(())
     }
 
     /// The device by which the programs send packets in tunnels, 0 if they send none; the port of
     /// these; and which records they emit of what goes through them.
     pub(super) fn tunnel(&self) -> Result<(u32, u16, u16), KernelError> {
-        let row = self.maps.node.get(&0)?.unwrap_or_default();
+        // Another row is somebody else's: it is compared with this one now and then.
+        let row = match self.told() {
+            Some(told) => told,
+            None => self.maps.node.get(&0)?.unwrap_or_default(),
+        };
         let records = u16::try_from(row.tunnel_flags).unwrap_or_default();
         Ok((row.tunnel_ifindex, row.tunnel_port.get(), records))
     }
@@ -143,9 +154,40 @@ impl Datapath {
         port: u16,
         records: u16,
     ) -> Result<(), KernelError> {
-        let row = self.maps.node.get(&0)?.unwrap_or_default();
+        let there = self.maps.node.get(&0)?.unwrap_or_default();
+        let row = self.node_row(there).unwrap_or(there);
         let (tunnel_ifindex, tunnel_port, tunnel_flags) = (ifindex, port.into(), records.into());
-        self.maps.node.put(&0, &NodeRow { tunnel_ifindex, tunnel_port, tunnel_flags, ..row })
+        let wanted = NodeRow { tunnel_ifindex, tunnel_port, tunnel_flags, ..row };
+        self.maps.node.put(&0, &wanted)?;
+        self.remember(wanted);
+        Ok(())
+    }
+
+    fn told(&self) -> Option<NodeRow> {
+        *self.node.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn remember(&self, row: NodeRow) {
+        *self.node.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(row);
+    }
+
+    /// What the programs are to be told of the node, if they were told anything, given the row that
+    /// is there: who loaded them is written elsewhere.
+    fn node_row(&self, there: NodeRow) -> Option<NodeRow> {
+        let NodeRow { build_hash, features, sockets, .. } = there;
+        self.told().map(|told| NodeRow { build_hash, features, sockets, ..told })
+    }
+
+    /// Whether the programs know of the node what they were told last.
+    pub(super) fn is_node_as_written(&self) -> Result<bool, KernelError> {
+        let row = self.maps.node.get(&0)?.unwrap_or_default();
+        Ok(self.node_row(row).is_none_or(|wanted| wanted == row))
+    }
+
+    /// Tells them again.
+    pub(super) fn put_node(&self) -> Result<(), KernelError> {
+        let row = self.maps.node.get(&0)?.unwrap_or_default();
+        self.node_row(row).map_or(Ok(()), |wanted| self.maps.node.put(&0, &wanted))
     }
 
     /// Reads all that restoring compares with.

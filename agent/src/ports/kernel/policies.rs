@@ -7,7 +7,7 @@ use std::{
 
 use volvox_actors::{
     model::{EndpointId, PolicyEntry, PolicyKey, PolicyRows},
-    ports::KernelError,
+    ports::{KernelError, PolicyCheck},
 };
 use volvox_bpf_progs::layouts as raw;
 use zerocopy::{FromBytes, IntoBytes};
@@ -18,7 +18,7 @@ use super::{
     pins::{Pins, refused_pin, rename, unpin},
     rows::{policy_entry_from_raw, policy_entry_to_raw, policy_key_from_raw, policy_key_to_raw},
     sys::{self, Map, NewMap},
-    table::scan,
+    table::{scan, scan_by},
     tally::MapTally,
     writes::{Writes, count},
 };
@@ -152,10 +152,12 @@ impl Policies<'_> {
         }
     }
 
-    /// The rows in a slot; `None` if it is empty.
+    /// The rows in a slot; `None` if it is empty, or holds what nobody writes: that cannot be changed
+    /// row by row.
     pub(super) fn read(&self, slot: u32) -> Result<Option<PolicyRows>, KernelError> {
         let Some(map) = self.in_slot(slot)? else { return Ok(None) };
-        rows(&map).map(Some).map_err(|error| refused("read", slot_name(slot), &error))
+        let rows = all_rows(&map).map(|(rows, all_ours)| all_ours.then_some(rows));
+        rows.map_err(|error| refused("read", slot_name(slot), &error))
     }
 
     /// The rows in many slots; what is empty, or cannot be read now, is left out and read by the
@@ -170,6 +172,36 @@ impl Policies<'_> {
             found.insert(slot, rows);
         }
         found
+    }
+
+    /// Of which endpoints the policy map, or what its pin shows, is not what was written. One whose
+    /// configuration is another's is left out: its rows say so.
+    pub(super) fn differing(
+        &self,
+        checks: &[PolicyCheck],
+    ) -> Result<BTreeSet<EndpointId>, KernelError> {
+        let mut differing = BTreeSet::new();
+        for check in checks {
+            if self.differs(check)? {
+                differing.insert(check.endpoint);
+            }
+        }
+        Ok(differing)
+    }
+
+    fn differs(&self, check: &PolicyCheck) -> Result<bool, KernelError> {
+        let config = self.maps.config.get(&check.ifindex)?;
+        let Some(config) = config.filter(|row| row.ep_id == check.endpoint.0) else {
+            return Ok(false);
+        };
+        let Some(map) = self.in_slot(config.policy_slot)? else { return Ok(true) };
+        let pinned = Map::pinned(&self.pins.policy(check.endpoint));
+        if pinned.is_ok_and(|pinned| pinned.info().id != map.info().id) {
+            return Ok(true);
+        }
+        let same = holds(&map, &check.rows);
+        same.map(|same| !same)
+            .map_err(|error| refused("read", slot_name(config.policy_slot), &error))
     }
 
     /// The map in a slot that must not be empty.
@@ -233,24 +265,55 @@ impl Policies<'_> {
     }
 }
 
+/// Whether a policy map holds these rows, and no others.
+fn holds(map: &Map, rows: &PolicyRows) -> io::Result<bool> {
+    let (key, value) = (size_of::<raw::PolicyKey>(), size_of::<raw::PolicyRow>());
+    if (map.key_bytes(), map.value_bytes()) != (key, value) {
+        return Ok(false);
+    }
+    let (mut seen, mut same) = (0, true);
+    scan_by(map, rows.len() + 1, |keys, values| {
+        let keys = keys.chunks_exact(key);
+        for (key, value) in keys.zip(values.chunks_exact(value)) {
+            seen += 1;
+            let wanted = raw::PolicyKey::read_from_bytes(key).ok().and_then(|found| {
+                let key = policy_key_from_raw(&found);
+                let wanted = policy_entry_to_raw(&found, rows.get(&key)?);
+                (policy_key_to_raw(&key).as_bytes() == found.as_bytes()).then_some(wanted)
+            });
+            same &= wanted.is_some_and(|wanted| wanted.as_bytes() == value);
+        }
+        same
+    })?;
+    Ok(same && seen == rows.len())
+}
+
 /// The rows of a policy map.
 pub(super) fn rows(map: &Map) -> io::Result<PolicyRows> {
+    all_rows(map).map(|(rows, _)| rows)
+}
+
+/// The same, and whether all of them are such as an agent writes.
+fn all_rows(map: &Map) -> io::Result<(PolicyRows, bool)> {
     if (map.key_bytes(), map.value_bytes())
         != (size_of::<raw::PolicyKey>(), size_of::<raw::PolicyRow>())
     {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no policy map"));
     }
-    let mut rows = PolicyRows::new();
+    let (mut rows, mut all_ours) = (PolicyRows::new(), true);
     scan(map, |keys, values| {
         let keys = keys.chunks_exact(map.key_bytes());
         for (key, value) in keys.zip(values.chunks_exact(map.value_bytes())) {
             if let (Ok(key), Ok(value)) =
                 (raw::PolicyKey::read_from_bytes(key), raw::PolicyRow::read_from_bytes(value))
             {
-                rows.insert(policy_key_from_raw(&key), policy_entry_from_raw(&value));
+                let (own, entry) = (policy_key_from_raw(&key), policy_entry_from_raw(&value));
+                all_ours &= policy_key_to_raw(&own).as_bytes() == key.as_bytes();
+                all_ours &= policy_entry_to_raw(&key, &entry).as_bytes() == value.as_bytes();
+                rows.insert(own, entry);
             }
         }
         true
     })?;
-    Ok(rows)
+    Ok((rows, all_ours))
 }

@@ -1,6 +1,7 @@
 //! The maps that balance load.
 
 mod complete;
+mod digests;
 mod read;
 
 use std::{
@@ -22,6 +23,7 @@ use zerocopy::IntoBytes;
 
 pub(super) use self::{
     complete::complete,
+    digests::Digests,
     read::{Taken, maglev_tables, sort, take_all},
 };
 use super::{
@@ -58,6 +60,8 @@ pub(super) struct ServiceMaps {
     pub(super) maglev: [Table<raw::Be16, u32>; 2],
     /// How such a table is made.
     pub(super) table: NewMap<'static>,
+    /// What the tables are that were written or compared.
+    pub(super) digests: Digests,
 }
 
 impl ServiceMaps {
@@ -160,6 +164,7 @@ impl ServiceMaps {
                     let table = Map::create(&self.table).map_err(failed)?;
                     let rows = maglev::table(backends, size);
                     table.update(0u32.as_bytes(), rows.as_bytes()).map_err(failed)?;
+                    self.digests.note((*id, is_ipv4), backends, rows.as_bytes());
                     keys.push(raw::Be16::new(id.0));
                     tables.push(table);
                 }
@@ -216,6 +221,7 @@ impl ServiceMaps {
                 self.ranges6.delete_all(&six)?;
             }
             ServiceKeys::Maglev(keys) => {
+                self.digests.forget(&keys);
                 let keys = split(&keys, |id: &ServiceId| raw::Be16::new(id.0));
                 for (outer, keys) in self.maglev.iter().zip(&keys) {
                     outer.delete_all(keys)?;
@@ -275,6 +281,16 @@ impl<K: Plain, V: Plain> Rows<K, V> {
     }
 }
 
+/// The key of a slot of an IPv4 frontend.
+pub(super) fn slot_key4(key: &SlotKey) -> Option<raw::Lb4Key> {
+    if let raw::LbKey::V4(key) = slot_key(key) { Some(key) } else { None }
+}
+
+/// The key of a slot of an IPv6 frontend.
+pub(super) fn slot_key6(key: &SlotKey) -> Option<raw::Lb6Key> {
+    if let raw::LbKey::V6(key) = slot_key(key) { Some(key) } else { None }
+}
+
 fn slot_key((frontend, slot): &SlotKey) -> raw::LbKey {
     let scope = match frontend.scope {
         LookupScope::External => raw::LbScope::External,
@@ -283,7 +299,7 @@ fn slot_key((frontend, slot): &SlotKey) -> raw::LbKey {
     raw::LbKey::new(frontend.at.socket(), frontend.at.transport.0, scope).slot(*slot)
 }
 
-fn slot_to_raw(row: &SlotRow) -> raw::LbRow {
+pub(super) fn slot_to_raw(row: &SlotRow) -> raw::LbRow {
     let [flags, flags2] = row.flags.to_le_bytes();
     raw::LbRow {
         backend: row.word,
@@ -295,15 +311,15 @@ fn slot_to_raw(row: &SlotRow) -> raw::LbRow {
     }
 }
 
-fn member_key((id, backend): &MemberKey) -> raw::MemberKey {
+pub(super) fn member_key((id, backend): &MemberKey) -> raw::MemberKey {
     raw::MemberKey::new(backend.0, id.0)
 }
 
-fn match_key((backend, id): &(BackendId, ServiceId)) -> raw::AffinityMatchKey {
+pub(super) fn match_key((backend, id): &(BackendId, ServiceId)) -> raw::AffinityMatchKey {
     raw::AffinityMatchKey::new(backend.0, id.0)
 }
 
-fn range_keys(
+pub(super) fn range_keys(
     rows: &[(ServiceId, IpNet)],
 ) -> (Vec<raw::SourceRange4Key>, Vec<raw::SourceRange6Key>) {
     let (mut four, mut six) = (Vec::new(), Vec::new());

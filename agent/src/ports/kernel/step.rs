@@ -8,6 +8,7 @@ use super::{
     error::netlink,
     hooks::{Hooks, Place},
     pace::Pace,
+    pages,
     pins::HOOKS,
     probe, routing,
     rows::{
@@ -63,6 +64,17 @@ impl Stepper {
             }
             KernelOp::ReadPolicy { slot } => {
                 Ok(KernelOutcome::Policy(self.datapath.policies().read(slot)?))
+            }
+            KernelOp::ReadRows { map, from } => {
+                Ok(KernelOutcome::Rows(Box::new(pages::read(&self.datapath, map, from)?)))
+            }
+            KernelOp::ComparePolicies(checks) => {
+                let differing = self.datapath.policies().differing(&checks)?;
+                Ok(KernelOutcome::DifferingPolicies(differing))
+            }
+            KernelOp::CompareMaglev(tables) => {
+                let differing = self.datapath.maps.services.differing_tables(&tables)?;
+                Ok(KernelOutcome::DifferingTables(differing))
             }
             KernelOp::ReadAttachment { endpoint, ifindex } => {
                 let attachment = self.hooks(|hooks| hooks.read(Place { endpoint, ifindex }))?;
@@ -193,6 +205,8 @@ impl Stepper {
                 maps.unmasqueraded4.delete_all(&ipv4)?;
                 maps.unmasqueraded6.delete_all(&ipv6).map(drop)
             }
+            KernelOp::PutNode => self.datapath.put_node(),
+            KernelOp::DeleteStrange { map, keys } => pages::delete(&self.datapath, map, &keys),
             KernelOp::PutServices(rows) => maps.services.put(rows),
             KernelOp::DeleteServices(keys) => maps.services.delete(keys),
             KernelOp::ForgetServices(services) => conntrack::forget(maps, &services).map(drop),

@@ -292,6 +292,18 @@ pub(super) fn running(ifindex: u32, hook: u32) -> io::Result<Vec<Running>> {
 #[derive(Default)]
 pub(super) struct Cursor(Option<Vec<u8>>);
 
+impl Cursor {
+    /// From where an earlier one ended.
+    pub(super) fn at(place: &[u8]) -> Self {
+        Self(Some(place.to_owned()))
+    }
+
+    /// Where it is; none at the beginning.
+    pub(super) fn place(self) -> Option<Box<[u8]>> {
+        self.0.map(Vec::into_boxed_slice)
+    }
+}
+
 /// A map of the kernel. Keys and values are bytes, checked to be of the map's sizes.
 #[derive(Debug)]
 pub(super) struct Map {

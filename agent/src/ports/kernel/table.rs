@@ -23,10 +23,16 @@ const BATCH_BYTES: usize = 128 * 1024;
 /// Rows of a batch, at least and at most.
 const BATCH_ROWS: (usize, usize) = (64, 4096);
 
+/// Rows of a page.
+const PAGE_ROWS: usize = 1024;
+
 /// Plain bytes, as the kernel keeps them.
 pub(super) trait Plain: FromBytes + IntoBytes + Immutable {}
 
 impl<T: FromBytes + IntoBytes + Immutable> Plain for T {}
+
+/// Rows, and where the next ones begin.
+pub(super) type Page<K, V> = (Vec<(K, V)>, Option<Box<[u8]>>);
 
 /// A map with typed rows, which counts what is written to it.
 #[derive(Debug)]
@@ -126,6 +132,29 @@ impl<K: Plain, V: Plain> Table<K, V> {
         })
     }
 
+    /// Reads some rows, from a place on; and where the next ones begin.
+    pub(super) fn page(&self, from: Option<&[u8]>) -> Result<Page<K, V>, KernelError> {
+        let (key, value) = (size_of::<K>(), size_of::<V>());
+        let mut room = PAGE_ROWS;
+        loop {
+            let mut cursor = from.map_or_else(Cursor::default, Cursor::at);
+            let (mut keys, mut values) = (vec![0; room * key], vec![0; room * value]);
+            match self.map.lookup_batch(&mut cursor, &mut keys, &mut values) {
+                Ok((count, more)) => {
+                    let keys = keys.chunks_exact(key).take(count);
+                    let rows = keys.zip(values.chunks_exact(value)).filter_map(|(key, value)| {
+                        Some((K::read_from_bytes(key).ok()?, V::read_from_bytes(value).ok()?))
+                    });
+                    return Ok((rows.collect(), cursor.place().filter(|_| more)));
+                }
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => room *= 2,
+                // Rows went while they were read: the kernel wants the same asked for again.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.refused("read")(error)),
+            }
+        }
+    }
+
     /// Reads all rows; `read` makes keys and values of them, or nothing of one to be left out.
     pub(super) fn collect<A: Ord, B>(
         &self,
@@ -168,9 +197,18 @@ fn bytes_of<V: Plain>(value: &mut V) -> &mut [u8] {
 }
 
 /// Reads a map by batches until its end, or until `batch` says false.
-pub(super) fn scan(map: &Map, mut batch: impl FnMut(&[u8], &[u8]) -> bool) -> io::Result<()> {
+pub(super) fn scan(map: &Map, batch: impl FnMut(&[u8], &[u8]) -> bool) -> io::Result<()> {
+    let rows = BATCH_BYTES / (map.key_bytes() + map.value_bytes());
+    scan_by(map, rows.clamp(BATCH_ROWS.0, BATCH_ROWS.1), batch)
+}
+
+/// The same by so many rows at a time.
+pub(super) fn scan_by(
+    map: &Map,
+    mut rows: usize,
+    mut batch: impl FnMut(&[u8], &[u8]) -> bool,
+) -> io::Result<()> {
     let (key, value) = (map.key_bytes(), map.value_bytes());
-    let mut rows = (BATCH_BYTES / (key + value)).clamp(BATCH_ROWS.0, BATCH_ROWS.1);
     let (mut keys, mut values) = (vec![0; rows * key], vec![0; rows * value]);
     let mut cursor = Cursor::default();
     loop {

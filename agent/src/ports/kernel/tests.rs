@@ -6,6 +6,7 @@ mod hooks;
 mod maps;
 mod nat;
 mod network;
+mod pages;
 mod policies;
 mod port;
 mod resizing;
