@@ -193,10 +193,7 @@ impl Colony {
         let families = settings.policy.families;
         let cluster = settings.cluster.as_str();
         let name = |name: &str| name.to_owned();
-
-        let late_auditor = Late::<Ref<AuditorMsg>>::default();
-        let watch = late::watch(settings.schedule.sweep, &late_auditor);
-
+        let (late_auditor, watch) = late::watch(settings.schedule.sweep);
         let ipam = host.spawn(name("ipam"), SUPERVISOR_CAPACITY, Ipam::factory(settings.pools));
         let by_objects = ports.cluster.clone().filter(|_| {
             settings.identity_allocation == allocator::Mode::Crd && ports.kvstore.is_none()

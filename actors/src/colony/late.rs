@@ -30,11 +30,13 @@ impl<T: Clone> Late<T> {
 }
 
 /// Owners compare the kernel with what they wrote every so often, and the auditor counts what they find.
-pub(super) fn watch(every: Duration, auditor: &Late<Ref<AuditorMsg>>) -> Watch {
+pub(super) fn watch(every: Duration) -> (Late<Ref<AuditorMsg>>, Watch) {
+    let auditor = Late::<Ref<AuditorMsg>>::default();
     let late = auditor.clone();
-    Watch::new(every, move |found| {
+    let watch = Watch::new(every, move |found| {
         if let Err(refused) = late.get().tell(AuditorMsg::Drifted(found)) {
             tracing::warn!(%refused, "rows that drifted are not counted");
         }
-    })
+    });
+    (auditor, watch)
 }

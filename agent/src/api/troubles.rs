@@ -1,5 +1,7 @@
 //! What is not as it should be, of all that the parts of the agent say.
 
+mod drift;
+
 use std::time::Duration;
 
 use volvox_actors::{
@@ -26,8 +28,6 @@ pub(super) const SOURCE: &str = "cluster-";
 const REFUSED_NAMED: usize = 16;
 /// How long a refused message is held against a mailbox.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
-/// How long rows that somebody else had changed are told, since they were found.
-const DRIFT_MEMORY: Duration = Duration::from_secs(600);
 /// Actors may ask each other for a moment; who does so longer waits in a ring.
 const CYCLE_AGE: Duration = Duration::from_millis(500);
 
@@ -79,24 +79,9 @@ pub(super) fn all(api: &Api, views: &Views) -> Vec<Trouble> {
     let shared = shared.chain(devices::troubles(&views.devices)).chain(of_routes(&views.routes));
     let shared = shared.chain(of_rows(&views.ipcache)).chain(of_node(&views.node));
     let shared = shared.chain(of_policies(&views.refused));
-    let shared = shared.chain(drifted(&views.audit, views.now));
+    let shared = shared.chain(drift::troubles(&views.audit, views.now));
     let parts = parts.chain(ipcache(&views.restore)).chain(invariants(&views.audit));
     parts.chain(shared).collect()
-}
-
-/// Maps that somebody else wrote to lately.
-fn drifted(audit: &AuditView, now: Time) -> impl Iterator<Item = Trouble> {
-    let recent = audit.drift.iter().filter(move |(_, it)| now.since(it.last) < DRIFT_MEMORY);
-    recent.map(move |(map, it)| {
-        let rows = it.missing + it.changed + it.foreign;
-        let text = format!(
-            "somebody else changed rows of {map}, found and put right {} s ago: {}; {rows} since \
-             the agent's start: see who else writes to its maps",
-            now.since(it.last).as_secs(),
-            it.text
-        );
-        Trouble::new(format!("drift-{map}"), 0, text)
-    })
 }
 
 fn disk(error: volvox_actors::ports::DiskError) -> Trouble {
@@ -300,7 +285,6 @@ fn invariants(audit: &AuditView) -> impl Iterator<Item = Trouble> {
 #[cfg(test)]
 mod tests {
     use volvox_actors::{
-        auditor::Drifted,
         host::{CellId, Wait, WaitId, Whom},
         policy::PolicyError,
     };
@@ -410,20 +394,6 @@ mod tests {
         };
         assert_eq!(said(&view("File exists")), "10.2.0.0/24: File exists");
         assert_eq!(said(&view("no memory")), "10.2.0.0/24: File exists; no memory");
-    }
-
-    #[test]
-    fn maps_that_somebody_else_wrote_to_are_named_for_a_while() {
-        let text = "cilium_lxc: 1 missing (10.0.0.1)".to_owned();
-        let it = Drifted { missing: 3, changed: 1, last: at(100), text, ..Drifted::default() };
-        let audit =
-            AuditView { drift: [("cilium_lxc".to_owned(), it)].into(), ..AuditView::default() };
-        let said: Vec<_> = drifted(&audit, at(130)).map(|trouble| trouble.text).collect();
-        let wanted = "somebody else changed rows of cilium_lxc, found and put right 30 s ago: \
-                      cilium_lxc: 1 missing (10.0.0.1); 4 since the agent's start: see who else \
-                      writes to its maps";
-        assert_eq!(said, [wanted]);
-        assert_eq!(drifted(&audit, at(701)).count(), 0, "long ago");
     }
 
     #[test]

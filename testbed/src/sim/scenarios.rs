@@ -2,6 +2,7 @@
 //! seed varies the order of steps and the moment of deaths.
 
 mod one_that_cannot;
+mod rows;
 
 use super::{
     action::{Action, Fault, Version},
@@ -244,26 +245,8 @@ pub const ALL: &[Scenario] = &[
             ]
         },
     },
-    Scenario {
-        name: "c_44855_rows_that_somebody_else_changed",
-        make: |random| {
-            let mut actions: Vec<_> = (0..4).map(|_| Action::Drift(random.number())).collect();
-            actions.extend([steps(random, 60), Action::Drift(random.number())]);
-            actions
-        },
-    },
-    Scenario {
-        name: "antrea_313_proof_and_not_time_prunes",
-        make: |random| {
-            vec![
-                Action::Kill,
-                Action::Foreign,
-                Action::Boot { told: false },
-                Action::Time { ms: 40_000, seed: random.number() },
-                Action::Deliver,
-            ]
-        },
-    },
+    rows::CHANGED,
+    rows::UNPROVED,
     Scenario {
         name: "c_28645_labels_changed_when_the_agent_died",
         make: |random| {

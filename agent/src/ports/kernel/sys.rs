@@ -3,6 +3,8 @@
 //!
 //! The only unsafe code of this crate that speaks to the kernel about BPF.
 
+mod cursor;
+
 use std::{
     ffi::CString,
     io,
@@ -14,6 +16,7 @@ use std::{
     path::Path,
 };
 
+pub(super) use self::cursor::Cursor;
 pub(super) use super::attr::MapInfo;
 use super::attr::{
     Batch, ById, Command, Detach, Element, Info, LinkCreate, LinkUpdate, MapCreate, Object,
@@ -286,22 +289,6 @@ pub(super) fn running(ifindex: u32, hook: u32) -> io::Result<Vec<Running>> {
     unsafe { bpf(Command::ProgQuery, &mut attr) }?;
     let all = ids.into_iter().zip(links).take(attr.count as usize);
     Ok(all.map(|(program, link)| Running { program, link }).collect())
-}
-
-/// Where a batch of lookups stands.
-#[derive(Default)]
-pub(super) struct Cursor(Option<Vec<u8>>);
-
-impl Cursor {
-    /// From where an earlier one ended.
-    pub(super) fn at(place: &[u8]) -> Self {
-        Self(Some(place.to_owned()))
-    }
-
-    /// Where it is; none at the beginning.
-    pub(super) fn place(self) -> Option<Box<[u8]>> {
-        self.0.map(Vec::into_boxed_slice)
-    }
 }
 
 /// A map of the kernel. Keys and values are bytes, checked to be of the map's sizes.
