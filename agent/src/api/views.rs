@@ -1,5 +1,7 @@
 //! How all parts of the agent stand, asked once for one answer.
 
+use std::sync::Arc;
+
 use volvox_actors::{
     auditor::{AuditView, AuditorMsg},
     cluster::{ClusterMsg, SourceStatus},
@@ -39,9 +41,9 @@ pub(super) struct Views {
     pub(super) host: Vec<Trouble>,
     pub(super) listed: Option<Vec<SourceStatus>>,
     pub(super) unpublished: Option<Vec<Unpublished>>,
-    pub(super) endpoints: Vec<EndpointView>,
-    pub(super) restore: RestoreReport,
-    pub(super) audit: AuditView,
+    pub(super) endpoints: Vec<Arc<EndpointView>>,
+    pub(super) restore: Arc<RestoreReport>,
+    pub(super) audit: Arc<AuditView>,
     pub(super) sharing: Option<Sharing>,
     pub(super) nodes: Option<NodesView>,
     pub(super) mesh: Option<Vec<RemoteCluster>>,

@@ -58,11 +58,12 @@ fn all(datapath: &Datapath, map: RowMap) -> Vec<RowPage> {
     let (mut found, mut from) = (Vec::new(), None);
     loop {
         let page = pages::read(datapath, map, from).unwrap();
-        from.clone_from(&page.next);
+        let next = page.next.clone();
         found.push(page);
-        if from.is_none() {
+        if next.is_none() {
             return found;
         }
+        from = next;
     }
 }
 
@@ -197,7 +198,7 @@ fn policies_are_compared_where_they_stand() {
         policies.clear(&[slot(3)]).unwrap();
         let pin = datapath.pins.policy(EndpointId(4));
         std::fs::remove_file(&pin).unwrap();
-        sys::pin(&policies.in_slot(slot(5)).unwrap().unwrap(), &pin).unwrap();
+        sys::pin(policies.in_slot(slot(5)).unwrap().unwrap(), &pin).unwrap();
         assert_eq!(differing(), [1, 2, 3, 4]);
         // It cannot be changed row by row: nobody could name what is there.
         assert_eq!(policies.read(slot(2)).unwrap(), None);
