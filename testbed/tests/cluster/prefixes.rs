@@ -72,7 +72,8 @@ fn pods_have_addresses_of_their_node_s_prefix_and_keep_them() {
         std::fs::remove_dir_all(agent.path("cilium/state"))?;
         agent.start_agent()?;
         agent.wait_for_ready(1)?;
-        ensure!(numbers(&agent)? == before, "{before:?} moved");
+        let after = numbers(&agent)?;
+        ensure!(after == before, "{before:?} moved: {after:?}");
         server.start_again()?;
 
         // A later start asks nobody.
