@@ -10,8 +10,8 @@ use crate::{
     image,
     messages::{
         ById, ContainerConfig, ContainerMetadata, CreateContainerRequest, Empty, ExecSyncRequest,
-        ExecSyncResponse, ImageSpec, PodSandboxConfig, PodSandboxMetadata, PodSandboxStatusRequest,
-        PodSandboxStatusResponse, RunPodSandboxRequest,
+        ExecSyncResponse, ImageSpec, LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata,
+        PodSandboxStatusRequest, PodSandboxStatusResponse, RunPodSandboxRequest,
     },
     runtime::Containerd,
 };
@@ -51,7 +51,7 @@ impl<'a> Pod<'a> {
                 namespace: namespace.into(),
             }),
             log_directory: "/run".into(),
-            linux: Some(Empty {}),
+            linux: Some(LinuxPodSandboxConfig::default()),
         };
         let request = RunPodSandboxRequest { config: Some(config.clone()) };
         let sandbox: ById = cri.call("RuntimeService/RunPodSandbox", request)?;
@@ -59,9 +59,10 @@ impl<'a> Pod<'a> {
         let request = CreateContainerRequest {
             pod: sandbox.id.clone(),
             config: Some(ContainerConfig {
-                metadata: Some(ContainerMetadata { name: "web".into() }),
+                metadata: Some(ContainerMetadata { name: "web".into(), attempt: 0 }),
                 image: Some(ImageSpec { image: image::NAME.into() }),
                 command,
+                ..ContainerConfig::default()
             }),
             pod_config: Some(config),
         };
