@@ -58,8 +58,8 @@ fn the_packaged_agent_has_what_it_needs_and_no_more() {
         node.write_manifest("service.yaml", &service(&first)?)?;
         etcd.connect()?.put(&[other_node::node("there", Ipv4Addr::new(192, 0, 2, 7))])?;
         is_whole(&node, &pod)?;
-        all[0].delete(&node)?;
-        Pod::create(&node, "shop/third", &labels, Through::Cni)?;
+        all.swap_remove(0).delete(&node)?;
+        all.push(Pod::create(&node, "shop/third", &labels, Through::Cni)?);
 
         // Killed, it comes back as a kubelet has it come back: another container of the same pod.
         let pid = i32::try_from(pod.pid()?)?;
