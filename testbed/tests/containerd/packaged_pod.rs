@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// What is packaged.
-const MANIFEST: &str = include_str!("../../../agent/packaging/daemonset.yaml");
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../agent/packaging/daemonset.yaml");
 
 /// What a kubelet has masked in a container that is not privileged.
 const MASKED: [&str; 10] = [
@@ -58,7 +58,8 @@ const NODE: i32 = 2;
 
 /// The object of that kind that is packaged.
 pub(crate) fn packaged(kind: &str) -> Result<Value> {
-    let all = manifests::objects(MANIFEST).map_err(anyhow::Error::msg)?;
+    let text = fs::read_to_string(MANIFEST)?;
+    let all = manifests::objects(&text).map_err(anyhow::Error::msg)?;
     all.into_iter().find(|it| it["kind"] == kind).with_context(|| format!("there is no {kind}"))
 }
 
