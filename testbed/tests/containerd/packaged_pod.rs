@@ -25,6 +25,7 @@ use crate::{
         LinuxSandboxSecurityContext, Mount, NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
         RunPodSandboxRequest, SecurityProfile,
     },
+    pod::exec,
     runtime::Containerd,
 };
 
@@ -137,12 +138,7 @@ impl<'a> PackagedPod<'a> {
             container,
         };
         let init = pod.spec["initContainers"].as_array().cloned().unwrap_or_default();
-        for container in &init {
-            let id = pod.run(container)?;
-            wait_for("an init container ends", || Ok(pod.status(&id)?.0.state == 2))?;
-            let code = pod.status(&id)?.0.exit_code;
-            ensure!(code == 0, "{} ended with {code}: {}", container["name"], pod.log());
-        }
+        init.iter().try_for_each(|container| pod.run_to_end(container))?;
         Ok(pod)
     }
 
@@ -163,6 +159,20 @@ impl<'a> PackagedPod<'a> {
         Ok(())
     }
 
+    /// Runs the agent's container to remove all that agents left.
+    pub(crate) fn uninstall(&self) -> Result<()> {
+        let mut container = self.spec["containers"][0].clone();
+        container["name"] = "uninstall".into();
+        let words = container["args"].as_array_mut().context("no arguments")?;
+        words.insert(0, "uninstall".into());
+        self.run_to_end(&container)
+    }
+
+    /// Runs a command in the agent's container; what it printed if it succeeded.
+    pub(crate) fn exec(&self, command: &[&str]) -> Result<String> {
+        exec(self.runtime, self.container.as_ref().context("it does not run")?, command)
+    }
+
     /// Number of the agent's process.
     pub(crate) fn pid(&self) -> Result<u64> {
         let (_, info) = self.status(self.container.as_ref().context("it does not run")?)?;
@@ -180,6 +190,14 @@ impl<'a> PackagedPod<'a> {
     pub(crate) fn log(&self) -> String {
         let files = fs::read_dir(&self.config.log_directory).into_iter().flatten().flatten();
         files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect()
+    }
+
+    fn run_to_end(&self, container: &Value) -> Result<()> {
+        let id = self.run(container)?;
+        wait_for("the container ends", || Ok(self.status(&id)?.0.state == 2))?;
+        let code = self.status(&id)?.0.exit_code;
+        ensure!(code == 0, "{} ended with {code}: {}", container["name"], self.log());
+        Ok(())
     }
 
     fn run(&self, container: &Value) -> Result<ById> {

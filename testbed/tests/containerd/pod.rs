@@ -74,15 +74,7 @@ impl<'a> Pod<'a> {
 
     /// Runs a command in the container; what it printed if it succeeded.
     pub(crate) fn exec(&self, command: &[&str]) -> Result<String> {
-        let request = ExecSyncRequest {
-            container: self.container.clone(),
-            command: command.iter().map(|word| word.to_string()).collect(),
-            timeout_seconds: EXEC_SECONDS,
-        };
-        let done: ExecSyncResponse = self.runtime.cri.call("RuntimeService/ExecSync", request)?;
-        let stderr = String::from_utf8_lossy(&done.stderr);
-        ensure!(done.exit_code == 0, "{command:?} ended with {}: {stderr}", done.exit_code);
-        Ok(String::from_utf8(done.stdout)?)
+        exec(self.runtime, &ById { id: self.container.clone() }, command)
     }
 
     /// Whether it gets the page of `other`; gives up after a second.
@@ -100,6 +92,19 @@ impl<'a> Pod<'a> {
         }
         Ok(())
     }
+}
+
+/// Runs a command in a container; what it printed if it succeeded.
+pub(crate) fn exec(runtime: &Containerd, container: &ById, command: &[&str]) -> Result<String> {
+    let request = ExecSyncRequest {
+        container: container.id.clone(),
+        command: command.iter().map(|word| word.to_string()).collect(),
+        timeout_seconds: EXEC_SECONDS,
+    };
+    let done: ExecSyncResponse = runtime.cri.call("RuntimeService/ExecSync", request)?;
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.exit_code == 0, "{command:?} ended with {}: {stderr}", done.exit_code);
+    Ok(String::from_utf8(done.stdout)?)
 }
 
 fn network(runtime: &Containerd, sandbox: &str) -> Result<(IpAddr, Netns)> {
