@@ -36,8 +36,8 @@ pub(super) async fn serve(
     State(api): State<Api>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
-    let is_open = accepted.into_iter().any(|it| it.contains("application/openmetrics-text"));
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
+    let is_open = accepted.any(|it| it.contains("application/openmetrics-text"));
     let sheet = sheet(&api).await?;
     let (kind, text) = match is_open {
         true => (OPEN_METRICS, sheet.text()),
