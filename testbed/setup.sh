@@ -26,6 +26,7 @@ PARTS=(
     strace:strace
     nginx:nginx
     wrk:wrk
+    promtool:prometheus
     mkfs.ext4:e2fsprogs
     losetup:mount
     containerd:containerd

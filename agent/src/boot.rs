@@ -125,8 +125,7 @@ impl Boot {
         let started = SystemClock.now();
         let directories = Directories::hold(&config.run_dir, &config.lib_dir)?;
         let bpf_root = hold_bpf(&config.bpf_root)?;
-        Sysctl::at(config.procfs.join("sys/net"))
-            .enable_forwarding(config.enable_ipv4, config.enable_ipv6)?;
+        sysctl(config).enable_forwarding(config.enable_ipv4, config.enable_ipv6)?;
         let claimed = Phase::since("claim directories", started);
         let (disk, kernel) = thread::scope(|scope| {
             let disk = scope.spawn(|| read_disk(config, directories, started));
@@ -171,6 +170,11 @@ impl Boot {
             problems,
         })
     }
+}
+
+/// The node's network parameters.
+fn sysctl(config: &Config) -> Sysctl {
+    Sysctl::at(config.procfs.join("sys/net"))
 }
 
 fn read_disk(config: &Config, directories: Directories, started: Time) -> Disk {
@@ -323,6 +327,7 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
         },
         sockets: config.bpf_lb_sock.then(|| config.cgroup_root.clone()),
         end_tcp: config.lb_sock_terminate_all_protos,
+        sysctl: sysctl(config),
     })?;
     let snapshot = datapath.snapshot_at_boot()?;
     Ok((datapath, snapshot))

@@ -94,13 +94,23 @@ impl Evidence {
         let mut lost = self.lost(&life.boot_id);
         lost.retain(|it| it.life != life.number);
         let failed = life.report.endpoints.iter().filter(|(_, it)| it.fate == Fate::Failed);
-        lost.extend(failed.map(|(id, endpoint)| Lost {
+        let failed = failed.map(|(id, endpoint)| Lost {
             id: *id,
             pod: endpoint.pod.clone(),
             life: life.number,
             error: endpoint.error.clone().unwrap_or_default(),
             boot_id: life.boot_id.clone(),
-        }));
+        });
+        // A life that is killed before it has cleaned up leaves the next ones to find the same: the
+        // first of them lost it.
+        let failed: Vec<_> = failed
+            .filter(|new| {
+                let is_same =
+                    |it: &Lost| (it.id, &it.pod, &it.error) == (new.id, &new.pod, &new.error);
+                !lost.iter().any(is_same)
+            })
+            .collect();
+        lost.extend(failed);
         lost.drain(..lost.len().saturating_sub(LOST_MAX));
         self.write("lost.json", &lost)
     }
@@ -258,7 +268,10 @@ mod tests {
         evidence.tidy().unwrap();
         assert_eq!(lost("a"), [(7, 2), (8, 30), (9, 30)]);
         assert_eq!(evidence.lives().first(), Some(&23));
-        evidence.note(&life(31, "b", &[])).unwrap();
+        // Found again by the next life, it is still the loss of the first.
+        evidence.note(&life(31, "a", &[9])).unwrap();
+        assert_eq!(lost("a"), [(7, 2), (8, 30), (9, 30)]);
+        evidence.note(&life(32, "b", &[])).unwrap();
         assert_eq!((lost("a"), lost("b")), (vec![], vec![]));
     }
 

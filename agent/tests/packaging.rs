@@ -118,7 +118,68 @@ fn the_daemon_set_mounts_every_directory_that_the_agent_uses() {
         assert!(mounted(path).is_some(), "{} is not mounted", path.display());
     }
     let bpf = mounted(&config.bpf_root).unwrap();
-    assert_eq!(bpf["mountPropagation"], "Bidirectional", "pins must outlive the container");
+    assert_eq!(bpf["mountPropagation"], "HostToContainer", "it sees what the host mounts");
+    let host_path = |name: &Value| {
+        let volumes = pod["volumes"].as_array().unwrap();
+        let volume = volumes.iter().find(|volume| volume["name"] == *name).unwrap();
+        volume["hostPath"]["path"].as_str().map(String::from)
+    };
+    assert_eq!(host_path(&bpf["name"]).as_deref(), Some("/sys/fs/bpf"), "pins outlive the pod");
+    // What is read-only in its own /proc is mounted where the ConfigMap says.
+    let data = &object(&all, "ConfigMap")["data"];
+    let sysctl = Path::new(data["procfs"].as_str().unwrap()).join("sys/net");
+    let place = mounted(&sysctl).unwrap();
+    assert_eq!(place["mountPath"].as_str().map(Path::new), Some(&*sysctl));
+    assert!(place["readOnly"] != true);
+    assert_eq!(host_path(&place["name"]).as_deref(), Some("/proc/sys/net"));
+}
+
+/// Containers of the pod with their names, those that come first and end among them.
+fn containers(pod: &Value) -> Vec<(&str, &Value)> {
+    let all = ["initContainers", "containers"].map(|list| pod[list].as_array().unwrap());
+    all.into_iter().flatten().map(|it| (it["name"].as_str().unwrap(), it)).collect()
+}
+
+#[test]
+fn the_daemon_sets_containers_may_do_what_they_need_and_no_more() {
+    let all = objects(&read("daemonset.yaml")).unwrap();
+    let pod = &object(&all, "DaemonSet")["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    assert!(pod["hostPID"].is_null() && pod["hostIPC"].is_null());
+    for (name, container) in containers(pod) {
+        let context = &container["securityContext"];
+        assert_eq!(context["readOnlyRootFilesystem"], true, "{name}");
+        assert!(context["seccompProfile"].is_null(), "{name} has the pod's profile");
+        assert!(container["resources"]["limits"]["memory"].is_string(), "{name}");
+        // The API server refuses this of a container that is not privileged.
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        let mounts_for_host = mounts.iter().any(|it| it["mountPropagation"] == "Bidirectional");
+        if name == "mount-bpf" {
+            assert!(context["privileged"] == true && mounts_for_host);
+            assert!(context["allowPrivilegeEscalation"].is_null(), "the server refuses both");
+            continue;
+        }
+        assert!(context["privileged"].is_null() && !mounts_for_host, "{name}");
+        assert_eq!(context["allowPrivilegeEscalation"], false, "{name}");
+        let capabilities = &context["capabilities"];
+        assert_eq!(capabilities["drop"], serde_json::json!(["ALL"]), "{name}");
+        let added = match name {
+            "agent" => serde_json::json!(["NET_ADMIN", "SYS_ADMIN"]),
+            _ => Value::Null,
+        };
+        assert_eq!(capabilities["add"], added, "{name}");
+    }
+}
+
+#[test]
+fn the_daemon_sets_maps_do_not_grow_with_the_node() {
+    let all = objects(&read("daemonset.yaml")).unwrap();
+    let data = object(&all, "ConfigMap")["data"].as_object().unwrap();
+    let data =
+        data.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
+    let config = settings(&["--config-dir=/etc/volvox.d"], &data).config;
+    // They count as the memory of the container, which is limited alike everywhere.
+    assert_eq!(config.conntrack_sizes(1 << 30), config.conntrack_sizes(1 << 40));
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod sources;
 
 use axum::{
     extract::State,
-    http::{HeaderValue, header},
+    http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use volvox_actors::{
@@ -25,16 +25,28 @@ use volvox_actors::{
 use self::sheet::Sheet;
 use super::{Api, ApiError, sharing::Sharing};
 
-/// OpenMetrics, which Prometheus reads since version 2.5.
-const CONTENT_TYPE: HeaderValue =
+/// OpenMetrics, which Prometheus asks for since version 2.5.
+const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+/// What everybody else reads.
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-/// Answers `/metrics`.
-pub(super) async fn serve(State(api): State<Api>) -> Result<Response, ApiError> {
-    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&api).await?).into_response())
+/// Answers `/metrics`, in OpenMetrics only if that is asked for.
+pub(super) async fn serve(
+    State(api): State<Api>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
+    let is_open = accepted.any(|it| it.contains("application/openmetrics-text"));
+    let sheet = sheet(&api).await?;
+    let (kind, text) = match is_open {
+        true => (OPEN_METRICS, sheet.text()),
+        false => (PLAIN, sheet.plain()),
+    };
+    Ok(([(header::CONTENT_TYPE, kind)], text.map_err(ApiError::failed)?).into_response())
 }
 
-async fn text(api: &Api) -> Result<String, ApiError> {
+async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
     let mut sheet = Sheet::default();
     let look = |colony: &Colony| {
         let waits = |waits: &Waits| (waits.iter().count(), waits.cycle());
@@ -90,5 +102,5 @@ async fn text(api: &Api) -> Result<String, ApiError> {
     datapath::write(&mut sheet, &api.writes, &api.facts.bpf_root);
     process::write_recorder(&mut sheet, &api.flight);
     process::write(&mut sheet, &api.facts);
-    sheet.text().map_err(ApiError::failed)
+    Ok(sheet)
 }

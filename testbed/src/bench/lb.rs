@@ -26,6 +26,7 @@ use volvox_actors::{
 use volvox_agent::ports::{
     SystemClock,
     kernel::{Datapath, DatapathConfig, KernelPort, MapSizes},
+    sysctl::Sysctl,
 };
 use volvox_bpf_progs::Features;
 
@@ -96,6 +97,7 @@ fn lived<T>(work: impl AsyncFnOnce(Owner) -> Result<T>) -> Result<T> {
         sizes: MapSizes { lb: ROOM, ..MapSizes::default() },
         sockets: None,
         end_tcp: false,
+        sysctl: Sysctl::default(),
     })?);
     let found = datapath.snapshot_at_boot()?.services;
     actix::System::new().block_on(async move {

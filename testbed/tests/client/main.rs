@@ -1,17 +1,38 @@
 //! The client `volvox` against a real agent, and against none.
 
 mod monitor;
+mod promtool;
 mod shop;
 
 use std::{
+    fs,
     io::{Read, Write},
     net::TcpStream,
     process::Command,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use shop::Shop;
-use volvox_testbed::lab::{self, Binaries, Node};
+use volvox_testbed::lab::{self, Binaries, Etcd, Node, Pod, Through};
+
+/// A service with one backend.
+const SERVICE: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec:
+  clusterIP: 10.96.0.7
+  clusterIPs: [10.96.0.7]
+  ipFamilies: [IPv4]
+  ports: [{name: web, port: 80, protocol: TCP}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: web, port: 8080, protocol: TCP}]
+endpoints: [{addresses: [10.11.0.9], conditions: {ready: true}}]
+"#;
 
 #[test]
 fn every_command_answers_people_and_programs() {
@@ -66,21 +87,47 @@ fn probes_and_prometheus_are_answered_on_loopback() {
     lab::test("probes_and_prometheus_are_answered_on_loopback", || {
         ensure!(Command::new("ip").args(["link", "set", "lo", "up"]).status()?.success());
         let mut node = Node::new(Binaries::find()?)?;
+        // A store and a mesh, a service and an endpoint: all that has metrics. Nobody answers for the
+        // other cluster.
+        let mesh = node.path("mesh");
+        fs::create_dir(&mesh)?;
+        fs::write(mesh.join("far"), "endpoints: [\"http://127.0.0.1:9\"]\n")?;
         node.flags(&["--prometheus-serve-addr=127.0.0.1:9962", "--agent-health-port=9879"]);
+        node.flags(&["--cluster-name=near", "--cluster-id=1"]);
+        let etcd = Etcd::start(&node.path("etcd"))?;
+        etcd.share_with(&mut node)?;
+        node.set_flag("clustermesh-config", Some(&mesh.display().to_string()));
+        node.write_manifest("service.yaml", SERVICE)?;
         node.start_agent()?;
-        let get = |port: u16, path: &str| -> Result<String> {
+        let _web = Pod::create(&node, "shop/web", &[("app", "web")], Through::Rest)?;
+        node.wait_for_ready(1)?;
+        node.wait("the service is not served", |node| Ok(!node.served()?.is_empty()))?;
+        let ask = |host: &str, port: u16, path: &str| -> Result<String> {
             let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
             Ok(answer)
         };
-        ensure!(get(9879, "/healthz")?.starts_with("HTTP/1.1 200"));
+        let get = |port: u16, path: &str| ask(&format!("127.0.0.1:{port}"), port, path);
+        let health = get(9879, "/healthz")?;
+        ensure!(health.starts_with("HTTP/1.1 200"), "{health}");
+        // Another name may be one that a page has pointed here.
+        let other = ask("x", 9879, "/healthz")?;
+        ensure!(other.starts_with("HTTP/1.1 403"), "{other}");
         let metrics = get(9962, "/metrics")?;
-        ensure!(
-            metrics.contains("\nvolvox_kernel_writes_total{object=\"links\"} 0.0\n"),
-            "{metrics}"
-        );
+        ensure!(metrics.contains("\nvolvox_kernel_writes_total{object=\"links\"} "), "{metrics}");
+        for family in [
+            "cilium_endpoint ",
+            "volvox_services_frontends ",
+            "volvox_kvstore_up",
+            "cilium_clustermesh_remote_clusters ",
+        ] {
+            ensure!(metrics.contains(&format!("\n{family}")), "there is no {family}: {metrics}");
+        }
+        let (head, body) = metrics.split_once("\r\n\r\n").context("an answer has a body")?;
+        ensure!(head.contains("text/plain; version=0.0.4"), "{head}");
+        promtool::check(&body)?;
         for (port, path) in [(9962, "/v1/endpoint"), (9879, "/v1/endpoint"), (9879, "/metrics")] {
             let answer = get(port, path)?;
             ensure!(answer.starts_with("HTTP/1.1 404"), "{path} at {port}: {answer}");

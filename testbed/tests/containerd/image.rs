@@ -18,7 +18,7 @@ pub(crate) const NAME: &str = "docker.io/library/volvox-busybox:1";
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
 /// Programs that the tests run in pods.
-const APPLETS: [&str; 5] = ["httpd", "nc", "printf", "sh", "sleep"];
+const APPLETS: [&str; 9] = ["cp", "grep", "httpd", "mount", "mv", "nc", "printf", "sh", "sleep"];
 
 /// Makes a docker archive of the image in `directory`.
 pub(crate) fn archive(directory: &Path) -> Result<PathBuf> {

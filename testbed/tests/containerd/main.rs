@@ -4,6 +4,8 @@ mod cluster;
 mod cri;
 mod image;
 mod messages;
+mod packaged;
+mod packaged_pod;
 mod pod;
 mod runtime;
 

@@ -10,8 +10,8 @@ use crate::{
     image,
     messages::{
         ById, ContainerConfig, ContainerMetadata, CreateContainerRequest, Empty, ExecSyncRequest,
-        ExecSyncResponse, ImageSpec, PodSandboxConfig, PodSandboxMetadata, PodSandboxStatusRequest,
-        PodSandboxStatusResponse, RunPodSandboxRequest,
+        ExecSyncResponse, ImageSpec, LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata,
+        PodSandboxStatusRequest, PodSandboxStatusResponse, RunPodSandboxRequest,
     },
     runtime::Containerd,
 };
@@ -51,7 +51,7 @@ impl<'a> Pod<'a> {
                 namespace: namespace.into(),
             }),
             log_directory: "/run".into(),
-            linux: Some(Empty {}),
+            linux: Some(LinuxPodSandboxConfig::default()),
         };
         let request = RunPodSandboxRequest { config: Some(config.clone()) };
         let sandbox: ById = cri.call("RuntimeService/RunPodSandbox", request)?;
@@ -59,9 +59,10 @@ impl<'a> Pod<'a> {
         let request = CreateContainerRequest {
             pod: sandbox.id.clone(),
             config: Some(ContainerConfig {
-                metadata: Some(ContainerMetadata { name: "web".into() }),
+                metadata: Some(ContainerMetadata { name: "web".into(), attempt: 0 }),
                 image: Some(ImageSpec { image: image::NAME.into() }),
                 command,
+                ..ContainerConfig::default()
             }),
             pod_config: Some(config),
         };
@@ -73,15 +74,7 @@ impl<'a> Pod<'a> {
 
     /// Runs a command in the container; what it printed if it succeeded.
     pub(crate) fn exec(&self, command: &[&str]) -> Result<String> {
-        let request = ExecSyncRequest {
-            container: self.container.clone(),
-            command: command.iter().map(|word| word.to_string()).collect(),
-            timeout_seconds: EXEC_SECONDS,
-        };
-        let done: ExecSyncResponse = self.runtime.cri.call("RuntimeService/ExecSync", request)?;
-        let stderr = String::from_utf8_lossy(&done.stderr);
-        ensure!(done.exit_code == 0, "{command:?} ended with {}: {stderr}", done.exit_code);
-        Ok(String::from_utf8(done.stdout)?)
+        exec(self.runtime, &ById { id: self.container.clone() }, command)
     }
 
     /// Whether it gets the page of `other`; gives up after a second.
@@ -99,6 +92,19 @@ impl<'a> Pod<'a> {
         }
         Ok(())
     }
+}
+
+/// Runs a command in a container; what it printed if it succeeded.
+pub(crate) fn exec(runtime: &Containerd, container: &ById, command: &[&str]) -> Result<String> {
+    let request = ExecSyncRequest {
+        container: container.id.clone(),
+        command: command.iter().map(|word| word.to_string()).collect(),
+        timeout_seconds: EXEC_SECONDS,
+    };
+    let done: ExecSyncResponse = runtime.cri.call("RuntimeService/ExecSync", request)?;
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.exit_code == 0, "{command:?} ended with {}: {stderr}", done.exit_code);
+    Ok(String::from_utf8(done.stdout)?)
 }
 
 fn network(runtime: &Containerd, sandbox: &str) -> Result<(IpAddr, Netns)> {

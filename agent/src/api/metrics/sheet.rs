@@ -1,4 +1,7 @@
-use std::fmt;
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Write},
+};
 
 use prometheus_client::{
     collector::Collector,
@@ -6,6 +9,9 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Registry,
 };
+
+/// What OpenMetrics ends with.
+const END: &str = "# EOF";
 
 /// The labels of one row: names and values.
 type Row = Vec<(&'static str, String)>;
@@ -78,6 +84,25 @@ impl Sheet {
         rows: impl IntoIterator<Item = (Row, Histogram)>,
     ) {
         self.0.push(Metric { name, help, values: Values::Histogram(rows.into_iter().collect()) });
+    }
+
+    /// All of it in Prometheus' text format 0.0.4, which differs from that of OpenMetrics here: a
+    /// counter is told about by the name of its rows, and nothing says where the end is.
+    pub(super) fn plain(self) -> Result<String, fmt::Error> {
+        let is_counter = |metric: &&Metric| matches!(metric.values, Values::Counter(_));
+        let counters: BTreeSet<_> = self.0.iter().filter(is_counter).map(|it| it.name).collect();
+        let mut plain = String::new();
+        for line in self.text()?.lines().filter(|line| *line != END) {
+            let mut words = line.splitn(4, ' ');
+            let told = (words.next(), words.next(), words.next(), words.next());
+            match told {
+                (Some("#"), Some(what), Some(name), Some(rest)) if counters.contains(name) => {
+                    writeln!(plain, "# {what} {name}_total {rest}")?;
+                }
+                _ => writeln!(plain, "{line}")?,
+            }
+        }
+        Ok(plain)
     }
 
     /// All of it in the text format of OpenMetrics.

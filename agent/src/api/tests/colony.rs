@@ -155,12 +155,22 @@ impl Fixture {
 
     /// An answer of 200 that is text.
     pub(crate) fn text(&self, uri: &str) -> String {
-        let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+        self.text_accepted(uri, None).1
+    }
+
+    /// Such an answer to who accepts only certain types: its own, and the text.
+    pub(crate) fn text_accepted(&self, uri: &str, accept: Option<&str>) -> (String, String) {
+        let mut request = Request::builder().uri(uri);
+        if let Some(accept) = accept {
+            request = request.header("accept", accept);
+        }
+        let request = request.body(Body::empty()).unwrap();
         self.runtime.block_on(async {
             let response = self.router.clone().oneshot(request).await.unwrap();
             assert_eq!(response.status(), 200);
+            let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
             let body = response.into_body().collect().await.unwrap().to_bytes();
-            String::from_utf8(body.to_vec()).unwrap()
+            (kind, String::from_utf8(body.to_vec()).unwrap())
         })
     }
 

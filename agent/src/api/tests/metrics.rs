@@ -59,7 +59,21 @@ fn metrics_have_the_names_that_dashboards_know() {
     ] {
         assert!(text.lines().any(|found| found.starts_with(line)), "{line} is missing:\n{text}");
     }
-    assert!(text.ends_with("# EOF\n"), "{text}");
+    assert!(!text.contains("# EOF"), "{text}");
+}
+
+#[test]
+fn a_counter_is_told_about_as_each_format_wants_it() {
+    let api = Fixture::new();
+    let text = |accept| api.text_accepted("/metrics", Some(accept));
+    let (kind, plain) = text("text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+    assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+    assert!(plain.contains("\n# TYPE volvox_audits_total counter\nvolvox_audits_total 4.0\n"));
+    let prometheus = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3";
+    let (kind, open) = text(prometheus);
+    assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert!(open.contains("\n# TYPE volvox_audits counter\nvolvox_audits_total 4.0\n"));
+    assert!(open.ends_with("# EOF\n"), "{open}");
 }
 
 #[test]

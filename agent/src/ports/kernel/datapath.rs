@@ -27,7 +27,7 @@ use super::{
     sys::{self, Map, TCX_INGRESS},
     writes::Writes,
 };
-use crate::ports::netlink::Protocol;
+use crate::ports::{netlink::Protocol, sysctl::Sysctl};
 
 /// Number of the loopback interface, in every network namespace.
 const LOOPBACK: u32 = 1;
@@ -45,6 +45,8 @@ pub struct DatapathConfig {
     pub sockets: Option<PathBuf>,
     /// Whether TCP sockets end, too, whose backend is gone: `--lb-sock-terminate-all-protos`.
     pub end_tcp: bool,
+    /// The node's network parameters: `--procfs`. In a container `/proc/sys` is read-only.
+    pub sysctl: Sysctl,
 }
 
 /// The maps and programs of this node, open.
@@ -63,6 +65,7 @@ pub struct Datapath {
     /// What the programs were told of the node last, but for who loaded them.
     node: Mutex<Option<NodeRow>>,
     end_tcp: bool,
+    pub(super) sysctl: Sysctl,
     /// Where load is balanced by socket.
     sockets: Option<PathBuf>,
     /// The device of the BPF file system that was seen last.
@@ -104,6 +107,7 @@ impl Datapath {
             at_devices: Mutex::default(),
             node: Mutex::default(),
             end_tcp: config.end_tcp,
+            sysctl: config.sysctl.clone(),
             sockets: config.sockets.clone(),
             mount,
         })

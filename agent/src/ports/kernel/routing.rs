@@ -22,10 +22,9 @@ use crate::ports::{
 /// All of ours, in the order in which they go.
 const DEVICES: [&str; 3] = [OVERLAY, HOST_DEVICE, HOST_PEER];
 
-/// Reads what leads to other nodes, as far as netlink says it.
-pub(super) fn read(socket: &mut Socket) -> Result<Routing, KernelError> {
+/// Reads what leads to other nodes, as far as netlink and the kernel's parameters say it.
+pub(super) fn read(socket: &mut Socket, sysctl: &Sysctl) -> Result<Routing, KernelError> {
     let links = socket.links().map_err(netlink)?;
-    let sysctl = Sysctl::default();
     let mut found = BTreeMap::new();
     for name in DEVICES {
         if let Some(device) = socket.device(name).map_err(netlink)? {
@@ -58,7 +57,11 @@ fn is_fit(name: &str, device: &Device, all: &BTreeMap<&str, Device>) -> bool {
 }
 
 /// Does a step at devices and routes.
-pub(super) fn change(socket: &mut Socket, op: RoutingOp) -> Result<(), KernelError> {
+pub(super) fn change(
+    socket: &mut Socket,
+    sysctl: &Sysctl,
+    op: RoutingOp,
+) -> Result<(), KernelError> {
     crash::step();
     match op {
         RoutingOp::MakeOverlay { port, mtu } => {
@@ -69,7 +72,7 @@ pub(super) fn change(socket: &mut Socket, op: RoutingOp) -> Result<(), KernelErr
             socket.create_pair([HOST_DEVICE, HOST_PEER], mtu, macs)
         }
         RoutingOp::Prepare { name } => {
-            let prepared = Sysctl::default().prepare_device(&name);
+            let prepared = sysctl.prepare_device(&name);
             return prepared.map_err(|error| {
                 refused("prepare", format!("interface {name}"), &io::Error::other(error))
             });

@@ -87,7 +87,8 @@ impl Stepper {
                 Ok(KernelOutcome::Devices(Box::new(tables)))
             }
             KernelOp::ReadRouting => {
-                let mut routing = routing::read(self.netlink()?)?;
+                let datapath = Arc::clone(&self.datapath);
+                let mut routing = routing::read(self.netlink()?, &datapath.sysctl)?;
                 (routing.tunnel, routing.port, routing.records) = self.datapath.tunnel()?;
                 if let Some(overlay) = routing.devices.get_mut(OVERLAY) {
                     let tables = self.datapath.devices(|devices| devices.read())?;
@@ -219,10 +220,11 @@ impl Stepper {
         if let KernelOp::Routing(RoutingOp::Tunnel { ifindex, port, records }) = op {
             return self.datapath.set_tunnel(ifindex, port, records);
         }
+        let datapath = Arc::clone(&self.datapath);
         let socket = self.netlink()?;
         match op {
             KernelOp::Routing(op) => {
-                routing::change(socket, op)?;
+                routing::change(socket, &datapath.sysctl, op)?;
                 Ok(())
             }
             KernelOp::LinkUp { ifindex } => socket.set_link_up(ifindex),

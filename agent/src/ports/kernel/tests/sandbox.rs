@@ -19,6 +19,7 @@ use crate::{
     ports::{
         kernel::{Datapath, DatapathConfig, MapSizes},
         netlink::{Socket, Veth},
+        sysctl::Sysctl,
     },
 };
 
@@ -64,6 +65,7 @@ impl Sandbox {
             },
             sockets: None,
             end_tcp: false,
+            sysctl: Sysctl::default(),
         }
     }
 
