@@ -60,6 +60,8 @@ pub(super) struct File {
     /// None after a failure, until it is opened again.
     database: Option<Database>,
     keyspace: Keyspace,
+    /// How many writes in a row failed over damage that nobody finds who opens it.
+    spoilt: u8,
     begun: Instant,
 }
 
@@ -67,7 +69,7 @@ impl File {
     /// It is opened, or made, with the first job.
     pub(super) fn new(path: &Path) -> Self {
         let (path, begun) = (path.to_owned(), Instant::now());
-        Self { path, database: None, keyspace: Keyspace::default(), begun }
+        Self { path, database: None, keyspace: Keyspace::default(), spoilt: 0, begun }
     }
 
     fn revision(&self) -> Revision {
@@ -186,6 +188,11 @@ impl File {
             work(&transaction)?;
             Ok(transaction.commit()?)
         });
+        self.spoilt = match &done {
+            Err(cause) if is_damage(cause) => self.spoilt.saturating_add(1),
+            Err(_) => self.spoilt,
+            Ok(()) => 0,
+        };
         done.map_err(|cause| {
             if let Some(database) = self.database.take() {
                 close(database);
@@ -194,14 +201,18 @@ impl File {
         })
     }
 
-    /// Opens it at first, and after a failure; whether that was needed. A file that cannot be read is
-    /// put aside: what this node uses is written anew.
+    /// Opens it at first, and after a failure; whether that was needed. A file that cannot be read, or
+    /// is opened anew and can still not be written, is put aside: what this node uses is written anew.
     fn open(&mut self) -> Result<bool, redb::Error> {
         if self.database.is_some() {
             return Ok(false);
         }
         let (path, begun) = (&self.path, self.begun);
-        let (database, keyspace) = read(path, begun).or_else(|cause| {
+        let found = match self.spoilt {
+            0 | 1 => read(path, begun),
+            _ => Err(redb::Error::Corrupted("it cannot be written".to_owned())),
+        };
+        let (database, keyspace) = found.or_else(|cause| {
             if !is_damage(&cause) {
                 return Err(cause);
             }
@@ -213,7 +224,8 @@ impl File {
             fs::rename(path, aside)?;
             read(path, begun)
         })?;
-        (self.database, self.keyspace) = (Some(database), keyspace);
+        (self.database, self.keyspace, self.spoilt) =
+            (Some(database), keyspace, self.spoilt.min(1));
         Ok(true)
     }
 
@@ -332,6 +344,25 @@ mod tests {
             Ok(_) => panic!("no list"),
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// It can be opened and read, and no write ever succeeds: nobody would have a number again.
+    #[test]
+    fn a_file_that_is_read_and_never_written_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        let mut file = File::new(&path);
+        (0..40).for_each(|nth| drop(put(&mut file, format!("key/{nth}")).unwrap()));
+        drop(file);
+        let mut content = fs::read(&path).unwrap();
+        content[0x4032..0x4036].copy_from_slice(&[0, 0, 0, 0xff]);
+        content[0x7801..0x7805].copy_from_slice(&[0xfe, 0x14, 0, 1]);
+        fs::write(&path, content).unwrap();
+        let mut file = File::new(&path);
+        keys(&mut file);
+        let failures = (0..3).take_while(|_| put(&mut file, "more".to_owned()).is_err()).count();
+        assert!(failures < 3, "it can never be written");
+        assert!(keys(&mut file) > 0);
     }
 
     /// Whoever damages the file, and wherever: it is read, or put aside, and works on.
