@@ -21,6 +21,8 @@ const LEASES: TableDefinition<i64, u64> = TableDefinition::new("leases");
 /// The revision, below its name.
 const STATE: TableDefinition<&str, i64> = TableDefinition::new("state");
 const REVISION: &str = "revision";
+/// No store counts so far, and beyond it counting on would end.
+const COUNTED_MAX: i64 = 1 << 60;
 /// The file's rights.
 const MODE: u32 = 0o600;
 /// How the name of a file ends that could not be read.
@@ -295,6 +297,10 @@ fn content(database: &Database, begun: Instant) -> Result<Keyspace, redb::Error>
         leases.push((LeaseId(id.value()), Duration::from_millis(millis.value())));
     }
     let revision = file.open_table(STATE)?.get(REVISION)?.map_or(0, |revision| revision.value());
+    let mut counted = leases.iter().map(|(id, _)| id.0).chain([revision]);
+    if !counted.all(|number| (0..COUNTED_MAX).contains(&number)) {
+        return Err(redb::Error::Corrupted("its numbers were never counted up to".to_owned()));
+    }
     let mut keyspace = Keyspace::default();
     let now = Time::default() + begun.elapsed();
     keyspace.revive(Revision(revision), keys, leases, now);
@@ -343,6 +349,28 @@ mod tests {
             Ok(Answer::Listing(listing)) => listing.pairs.len(),
             Ok(_) => panic!("no list"),
             Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_file_whose_numbers_are_at_their_end_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        for (nth, (revision, lease)) in [(i64::MAX, 1), (-1, 1), (7, i64::MAX)].iter().enumerate() {
+            let path = dir.path().join(format!("{nth}.redb"));
+            let mut file = File::new(&path);
+            put(&mut file, "a".to_owned()).unwrap();
+            file.write("spoil", String::new(), |file| {
+                file.open_table(STATE)?.insert(REVISION, revision)?;
+                file.open_table(LEASES)?.insert(lease, 1000)?;
+                Ok(())
+            })
+            .unwrap();
+            drop(file);
+            let mut file = File::new(&path);
+            assert_eq!(keys(&mut file), 0, "{nth}");
+            assert!(file.work(Job::Grant(Duration::from_secs(1))).answer.is_ok());
+            put(&mut file, "b".to_owned()).unwrap();
+            assert!(path.with_extension(DAMAGED).exists());
         }
     }
 
