@@ -18,6 +18,8 @@ mod dice;
 pub mod endpoint;
 pub mod endpoints;
 mod field;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod health_checks;
 pub mod host;
 pub mod identity;

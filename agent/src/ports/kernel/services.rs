@@ -1,7 +1,7 @@
 //! The maps that balance load.
 
 mod complete;
-mod read;
+pub(super) mod read;
 
 use std::{
     net::{IpAddr, SocketAddr},
