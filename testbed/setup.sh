@@ -19,6 +19,7 @@ become_root() {
 # Command or file, and the Debian or Ubuntu package that brings it.
 PARTS=(
     cc:gcc
+    c++:g++
     /usr/include/stdio.h:libc6-dev
     clang:clang
     /usr/include/bpf/bpf_helpers.h:libbpf-dev

@@ -15,6 +15,8 @@
 
 mod actor;
 mod config;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod origin;
 mod remote;
 mod service;

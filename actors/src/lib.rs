@@ -19,6 +19,8 @@ pub mod drift;
 pub mod endpoint;
 pub mod endpoints;
 mod field;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod health_checks;
 pub mod host;
 pub mod identity;

@@ -16,6 +16,8 @@ mod actor;
 mod announced;
 mod book;
 mod entry;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod inherited;
 mod introduce;
 mod messages;

@@ -9,6 +9,8 @@
 mod actor;
 mod difference;
 mod endpoint;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod item;
 mod known;
 mod messages;

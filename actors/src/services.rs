@@ -16,6 +16,8 @@ mod book;
 mod claims;
 mod dense;
 mod expand;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod health;
 mod host_port;
 mod ingress;

@@ -16,6 +16,8 @@
 //! ```
 
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod header;
 mod identity_table;
 mod node_state;

@@ -3,6 +3,8 @@
 
 mod actor;
 mod book;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod messages;
 mod object;
 mod ports;

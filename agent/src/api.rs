@@ -11,6 +11,8 @@ mod error;
 mod extract;
 mod facts;
 mod features;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod handlers;
 mod health_port;
 mod limiter;

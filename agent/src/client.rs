@@ -9,6 +9,8 @@ mod dashboard;
 mod endpoint;
 mod endpoint_text;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod identity;
 mod ipam;
 mod metrics;

@@ -9,6 +9,8 @@ pub mod dashboard;
 pub mod delete_queue;
 pub mod evidence;
 pub mod faces;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod gateway;
 mod guarded;
 pub mod health_ports;

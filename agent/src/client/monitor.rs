@@ -1,6 +1,8 @@
 //! What the datapath does with packets, as it happens.
 
 mod connection;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod line;
 mod origins;
 mod packet;

@@ -7,6 +7,8 @@
 mod access;
 mod events;
 mod fetch;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;
 mod trim;

@@ -16,6 +16,8 @@ mod devices;
 mod dump;
 mod error;
 mod flipper;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod generation;
 mod hooks;
 mod link;

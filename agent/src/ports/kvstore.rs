@@ -9,6 +9,8 @@ mod embedded;
 mod error;
 mod file;
 mod follow;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod options;
 
 use std::{future::Future, time::Duration};

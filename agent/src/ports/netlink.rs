@@ -10,6 +10,8 @@ mod changes;
 mod device;
 mod error;
 mod filter;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod link;
 mod local_rule;
 mod message;

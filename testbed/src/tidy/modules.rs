@@ -32,6 +32,7 @@ fn is_root(path: &Path) -> bool {
             | [_, "src", "bin", _]
             | [_, "tests" | "examples" | "benches", _]
             | [_, "tests", _, "main.rs"]
+            | [_, "fuzz", "fuzz_targets", _]
     )
 }
 

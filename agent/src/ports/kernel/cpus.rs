@@ -13,7 +13,7 @@ pub(super) fn possible() -> io::Result<usize> {
 }
 
 /// The number behind the last CPU of a list such as `0-3,8`.
-fn parse(list: &str) -> Option<usize> {
+pub(super) fn parse(list: &str) -> Option<usize> {
     let last = list.rsplit([',', '-']).next()?;
     last.parse::<usize>().ok()?.checked_add(1)
 }

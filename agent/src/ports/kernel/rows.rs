@@ -237,7 +237,7 @@ fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(&field[..end]).into_owned()
 }
 
-fn checksum(row: &raw::EndpointRow) -> u32 {
+pub(super) fn checksum(row: &raw::EndpointRow) -> u32 {
     crc32fast::hash(&row.as_bytes()[..raw::EndpointRow::CHECKED_BYTES])
 }
 

@@ -2,7 +2,7 @@
 
 mod complete;
 mod digests;
-mod read;
+pub(super) mod read;
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -77,7 +77,7 @@ fn forget(words: &[AtomicU64], noted: (u64, SocketAddr)) {
 
 /// Socket, backend and service of a note; nothing if it is free or is being written. The backend may be that of
 /// the socket before, which this one is not connected to.
-fn read(set: &[AtomicU64], at: usize) -> Option<(u64, SocketAddr, Be16)> {
+pub(super) fn read(set: &[AtomicU64], at: usize) -> Option<(u64, SocketAddr, Be16)> {
     let (sockets, notes) = set.split_at(SOCKET_NOTES);
     let socket = sockets[at].load(Ordering::Acquire);
     if [0, NOTE_CLAIMED].contains(&socket) {

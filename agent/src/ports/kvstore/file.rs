@@ -21,6 +21,8 @@ const LEASES: TableDefinition<i64, u64> = TableDefinition::new("leases");
 /// The revision, below its name.
 const STATE: TableDefinition<&str, i64> = TableDefinition::new("state");
 const REVISION: &str = "revision";
+/// No store counts so far, and beyond it counting on would end.
+const COUNTED_MAX: i64 = 1 << 60;
 /// The file's rights.
 const MODE: u32 = 0o600;
 /// How the name of a file ends that could not be read.
@@ -60,6 +62,8 @@ pub(super) struct File {
     /// None after a failure, until it is opened again.
     database: Option<Database>,
     keyspace: Keyspace,
+    /// How many writes in a row failed over damage that nobody finds who opens it.
+    spoilt: u8,
     begun: Instant,
 }
 
@@ -67,7 +71,7 @@ impl File {
     /// It is opened, or made, with the first job.
     pub(super) fn new(path: &Path) -> Self {
         let (path, begun) = (path.to_owned(), Instant::now());
-        Self { path, database: None, keyspace: Keyspace::default(), begun }
+        Self { path, database: None, keyspace: Keyspace::default(), spoilt: 0, begun }
     }
 
     fn revision(&self) -> Revision {
@@ -186,6 +190,11 @@ impl File {
             work(&transaction)?;
             Ok(transaction.commit()?)
         });
+        self.spoilt = match &done {
+            Err(cause) if is_damage(cause) => self.spoilt.saturating_add(1),
+            Err(_) => self.spoilt,
+            Ok(()) => 0,
+        };
         done.map_err(|cause| {
             if let Some(database) = self.database.take() {
                 close(database);
@@ -194,14 +203,18 @@ impl File {
         })
     }
 
-    /// Opens it at first, and after a failure; whether that was needed. A file that cannot be read is
-    /// put aside: what this node uses is written anew.
+    /// Opens it at first, and after a failure; whether that was needed. A file that cannot be read, or
+    /// is opened anew and can still not be written, is put aside: what this node uses is written anew.
     fn open(&mut self) -> Result<bool, redb::Error> {
         if self.database.is_some() {
             return Ok(false);
         }
         let (path, begun) = (&self.path, self.begun);
-        let (database, keyspace) = read(path, begun).or_else(|cause| {
+        let found = match self.spoilt {
+            0 | 1 => read(path, begun),
+            _ => Err(redb::Error::Corrupted("it cannot be written".to_owned())),
+        };
+        let (database, keyspace) = found.or_else(|cause| {
             if !is_damage(&cause) {
                 return Err(cause);
             }
@@ -213,7 +226,8 @@ impl File {
             fs::rename(path, aside)?;
             read(path, begun)
         })?;
-        (self.database, self.keyspace) = (Some(database), keyspace);
+        (self.database, self.keyspace, self.spoilt) =
+            (Some(database), keyspace, self.spoilt.min(1));
         Ok(true)
     }
 
@@ -283,6 +297,10 @@ fn content(database: &Database, begun: Instant) -> Result<Keyspace, redb::Error>
         leases.push((LeaseId(id.value()), Duration::from_millis(millis.value())));
     }
     let revision = file.open_table(STATE)?.get(REVISION)?.map_or(0, |revision| revision.value());
+    let mut counted = leases.iter().map(|(id, _)| id.0).chain([revision]);
+    if !counted.all(|number| (0..COUNTED_MAX).contains(&number)) {
+        return Err(redb::Error::Corrupted("its numbers were never counted up to".to_owned()));
+    }
     let mut keyspace = Keyspace::default();
     let now = Time::default() + begun.elapsed();
     keyspace.revive(Revision(revision), keys, leases, now);
@@ -332,6 +350,47 @@ mod tests {
             Ok(_) => panic!("no list"),
             Err(error) => panic!("{error}"),
         }
+    }
+
+    #[test]
+    fn a_file_whose_numbers_are_at_their_end_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        for (nth, (revision, lease)) in [(i64::MAX, 1), (-1, 1), (7, i64::MAX)].iter().enumerate() {
+            let path = dir.path().join(format!("{nth}.redb"));
+            let mut file = File::new(&path);
+            put(&mut file, "a".to_owned()).unwrap();
+            file.write("spoil", String::new(), |file| {
+                file.open_table(STATE)?.insert(REVISION, revision)?;
+                file.open_table(LEASES)?.insert(lease, 1000)?;
+                Ok(())
+            })
+            .unwrap();
+            drop(file);
+            let mut file = File::new(&path);
+            assert_eq!(keys(&mut file), 0, "{nth}");
+            assert!(file.work(Job::Grant(Duration::from_secs(1))).answer.is_ok());
+            put(&mut file, "b".to_owned()).unwrap();
+            assert!(path.with_extension(DAMAGED).exists());
+        }
+    }
+
+    /// It can be opened and read, and no write ever succeeds: nobody would have a number again.
+    #[test]
+    fn a_file_that_is_read_and_never_written_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        let mut file = File::new(&path);
+        (0..40).for_each(|nth| drop(put(&mut file, format!("key/{nth}")).unwrap()));
+        drop(file);
+        let mut content = fs::read(&path).unwrap();
+        content[0x4032..0x4036].copy_from_slice(&[0, 0, 0, 0xff]);
+        content[0x7801..0x7805].copy_from_slice(&[0xfe, 0x14, 0, 1]);
+        fs::write(&path, content).unwrap();
+        let mut file = File::new(&path);
+        keys(&mut file);
+        let failures = (0..3).take_while(|_| put(&mut file, "more".to_owned()).is_err()).count();
+        assert!(failures < 3, "it can never be written");
+        assert!(keys(&mut file) > 0);
     }
 
     /// Whoever damages the file, and wherever: it is read, or put aside, and works on.

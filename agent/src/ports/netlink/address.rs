@@ -59,7 +59,7 @@ pub(super) fn family(address: IpAddr) -> AddressFamily {
     }
 }
 
-fn parse_passing(kind: u16, bytes: &[u8]) -> Option<Ipv6Addr> {
+pub(super) fn parse_passing(kind: u16, bytes: &[u8]) -> Option<Ipv6Addr> {
     // Of IPv6, `Secondary` means temporary.
     const PASSING: AddressHeaderFlags = AddressHeaderFlags::Secondary
         .union(AddressHeaderFlags::Deprecated)
@@ -73,7 +73,7 @@ fn parse_passing(kind: u16, bytes: &[u8]) -> Option<Ipv6Addr> {
     }
 }
 
-fn parse(kind: u16, bytes: &[u8]) -> Option<(u32, IpNet)> {
+pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<(u32, IpNet)> {
     let RouteNetlinkMessage::NewAddress(message) = decode(kind, bytes)? else { return None };
     let mut local = None;
     let mut address = None;

@@ -82,7 +82,7 @@ impl Changes {
 }
 
 /// Takes a message in, if it may change what somebody relies on.
-fn note(message: &Message<'_>, pods: &str, notices: &mut Notices) {
+pub(super) fn note(message: &Message<'_>, pods: &str, notices: &mut Notices) {
     let Body::Object(kind, bytes) = message.body else { return };
     match kind {
         libc::RTM_NEWLINK | libc::RTM_DELLINK => note_link(kind, bytes, pods, notices),

@@ -127,7 +127,7 @@ fn device(name: &str, mtu: u32, mac: Mac) -> LinkMessage {
     request
 }
 
-fn parse(kind: u16, bytes: &[u8]) -> Option<Device> {
+pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<Device> {
     if kind != libc::RTM_NEWLINK {
         return None;
     }

@@ -167,7 +167,7 @@ fn filter(ifindex: u32, direction: Direction) -> TcMessage {
     request
 }
 
-fn parse(kind: u16, bytes: &[u8]) -> Option<Filter> {
+pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<Filter> {
     let RouteNetlinkMessage::NewTrafficFilter(message) = decode(kind, bytes)? else { return None };
     let mut filter = Filter {
         priority: u16::try_from(message.header.info >> 16).unwrap_or_default(),

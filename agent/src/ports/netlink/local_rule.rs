@@ -87,7 +87,7 @@ fn message(LocalRule { ipv6, priority }: LocalRule) -> RuleMessage {
 
 /// A rule; of one that looks up all packets there its priority, and whether it is of the kernel's
 /// origin.
-fn parse(kind: u16, bytes: &[u8]) -> Option<Option<(u32, bool)>> {
+pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<Option<(u32, bool)>> {
     let Some(RouteNetlinkMessage::NewRule(rule)) = decode(kind, bytes) else { return None };
     let header = &rule.header;
     let is_for_all = (header.src_len, header.dst_len, header.tos) == (0, 0, 0)

@@ -157,7 +157,7 @@ struct Said {
 
 /// A route of ours that leads through another node, or in a way that none of ours does; routes to
 /// endpoints are another thing.
-fn parse(kind: u16, bytes: &[u8]) -> Option<(IpNet, Option<Hop>)> {
+pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<(IpNet, Option<Hop>)> {
     if kind != libc::RTM_NEWROUTE {
         return None;
     }

@@ -165,7 +165,7 @@ fn default_route(kind: u16, bytes: &[u8]) -> Option<Vec<DefaultRoute>> {
     Some(ways.into_iter().map(|ifindex| DefaultRoute { ifindex, ..said }).collect())
 }
 
-fn parse(kind: u16, bytes: &[u8]) -> Option<(IpAddr, u32)> {
+pub(super) fn parse(kind: u16, bytes: &[u8]) -> Option<(IpAddr, u32)> {
     let RouteNetlinkMessage::NewRoute(message) = decode(kind, bytes)? else { return None };
     // A kernel that filters no dump sends the routes of others too.
     if message.header.protocol != RouteProtocol::Other(ROUTE_PROTOCOL)

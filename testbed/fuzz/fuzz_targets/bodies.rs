@@ -1,0 +1,8 @@
+//! Bodies of requests to the API.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_agent::fuzzing::bodies(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

@@ -1,0 +1,8 @@
+//! Datagrams of the kernel.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_agent::fuzzing::netlink(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

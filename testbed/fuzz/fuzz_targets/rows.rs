@@ -1,0 +1,8 @@
+//! Rows of maps.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_agent::fuzzing::rows(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

@@ -1,0 +1,8 @@
+//! Services and who serves them.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_actors::fuzzing::services(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

@@ -1,0 +1,8 @@
+//! The embedded store's file.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_agent::fuzzing::store(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

@@ -1,0 +1,8 @@
+//! Pods, namespaces and nodes.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_actors::fuzzing::workloads(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}
