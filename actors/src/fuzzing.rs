@@ -23,8 +23,11 @@ use crate::{
     publish, services, state, workloads,
 };
 
+/// What runs a parser over bytes.
+pub type Parser = fn(&[u8]);
+
 /// What can be fuzzed, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Parser)] = &[
     ("flight", flight),
     ("objects", objects),
     ("pairs", pairs),

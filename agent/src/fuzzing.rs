@@ -27,8 +27,11 @@ use crate::{
     trace::{Selection, Story, lines, otlp, perfetto},
 };
 
+/// What runs a parser over bytes.
+pub type Parser = fn(&[u8]);
+
 /// What can be fuzzed, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Parser)] = &[
     ("bodies", bodies),
     ("cni", cni),
     ("etcd", etcd),

@@ -136,8 +136,12 @@ fn the_daemon_set_mounts_every_directory_that_the_agent_uses() {
 
 /// Containers of the pod with their names, those that come first and end among them.
 fn containers(pod: &Value) -> Vec<(&str, &Value)> {
-    let all = ["initContainers", "containers"].map(|list| pod[list].as_array().unwrap());
-    all.into_iter().flatten().map(|it| (it["name"].as_str().unwrap(), it)).collect()
+    let all = ["initContainers", "containers"]
+        .map(|list| pod[list].as_array().expect("a list of containers"));
+    all.into_iter()
+        .flatten()
+        .map(|it| (it["name"].as_str().expect("a container has a name"), it))
+        .collect()
 }
 
 #[test]

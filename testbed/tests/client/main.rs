@@ -127,7 +127,7 @@ fn probes_and_prometheus_are_answered_on_loopback() {
         }
         let (head, body) = metrics.split_once("\r\n\r\n").context("an answer has a body")?;
         ensure!(head.contains("text/plain; version=0.0.4"), "{head}");
-        promtool::check(&body)?;
+        promtool::check(body)?;
         for (port, path) in [(9962, "/v1/endpoint"), (9879, "/v1/endpoint"), (9879, "/metrics")] {
             let answer = get(port, path)?;
             ensure!(answer.starts_with("HTTP/1.1 404"), "{path} at {port}: {answer}");
