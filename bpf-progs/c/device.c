@@ -15,11 +15,10 @@ always_inline void answer_by_overlay(const struct packet *packet, union address 
 {
 	union address router;
 	struct nat known = {};
-	bool is_fresh;
 
 	if (!host_router(&router, family))
 		return;
-	if (!snat_find(packet, &known, &is_fresh, family) || !address_equal(&known.address, own, family))
+	if (!snat_find(packet, &known, family) || !address_equal(&known.address, own, family))
 		*own = router;
 }
 

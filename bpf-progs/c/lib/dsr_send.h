@@ -74,10 +74,9 @@ subprogram int dsr_tell(struct __sk_buff *skb, struct packet *packet, int family
 /* Whether packets of a connection have gone as the node's own already. */
 always_inline bool dsr_is_late(const struct packet *packet, int family)
 {
-	bool is_fresh;
 	struct nat to;
 
-	return !(packet->tcp_flags & TCP_SYN) && snat_find(packet, &to, &is_fresh, family);
+	return !(packet->tcp_flags & TCP_SYN) && snat_find(packet, &to, family);
 }
 
 /* Whether the backend's node has sent a packet back, as it cannot tell its connection from another one. It does

@@ -26,16 +26,16 @@ always_inline void ct_touch_service(struct ct_row *row, const struct packet *pac
 		row->lifetime = now + lifetime;
 }
 
-/* Records which backend a connection has, or in its other direction that an endpoint speaks with
- * itself. */
-always_inline int lb_record_family(const struct packet *packet, __u8 tuple, __be16 rev_nat, __u32 backend, int family)
+/* Records which backend a connection has, or without one, in its other direction, that an endpoint speaks
+ * with itself. */
+always_inline int lb_record_family(const struct packet *packet, __u32 backend, int family)
 {
 	bool tcp = packet->protocol == IPPROTO_TCP;
 	const struct ct_ends ends = ct_ends_of(packet);
 	union ct_key key __attribute__((aligned(8)));
 	struct ct_row row = {
 		.lifetime = clock_seconds() + (tcp ? CT_LIFETIME_SYN : CT_LIFETIME_OTHER),
-		.rev_nat_index = rev_nat,
+		.rev_nat_index = packet->rev_nat,
 		.flags = backend ? 0 : CT_LOOPBACK,
 	};
 
@@ -44,18 +44,18 @@ always_inline int lb_record_family(const struct packet *packet, __u8 tuple, __be
 		row.lifetime += CT_LIFETIME_TCP - CT_LIFETIME_SYN;
 	}
 	*ct_backend(&row) = backend;
-	ct_key_make(&key, &ends, family, tuple, false);
+	ct_key_make(&key, &ends, family, backend ? TUPLE_SERVICE : TUPLE_IN, false);
 	ct_insert_old(&key, &row, family, tcp);
 	return ct_insert(&key, &row, family, tcp) ? LB_DROP(DROP_CT_CREATE_FAILED) : 0;
 }
 
-subprogram int lb_record(const struct packet *packet, __u8 tuple, __be16 rev_nat, __u32 backend, int family)
+subprogram int lb_record(const struct packet *packet, __u32 backend, int family)
 {
 	if (!packet)
 		return LB_DROP(DROP_INVALID_PACKET);
 	if (family == FAMILY_IPV4)
-		return lb_record_family(packet, tuple, rev_nat, backend, FAMILY_IPV4);
-	return lb_record_family(packet, tuple, rev_nat, backend, FAMILY_IPV6);
+		return lb_record_family(packet, backend, FAMILY_IPV4);
+	return lb_record_family(packet, backend, FAMILY_IPV6);
 }
 
 /* Chooses a backend for a connection, its first or another one. */
@@ -127,7 +127,7 @@ always_inline int lb_backend(const struct packet *packet, union lb_key *key, str
 		return code;
 	if (!packet_opens(packet) && !packet_resumes(packet))
 		return 0;
-	return lb_record(packet, TUPLE_SERVICE, packet->rev_nat, backend->id, family);
+	return lb_record(packet, backend->id, family);
 }
 
 /* An endpoint that is its own backend: it sees the loopback address, and this entry, found by what
@@ -154,7 +154,7 @@ always_inline int lb_loopback_family(struct __sk_buff *skb, struct packet *packe
 	}
 	if (!packet_opens(packet) && !packet_resumes(packet))
 		return LB_LOOPBACK;
-	code = lb_record(packet, TUPLE_IN, packet->rev_nat, 0, family);
+	code = lb_record(packet, 0, family);
 	return code < 0 ? code : LB_LOOPBACK;
 }
 

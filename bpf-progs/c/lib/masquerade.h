@@ -61,12 +61,12 @@ subprogram int asked_service(const struct packet *packet, int family)
 always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet, const union address *own,
 				    int family)
 {
-	bool is_fresh = false, is_known;
+	enum snat_age known;
 	struct nat to = {};
 	int port;
 
-	is_known = snat_find(packet, &to, &is_fresh, family);
-	if (unlikely(!is_known || packet->tcp_flags & TCP_SYN)) {
+	known = snat_find(packet, &to, family);
+	if (unlikely(known == SNAT_UNKNOWN || packet->tcp_flags & TCP_SYN)) {
 		if (is_excluded(&packet->daddr, family))
 			return 0;
 		if (packet->headless)
@@ -74,7 +74,7 @@ always_inline int masquerade_family(struct __sk_buff *skb, struct packet *packet
 		if (!snat_can(packet, family))
 			return MASQUERADE_DROP(DROP_NAT_UNSUPPORTED);
 	}
-	if (unlikely(!is_fresh || !snat_is_steady(packet))) {
+	if (unlikely(known != SNAT_FRESH || !snat_is_steady(packet))) {
 		port = snat_claim(skb, packet, own, 0, family);
 		if (port < 0)
 			return port;
@@ -133,11 +133,10 @@ subprogram int host_track(const struct flow *flow, struct packet *packet)
 always_inline int host_out_family(struct __sk_buff *skb, const struct flow *flow, struct packet *packet,
 				  const union address *own, int family)
 {
-	bool is_fresh = false;
 	struct nat to = {};
 	int code;
 
-	if (!snat_find(packet, &to, &is_fresh, family) || !is_fresh || !snat_is_steady(packet)) {
+	if (snat_find(packet, &to, family) != SNAT_FRESH || !snat_is_steady(packet)) {
 		code = host_track(flow, packet);
 		if (code < 0)
 			return code;

@@ -171,7 +171,6 @@ always_inline int snat_claim_family(const struct packet *packet, const union add
 {
 	__be16 port = snat_keep(packet, address, needs_ct, family);
 	__u32 mixed, ports = NAT_PORT_MAX - NAT_PORT_MIN + 1;
-	bool taken = false;
 	int code;
 
 	if (port)
@@ -179,9 +178,7 @@ always_inline int snat_claim_family(const struct packet *packet, const union add
 	port = packet->sport;
 	mixed = connection_hash(packet);
 	for (int attempt = 0; attempt <= SNAT_ATTEMPTS; attempt++) {
-		if (attempt || snat_in_range(port))
-			taken = snat_take(packet, address, port, needs_ct, snat_flow(packet, needs_ct), family);
-		if (taken) {
+		if ((attempt || snat_in_range(port)) && snat_take(packet, address, port, needs_ct, snat_flow(packet, needs_ct), family)) {
 			code = snat_note(packet, address, port, needs_ct, family);
 			return code >= 0 && attempt > SNAT_ATTEMPTS / 2 ? code | SNAT_FEW_LEFT : code;
 		}
@@ -253,9 +250,16 @@ always_inline void snat_tell(const struct packet *packet, const union address *a
 		snat_note_service(packet, address, port, rev_nat, family);
 }
 
-/* What the source of a packet becomes. Returns whether its flow has a row, which `is_fresh` says to be
- * from this second. */
-always_inline bool snat_find(const struct packet *packet, struct nat *to, bool *is_fresh, int family)
+/* How a row is known that says what the source of a packet becomes. */
+enum snat_age {
+	SNAT_UNKNOWN = 0,
+	SNAT_OLDER,
+	/* It was looked at in this second. */
+	SNAT_FRESH,
+};
+
+/* What the source of a packet becomes, if its flow has a row. */
+always_inline enum snat_age snat_find_family(const struct packet *packet, struct nat *to, int family)
 {
 	union snat_key key __attribute__((aligned(8)));
 	union snat_row *row;
@@ -263,10 +267,20 @@ always_inline bool snat_find(const struct packet *packet, struct nat *to, bool *
 	snat_key(&key, source_of(packet), destination_of(packet), packet->protocol, TUPLE_OUT, family);
 	row = snat_lookup(&key, family);
 	if (!row)
-		return false;
+		return SNAT_UNKNOWN;
 	snat_read(row, to, family);
-	*is_fresh = row->v4.checked == clock_seconds();
-	return true;
+	return row->v4.checked == clock_seconds() ? SNAT_FRESH : SNAT_OLDER;
+}
+
+/* By itself, as its key is large: whoever asks for it goes on to claim a port, which takes half of the stack. */
+subprogram int snat_find_ipv6(const struct packet *packet, struct nat *to)
+{
+	return packet && to ? snat_find_family(packet, to, FAMILY_IPV6) : SNAT_UNKNOWN;
+}
+
+always_inline enum snat_age snat_find(const struct packet *packet, struct nat *to, int family)
+{
+	return family == FAMILY_IPV4 ? snat_find_family(packet, to, FAMILY_IPV4) : snat_find_ipv6(packet, to);
 }
 
 /* Gives a packet another source. */
@@ -286,11 +300,10 @@ always_inline int snat_apply(struct __sk_buff *skb, struct packet *packet, struc
 /* Gives a packet the source that its flow has, or now gets, at an address. */
 always_inline int snat_out_family(struct __sk_buff *skb, struct packet *packet, const union address *own, int family)
 {
-	bool is_fresh = false;
 	struct nat to = {};
 	int port;
 
-	if (!snat_find(packet, &to, &is_fresh, family) || !is_fresh || !snat_is_steady(packet)) {
+	if (snat_find(packet, &to, family) != SNAT_FRESH || !snat_is_steady(packet)) {
 		port = snat_claim(skb, packet, own, 0, family);
 		if (port < 0)
 			return port;
