@@ -122,8 +122,6 @@ pub enum Mutant {
     FullMapKeepsAll,
     /// One that does not answer holds up everyone's changes.
     OverdueHoldsAll,
-    /// It is not asked what one that does not answer would let in.
-    OverdueStruckBlindly,
     /// Rows of the ipcache that somebody else changed are overlooked.
     IpcacheNotSwept,
     /// Rows of endpoints' policies that somebody else changed are overlooked.

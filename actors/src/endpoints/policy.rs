@@ -80,10 +80,7 @@ impl Endpoints {
     pub(super) fn strike_overdue(&mut self, cx: &mut Cx<'_, Self>) {
         let (children, now) = (&self.family.children, cx.now());
         self.family.barriers.strike_overdue(|id, strangers| {
-            let is_over = |child: &Child| {
-                let opens = child.opens(strangers) && !mutated(Mutant::OverdueStruckBlindly);
-                child.is_overdue(now) && !opens
-            };
+            let is_over = |child: &Child| child.is_overdue(now) && !child.opens(strangers);
             mutated(Mutant::OverdueHoldsAll) || !children.get(&id).is_some_and(is_over)
         });
         self.look_for_overdue(cx);

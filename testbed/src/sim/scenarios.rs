@@ -233,6 +233,7 @@ pub const ALL: &[Scenario] = &[
     },
     one_that_cannot::HANGS,
     one_that_cannot::HAS_NO_ROOM,
+    one_that_cannot::CRASHES,
     Scenario {
         name: "cal_13279_rows_of_nobody_and_of_two_owners",
         make: |random| {

@@ -1,6 +1,6 @@
 //! One that cannot follow a change holds up nobody else's.
 
-use super::{Scenario, restart, rules};
+use super::{Scenario, restart, rules, steps};
 use crate::sim::{
     action::Action,
     model::{App, Policy, Way},
@@ -45,6 +45,22 @@ pub(super) const HAS_NO_ROOM: Scenario = Scenario {
         all.extend(restart(random));
         all.extend([Action::Time { ms: 1_000, seed: random.number() }, Action::Prompt]);
         all.extend([Action::Kill, Action::Room(None), Action::Boot { told: true }]);
+        all
+    },
+};
+
+/// Endpoints crash amid their builds, which were permitted.
+pub(super) const CRASHES: Scenario = Scenario {
+    name: "a_crash_amid_a_build_gives_its_permit_back",
+    make: |random| {
+        let mut all = Vec::new();
+        for _ in 0..12 {
+            all.extend([1, 2, 3].map(Action::Rebuild));
+            all.push(steps(random, 12));
+            // Even numbers are of any actor, not of supervisors alone.
+            all.extend((0..3).map(|_| Action::Crash(random.number() & !1)));
+            all.push(steps(random, 60));
+        }
         all
     },
 };
