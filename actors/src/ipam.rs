@@ -8,6 +8,5 @@ mod pool;
 mod tests;
 
 pub use actor::{Ipam, IpamView};
-pub(crate) use ledger::DEFAULT_POOL;
 pub use ledger::Pools;
 pub use messages::{Allocated, Family, IpamError, IpamMsg, Lease};

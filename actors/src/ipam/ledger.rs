@@ -7,7 +7,7 @@ use super::{Allocated, Family, IpamError, pool::Pool};
 use crate::ports::Time;
 
 /// Name of the only pool.
-pub(crate) const DEFAULT_POOL: &str = "default";
+pub(super) const DEFAULT_POOL: &str = "default";
 
 /// Where addresses come from; a family without a prefix is switched off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

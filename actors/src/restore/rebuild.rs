@@ -5,8 +5,7 @@ use super::{
 };
 use crate::{
     endpoint::{EndpointSpec, options},
-    ipam::DEFAULT_POOL,
-    model::{Addresses, EndpointId, IdentityId, Labels},
+    model::{EndpointId, IdentityId, Labels},
     ports::{ConfigRow, EndpointRow, HOST_IFINDEX, KernelSnapshot},
     state::IdentityTable,
 };
@@ -104,21 +103,11 @@ fn of_row(row: &EndpointRow) -> EndpointSpec {
         ifindex: row.ifindex,
         mac: row.mac,
         node_mac: row.node_mac,
+        addresses: row.addresses,
         namespace: row.namespace.clone(),
         pod_name: row.pod_name.clone(),
         pod_uid: row.pod_uid.clone(),
         netns_cookie: row.netns_cookie,
-        ..of_addresses(row.addresses)
-    }
-}
-
-/// The kernel does not tell of pools; there is one.
-fn of_addresses(addresses: Addresses) -> EndpointSpec {
-    let pool = |has: bool| if has { DEFAULT_POOL.to_owned() } else { String::new() };
-    EndpointSpec {
-        ipv4_pool: pool(addresses.ipv4.is_some()),
-        ipv6_pool: pool(addresses.ipv6.is_some()),
-        addresses,
         ..EndpointSpec::default()
     }
 }
@@ -130,6 +119,7 @@ fn of_config(config: &ConfigRow, kernel: &KernelSnapshot) -> EndpointSpec {
         ifindex: config.ifindex,
         mac: config.mac,
         node_mac: config.node_mac,
-        ..of_addresses(config.addresses)
+        addresses: config.addresses,
+        ..EndpointSpec::default()
     }
 }

@@ -63,7 +63,12 @@ fn pods_have_addresses_of_their_node_s_prefix_and_keep_them() {
 
         // So does one that has lost its state directory, as long as pods are here.
         let numbers = |agent: &Node| -> Result<Vec<String>> {
-            let of = |view: &Value| format!("{} {}", view["id"], view["status"]["networking"]);
+            // The kernel does not tell the name of an address's pool.
+            let of = |view: &Value| {
+                let networking = &view["status"]["networking"];
+                let address = &networking["addressing"][0]["ipv4"];
+                format!("{} {address} {} {}", view["id"], networking["mac"], networking["host-mac"])
+            };
             Ok(agent.endpoints()?.iter().map(of).collect())
         };
         let before = numbers(&agent)?;
