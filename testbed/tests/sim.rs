@@ -48,11 +48,20 @@ fn every_scenario_ends_well() {
     }
 }
 
+/// Which of every other known bug are not found: of all of them one processor is busy for long.
+fn survivors(first: usize) -> Vec<&'static str> {
+    let survives = |mutant: &&Mutant| seeds_until_caught(**mutant, MUTANT_SEEDS).is_none();
+    Mutant::ALL.iter().skip(first).step_by(2).filter(survives).map(|it| it.name()).collect()
+}
+
 #[test]
 fn known_bugs_are_found() {
-    let survives = |mutant: &&Mutant| seeds_until_caught(**mutant, MUTANT_SEEDS).is_none();
-    let survivors: Vec<_> = Mutant::ALL.iter().filter(survives).map(|it| it.name()).collect();
-    assert_eq!(survivors, [""; 0]);
+    assert_eq!(survivors(0), [""; 0]);
+}
+
+#[test]
+fn known_bugs_are_found_by_another_processor() {
+    assert_eq!(survivors(1), [""; 0]);
 }
 
 /// What is set up, in whatever order, once or twice, with kills and pauses between, comes to the
