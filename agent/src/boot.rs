@@ -1,14 +1,18 @@
 //! Everything that is read before an actor lives: the disk on one thread, the kernel on another.
 
+mod another_node;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
+    mem,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::Path,
     sync::Arc,
     thread,
 };
 
+use another_node::{pods_addresses, whose};
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
@@ -127,17 +131,25 @@ impl Boot {
         let bpf_root = hold_bpf(&config.bpf_root)?;
         sysctl(config).enable_forwarding(config.enable_ipv4, config.enable_ipv6)?;
         let claimed = Phase::since("claim directories", started);
-        let (disk, kernel) = thread::scope(|scope| {
+        let (mut disk, kernel) = thread::scope(|scope| {
             let disk = scope.spawn(|| read_disk(config, directories, started));
             let kernel = read_kernel(config);
             let disk = disk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (disk, kernel)
         });
         let (datapath, mut kernel) = kernel?;
-        kernel.netns_cookies = disk.netns_cookies;
+        kernel.netns_cookies = mem::take(&mut disk.netns_cookies);
         let read = Phase::since("open maps, read kernel", claimed.ended);
         let phases = vec![claimed, disk.phase, read];
-        let mut problems = disk.problems;
+        let mut problems = mem::take(&mut disk.problems);
+        if let Some(node) = whose(disk.node.value.as_ref(), &disk.found, &kernel) {
+            problems.push(format!(
+                "the state directory is of node {node}: its records are put aside, and its \
+                 prefixes are not used"
+            ));
+            disk.found.is_of_another(&node);
+            disk.node.value = None;
+        }
         let (before, copy) = before(&disk.node, &disk.copy, &kernel);
         let (own, lasting) = node_address(config, &kernel, before.address)?;
         let known = Pools { ipv4: before.ipv4_range, ipv6: before.ipv6_range };
@@ -244,9 +256,7 @@ fn before(
     let Some(copy) = copy.value.as_ref().filter(|copy| copy.node == settings::node_name()) else {
         return Default::default();
     };
-    let rows = kernel.endpoints.values().flat_map(|row| row.addresses.iter());
-    let configured = kernel.config.values().flat_map(|row| row.addresses.iter());
-    if node.is_unread() || copy.gave(rows.chain(configured)) {
+    if node.is_unread() || copy.state.gave(pods_addresses(kernel)) {
         return (copy.state.clone(), None);
     }
     let NodeState { ipv4_range, ipv6_range, .. } = copy.state;
@@ -313,7 +323,9 @@ fn read_kernel(config: &Config) -> anyhow::Result<(Datapath, KernelSnapshot)> {
                 .context("--monitor-aggregation-interval")?,
             report_flags: config.monitor_aggregation_flags.0,
             host_firewall: config.enable_host_firewall,
-            dsr: config.bpf_lb_mode == LbMode::Dsr,
+            // Who opens a connection says how it goes, so the programs have to know both.
+            dsr: config.bpf_lb_mode == LbMode::Dsr || config.bpf_lb_mode_annotation,
+            dsr_by_service: config.bpf_lb_mode_annotation,
             refuse: config.service_no_backend_response == NoBackendResponse::Reject,
             ..Features::default()
         },
@@ -441,6 +453,7 @@ fn save_node(
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
         address: lasting,
+        name: settings::node_name(),
         ..before.clone()
     };
     let mut ops = Vec::new();

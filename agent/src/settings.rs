@@ -31,8 +31,8 @@ use volvox_actors::{
 use crate::{
     boot::{NodeNumbers, POD_INTERFACES},
     config::{
-        AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, MonitorAggregation, Range,
-        RoutingMode,
+        AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, LbMode, MonitorAggregation,
+        Range, RoutingMode,
     },
     life::processors,
     ports::{SystemClock, flight::boot_id},
@@ -72,6 +72,8 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         balancing: Balancing {
             algorithm: config.bpf_lb_algorithm.into(),
             algorithm_annotation: config.bpf_lb_algorithm_annotation,
+            direct: config.bpf_lb_mode == LbMode::Dsr,
+            direct_annotation: config.bpf_lb_mode_annotation,
             external_cluster_ip: config.bpf_lb_external_clusterip,
         },
         sockets: config.bpf_lb_sock,

@@ -35,6 +35,8 @@ pub struct Features {
     /// node, which answers them itself (direct server return). All nodes of a cluster have it, or
     /// none.
     pub dsr: bool,
+    /// Only by services whose row has [`LbFlags2::DIRECT_RETURN`](crate::layouts::LbFlags2::DIRECT_RETURN).
+    pub dsr_by_service: bool,
     /// What is for a service and nobody serves is refused at once, rather than dropped.
     pub refuse: bool,
     /// Backends in a service's Maglev table.
@@ -60,6 +62,7 @@ impl Default for Features {
             report_flags: 0b111,
             host_firewall: false,
             dsr: false,
+            dsr_by_service: false,
             refuse: true,
             maglev: MAGLEV_SIZE,
             nat_ports: NAT_PORTS,
@@ -71,7 +74,7 @@ impl Default for Features {
 
 impl Features {
     /// The globals of the object and their values, for the loader to set.
-    pub const fn globals(self) -> [(&'static str, u32); 17] {
+    pub const fn globals(self) -> [(&'static str, u32); 18] {
         let [a, b, c, d] = words(self.loopback_ipv6.octets());
         [
             ("ENABLE_IPV4", self.ipv4 as u32),
@@ -82,6 +85,7 @@ impl Features {
             ("REPORT_FLAGS", self.report_flags as u32),
             ("ENABLE_HOST_FIREWALL", self.host_firewall as u32),
             ("ENABLE_DSR", self.dsr as u32),
+            ("DSR_BY_SERVICE", self.dsr_by_service as u32),
             ("REFUSE_UNSERVED", self.refuse as u32),
             ("MAGLEV", self.maglev),
             ("NAT_PORT_MIN", self.nat_ports.0 as u32),
@@ -103,6 +107,7 @@ impl Features {
             | (self.host_firewall as u64) << 3
             | (self.dsr as u64) << 4
             | (!self.refuse as u64) << 5
+            | (self.dsr_by_service as u64) << 6
             | (self.notify as u64) << 8
             | (self.report_flags as u64) << 16
             | (self.report_interval as u64) << 24

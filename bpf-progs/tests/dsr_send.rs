@@ -7,6 +7,7 @@ mod common;
 use common::outside::{World, open_service, route_outside};
 use common::*;
 use std::net::{IpAddr, SocketAddr};
+use volvox_bpf_progs::Features;
 use volvox_bpf_progs::layouts::*;
 
 const PORT: u16 = 30_080;
@@ -20,14 +21,18 @@ fn elsewhere(like: IpAddr) -> IpAddr {
 
 /// A node that forwards, with a service whose backend is behind another node of each family.
 fn world() -> World {
-    let mut world = World::with(dsr());
+    serving(dsr(), open_service(SERVICE))
+}
+
+fn serving(features: Features, service: LbRow) -> World {
+    let mut world = World::with(features);
     route_outside();
     for (_, own, _) in world.families() {
         let (there, id) = (elsewhere(own), if own.is_ipv4() { 7 } else { 1007 });
         world.node.behind(there, IDENTITY, OTHER_NODE, false);
         world.node.backend(id, (there, 8080).into(), 0, BackendState::Active);
         for protocol in [TCP, UDP] {
-            world.node.service((own, PORT).into(), protocol, open_service(SERVICE), &[id]);
+            world.node.service((own, PORT).into(), protocol, service, &[id]);
         }
     }
     world
@@ -62,6 +67,35 @@ fn the_backend_hears_the_client_and_what_he_asked() {
     }
     assert_eq!(world.node.translations(), [], "the node does not stand in");
     assert_eq!(world.node.drops(), [].into());
+}
+
+#[test]
+fn where_services_are_asked_a_connection_goes_as_its_service_says_when_it_is_opened() {
+    let features = Features { dsr_by_service: true, ..dsr() };
+    for direct in [true, false] {
+        let flags2 = if direct { LbFlags2::DIRECT_RETURN } else { 0 };
+        let mut world = serving(features, LbRow { flags2, ..open_service(SERVICE) });
+        for (_, own, far) in world.families() {
+            // Whether a new connection goes on with the client's source, and is told of.
+            let goes_direct = |world: &mut World, port| {
+                let before = world.node.translations().len();
+                let got = world.got(&sealed(tcp(far, own, port, PORT, SYN)));
+                let stands_in = world.node.translations().len() > before;
+                assert_ne!(is_told(&got), stands_in);
+                !stands_in
+            };
+            assert_eq!(goes_direct(&mut world, 5000), direct);
+            // The service says otherwise: who is connected goes on as he was.
+            let other = LbRow { flags2: flags2 ^ LbFlags2::DIRECT_RETURN, ..open_service(SERVICE) };
+            let id = if own.is_ipv4() { 7 } else { 1007 };
+            world.node.service((own, PORT).into(), TCP, other, &[id]);
+            let got = world.got(&sealed(tcp(far, own, 5000, PORT, ACK)));
+            let plain = forwarded(sealed(tcp(far, elsewhere(own), 5000, 8080, ACK)));
+            assert_eq!(got == plain, direct, "with the client's address");
+            assert_eq!(goes_direct(&mut world, 5001), !direct);
+        }
+        assert_eq!(world.node.drops(), [].into());
+    }
 }
 
 #[test]

@@ -14,7 +14,9 @@ fn all_load(ipv4: bool, ipv6: bool) {
         let (policy_stats, host_firewall) = (is_on(0), is_on(1));
         let (dsr, refuse) = (is_on(2), is_on(3));
         let plain = Features { ipv4, ipv6, refuse, ..Features::default() };
-        let features = Features { policy_stats, host_firewall, dsr, ..plain };
+        // Of two that ask for it, one asks each service.
+        let dsr_by_service = dsr && refuse;
+        let features = Features { policy_stats, host_firewall, dsr, dsr_by_service, ..plain };
         Node::with_uplink_and(features);
     }
 }

@@ -2,6 +2,7 @@
 //! said, and back, by what the kernel says itself.
 
 use std::{
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -59,6 +60,41 @@ fn an_interface_that_vanishes_is_not_called_ready() {
             let endpoint: Value = node.rest().get(&format!("/endpoint/{away}"))?;
             Ok(endpoint["status"]["state"] == json!("ready"))
         })
+    });
+}
+
+#[test]
+fn a_state_directory_of_another_node_is_put_aside_and_named() {
+    lab::test("a_state_directory_of_another_node_is_put_aside_and_named", || {
+        let mut one = Node::new(Binaries::find()?)?;
+        one.start_agent()?;
+        let pod = Pod::create(&one, "shop/a", &[("app", "a")], Through::Rest)?;
+        one.wait_for_ready(1)?;
+        one.stop_agent()?;
+        let [_, host] = pod.links()?;
+        ip(&format!("link del {}", host.name))?;
+        let mut other = Node::beside(Binaries::find()?, "other")?;
+        let copied = Command::new("cp")
+            .arg("-a")
+            .args([one.path("cilium/state"), other.path("cilium")])
+            .status()?;
+        ensure!(copied.success(), "cp: {copied}");
+        // It is another one's at the first start, and its own from then on.
+        for is_another in [true, false] {
+            other.start_agent()?;
+            other.wait("restoring is not over", |node| {
+                let report: Value = node.rest().get("/volvox/restore")?;
+                Ok(report["finished"] == json!(true))
+            })?;
+            ensure!(other.endpoints()?.is_empty(), "{:?}", other.endpoints()?);
+            let status = other.volvox("status")?;
+            let is_named = status.contains("the state directory that was found is of node");
+            ensure!(is_named == is_another, "{status}");
+            other.stop_agent()?;
+        }
+        let aside = other.path("cilium/state/quarantine");
+        ensure!(aside.read_dir()?.count() == 1, "{} has no record", aside.display());
+        Ok(())
     });
 }
 

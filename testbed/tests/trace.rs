@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -157,28 +157,34 @@ fn why_names_whom_an_endpoint_waits_for_and_who_has_the_permits() {
         let mut fleet = fleet()?;
         let node = &mut fleet.node;
         // Every bpf(2) of the agent takes long to begin: builds hold their permits.
-        let slow = Injection::attach(node.agent()?.pid(), "bpf", "delay_enter=30000000")?;
+        let slow = Injection::attach(node.agent()?.pid(), "bpf", "delay_enter=5000000")?;
         let ids: Vec<_> =
             node.endpoints()?.iter().map(|endpoint| endpoint["id"].to_string()).collect();
-        touch_everyone(node, 7002)?;
+        let regenerate =
+            |id| client(node, &format!("endpoint regenerate {id}")).stdout(Stdio::null()).spawn();
+        let asked: Vec<_> = ids.iter().map(regenerate).collect::<Result<_, _>>()?;
         let mut told = String::new();
         wait_for("somebody waits for a permit that others hold", || {
-            for id in &ids {
-                told = output(node, &format!("why {id}"))?;
-                let waits = told.contains(&format!("endpoint {id} waits "))
-                    && told.contains(" for build-queue: ")
-                    && told.contains("build-queue has given its permits to endpoint ")
-                    && told.contains(" for kernel: ")
-                    && told.contains("; gives up in ");
-                if waits {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
+            // A permit that is held for long keeps nobody waiting: who is last in the queue has been
+            // there for some seconds at most, as others come in between.
+            let queue: Value = node.rest().get("/volvox/build-queue")?;
+            let Some(last) = queue["waiting"].as_array().and_then(|all| all.last()) else {
+                return Ok(false);
+            };
+            let id = &last[0];
+            told = output(node, &format!("why {id}"))?;
+            Ok(told.contains(&format!("endpoint {id} waits "))
+                && told.contains(" for build-queue: ")
+                && told.contains("build-queue has given its permits to endpoint ")
+                && told.contains(" for kernel: ")
+                && told.contains("; gives up in "))
         })
         .with_context(|| format!("the last answer: {told}"))?;
         // Let go, all of them end as if nothing had been.
         drop(slow);
+        for mut regeneration in asked {
+            ensure!(regeneration.wait()?.success(), "a regeneration failed");
+        }
         node.wait_for_ready(PODS).map(drop)
     });
 }

@@ -153,12 +153,10 @@ impl Behaviour for Conntrack {
 
 /// What was done to connections and to translations, and how full their tables are, or why nothing was, in words.
 fn found(done: Result<KernelDone, AskError>) -> Result<(Swept, Swept, u8), String> {
-    let done = done.map_err(|error| error.to_string())?;
-    match (done.failed, done.outcomes.first()) {
-        (Some((_, error)), _) => Err(error.to_string()),
-        (None, Some(&KernelOutcome::Collected { connections, translations, fill })) => {
-            Ok((connections, translations, fill))
+    KernelDone::of_one(done, |outcome| match outcome {
+        KernelOutcome::Collected { connections, translations, fill } => {
+            Some((connections, translations, fill))
         }
-        (None, other) => Err(format!("the kernel port answered {other:?}")),
-    }
+        _ => None,
+    })
 }

@@ -159,12 +159,9 @@ impl Devices {
 
     fn read(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         self.busy = false;
-        let tables = done.map_err(|error| error.to_string()).and_then(|done| {
-            match (done.failed, done.outcomes.into_iter().next()) {
-                (Some((_, error)), _) => Err(error.to_string()),
-                (None, Some(KernelOutcome::Devices(tables))) => Ok(*tables),
-                (None, other) => Err(format!("the kernel port answered {other:?}")),
-            }
+        let tables = KernelDone::of_one(done, |outcome| match outcome {
+            KernelOutcome::Devices(tables) => Some(*tables),
+            _ => None,
         });
         match tables {
             Ok(tables) => {

@@ -85,10 +85,13 @@ impl Endpoint {
         reply: Reply<Inherited>,
         answer: Result<KernelDone, AskError>,
     ) {
-        let rows = match answer.map(|done| done.outcomes.into_iter().next()) {
-            Ok(Some(KernelOutcome::Policy(rows))) => rows,
-            Ok(_) => return self.inherited(cx, reply, Err("the policy was not read".into())),
-            Err(error) => return self.inherited(cx, reply, Err(error.to_string().into())),
+        let rows = KernelDone::of_one(answer, |outcome| match outcome {
+            KernelOutcome::Policy(rows) => Some(rows),
+            _ => None,
+        });
+        let rows = match rows {
+            Ok(rows) => rows,
+            Err(error) => return self.inherited(cx, reply, Err(error.into())),
         };
         // Without a map every packet is dropped. And if nobody waits any more, the policy went on.
         let Some(rows) = rows else { return self.inherited(cx, reply, Ok(())) };

@@ -109,16 +109,14 @@ impl Endpoints {
 }
 
 fn seen(answer: Result<KernelDone, AskError>) -> BTreeMap<EndpointId, Probe> {
-    let error = match answer {
-        Ok(KernelDone { failed: Some((_, error)), .. }) => error.to_string(),
-        Ok(KernelDone { outcomes, .. }) => match outcomes.into_iter().next() {
-            Some(KernelOutcome::Probed(probes)) => return probes,
-            other => format!("the kernel port answered {other:?}"),
-        },
-        Err(error) => error.to_string(),
-    };
-    tracing::warn!(error, "interfaces were not looked at; what is said of them is older");
-    BTreeMap::new()
+    let probes = KernelDone::of_one(answer, |outcome| match outcome {
+        KernelOutcome::Probed(probes) => Some(probes),
+        _ => None,
+    });
+    probes.unwrap_or_else(|error| {
+        tracing::warn!(error, "interfaces were not looked at; what is said of them is older");
+        BTreeMap::new()
+    })
 }
 
 /// Where these are to be looked at. One that is being built has it looked at again when it is ready.

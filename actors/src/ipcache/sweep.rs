@@ -11,10 +11,7 @@ use crate::{
     drift::{Drift, Found, Kind},
     host::{AskError, Cx, Reply},
     mutants::{Mutant, mutated},
-    ports::{
-        IpcacheRow, KernelDone, KernelJob, KernelOp, KernelOutcome, PageRows, RowMap, RowPage,
-        RowPlace,
-    },
+    ports::{IpcacheRow, KernelDone, KernelJob, KernelOp, PageRows, RowMap, RowPage, RowPlace},
 };
 
 /// How long the kernel may take for a page.
@@ -63,14 +60,7 @@ impl Ipcache {
     }
 
     pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        let page = done.map_err(|error| error.to_string()).and_then(|done| {
-            match (done.failed, done.outcomes.into_iter().next()) {
-                (Some((_, error)), _) => Err(error.to_string()),
-                (None, Some(KernelOutcome::Rows(page))) => Ok(*page),
-                (None, other) => Err(format!("the kernel port answered {other:?}")),
-            }
-        });
-        match (page, &mut self.sweep) {
+        match (KernelDone::rows(done), &mut self.sweep) {
             (Ok(RowPage { rows: PageRows::Ipcache(rows), strange, next }), Some(sweep)) => {
                 let mut ledger = self.ledger.borrow_mut();
                 sweep.strange.extend(strange);

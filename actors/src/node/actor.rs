@@ -149,12 +149,9 @@ impl Node {
     }
 
     fn looked(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        let links = done.map_err(|error| error.to_string()).and_then(|done| {
-            match (done.failed, done.outcomes.into_iter().next()) {
-                (Some((_, error)), _) => Err(error.to_string()),
-                (None, Some(KernelOutcome::Links(links))) => Ok(links),
-                (None, other) => Err(format!("the kernel port answered {other:?}")),
-            }
+        let links = KernelDone::of_one(done, |outcome| match outcome {
+            KernelOutcome::Links(links) => Some(links),
+            _ => None,
         });
         match links {
             Ok(links) => {

@@ -8,9 +8,7 @@ use crate::{
     drift::{Drift, Found, Kind},
     host::{AskError, Cx, Reply},
     mutants::{Mutant, mutated},
-    ports::{
-        KernelDone, KernelJob, KernelOp, KernelOutcome, LxcRow, PageRows, RowMap, RowPage, RowPlace,
-    },
+    ports::{KernelDone, KernelJob, KernelOp, LxcRow, PageRows, RowMap, RowPage, RowPlace},
 };
 
 /// How long the kernel may take for a page.
@@ -65,15 +63,8 @@ impl Node {
     }
 
     pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        let page = done.map_err(|error| error.to_string()).and_then(|done| {
-            match (done.failed, done.outcomes.into_iter().next()) {
-                (Some((_, error)), _) => Err(error.to_string()),
-                (None, Some(KernelOutcome::Rows(page))) => Ok(*page),
-                (None, other) => Err(format!("the kernel port answered {other:?}")),
-            }
-        });
         let Some(sweep) = &mut self.sweep else { return };
-        match page {
+        match KernelDone::rows(done) {
             Ok(RowPage { rows: PageRows::Lxc(rows), strange, next }) => {
                 let rows = rows.into_iter().filter_map(|(at, row)| Some((at, row?)));
                 sweep.rows.extend(rows.filter(|(_, row)| row.endpoint == 0));

@@ -31,7 +31,7 @@ pub use services::{
 };
 
 use crate::{
-    host::{Current, Reply},
+    host::{AskError, Current, Reply},
     model::{
         Addresses, EndpointId, Families, IdentityId, Mac, PolicyEntry, PolicyKey, PolicyRows,
         ServiceId, Tunnel,
@@ -474,6 +474,30 @@ pub struct KernelDone {
     pub outcomes: Vec<KernelOutcome>,
     /// The step that failed, by its place in the job, and why.
     pub failed: Option<(usize, KernelError)>,
+}
+
+impl KernelDone {
+    /// What the one step of a job came to, as `wanted` takes it out of the outcome; or why there is
+    /// nothing, in words.
+    pub(crate) fn of_one<T>(
+        answer: Result<Self, AskError>,
+        wanted: impl FnOnce(KernelOutcome) -> Option<T>,
+    ) -> Result<T, String> {
+        let done = answer.map_err(|error| error.to_string())?;
+        if let Some((_, error)) = done.failed {
+            return Err(error.to_string());
+        }
+        let outcome = done.outcomes.into_iter().next().and_then(wanted);
+        outcome.ok_or_else(|| "the kernel port answered to something else".to_owned())
+    }
+
+    /// The rows that one was asked for.
+    pub(crate) fn rows(answer: Result<Self, AskError>) -> Result<RowPage, String> {
+        Self::of_one(answer, |outcome| match outcome {
+            KernelOutcome::Rows(page) => Some(*page),
+            _ => None,
+        })
+    }
 }
 
 /// BPF maps, programs, interfaces and routes.

@@ -155,6 +155,7 @@ impl Restore {
         self.kept.report.phases =
             phases.map(|(name, seconds)| PhaseReport { name, seconds }).collect();
         self.kept.report.problems = input.problems;
+        self.kept.report.of_another.clone_from(&input.disk.of_another);
         self.kept.opened = Some(reply);
         self.kept.enabled = input.enabled;
         self.kept.dormant = if input.host { BTreeSet::new() } else { input.disk.lay_host_down() };

@@ -13,6 +13,9 @@ pub struct RestoreReport {
     pub endpoints: BTreeMap<EndpointId, EndpointReport>,
     /// What was put aside, and why.
     pub quarantined: Vec<String>,
+    /// The node whose state directory was found, if that is another one.
+    #[serde(default)]
+    pub of_another: Option<String>,
     /// What nobody claimed any more and was removed.
     pub pruned: Vec<String>,
     /// Endpoints that could not be built yet: until each is, or is gone, rows of the ipcache that

@@ -154,12 +154,9 @@ impl Routes {
     }
 
     fn looked(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        let routing = done.map_err(|error| error.to_string()).and_then(|done| {
-            match (done.failed, done.outcomes.into_iter().next()) {
-                (Some((_, error)), _) => Err(error.to_string()),
-                (None, Some(KernelOutcome::Routing(routing))) => Ok(routing),
-                (None, other) => Err(format!("the kernel port answered {other:?}")),
-            }
+        let routing = KernelDone::of_one(done, |outcome| match outcome {
+            KernelOutcome::Routing(routing) => Some(routing),
+            _ => None,
         });
         match routing {
             Ok(routing) => self.compare(&routing, cx),

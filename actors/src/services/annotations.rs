@@ -16,6 +16,7 @@ const TYPE: [&str; 1] = ["service.cilium.io/type"];
 const NODE: [&str; 1] = ["service.cilium.io/node"];
 const NODE_SELECTOR: [&str; 1] = ["service.cilium.io/node-selector"];
 const ALGORITHM: [&str; 1] = ["service.cilium.io/lb-algorithm"];
+const FORWARDING: [&str; 1] = ["service.cilium.io/forwarding-mode"];
 const RANGES: [&str; 1] = ["service.cilium.io/src-ranges-policy"];
 
 /// What most Services say nothing of.
@@ -29,6 +30,8 @@ pub(super) struct Annotated {
     pub(super) affinity: Affinity,
     /// How its backends are chosen, if not as for others.
     pub(super) algorithm: Option<Algorithm>,
+    /// Whether its backends on other nodes answer clients outside themselves, if it says so.
+    pub(super) direct: Option<bool>,
     /// Its source ranges name who is kept out.
     pub(super) denies: bool,
     /// Annotations that are not obeyed.
@@ -79,6 +82,7 @@ pub(super) fn read(
         nodes: nodes.into(),
         affinity: one_of(find(all, &AFFINITY), &AFFINITIES)?.unwrap_or_default(),
         algorithm: one_of(find(all, &ALGORITHM), &ALGORITHMS)?,
+        direct: one_of(find(all, &FORWARDING), &FORWARDING_MODES)?,
         denies: one_of(find(all, &RANGES), &RANGE_POLICIES)?.unwrap_or(false),
         ignored: all
             .entries()
@@ -100,13 +104,15 @@ const AFFINITIES: [(&str, Affinity); 3] =
     [("none", Affinity::None), ("local", Affinity::Local), ("remote", Affinity::Remote)];
 const ALGORITHMS: [(&str, Algorithm); 2] =
     [("random", Algorithm::Random), ("maglev", Algorithm::Maglev)];
+const FORWARDING_MODES: [(&str, bool); 2] = [("snat", false), ("dsr", true)];
 const RANGE_POLICIES: [(&str, bool); 2] = [("allow", false), ("deny", true)];
 
 /// Whether an annotation is Cilium's about services, and does nothing here.
 fn is_ignored(name: &str) -> bool {
-    let obeyed =
-        [&GLOBAL[..], &SHARED, &AFFINITY, &TYPE, &NODE, &NODE_SELECTOR, &ALGORITHM, &RANGES];
-    name.starts_with(PREFIX) && !obeyed.into_iter().flatten().any(|it| *it == name)
+    let balanced = [&ALGORITHM[..], &FORWARDING, &RANGES];
+    let obeyed = [&GLOBAL[..], &SHARED, &AFFINITY, &TYPE, &NODE, &NODE_SELECTOR];
+    let obeyed = obeyed.into_iter().chain(balanced).flatten();
+    name.starts_with(PREFIX) && !{ obeyed }.any(|it| *it == name)
 }
 
 /// The first of these names that is there.

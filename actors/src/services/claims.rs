@@ -245,10 +245,8 @@ fn shape(frontend: Frontend, wanted: FrontendWish, stores: &Stores<'_>) -> Shape
     let line = stores.table.get(&frontend);
     let there = line.and_then(|line| line.there());
     let before = there.map(|shape| shape.backends.clone()).unwrap_or_default();
-    let had: BTreeMap<_, _> = match wanted.kept.is_empty() && !stores.keeps {
-        true => BTreeMap::new(),
-        false => there.into_iter().flat_map(Shape::members).collect(),
-    };
+    let matters = !wanted.kept.is_empty() || stores.keeps;
+    let had = line.filter(|_| matters).map(|line| line.members()).unwrap_or_default();
     let ids = wanted.backends.iter().filter_map(|at| stores.backends.id(at));
     let mut ids: BTreeSet<_> = ids.collect();
     if stores.keeps {

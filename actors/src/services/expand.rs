@@ -46,6 +46,10 @@ pub struct Balancing {
     pub algorithm: Algorithm,
     /// and whether a Service may say otherwise of its own.
     pub algorithm_annotation: bool,
+    /// Whether backends on other nodes answer clients outside the cluster themselves,
+    pub direct: bool,
+    /// and whether a Service may say otherwise of its own.
+    pub direct_annotation: bool,
     /// Whether clients outside the cluster reach services at their addresses inside.
     pub external_cluster_ip: bool,
 }
@@ -220,12 +224,17 @@ impl Surroundings {
         let mut all: Vec<_> = ignored
             .map(|name| format!("its annotation {name} is not obeyed: remove it, or do without"))
             .collect();
-        if annotated.algorithm.is_some() && !self.balancing.algorithm_annotation {
-            all.push(
-                "its annotation service.cilium.io/lb-algorithm is not obeyed: start the agent with \
-                 --bpf-lb-algorithm-annotation"
-                    .to_owned(),
-            );
+        let Balancing { algorithm_annotation, direct_annotation, .. } = self.balancing;
+        let mut unheeded = |name, flag| {
+            all.push(format!(
+                "its annotation service.cilium.io/{name} is not obeyed: start the agent with --{flag}"
+            ));
+        };
+        if annotated.algorithm.is_some() && !algorithm_annotation {
+            unheeded("lb-algorithm", "bpf-lb-algorithm-annotation");
+        }
+        if annotated.direct.is_some() && !direct_annotation {
+            unheeded("forwarding-mode", "bpf-lb-mode-annotation");
         }
         all
     }
@@ -380,6 +389,11 @@ impl Surroundings {
         set(!outside && self.balancing.external_cluster_ip, flags::ROUTABLE);
         set(outside && spec.external_local, flags::EXTERNAL_LOCAL);
         set(two, flags::TWO_SCOPES);
+        let direct = annotated.and_then(|it| it.direct).unwrap_or(self.balancing.direct);
+        set(
+            kind.flags() & flags::ROUTABLE != 0 && self.balancing.direct_annotation && direct,
+            flags::DSR,
+        );
         let is_ranged = matches!(kind, Kind::Balancer | Kind::External) && !spec.ranges.is_empty();
         let ranges = match is_ranged {
             true => spec

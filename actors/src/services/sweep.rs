@@ -127,9 +127,8 @@ impl Services {
     }
 
     pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        match done.map_err(|error| error.to_string()).and_then(outcome) {
-            Ok(KernelOutcome::Rows(page)) => self.take_page(*page, cx),
-            Ok(other) => self.give_up(&format!("the kernel port answered {other:?}")),
+        match KernelDone::rows(done) {
+            Ok(page) => self.take_page(page, cx),
             Err(error) => self.give_up(&error),
         }
     }
@@ -160,8 +159,12 @@ impl Services {
         done: Result<KernelDone, AskError>,
         cx: &mut Cx<'_, Self>,
     ) {
-        match done.map_err(|error| error.to_string()).and_then(outcome) {
-            Ok(KernelOutcome::DifferingTables(differing)) => {
+        let differing = KernelDone::of_one(done, |outcome| match outcome {
+            KernelOutcome::DifferingTables(differing) => Some(differing),
+            _ => None,
+        });
+        match differing {
+            Ok(differing) => {
                 let Some(sweep) = &mut self.sweep else { return };
                 for (id, is_ipv4) in differing {
                     let map = if is_ipv4 { RowMap::Maglev4 } else { RowMap::Maglev6 };
@@ -174,7 +177,6 @@ impl Services {
                 }
                 self.go_to(Next::Tables(Some(last)), cx);
             }
-            Ok(other) => self.give_up(&format!("the kernel port answered {other:?}")),
             Err(error) => self.give_up(&error),
         }
     }
@@ -268,14 +270,5 @@ impl Kept {
         let strangers = std::mem::take(&mut sweep.strangers);
         let orphans = self.table.orphans(strangers, &mut sweep.found);
         self.findings.orphans.extend(orphans);
-    }
-}
-
-/// What the one step of a job came to.
-fn outcome(done: KernelDone) -> Result<KernelOutcome, String> {
-    match (done.failed, done.outcomes.into_iter().next()) {
-        (Some((_, error)), _) => Err(error.to_string()),
-        (None, Some(outcome)) => Ok(outcome),
-        (None, None) => Err("the kernel port answered nothing".to_owned()),
     }
 }

@@ -12,7 +12,10 @@ use super::{
     shape::{InKernel, Rows, Shape, Traces},
     wildcards::Wildcards,
 };
-use crate::model::{BackendId, Frontend, ServiceId};
+use crate::{
+    model::{BackendId, Frontend, ServiceId},
+    ports::BackendState,
+};
 
 /// The highest number of a service.
 const LAST: u32 = u16::MAX as u32;
@@ -57,6 +60,23 @@ impl Line {
     /// What the kernel is to have of it, if what a sweep sees of it says something.
     pub(super) fn judged(&self) -> Option<&Shape> {
         self.wanted.as_ref().filter(|_| self.seen != SKIPPED && self.is_realised())
+    }
+
+    /// Who may have connections by it, and how each serves it: as the kernel has it, or may have it by now.
+    pub(super) fn members(&self) -> BTreeMap<BackendId, BackendState> {
+        let flying = match &self.flying {
+            Flying::No => None,
+            Flying::Wanted => self.wanted.as_ref(),
+            Flying::Other(shape) => shape.as_deref(),
+        };
+        let mut all: BTreeMap<_, _> = flying.into_iter().flat_map(Shape::members).collect();
+        all.extend(self.there().into_iter().flat_map(Shape::members));
+        if let InKernel::Unsure(traces) = &self.kernel {
+            traces.members.iter().for_each(|id| {
+                all.entry(*id).or_insert(BackendState::Terminating);
+            });
+        }
+        all
     }
 
     /// What the kernel has of it, for slots to be kept.

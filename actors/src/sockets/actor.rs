@@ -104,10 +104,8 @@ impl Behaviour for Sockets {
 
 /// How many a round ended, or why it did not take place, in words.
 fn ended(done: Result<KernelDone, AskError>) -> Result<u64, String> {
-    let done = done.map_err(|error| error.to_string())?;
-    match (done.failed, done.outcomes.first()) {
-        (Some((_, error)), _) => Err(error.to_string()),
-        (None, Some(&KernelOutcome::Ended(ended))) => Ok(ended),
-        (None, other) => Err(format!("the kernel port answered {other:?} to EndSockets")),
-    }
+    KernelDone::of_one(done, |outcome| match outcome {
+        KernelOutcome::Ended(ended) => Some(ended),
+        _ => None,
+    })
 }

@@ -63,6 +63,14 @@ pub enum StateError {
         /// The endpoint that the record is about.
         id: u16,
     },
+    /// A record in a state directory of another node.
+    #[error("{dir} is of node {node}: it is kept in quarantine, and nothing of it is used")]
+    AnotherNode {
+        /// The directory.
+        dir: String,
+        /// The node.
+        node: String,
+    },
 }
 
 impl StateError {

@@ -17,6 +17,8 @@ pub struct NodeState {
     pub ipv4_range: Option<Ipv4Net>,
     /// Pool of IPv6 addresses that was in use.
     pub ipv6_range: Option<Ipv6Net>,
+    /// Name of the node that it is of; older agents did not write it.
+    pub name: String,
     /// Addresses of the node in the pods' network: their gateway.
     pub router: Addresses,
     /// Ethernet address that answers for the gateway.
@@ -26,6 +28,15 @@ pub struct NodeState {
 impl NodeState {
     /// Where it is kept.
     pub const SLOTS: Slots<Self> = Slots::new("node");
+
+    /// Whether pods that have these addresses got them from its ranges: then they are of the same
+    /// life of the node.
+    pub fn gave(&self, addresses: impl IntoIterator<Item = IpAddr>) -> bool {
+        addresses.into_iter().any(|address| match address {
+            IpAddr::V4(address) => self.ipv4_range.is_some_and(|range| range.contains(&address)),
+            IpAddr::V6(address) => self.ipv6_range.is_some_and(|range| range.contains(&address)),
+        })
+    }
 }
 
 /// What of it outlives the state directory, which may be lost: a copy in the library directory.
@@ -41,16 +52,6 @@ pub struct NodeCopy {
 impl NodeCopy {
     /// Where it is kept.
     pub const SLOTS: Slots<Self> = Slots::new("lib/node");
-
-    /// Whether pods that have these addresses got them from its ranges: then they are of the same
-    /// life of the node.
-    pub fn gave(&self, addresses: impl IntoIterator<Item = IpAddr>) -> bool {
-        let NodeState { ipv4_range, ipv6_range, .. } = &self.state;
-        addresses.into_iter().any(|address| match address {
-            IpAddr::V4(address) => ipv4_range.is_some_and(|range| range.contains(&address)),
-            IpAddr::V6(address) => ipv6_range.is_some_and(|range| range.contains(&address)),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -68,6 +69,7 @@ mod tests {
             ipv4_range: "10.0.0.0/16".parse().ok(),
             ipv6_range: None,
             address: Addresses { ipv4: "192.0.2.7".parse().ok(), ipv6: None },
+            name: "a".to_owned(),
         };
         let mut fs = MemoryFs::default();
         fs.apply(&NodeState::SLOTS.save(&state, 1)).unwrap();
@@ -78,7 +80,7 @@ mod tests {
     fn a_copy_counts_for_pods_that_have_its_addresses() {
         let state = NodeState { ipv4_range: "10.1.0.0/24".parse().ok(), ..NodeState::default() };
         let copy = NodeCopy { node: "a".to_owned(), state };
-        let gave = |texts: &[&str]| copy.gave(texts.iter().map(|text| text.parse().unwrap()));
+        let gave = |texts: &[&str]| copy.state.gave(texts.iter().map(|text| text.parse().unwrap()));
         assert!(gave(&["fd00::7", "10.1.0.7"]));
         assert!(!gave(&["10.2.0.7", "fd00::7"]) && !gave(&[]));
         let mut fs = MemoryFs::default();

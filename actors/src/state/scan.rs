@@ -1,5 +1,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     path::PathBuf,
 };
 
@@ -58,6 +59,8 @@ pub struct Found {
     pub unread: BTreeMap<EndpointId, StateError>,
     /// Why the directory could not be listed, if so: any number may have a record.
     pub unlisted: Option<StateError>,
+    /// The node whose directory it is, if that is another one.
+    pub of_another: Option<String>,
     /// Steps that bring each endpoint's directories in order. A crash before or among them leads to
     /// the same finding, and done again they change nothing. Before they are done, none of these
     /// directories may be written: what is put aside would be lost.
@@ -212,6 +215,17 @@ impl Found {
     /// Whether there is a record of a host endpoint.
     pub(crate) fn has_host(&self) -> bool {
         self.records.iter().any(is_host)
+    }
+
+    /// It is another node's directory: its records are put aside.
+    pub fn is_of_another(&mut self, node: &str) {
+        for FoundRecord { record, dir, .. } in mem::take(&mut self.records) {
+            let reason = StateError::AnotherNode { dir: dir.clone(), node: node.to_owned() };
+            let steps = self.put_aside(&record.id.to_string(), &reason.to_string());
+            self.tidying.entry(record.id).or_default().extend(steps);
+            self.quarantined.push(Quarantined { dir, id: record.id, reason });
+        }
+        self.of_another = Some(node.to_owned());
     }
 
     /// Steps that put a directory aside.

@@ -80,7 +80,8 @@ pub(super) fn all(api: &Api, views: &Views) -> Vec<Trouble> {
     let shared = shared.chain(of_rows(&views.ipcache)).chain(of_node(&views.node));
     let shared = shared.chain(of_policies(&views.refused));
     let shared = shared.chain(drift::troubles(&views.audit, views.now));
-    let parts = parts.chain(ipcache(&views.restore)).chain(invariants(&views.audit));
+    let parts = parts.chain(ipcache(&views.restore)).chain(another_node(&views.restore));
+    let parts = parts.chain(invariants(&views.audit));
     parts.chain(shared).collect()
 }
 
@@ -270,6 +271,15 @@ fn ipcache(report: &RestoreReport) -> Option<Trouble> {
         ids.join(", ")
     );
     Some(Trouble::new("ipcache-prune", 1, text))
+}
+
+fn another_node(report: &RestoreReport) -> Option<Trouble> {
+    let node = report.of_another.as_ref()?;
+    let text = format!(
+        "the state directory that was found is of node {node}: its records are in quarantine, and \
+         nothing of it is used; see that each node has a directory of its own"
+    );
+    Some(Trouble::new("state-directory", 1, text))
 }
 
 fn invariants(audit: &AuditView) -> impl Iterator<Item = Trouble> {

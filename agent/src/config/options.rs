@@ -381,6 +381,11 @@ pub struct Config {
     #[serde(rename = "LoadBalancerMode")]
     pub bpf_lb_mode: LbMode,
 
+    /// Whether a service may say otherwise by its annotation service.cilium.io/forwarding-mode
+    #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
+    #[serde(rename = "LoadBalancerModeAnnotation")]
+    pub bpf_lb_mode_annotation: bool,
+
     /// Whether load balancers that ask for a service at its healthCheckNodePort are answered: whether
     /// this node has pods of it
     #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL")]

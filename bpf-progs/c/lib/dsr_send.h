@@ -19,11 +19,11 @@ enum dsr_way {
 	DSR_SENT = 1,
 };
 
-/* Whether a new connection may go this way: from a client outside, who is answered directly, to an endpoint
- * behind a node of ours, which reads the option. */
+/* Whether a new connection may go this way: by a service that has it so, from a client outside, who is answered
+ * directly, to an endpoint behind a node of ours, which reads the option. */
 always_inline bool dsr_may(const struct flow *flow, const struct packet *packet, int family)
 {
-	return packet->reach & IPCACHE_HAS_TUNNEL && flow->dst_identity >= IDENTITY_GLOBAL &&
+	return packet->direct && packet->reach & IPCACHE_HAS_TUNNEL && flow->dst_identity >= IDENTITY_GLOBAL &&
 	       flow->dst_identity < IDENTITY_LOCAL && identity_is_outside(flow->src_identity) &&
 	       packet->l4_offset == plain_l4_offset(family);
 }

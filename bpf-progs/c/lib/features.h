@@ -19,6 +19,8 @@ const volatile __u32 REPORT_FLAGS = 1 | 2 | 4;
 const volatile __u32 ENABLE_HOST_FIREWALL = 0;
 /* Let backends behind other nodes answer clients outside themselves. */
 const volatile __u32 ENABLE_DSR = 0;
+/* Of services that say so only. */
+const volatile __u32 DSR_BY_SERVICE = 0;
 /* Refuse what nobody serves; else it drops in silence. */
 const volatile __u32 REFUSE_UNSERVED = 1;
 /* Backends in a service's Maglev table. */

@@ -33,6 +33,8 @@ struct packet {
 	bool forth : 1;
 	/* or, of what address translation sends back, that it answers. */
 	bool answer : 1;
+	/* Backends of the service by which it came may answer the client directly. */
+	bool direct : 1;
 	/* How its receiver is reached: enum ipcache_flags. */
 	__u8 reach;
 	/* Its connection came from outside by that service: */

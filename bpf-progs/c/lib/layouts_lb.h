@@ -49,6 +49,7 @@ enum lb_flags2 {
 	LB_L7 = 4,
 	LB_TWO_SCOPES = 32,
 	LB_DENY_RANGE = 64,
+	LB_DSR = 128,
 };
 
 #define LB_MAGLEV 2

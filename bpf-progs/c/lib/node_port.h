@@ -27,6 +27,7 @@ always_inline int node_port_family(struct __sk_buff *skb, struct packet *packet,
 		return NODE_PORT_DROP(DROP_NOT_IN_SOURCE_RANGE);
 	packet->rev_nat = service.rev_nat;
 	packet->node_port = true;
+	packet->direct = !DSR_BY_SERVICE || service.flags2 & LB_DSR;
 	code = lb_backend(packet, &key, &service, &backend, family);
 	if (code < 0)
 		return code;

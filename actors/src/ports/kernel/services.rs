@@ -31,6 +31,9 @@ pub mod service_flags {
     pub const TWO_SCOPES: u16 = 32 << 8;
     /// Source ranges name who may not use it.
     pub const DENY_RANGE: u16 = 64 << 8;
+    /// Backends behind other nodes answer clients outside themselves, where the node lets services
+    /// say so.
+    pub const DSR: u16 = 128 << 8;
     /// In other slots than the first: the backend is quarantined.
     pub const QUARANTINED: u16 = 64 << 8;
 }

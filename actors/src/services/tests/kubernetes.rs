@@ -8,7 +8,7 @@ use super::town::{Town, at, frontend, gone, service, slice};
 use crate::{
     model::{L4Address, Transport},
     ports::service_flags,
-    services::ServiceSource,
+    services::{Balancing, ServiceSource},
     testing::Landing,
 };
 
@@ -134,6 +134,38 @@ fn only_nodes_that_are_meant_serve_also_before_their_labels_are_known() {
     town.tell(&[node("slow")]);
     assert_eq!(served(&town), [""; 0]);
     assert!(town.maps().slots.is_empty());
+}
+
+#[test]
+fn a_service_says_whom_its_backends_answer_where_the_node_lets_it() {
+    let mut town = town();
+    let members = slice("web-a", "web", &["10.0.0.1"]);
+    let outside = ["192.0.2.7:30080", "198.51.100.1:80", "198.51.100.2:80"];
+    let is_direct = |town: &Town, place| {
+        town.maps().slots[&(frontend(place), 0)].flags & service_flags::DSR != 0
+    };
+    for (direct, direct_annotation) in [(false, false), (true, false), (false, true), (true, true)]
+    {
+        town.balancing = Balancing { direct, direct_annotation, ..Balancing::default() };
+        town.restart();
+        town.host_addresses(&["192.0.2.7"]);
+        for (mode, asked) in [("dsr", Some(true)), ("SNAT", Some(false)), ("", None)] {
+            let web =
+                if mode.is_empty() { open("web") } else { annotated("forwarding-mode", mode) };
+            town.tell(&[web, members.clone()]);
+            // Where services do not say it, programs do not ask.
+            let wanted = direct_annotation && asked.unwrap_or(direct);
+            for place in outside {
+                assert_eq!(is_direct(&town, place), wanted, "{mode} {direct} {direct_annotation}");
+            }
+            assert!(!is_direct(&town, "10.96.0.1:80"));
+            let problems = town.status().problems;
+            let is_named = problems.iter().any(|it| it.1.contains("--bpf-lb-mode-annotation"));
+            assert_eq!(is_named, asked.is_some() && !direct_annotation, "{problems:?}");
+        }
+    }
+    town.tell(&[annotated("forwarding-mode", "tunnel")]);
+    assert!(town.status().refused[0].1.problem.contains("tunnel"));
 }
 
 #[test]

@@ -74,6 +74,27 @@ fn who_is_not_ready_keeps_its_number_and_who_never_served_has_nothing_to_keep() 
 }
 
 #[test]
+fn who_serves_only_while_a_batch_is_written_keeps_what_it_has() {
+    let town = Town::new();
+    town.tell(&[service("web", "10.96.0.1"), web(&["10.0.0.1"])]);
+    town.announce(&[web(&["10.0.0.1-unready", "10.0.0.2"])]);
+    town.universe.settle();
+    // What is written now has the other one serve, and clients find it there.
+    town.announce(&[web(&["10.0.0.1", "10.0.0.2-unready"])]);
+    town.settle();
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, Active), (TWO, Maintenance)]));
+    // The same where nobody knows what became of the batch.
+    town.tell(&[web(&["10.0.0.1", "10.0.0.2-unready", "10.0.0.3-unready"])]);
+    town.announce(&[web(&["10.0.0.1", "10.0.0.2-unready", "10.0.0.3"])]);
+    town.fate.at(0, Turn::Half);
+    town.settle();
+    town.announce(&[web(&["10.0.0.1", "10.0.0.2-unready", "10.0.0.3-unready"])]);
+    town.wait(40);
+    let three = ("10.0.0.3:8080", Maintenance);
+    assert_eq!(members(&town, "10.96.0.1:80"), all(&[(ONE, Active), (TWO, Maintenance), three]));
+}
+
+#[test]
 fn who_is_no_more_chosen_by_a_policy_keeps_what_it_has() {
     let town = Town::new();
     let mut service = service("web", "10.96.0.1");

@@ -12,7 +12,7 @@ use crate::{
     model::{Families, Frontend, L4Address, LookupScope, Transport},
     ports::{KernelOp, ObjectKey},
     services::{
-        Algorithm, ServiceSource, ServiceView, Services, ServicesMsg, ServicesSettings,
+        Algorithm, Balancing, ServiceSource, ServiceView, Services, ServicesMsg, ServicesSettings,
         ServicesStatus, UnknownBackend,
     },
     sockets::SocketsMsg,
@@ -32,6 +32,8 @@ pub(super) struct Town {
     /// Where load balancers ask for services.
     pub(super) listeners: MemoryListeners,
     sources: BTreeSet<ServiceSource>,
+    /// How the next agent balances load.
+    pub(super) balancing: Balancing,
 }
 
 impl Town {
@@ -45,8 +47,9 @@ impl Town {
         let kernel = MemoryKernel::new(&fate);
         let sources = sources.iter().copied().collect();
         let (gone, listeners) = (Rc::default(), MemoryListeners::default());
-        let (universe, services) = spawn(&kernel, &sources, &gone, &listeners);
-        let town = Self { universe, kernel, fate, services, gone, listeners, sources };
+        let balancing = Algorithm::Maglev.into();
+        let (universe, services) = spawn(&kernel, &sources, balancing, &gone, &listeners);
+        let town = Self { universe, kernel, fate, services, gone, listeners, sources, balancing };
         town.settle();
         town
     }
@@ -55,7 +58,8 @@ impl Town {
     pub(super) fn restart(&mut self) {
         self.kernel.forget();
         self.listeners.forget();
-        let (universe, services) = spawn(&self.kernel, &self.sources, &self.gone, &self.listeners);
+        let Self { kernel, sources, balancing, gone, listeners, .. } = &*self;
+        let (universe, services) = spawn(kernel, sources, *balancing, gone, listeners);
         (self.universe, self.services) = (universe, services);
         self.settle();
     }
@@ -177,6 +181,7 @@ impl Behaviour for Ender {
 fn spawn(
     kernel: &MemoryKernel,
     sources: &BTreeSet<ServiceSource>,
+    balancing: Balancing,
     gone: &Rc<Cell<usize>>,
     listeners: &MemoryListeners,
 ) -> (Universe, Ref<ServicesMsg>) {
@@ -184,7 +189,7 @@ fn spawn(
     let settings = ServicesSettings {
         node: "here".to_owned(),
         families: Families::DUAL,
-        balancing: Algorithm::Maglev.into(),
+        balancing,
         sources: sources.clone(),
     };
     let gone = Rc::clone(gone);

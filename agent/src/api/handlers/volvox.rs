@@ -192,16 +192,13 @@ pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri
     let level = level(first(&query(&uri)?, "level"))?;
     let reason = "asked for by its user".into();
     let what = format!("POST /volvox/endpoint/{id}/regenerate");
-    // Others' rows decide about its packets, too.
-    let around = repair(&api, &what).await;
-    let built = api
-        .gateway
-        .ask(
-            what,
-            |colony| &colony.endpoints,
-            move |reply| EndpointsMsg::Regenerate { target, level, reason, reply },
-        )
-        .await??;
+    let build = async {
+        let ask = move |reply| EndpointsMsg::Regenerate { target, level, reason, reply };
+        Ok::<_, ApiError>(api.gateway.ask(&what, |colony| &colony.endpoints, ask).await??)
+    };
+    // Others' rows decide about its packets, too. It does not wait for them.
+    let around = async { Ok(repair(&api, &what).await) };
+    let (built, around) = tokio::try_join!(build, around)?;
     let repaired = built.drift.iter().chain(&around).map(Repaired::from).collect();
     ok(&Regenerated { endpoint: Endpoint::new(&built, &api.facts), repaired })
 }

@@ -119,6 +119,7 @@ impl First {
             (service_flags::INTERNAL_LOCAL, "internal-local"),
             (service_flags::TWO_SCOPES, "two-scopes"),
             (service_flags::DENY_RANGE, "deny-ranges"),
+            (service_flags::DSR, "dsr"),
         ];
         let set = names.into_iter().filter(|(bit, _)| row.flags & bit != 0);
         let SlotRow { word, count, quarantined, flags, .. } = *row;
