@@ -7,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     colony::{Colony, Inheritance, Ports},
     conntrack::ConntrackMsg,
+    devices::DevicesMsg,
     endpoints::EndpointsMsg,
     host::{ActixDriver, Full, Host, Message, Record, Ref},
     ipam::Pools,
@@ -59,6 +60,8 @@ const HEAR_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 type Awaited = (node_information::Wanted, Option<Pools>);
 /// How long restoring may keep new endpoints waiting.
 const OPEN_PATIENCE: Duration = Duration::from_secs(600);
+/// How long programs at the node's devices may keep new endpoints waiting.
+const DEVICES_PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked whether restoring has news, until it is over.
 const NOTE_EVERY: Duration = Duration::from_secs(2);
 /// How long what is being written may take once a signal ended this life.
@@ -240,6 +243,8 @@ async fn open(
     then: Option<(Opener, Config)>,
     (evidence, mut life): (Evidence, PastLife),
 ) {
+    // Programs of an earlier life serve at the devices from the start.
+    let is_first = input.kernel.endpoints.is_empty();
     let opened = colony.host.outside("start", || {
         colony.host.ask(&colony.restore, OPEN_PATIENCE, "restored endpoints", |reply| {
             RestoreMsg::Begin { input: Box::new(input), reply }
@@ -255,11 +260,26 @@ async fn open(
         queued_deletions::carry_out(&colony, &queue).await;
     }
     let Some((opener, config)) = then else { return };
+    if is_first {
+        await_devices(&colony).await;
+    }
     opener.open();
     if let Some(path) = &config.write_cni_conf_when_ready {
         install_cni(&config, path);
     }
     tracing::info!(socket = %config.socket_path.display(), "agent is ready for new pods");
+}
+
+/// Waits until programs run at the node's devices: what a pod sends before would leave with its own
+/// address.
+async fn await_devices(colony: &Colony) {
+    let attached = colony.host.outside("start", || {
+        let why = "programs at the node's devices";
+        colony.host.ask(&colony.devices, DEVICES_PATIENCE, why, DevicesMsg::AtRest)
+    });
+    if let Err(error) = attached.await {
+        tracing::warn!(%error, "new pods come before programs run at the node's devices");
+    }
 }
 
 /// This life, as later ones will know it.

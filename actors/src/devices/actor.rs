@@ -55,8 +55,10 @@ pub struct Devices {
     again: bool,
     failures: u32,
     last_error: Option<String>,
-    /// Who waits until the kernel was asked.
+    /// Who waits until the kernel was asked,
     verifying: Vec<Reply<()>>,
+    /// and until all that can be done is done.
+    awaiting: Vec<Reply<()>>,
 }
 
 #[derive(Default)]
@@ -96,6 +98,7 @@ impl Devices {
             failures: 0,
             last_error: None,
             verifying: Vec::new(),
+            awaiting: Vec::new(),
         }
     }
 
@@ -130,6 +133,7 @@ impl Devices {
     fn at_rest(&mut self, cx: &mut Cx<'_, Self>) {
         self.last_error = None;
         self.answer();
+        self.awaiting.drain(..).for_each(|reply| reply.send(()));
         self.failing.retain(|device, _| self.left_out.contains(device));
         if self.left_out.is_empty() {
             self.failures = 0;
@@ -244,6 +248,7 @@ impl Devices {
         self.last_error = Some(error);
         (self.present, self.believed) = (None, None);
         self.answer();
+        self.awaiting.drain(..).for_each(|reply| reply.send(()));
         self.resting = true;
         cx.after(wait, DevicesMsg::Again);
     }
@@ -354,6 +359,11 @@ impl Behaviour for Devices {
                 if !self.busy {
                     self.doubt();
                 }
+                self.proceed(cx);
+            }
+            DevicesMsg::AtRest(reply) if self.resting => reply.send(()),
+            DevicesMsg::AtRest(reply) => {
+                self.awaiting.push(reply);
                 self.proceed(cx);
             }
             DevicesMsg::Again => {

@@ -64,6 +64,9 @@ pub enum DevicesMsg {
     Again,
     /// Ask the kernel what runs there; answered once what it says is taken in.
     Verify(Reply<()>),
+    /// Answered once all devices have been seen to, for the first time in this life or since: programs run
+    /// where they can.
+    AtRest(Reply<()>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did. Nobody asks if it is only time.
     Compare(Option<Reply<Vec<Drift>>>),
@@ -80,6 +83,7 @@ impl Message for DevicesMsg {
             Self::Done(_) => "Done",
             Self::Again => "Again",
             Self::Verify(_) => "Verify",
+            Self::AtRest(_) => "AtRest",
             Self::Compare(_) => "Compare",
             Self::Show(_) => "Show",
         }

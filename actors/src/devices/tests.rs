@@ -254,6 +254,29 @@ fn what_fails_is_read_again_and_tried_again() {
 }
 
 #[test]
+fn who_waits_for_the_devices_hears_when_programs_run_there_or_cannot() {
+    for fails in [false, true] {
+        let bench = Bench::new(settings());
+        if fails {
+            bench.fate.refuses("AttachDevice");
+        }
+        let host = &bench.universe.host;
+        let mut rests =
+            host.ask(&bench.devices, Duration::from_secs(60), "test", DevicesMsg::AtRest);
+        bench.settle();
+        assert!(rests.now().is_none(), "nobody has said which interfaces there are");
+        bench.links(&[uplink(2, "eth0", &["192.0.2.10/24"])]);
+        assert_eq!(names(&bench.present()).is_empty(), fails);
+        assert_eq!(rests.now(), Some(Ok(())));
+        // Who asks later does not wait.
+        let mut rests =
+            host.ask(&bench.devices, Duration::from_secs(60), "test", DevicesMsg::AtRest);
+        bench.settle();
+        assert_eq!(rests.now(), Some(Ok(())));
+    }
+}
+
+#[test]
 fn a_device_at_which_something_fails_holds_up_no_other() {
     for refused in ["PutDevice", "AttachDevice"] {
         let bench = Bench::new(settings());

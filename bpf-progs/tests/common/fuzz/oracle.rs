@@ -85,6 +85,8 @@ impl Oracle {
         };
         let last = way.last().map_or(seen, |(_, last)| last);
         if last.action == SHOT {
+            // Who sent it was let to, and hears answers.
+            self.flows.pass(packet);
             return Ok("drop");
         }
         let now = reader::read(&last.frame).ok_or("a frame became unreadable")?;
