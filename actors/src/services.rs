@@ -36,6 +36,7 @@ mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
+mod weight;
 mod wildcards;
 
 pub use actor::{Services, ServicesSettings};

@@ -27,7 +27,7 @@ use crate::{
 /// The first pause between two looks; the next ones are twice as long each.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long the cluster may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// In which variable of its environment a start finds what the one before heard.

@@ -18,6 +18,9 @@ const NODE_SELECTOR: [&str; 1] = ["service.cilium.io/node-selector"];
 const ALGORITHM: [&str; 1] = ["service.cilium.io/lb-algorithm"];
 const FORWARDING: [&str; 1] = ["service.cilium.io/forwarding-mode"];
 const RANGES: [&str; 1] = ["service.cilium.io/src-ranges-policy"];
+/// All of these.
+const OBEYED: [&[&str]; 9] =
+    [&GLOBAL, &SHARED, &AFFINITY, &TYPE, &NODE, &NODE_SELECTOR, &ALGORITHM, &FORWARDING, &RANGES];
 
 /// What most Services say nothing of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,10 +112,7 @@ const RANGE_POLICIES: [(&str, bool); 2] = [("allow", false), ("deny", true)];
 
 /// Whether an annotation is Cilium's about services, and does nothing here.
 fn is_ignored(name: &str) -> bool {
-    let balanced = [&ALGORITHM[..], &FORWARDING, &RANGES];
-    let obeyed = [&GLOBAL[..], &SHARED, &AFFINITY, &TYPE, &NODE, &NODE_SELECTOR];
-    let obeyed = obeyed.into_iter().chain(balanced).flatten();
-    name.starts_with(PREFIX) && !{ obeyed }.any(|it| *it == name)
+    name.starts_with(PREFIX) && !OBEYED.iter().any(|names| names.contains(&name))
 }
 
 /// The first of these names that is there.

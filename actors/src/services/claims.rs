@@ -11,7 +11,8 @@ use super::{
     dense::Dense,
     expand::{FrontendWish, Wish},
     shape::Shape,
-    table::{Table, Weight},
+    table::Table,
+    weight::Weight,
 };
 use crate::{
     model::{Frontend, L4Address},
