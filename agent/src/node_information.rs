@@ -28,8 +28,11 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How long the cluster may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the cluster may take to answer at first. What hangs is asked anew, over another connection,
+/// while the pod that waits for it still waits.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest: a server that is slow answers at last.
+const PATIENCE_MAX: Duration = Duration::from_secs(16);
 /// In which variable of its environment a start finds what the one before heard.
 const HEARD: &str = "VOLVOX_HEARD_POD_CIDRS";
 
@@ -129,11 +132,11 @@ pub async fn hear(
     mut tell: impl FnMut(String),
 ) -> anyhow::Result<Pools> {
     let access = Access::of(config).context("a cluster is named")?;
-    let connection = Connection::new(access);
-    let (mut pause, mut tries) = (PAUSE, 0_u32);
+    let mut connection = Connection::new(access.clone());
+    let (mut pause, mut patience, mut tries) = (PAUSE, PATIENCE, 0_u32);
     let (node, mode) = (&publish.node_name, wanted.mode);
     loop {
-        let asked = timeout(PATIENCE, ask(&connection, wanted, config, publish)).await;
+        let asked = timeout(patience, ask(&connection, wanted, config, publish)).await;
         let why = match asked {
             Ok(Ok(PodCidrs { pools, problems })) => match wanted.lacks(pools) {
                 None => return Ok(pools),
@@ -145,7 +148,12 @@ pub async fn hear(
             Ok(Err(error @ ClusterError::NotFound(_))) => error.to_string(),
             Ok(Err(_)) | Err(_) if copy.is_some() => return Ok(copy.unwrap_or_default()),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("the API server did not answer within {} s", PATIENCE.as_secs()),
+            Err(_) => {
+                let why = format!("the API server did not answer within {} s", patience.as_secs());
+                connection = Connection::new(access.clone());
+                patience = (2 * patience).min(PATIENCE_MAX);
+                why
+            }
         };
         tries += 1;
         if tries.is_power_of_two() {

@@ -1,7 +1,7 @@
 //! Whether new endpoints may be made: the node's facts and restored endpoints are known, and what was
 //! to be deleted while no agent lived is gone.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
@@ -55,7 +55,8 @@ impl Opening {
         self.0.borrow().awaits.clone()
     }
 
-    /// Waits until new endpoints may be made.
+    /// Waits until new endpoints may be made. Who waits when this life ends gets no answer: a plugin asks
+    /// the next one.
     pub(super) async fn wait(&self) -> Result<(), ApiError> {
         self.wait_for([CLUSTER_PATIENCE, PATIENCE - CLUSTER_PATIENCE]).await
     }
@@ -64,11 +65,10 @@ impl Opening {
     async fn wait_for(&self, parts: [Duration; 2]) -> Result<(), ApiError> {
         let mut receiver = self.0.clone();
         for patience in parts {
-            if timeout(patience, receiver.wait_for(|said| said.open))
-                .await
-                .is_ok_and(|it| it.is_ok())
-            {
-                return Ok(());
+            match timeout(patience, receiver.wait_for(|said| said.open)).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(_)) => pending().await,
+                Err(_) => {}
             }
             if let Some(what) = self.awaited() {
                 return Err(ApiError::unavailable(format!("no new pod can come yet: {what}")));
@@ -105,6 +105,14 @@ mod tests {
             assert_eq!(early.awaited().as_deref(), Some("no prefix"));
             opener.open();
             assert!(early.wait_for(moments).await.is_ok() && early.awaited().is_none());
+
+            // The next life knows what this one only heard of when it ended.
+            let (opener, early) = opening();
+            opener.awaits("no prefix");
+            let waits = tokio::spawn(async move { early.wait().await });
+            tokio::task::yield_now().await;
+            drop(opener);
+            assert!(timeout(Duration::from_millis(20), waits).await.is_err());
         });
     }
 }

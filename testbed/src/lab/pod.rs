@@ -87,7 +87,8 @@ impl Pod {
 
     fn add(&mut self, node: &Node) -> Result<()> {
         let begun = Instant::now();
-        self.addresses = cni::add(node, self)?;
+        self.addresses = cni::add(node, self)
+            .with_context(|| format!("the end of the agent's log:\n{}", node.log_end()))?;
         self.created_in = begun.elapsed();
         Ok(())
     }

@@ -12,7 +12,7 @@ use volvox_testbed::{
     traffic::{Kind, Plan, Stream, stop_clean},
 };
 
-use super::native;
+use super::{native, reach::wait};
 
 const PORT: u16 = 7000;
 
@@ -38,7 +38,7 @@ const GROUPS: [&[(Kind, &str)]; 2] =
 
 fn serve(flags: &[(&str, &str)]) -> Result<()> {
     let mut town = Town::found(2, flags)?;
-    let (mut plans, mut objects) = (Vec::new(), Vec::new());
+    let (mut plans, mut objects, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     for ipv6 in [false, true] {
         for (nth, kinds) in GROUPS.into_iter().enumerate() {
             let mut pod = |number: u8, who: &str| -> Result<Pod> {
@@ -57,6 +57,7 @@ fn serve(flags: &[(&str, &str)]) -> Result<()> {
                 let (from, to) = (client.netns.clone(), server.netns.clone());
                 plans.push(Plan { kind: *kind, from, to, target, rate: 200 });
             }
+            pairs.push((client.netns.clone(), server.netns.clone(), server.address(ipv6)?));
         }
     }
     for member in &mut town.members {
@@ -64,6 +65,10 @@ fn serve(flags: &[(&str, &str)]) -> Result<()> {
             node.write_manifest("services.yaml", &objects::list(&objects))?;
             node.wait("services are not there", |node| Ok(node.served()?.len() == plans.len()))
         })?;
+    }
+    // Who knows a service need not know yet how its backends are reached.
+    for (client, server, at) in &pairs {
+        wait("from pod to pod", client, server, *at, true)?;
     }
     let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
     streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
