@@ -26,6 +26,7 @@ pub mod node_information;
 pub mod ports;
 mod queued_deletions;
 pub mod remembered;
+pub mod resident;
 pub mod rest_client;
 pub mod rest_model;
 pub mod settings;

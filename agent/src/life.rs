@@ -49,7 +49,7 @@ use crate::{
     },
     queued_deletions,
     remembered::{self, Remembered, remember},
-    settings, wait_cycles, watchdog,
+    resident, settings, wait_cycles, watchdog,
 };
 
 /// The store of a cluster of one node, in the library directory.
@@ -157,6 +157,8 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     let ears = Ears::default();
     let faces = Faces::show(&config, &boot, gateway, host.beat(), opening, ears.clone(), notified)?;
 
+    // All actors live; next they are told what there is.
+    resident::give_back();
     let recording = boot.recording.view();
     let evidence = Evidence::at(&config.run_dir);
     let past = past_life(&boot, &evidence);
@@ -253,6 +255,7 @@ async fn open(
     if let Err(error) = opened.await {
         tracing::error!(%error, "restoring did not begin");
     }
+    resident::give_back();
     // Who is lost is known by now, and soon nothing will be left of them.
     note(&colony, &evidence, &mut life).await;
     actix::spawn(follow_restore(colony.clone(), evidence, life));
@@ -304,6 +307,7 @@ async fn follow_restore(colony: Colony, evidence: Evidence, mut life: PastLife) 
         tokio::time::sleep(NOTE_EVERY).await;
         note(&colony, &evidence, &mut life).await;
     }
+    resident::give_back();
     let tidied = tokio::task::spawn_blocking(move || evidence.tidy()).await;
     if let Ok(Err(error)) = tidied {
         tracing::warn!(%error, "records of earlier lives take more room than they should");

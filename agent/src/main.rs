@@ -5,7 +5,7 @@ use std::{env, process::ExitCode};
 use volvox_agent::{
     boot::Boot,
     config::{self, ConfigError, Verb},
-    heap, life, logging, uninstall,
+    heap, life, logging, resident, uninstall,
 };
 
 /// Exit status of a wrong flag, as clap has it.
@@ -31,7 +31,11 @@ fn main() -> ExitCode {
     // each restored endpoint is told to regenerate; whoever asks is answered meanwhile.
     let ended = match loaded.verb {
         Verb::Uninstall => uninstall::run(&config),
-        Verb::Run => Boot::read(&config).and_then(|boot| life::live(config, boot)),
+        Verb::Run => Boot::read(&config).and_then(|boot| {
+            // Neither the command line nor the disk is parsed again.
+            resident::give_back();
+            life::live(config, boot)
+        }),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

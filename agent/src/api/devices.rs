@@ -1,6 +1,6 @@
 //! What is not as it should be with the node's devices.
 
-use volvox_actors::devices::DevicesStatus;
+use volvox_actors::devices::{DeviceStatus, DevicesStatus};
 
 use super::troubles::Trouble;
 
@@ -36,8 +36,19 @@ pub(super) fn troubles(status: &DevicesStatus) -> Vec<Trouble> {
         );
         Some(Trouble::new(format!("device-{}", device.name), 1, text))
     });
+    let awaited = status.devices.iter().filter(|device| {
+        !device.attached && device.trouble.is_none() && !status.failing.contains_key(&device.name)
+    });
+    let awaited = awaited.map(|DeviceStatus { name, .. }| {
+        let text = format!(
+            "device {name} runs no programs yet: what goes by it is not masqueraded, and services are \
+             not reached through it"
+        );
+        Trouble::new(format!("device-{name}"), 0, text)
+    });
     let mount = status.mount.iter().map(|text| Trouble::new("bpf-file-system", 1, text.clone()));
-    missing.chain(mount).chain(passed_over).chain(behind).chain(failing).chain(failed).collect()
+    let own = missing.chain(mount).chain(passed_over).chain(awaited);
+    own.chain(behind).chain(failing).chain(failed).collect()
 }
 
 #[cfg(test)]
@@ -54,5 +65,26 @@ mod tests {
             trouble.text,
             "device eth0 is not as it is to be: attach: no memory; tried again"
         );
+    }
+
+    #[test]
+    fn a_device_without_programs_is_named_once() {
+        let device = DeviceStatus {
+            name: "eth0".to_owned(),
+            ifindex: 2,
+            addresses: "192.0.2.1".parse::<std::net::IpAddr>().into_iter().collect(),
+            attached: false,
+            trouble: None,
+        };
+        let mut status = DevicesStatus { devices: vec![device], ..DevicesStatus::default() };
+        let named = |status: &DevicesStatus| -> Vec<String> {
+            troubles(status).into_iter().map(|trouble| trouble.text).collect()
+        };
+        assert!(named(&status)[0].starts_with("device eth0 runs no programs yet"));
+        status.failing = [("eth0".to_owned(), "attach: no memory".to_owned())].into();
+        assert_eq!(named(&status).len(), 1);
+        status.failing.clear();
+        status.devices[0].attached = true;
+        assert!(named(&status).is_empty());
     }
 }

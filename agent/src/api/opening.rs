@@ -65,9 +65,10 @@ impl Opening {
     async fn wait_for(&self, parts: [Duration; 2]) -> Result<(), ApiError> {
         let mut receiver = self.0.clone();
         for patience in parts {
-            match timeout(patience, receiver.wait_for(|said| said.open)).await {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(_)) => pending().await,
+            let opened = timeout(patience, receiver.wait_for(|said| said.open)).await;
+            match opened.map(|said| said.is_ok()) {
+                Ok(true) => return Ok(()),
+                Ok(false) => pending().await,
                 Err(_) => {}
             }
             if let Some(what) = self.awaited() {

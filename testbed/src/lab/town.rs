@@ -89,14 +89,15 @@ impl Town {
         &mut self.members[usize::from(number) - 1]
     }
 
-    /// Waits until every agent knows all other nodes.
+    /// Waits until every agent knows all other nodes, and its programs run at its devices.
     pub fn wait_until_known(&mut self) -> Result<()> {
         let others = self.members.len() - 1;
         for member in &mut self.members {
             wait_for("nodes know each other", || {
                 let text = member.run(|node| node.volvox("status"))?;
                 let plural = if others == 1 { "" } else { "s" };
-                Ok(text.contains(&format!("and {others} other node{plural} known")))
+                let known = text.contains(&format!("and {others} other node{plural} known"));
+                Ok(known && !text.contains("no programs yet"))
             })?;
         }
         Ok(())

@@ -70,6 +70,7 @@ fn serve(flags: &[(&str, &str)]) -> Result<()> {
     for (client, server, at) in &pairs {
         wait("from pod to pod", client, server, *at, true)?;
     }
+    town.wait_until_known()?;
     let streams: Vec<_> = plans.into_iter().map(Stream::start).collect::<Result<_>>()?;
     streams.iter().try_for_each(|stream| stream.wait_for_answers(20))?;
     for number in [1, 2, 1, 2] {
