@@ -92,7 +92,7 @@ pub struct Endpoint {
     /// How it said last that it looks.
     pub(super) shown: Option<Arc<EndpointView>>,
     /// What the ipcache holds of it, as far as it said so.
-    pub(super) mapped: Option<BTreeMap<IpNet, IpcacheEntry>>,
+    pub(super) mapped: Option<Vec<(IpNet, IpcacheEntry)>>,
     pub(super) build: Option<Build>,
     /// What was triggered while a build ran.
     pub(super) stored: Option<Trigger>,
@@ -163,8 +163,8 @@ impl Endpoint {
     }
 
     /// Makes an actor for a restored endpoint; call again after each crash.
-    pub fn restorer(peers: Rc<Peers>, from: RestoredEndpoint) -> impl FnMut() -> Self {
-        let known = Known::restored(&from);
+    pub fn restorer(peers: Rc<Peers>, mut from: RestoredEndpoint) -> impl FnMut() -> Self {
+        let known = Known::restored(&mut from);
         let (custom, disabled) = from.user_labels;
         let seed = Seed {
             id: from.id,

@@ -1,6 +1,6 @@
 //! How an endpoint is built: state file, policy, permit, aside, flip, addresses.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
 
@@ -243,7 +243,7 @@ impl Endpoint {
         }
         self.at_step("ipcache");
         let peers = Rc::clone(&self.peers);
-        let (told, entries) = (entries.clone(), entries.into_iter().collect());
+        let told = entries.clone();
         cx.ask(
             &peers.ipcache,
             MAP_PATIENCE,
@@ -256,7 +256,7 @@ impl Endpoint {
     pub(super) fn mapped(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        told: BTreeMap<IpNet, IpcacheEntry>,
+        told: Vec<(IpNet, IpcacheEntry)>,
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
         self.mapped = matches!(answer, Ok(Ok(()))).then_some(told);

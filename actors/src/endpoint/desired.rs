@@ -1,6 +1,6 @@
 //! What an endpoint wants of the kernel, of the ipcache and of the policy.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -78,7 +78,7 @@ impl Endpoint {
     }
 
     /// Its addresses with its identity.
-    pub(super) fn ipcache_entries(&self) -> BTreeMap<IpNet, IpcacheEntry> {
+    pub(super) fn ipcache_entries(&self) -> Vec<(IpNet, IpcacheEntry)> {
         let entry = IpcacheEntry::of(self.identity, Source::Endpoint(self.id));
         let addresses = self.spec.addresses.iter();
         addresses.map(|address| (IpNet::from(address), entry)).collect()

@@ -1,5 +1,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     net::IpAddr,
     sync::Arc,
 };
@@ -37,13 +38,14 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn restored(from: &RestoredEndpoint) -> Self {
+    /// What was found of it, which is taken from there.
+    pub(super) fn restored(from: &mut RestoredEndpoint) -> Self {
         Self {
             config: from.config,
-            policy: from.policy.clone(),
-            lxc: from.lxc.clone(),
+            policy: from.policy.take(),
+            lxc: mem::take(&mut from.lxc),
             attachment: from.attachment,
-            routes: from.routes.clone(),
+            routes: mem::take(&mut from.routes),
             recorded: from.recorded,
             unsaved: from.unsaved,
             pinned: from.policy_pinned,

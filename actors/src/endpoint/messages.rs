@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -125,7 +125,7 @@ pub enum EndpointMsg {
     /// The new generation serves.
     Flipped(Result<KernelDone, AskError>),
     /// Its addresses have its identity.
-    Mapped(BTreeMap<IpNet, IpcacheEntry>, Result<Result<(), KernelError>, AskError>),
+    Mapped(Vec<(IpNet, IpcacheEntry)>, Result<Result<(), KernelError>, AskError>),
     /// Its filters are links now.
     Settled(Result<KernelDone, AskError>),
     /// Try a failed build again.

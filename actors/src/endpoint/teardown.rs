@@ -174,7 +174,7 @@ impl Endpoint {
     /// The datapath knows it no more; nobody is to be led to it either.
     fn unmap(&mut self, cx: &mut Cx<'_, Self>) {
         let peers = Rc::clone(&self.peers);
-        let prefixes = self.ipcache_entries().into_keys().collect();
+        let prefixes = self.ipcache_entries().into_iter().map(|(prefix, _)| prefix).collect();
         let source = Source::Endpoint(self.id);
         cx.ask(
             &peers.ipcache,

@@ -41,14 +41,27 @@ impl<M: Message> Mailbox<M> {
                 return Put::Full(envelope);
             }
         }
-        self.lane(lane).push_back(envelope);
+        let lane = self.lane(lane);
+        if lane.capacity() == 0 {
+            // Most hold one message at a time, if any.
+            lane.reserve_exact(1);
+        }
+        lane.push_back(envelope);
         Put::Queued
     }
 
     pub(super) fn take(&mut self) -> Option<Envelope<M>> {
-        [Lane::Answer, Lane::Control, Lane::Request, Lane::Regeneration]
-            .into_iter()
-            .find_map(|lane| self.lane(lane).pop_front())
+        [Lane::Answer, Lane::Control, Lane::Request, Lane::Regeneration].into_iter().find_map(
+            |lane| {
+                let lane = self.lane(lane);
+                let first = lane.pop_front();
+                if lane.is_empty() {
+                    // There are thousands of mailboxes, and few messages.
+                    *lane = VecDeque::new();
+                }
+                first
+            },
+        )
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -114,11 +114,11 @@ impl fmt::Display for Label {
     }
 }
 
-/// A set of labels, one for each key.
+/// A set of labels, one for each key. A copy shares them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(
     /// By key.
-    Vec<Label>,
+    Arc<Vec<Label>>,
 );
 
 impl Labels {
@@ -143,9 +143,11 @@ impl Labels {
 
     /// Adds a label; one of the same key gives way.
     pub fn insert(&mut self, label: Label) {
-        match self.place(&label.key) {
-            Ok(place) => self.0[place] = label,
-            Err(place) => self.0.insert(place, label),
+        let place = self.place(&label.key);
+        let all = Arc::make_mut(&mut self.0);
+        match place {
+            Ok(place) => all[place] = label,
+            Err(place) => all.insert(place, label),
         }
     }
 
@@ -192,7 +194,7 @@ impl FromIterator<Label> for Labels {
             labels.dedup_by(|one, other| one.key == other.key);
         }
         labels.shrink_to_fit();
-        Self(labels)
+        Self(Arc::new(labels))
     }
 }
 
