@@ -1,4 +1,5 @@
-//! Gives back pages of the program's own file and of its libraries'.
+//! Gives back memory that a phase of the start alone needed: of the heap, of the program's own file and of
+//! its libraries'.
 //!
 //! The kernel maps sixteen pages around each one that is touched, so that after a start most of the
 //! program is mapped, also what only the start runs. Unmapped, its pages can be reclaimed; who needs
@@ -9,8 +10,12 @@
 
 use std::{ffi::c_void, os::raw::c_int, ptr};
 
-/// Unmaps code and constants until they are needed again. What cannot be unmapped stays.
+use crate::heap;
+
+/// Unmaps code and constants until they are needed again, and gives back what is free on the heap. What
+/// cannot be given back stays.
 pub fn give_back() {
+    heap::trim();
     // SAFETY: dl_iterate_phdr(3) calls `unmap` with what it wants, and keeps no pointer.
     unsafe {
         libc::dl_iterate_phdr(Some(unmap), ptr::null_mut());

@@ -52,7 +52,7 @@ pub(crate) mod tests;
 mod uninstall;
 mod writes;
 
-use std::{rc::Rc, sync::Arc, thread};
+use std::{rc::Rc, sync::Arc, thread, time::Duration};
 
 use volvox_actors::{
     host::{Host, Reply},
@@ -75,6 +75,8 @@ pub use tally::{MapTally, POLICY_MAP, PRESSED};
 pub use uninstall::uninstall;
 pub use writes::Writes;
 
+/// How long no job of a lane may end while others wait; then it has another thread.
+const STUCK: Duration = Duration::from_secs(1);
 /// Jobs that are with a lane's threads at once.
 const UNDER_WAY: usize = 1024;
 
@@ -107,7 +109,7 @@ impl KernelPort {
         let settling = Arc::clone(&pace);
         let lanes = Lanes {
             host: host.clone(),
-            pool: Workers::start_elastic("kernel", cpus.max(2), UNDER_WAY, move |_| {
+            pool: Workers::start_elastic("kernel", cpus.max(2), UNDER_WAY, STUCK, move |_| {
                 let mut stepper = Stepper::new(&pooled);
                 move |ops| stretch(&mut stepper, ops)
             })?,
@@ -122,11 +124,17 @@ impl KernelPort {
                     timed(work)
                 },
             )?,
-            settle: Workers::start_elastic("kernel-settle", 1, UNDER_WAY, move |_| {
-                let mut stepper = Stepper::new(&settled);
-                let pace = Arc::clone(&settling);
-                move |place| Timed::of(|| stepper.settle(place, &pace))
-            })?,
+            settle: Workers::start_elastic(
+                "kernel-settle",
+                1,
+                UNDER_WAY,
+                STUCK + pace::LONGEST,
+                move |_| {
+                    let mut stepper = Stepper::new(&settled);
+                    let pace = Arc::clone(&settling);
+                    move |place| Timed::of(|| stepper.settle(place, &pace))
+                },
+            )?,
             scrub: Workers::start_batching("kernel-scrub", UNDER_WAY, move |wanted: Vec<_>| {
                 let all: Vec<_> = wanted.iter().copied().flat_map(Addresses::iter).collect();
                 let work = || vec![conntrack::scrub(&scrub.maps, &all).map(drop); wanted.len()];

@@ -19,8 +19,8 @@ pub struct WorkersError {
     pub(super) cause: io::Error,
 }
 
-/// No thread of a pool ended a job for so long while others wait: each is at one that hangs.
-const STUCK: Duration = Duration::from_secs(1);
+/// How often it is looked whether jobs wait behind others that hang.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How many threads are started besides, for jobs that wait behind those.
 const SPARE_MAX: usize = 16;
 
@@ -48,7 +48,11 @@ struct Inner<Job, Done: 'static> {
 
 /// What starts more threads.
 struct Spare {
+    /// The pool's name.
+    name: String,
     start: Box<dyn FnMut(usize) -> io::Result<()>>,
+    /// How long no job may end while others wait.
+    stuck: Duration,
     started: usize,
     /// Whether it is looked already whether there have to be more.
     looking: bool,
@@ -77,13 +81,15 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
         })
     }
 
-    /// The same with more threads where all are at jobs that hang, so that these hold up no others.
+    /// The same with more threads where jobs wait and none has ended for `stuck`, so that those that hang
+    /// hold up no others.
     ///
     /// To be called on the actors' thread, within its actix system.
     pub fn start_elastic<F>(
         name: &str,
         threads: usize,
         bound: usize,
+        stuck: Duration,
         mut make: impl FnMut(usize) -> F + 'static,
     ) -> Result<Self, WorkersError>
     where
@@ -98,7 +104,8 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
             start(index, each(index)).map_err(|cause| not_started(name, index, cause))?;
         }
         let start = Box::new(move |index| start(index, each(index)));
-        *workers.inner.spare.borrow_mut() = Some(Spare { start, started: 0, looking: false });
+        *workers.inner.spare.borrow_mut() =
+            Some(Spare { name: name.to_owned(), start, stuck, started: 0, looking: false });
         Ok(workers)
     }
 
@@ -214,11 +221,17 @@ impl<Job, Done: 'static> Inner<Job, Done> {
         let Some(spare) = spare.as_mut() else { return false };
         if self.to_threads.is_empty() {
             spare.looking = false;
-        } else if self.ended.get().elapsed() >= STUCK && spare.started < SPARE_MAX {
+        } else if self.ended.get().elapsed() >= spare.stuck && spare.started < SPARE_MAX {
             spare.started += 1;
             match (spare.start)(SPARE_MAX + spare.started) {
-                Ok(()) => tracing::warn!("every thread of a pool hangs; another one is started"),
-                Err(error) => tracing::error!(%error, "threads hang, and no other can be started"),
+                Ok(()) => tracing::warn!(
+                    pool = spare.name,
+                    seconds = spare.stuck.as_secs(),
+                    "no job has ended for so long, and others wait: another thread is started"
+                ),
+                Err(error) => {
+                    tracing::error!(pool = spare.name, %error, "jobs wait, and no thread can be started");
+                }
             }
         }
         spare.looking
@@ -275,7 +288,7 @@ async fn deliver<Job, Done: 'static>(
 /// Looks, as long as jobs wait for a thread, whether any comes to be free.
 async fn relieve<Job, Done: 'static>(of: Weak<Inner<Job, Done>>) {
     loop {
-        tokio::time::sleep(STUCK).await;
+        tokio::time::sleep(LOOK_EVERY).await;
         match of.upgrade() {
             Some(inner) if inner.relieve() => {}
             _ => return,
@@ -331,16 +344,17 @@ mod tests {
     #[actix::test]
     async fn a_job_that_hangs_holds_up_no_other() {
         let (open, gate) = jobs::bounded::<()>(0);
-        let workers = Workers::start_elastic("elastic", 1, 8, move |_| {
-            let gate = gate.clone();
-            move |hangs: bool| {
-                if hangs {
-                    gate.recv().unwrap();
+        let workers =
+            Workers::start_elastic("elastic", 1, 8, Duration::from_millis(300), move |_| {
+                let gate = gate.clone();
+                move |hangs: bool| {
+                    if hangs {
+                        gate.recv().unwrap();
+                    }
+                    u32::from(hangs)
                 }
-                u32::from(hangs)
-            }
-        })
-        .unwrap();
+            })
+            .unwrap();
         let hung = submit(&workers, true);
         let others = [false, false, true, false].map(|hangs| submit(&workers, hangs));
         let [one, two, hung_too, three] = others;

@@ -7,7 +7,7 @@ use std::{
 /// How long no interface was worked at before links are created: pods come in bursts.
 const QUIET: Duration = Duration::from_millis(100);
 /// After this long a link is created all the same.
-const LONGEST: Duration = Duration::from_secs(5);
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
 
 /// Keeps what may wait from what must not.
 ///
