@@ -10,6 +10,11 @@
 
 use std::{ffi::c_void, os::raw::c_int, ptr};
 
+use rustix::{
+    mm::{Advice, madvise},
+    param::page_size,
+};
+
 use crate::heap;
 
 /// Unmaps code and constants until they are needed again, and gives back what is free on the heap. What
@@ -29,9 +34,7 @@ unsafe extern "C" fn unmap(
     _data: *mut c_void,
 ) -> c_int {
     const GO_ON: c_int = 0;
-    // SAFETY: sysconf(3) has no preconditions.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let Ok(page) = usize::try_from(page) else { return GO_ON };
+    let page = page_size();
     // SAFETY: the caller's pointer is good while this runs.
     let info = unsafe { &*info };
     // SAFETY: it says how many headers there are, and they live as long as the object.
@@ -47,9 +50,7 @@ unsafe extern "C" fn unmap(
         if let Some(length) = end.checked_sub(start) {
             // SAFETY: a range of whole pages of a private mapping of a file, never written to: what
             // is read there afterwards is what was read before.
-            unsafe {
-                libc::madvise(start as *mut c_void, length, libc::MADV_DONTNEED);
-            }
+            let _ = unsafe { madvise(start as *mut c_void, length, Advice::LinuxDontNeed) };
         }
     }
     GO_ON
