@@ -11,6 +11,7 @@ use std::{
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rustix::fs::{FallocateFlags, fallocate};
@@ -47,7 +48,7 @@ pub struct PastLife {
     /// When it began, nanoseconds since 1970.
     pub started_unix_ns: u64,
     /// How it restored.
-    pub report: RestoreReport,
+    pub report: Arc<RestoreReport>,
 }
 
 /// An endpoint that a life could not bring back.
@@ -251,6 +252,7 @@ mod tests {
         };
         let endpoints = failed.iter().map(endpoint).collect();
         let report = RestoreReport { endpoints, ..RestoreReport::default() };
+        let report = Arc::new(report);
         PastLife { number, boot_id: boot.to_owned(), report, ..PastLife::default() }
     }
 

@@ -1,6 +1,6 @@
 //! A life of the agent: the actors' thread, from the first message to the signal that ends it.
 
-use std::{future::pending, mem, path::PathBuf, rc::Rc, thread, time::Duration};
+use std::{future::pending, mem, path::PathBuf, rc::Rc, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,7 +16,7 @@ use volvox_actors::{
     policy::PolicyMsg,
     ports::{Clock, Notices},
     publish::PublishSettings,
-    restore::{RestoreInput, RestoreMsg, RestoreReport},
+    restore::{RestoreInput, RestoreMsg},
     routes::RoutesMsg,
     services::ServicesMsg,
     workloads::{Manifest, WorkloadsMsg},
@@ -62,7 +62,9 @@ type Awaited = (node_information::Wanted, Option<Pools>);
 const OPEN_PATIENCE: Duration = Duration::from_secs(600);
 /// How long programs at the node's devices may keep new endpoints waiting.
 const DEVICES_PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether restoring has news, until it is over.
+/// When it is first looked whether restoring has news; after that each wait is twice as long.
+const NOTE_FIRST: Duration = Duration::from_millis(32);
+/// How long such a wait gets at most.
 const NOTE_EVERY: Duration = Duration::from_secs(2);
 /// How long what is being written may take once a signal ended this life.
 const LAST_WRITES_PATIENCE: Duration = Duration::from_secs(5);
@@ -183,7 +185,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         kernel: inheritance.kernel,
         identities: inheritance.identities,
         router: boot.node.router,
-        options: settings::options(&config),
+        options: Arc::new(settings::options(&config)),
         keep_options: config.keep_config,
         host: config.enable_host_firewall,
         enabled: config.restore,
@@ -297,15 +299,18 @@ fn past_life(boot: &Boot, evidence: &Evidence) -> PastLife {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         boot_id: boot_id(),
         started_unix_ns: SystemClock.wall(),
-        report: RestoreReport::default(),
+        report: Arc::default(),
     }
 }
 
 /// Keeps how this life restores, as often as there is news of it, until that is final.
 async fn follow_restore(colony: Colony, evidence: Evidence, mut life: PastLife) {
+    let mut pause = NOTE_FIRST;
     while !life.report.finished {
-        tokio::time::sleep(NOTE_EVERY).await;
+        tokio::time::sleep(pause).await;
+        resident::give_back();
         note(&colony, &evidence, &mut life).await;
+        pause = NOTE_EVERY.min(pause * 2);
     }
     resident::give_back();
     let tidied = tokio::task::spawn_blocking(move || evidence.tidy()).await;
@@ -321,10 +326,10 @@ async fn note(colony: &Colony, evidence: &Evidence, life: &mut PastLife) {
         colony.host.ask(&colony.restore, OPEN_PATIENCE, why, RestoreMsg::Report)
     });
     let Ok(report) = report.await else { return };
-    if life.report == *report {
+    if life.report == report {
         return;
     }
-    life.report = (*report).clone();
+    life.report = report;
     let (to, noted) = (evidence.clone(), life.clone());
     let written = tokio::task::spawn_blocking(move || to.note(&noted)).await;
     if let Ok(Err(error)) = written {

@@ -172,7 +172,7 @@ impl Endpoint {
             identity: from.identity,
             identity_labels: Arc::new(from.identity_labels),
             user_labels: (Arc::new(custom), Arc::new(disabled)),
-            options: Arc::new(from.options),
+            options: from.options,
             own_options: Arc::new(from.own_options),
             on_disk: from.on_disk,
             unlabelled: from.unlabelled,

@@ -76,6 +76,9 @@ impl Endpoint {
         self.info_labels = Arc::new(info);
         // Only for the labels that it stood for: for others it would be somebody else's.
         let same = *self.identity_labels == labels;
+        if same {
+            labels = Labels::clone(&self.identity_labels);
+        }
         let before = (same && self.identity != IdentityId::INIT).then_some(self.identity);
         let labels = self.spec.kind.numbered(&labels).into_owned();
         let peers = Rc::clone(&self.peers);

@@ -98,7 +98,7 @@ impl Endpoint {
             id: self.id,
             labels,
             security,
-            options: Options { map: (*self.options).clone() },
+            options: Options { map: Arc::clone(&self.options) },
             own_options: (*self.own_options).clone(),
             generation: 1,
             ..EndpointRecord::from(&*self.spec)

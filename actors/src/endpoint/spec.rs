@@ -133,7 +133,9 @@ impl From<&EndpointRecord> for EndpointSpec {
         let labels = &record.labels;
         let counted = labels.orchestration_identity.iter().chain(labels.orchestration_info.iter());
         // What its user switched off is still said of it.
-        let all = counted.chain(labels.disabled.iter());
+        let all: Labels = counted.chain(labels.disabled.iter()).cloned().collect();
+        // Mostly all of them make its identity, and are held once.
+        let same = all == record.security.labels;
         let spec = Self {
             kind: Kind::of(record),
             id: Some(record.id),
@@ -149,7 +151,7 @@ impl From<&EndpointRecord> for EndpointSpec {
             addresses: Addresses { ipv4: record.ipv4, ipv6: record.ipv6 },
             ipv4_pool: record.ipv4_pool.clone(),
             ipv6_pool: record.ipv6_pool.clone(),
-            labels: all.cloned().collect(),
+            labels: if same { record.security.labels.clone() } else { all },
             named_ports: record.named_ports.clone(),
             namespace: record.namespace.clone(),
             pod_name: record.pod_name.clone(),

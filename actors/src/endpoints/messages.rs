@@ -127,7 +127,7 @@ pub struct RestoredEndpoint {
     /// Labels that its user added, and those that its user disabled.
     pub user_labels: (Labels, Labels),
     /// Its options.
-    pub options: BTreeMap<String, i64>,
+    pub options: Arc<BTreeMap<String, i64>>,
     /// Those of them that were set for it alone.
     pub own_options: BTreeMap<String, i64>,
     /// Its configuration row, if the kernel has one.

@@ -23,7 +23,7 @@ pub struct RestoreInput {
     /// The address that pods route through, reserved once those of endpoints are.
     pub router: Addresses,
     /// Options of endpoints, by Cilium's names.
-    pub options: BTreeMap<String, i64>,
+    pub options: Arc<BTreeMap<String, i64>>,
     /// Whether endpoints keep options of their own.
     pub keep_options: bool,
     /// Whether there is to be a host endpoint.

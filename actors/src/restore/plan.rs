@@ -3,6 +3,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::IpAddr,
+    sync::Arc,
 };
 
 use super::{
@@ -79,18 +80,20 @@ impl RestorePlan {
 
     /// Gives endpoints the options of this life, besides those that were set for one alone; with
     /// `keep`, only endpoints that have none.
-    pub(super) fn set_options(&mut self, options: &BTreeMap<String, i64>, keep: bool) {
+    pub(super) fn set_options(&mut self, options: &Arc<BTreeMap<String, i64>>, keep: bool) {
         for candidate in self.candidates.values_mut() {
             let endpoint = &mut candidate.endpoint;
             if keep && !endpoint.options.is_empty() {
                 continue;
             }
-            let own = endpoint.own_options.iter().map(|(name, value)| (name.clone(), *value));
-            let wanted: BTreeMap<_, _> = options.clone().into_iter().chain(own).collect();
-            if endpoint.options != wanted {
-                endpoint.options = wanted;
-                endpoint.on_disk = false;
+            // Nearly all have those of the agent: they share them.
+            let mut wanted = Arc::clone(options);
+            if !endpoint.own_options.is_empty() {
+                let own = endpoint.own_options.iter().map(|(name, value)| (name.clone(), *value));
+                Arc::make_mut(&mut wanted).extend(own);
             }
+            endpoint.on_disk &= endpoint.options == wanted;
+            endpoint.options = wanted;
         }
     }
 
@@ -266,7 +269,7 @@ fn from_record(
         endpoint.identity_labels = endpoint.spec.labels.clone();
     }
     endpoint.user_labels = (record.labels.custom.clone(), record.labels.disabled.clone());
-    endpoint.options = record.options.map.clone();
+    endpoint.options = Arc::clone(&record.options.map);
     let row = owned.kernel.endpoints.get(&record.id);
     let newer = row.filter(|row| row.unsaved && endpoint.recorded);
     let in_kernel = row.map_or(0, |row| row.own_options);
@@ -326,7 +329,7 @@ impl Owned<'_> {
             carried: Vec::new(),
             unlabelled: false,
             user_labels: Default::default(),
-            options: BTreeMap::new(),
+            options: Arc::default(),
             own_options: BTreeMap::new(),
             config,
             policy: config.and_then(|row| kernel.policies.get(&row.policy_slot).cloned()),

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+use std::{collections::BTreeMap, fmt::Display, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
@@ -154,7 +154,7 @@ impl Default for SecurityLabels {
 pub struct Options {
     /// The switches.
     #[serde(deserialize_with = "null_is_empty")]
-    pub map: BTreeMap<String, i64>,
+    pub map: Arc<BTreeMap<String, i64>>,
 }
 
 impl EndpointRecord {

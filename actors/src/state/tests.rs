@@ -31,7 +31,7 @@ fn sample(id: u16, generation: u32) -> EndpointRecord {
         ipv4_pool: "default".to_owned(),
         node_mac: Mac([2, 0x4b, 0, 0, 0, 7]),
         security: SecurityLabels { id: IdentityId(40_321), labels },
-        options: Options { map: BTreeMap::from([("TraceNotification".to_owned(), 1)]) },
+        options: Options { map: BTreeMap::from([("TraceNotification".to_owned(), 1)]).into() },
         pod_name: "gull-0".to_owned(),
         namespace: "shore".to_owned(),
         pod_uid: "9a2d".to_owned(),

@@ -153,7 +153,7 @@ impl World {
             host: self.settings.policy.host_firewall,
             enabled: self.restores,
             keep_options: self.keeps_options,
-            options: self.settings.options.clone(),
+            options: self.settings.options.clone().into(),
             phases: Vec::new(),
             problems: Vec::new(),
         };

@@ -37,7 +37,7 @@ pub(super) async fn run(
                      those that are kept"
                 ))
             })?;
-            out.answer(&life.report, report)
+            out.answer(&*life.report, report)
         }
         RestoreCommand::Lives => lives(out, state_dir),
     }

@@ -147,7 +147,7 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
     where
         F: FnMut(Vec<Job>) -> Vec<Done> + Send + 'static,
     {
-        let (to_threads, from_actors) = jobs::bounded(bound);
+        let (to_threads, from_actors) = jobs::unbounded();
         let (to_actors, from_threads) = results::channel(bound);
         let named = name.to_owned();
         let start = move |index: usize, work: F| {
@@ -195,8 +195,8 @@ impl<Job, Done: 'static> Inner<Job, Done> {
     fn hand_over(&self) {
         while self.under_way.get() < self.bound {
             let Some(job) = self.waiting.borrow_mut().pop_front() else { return };
-            // The channel has room for every job under way, and its threads live as long as it.
-            if let Err(refused) = self.to_threads.try_send(job) {
+            // It holds `bound` jobs at most, and its threads live as long as it.
+            if let Err(refused) = self.to_threads.send(job) {
                 let number = refused.into_inner().0;
                 tracing::error!(job = number, "no worker takes the job");
                 self.forget(number);

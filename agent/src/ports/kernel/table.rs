@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Bytes that one batch may take in memory.
-const BATCH_BYTES: usize = 128 * 1024;
+const BATCH_BYTES: usize = 64 * 1024;
 /// Rows of a batch, at least and at most.
 const BATCH_ROWS: (usize, usize) = (64, 4096);
 
