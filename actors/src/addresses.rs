@@ -4,6 +4,7 @@
 
 mod actor;
 mod adopt;
+mod answers;
 mod ends;
 mod held;
 mod inherited;

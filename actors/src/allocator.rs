@@ -5,6 +5,7 @@
 //! life are claimed again once the cluster answers.
 
 mod actor;
+mod answers;
 mod backend;
 mod directory;
 mod messages;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use crate::model::{IdentityId, Labels};
 
 pub use actor::{Allocator, AllocatorView};
+pub(crate) use answers::AllocatorAnswer;
 pub use backend::ClaimError;
 pub(crate) use backend::{Backend, Candidate, Claim, Found, Standing};
 pub(crate) use directory::Directory;

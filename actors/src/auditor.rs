@@ -11,6 +11,7 @@
 //! be older than the other half.
 
 mod actor;
+mod answers;
 mod messages;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Who may build now: so many at a time, new pods first.
 
 mod actor;
+mod answers;
 mod line;
 mod messages;
 mod permits;

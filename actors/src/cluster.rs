@@ -13,6 +13,7 @@
 //! who answers may be another one: what a server says of itself is compared with what it said before.
 
 mod actor;
+mod answers;
 mod backoff;
 mod held;
 mod messages;

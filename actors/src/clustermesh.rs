@@ -14,6 +14,7 @@
 //! configured any more.
 
 mod actor;
+mod answers;
 mod config;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

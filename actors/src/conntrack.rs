@@ -2,6 +2,7 @@
 //! where the datapath finds no room.
 
 mod actor;
+mod answers;
 mod interval;
 mod messages;
 mod rounds;

@@ -6,6 +6,7 @@
 //! ```
 
 mod actor;
+mod answers;
 mod choice;
 mod messages;
 mod steps;

@@ -5,6 +5,7 @@
 
 mod actor;
 mod announcement;
+mod answers;
 mod audit;
 
 mod brought;

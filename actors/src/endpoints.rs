@@ -1,6 +1,7 @@
 //! The supervisor of all endpoints: it spawns them, numbers them, finds them.
 
 mod actor;
+mod answers;
 mod barrier;
 mod check;
 mod child;

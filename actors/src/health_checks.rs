@@ -6,6 +6,7 @@
 //! ```
 
 mod actor;
+mod answers;
 mod messages;
 #[cfg(test)]
 mod tests;

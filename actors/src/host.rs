@@ -5,7 +5,8 @@
 //! Non-objective: parallelism. All cells live on one thread, which is faster than two and
 //! deterministic; what blocks or computes for long lives behind a [port](crate::ports).
 //!
-//! A [`Behaviour`] is state plus `handle`. A cell gives it a bounded [mailbox](Lane), a crash
+//! A [`Behaviour`] is state, `handle` for what others tell it and `answered` for what comes of its own
+//! questions. A cell gives it a bounded [mailbox](Lane), a crash
 //! policy and a trace; a [`Ref`] is its address. A [`Driver`] says when a cell runs: actix in
 //! production ([`ActixDriver`]), step by step in a [`Universe`].
 
@@ -17,6 +18,7 @@ mod context;
 mod driver;
 mod envelope;
 pub mod flight;
+mod home;
 mod mailbox;
 mod recorder;
 mod reference;
@@ -30,11 +32,12 @@ mod waits;
 
 pub use actix_driver::ActixDriver;
 pub use beat::{Beat, Handling};
-pub use behaviour::{Absorbed, Behaviour, Lane, Message};
+pub use behaviour::{Absorbed, Behaviour, Lane, Message, NoAnswer};
 pub use cell::{CellId, CellInfo};
 pub use context::Cx;
 pub use driver::Driver;
 pub use envelope::{EnvelopeId, Header, Outcome};
+pub use home::Home;
 pub use recorder::{NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
 pub use reply::{Answer, AskError, Reply, gather};

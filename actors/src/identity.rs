@@ -1,6 +1,7 @@
 //! Security identities: a number for each set of labels, the same number after every restart.
 
 mod actor;
+mod answers;
 mod cidr;
 mod filter;
 mod ledger;

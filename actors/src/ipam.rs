@@ -1,6 +1,7 @@
 //! Who has which address. In memory; rebuilt from the endpoints at every start.
 
 mod actor;
+mod answers;
 mod ledger;
 mod messages;
 mod pool;

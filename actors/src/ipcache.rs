@@ -1,6 +1,7 @@
 //! Which identity an address has, for every address that is known.
 
 mod actor;
+mod answers;
 mod batch;
 mod claims;
 mod ledger;

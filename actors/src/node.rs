@@ -1,6 +1,7 @@
 //! The node itself: its own addresses, which are the host's, and its router address.
 
 mod actor;
+mod answers;
 mod messages;
 mod pod_cidrs;
 mod sweep;

@@ -14,6 +14,7 @@
 
 mod actor;
 mod announced;
+mod answers;
 mod book;
 mod entry;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -9,6 +9,7 @@
 
 mod acquaint;
 mod actor;
+mod answers;
 mod asker;
 mod bearers;
 mod change;

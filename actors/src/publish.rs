@@ -7,6 +7,7 @@
 //! node waits for it.
 
 mod actor;
+mod answers;
 mod difference;
 mod endpoint;
 #[cfg(any(test, feature = "fuzzing"))]

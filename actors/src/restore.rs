@@ -6,6 +6,7 @@
 //! ```
 
 mod actor;
+mod answers;
 mod cleanup;
 mod finish;
 mod learn;

@@ -11,6 +11,7 @@
 //! and named.
 
 mod actor;
+mod answers;
 mod messages;
 mod plan;
 mod settings;

@@ -10,6 +10,7 @@
 
 mod actor;
 mod annotations;
+mod answers;
 mod backends;
 mod batch;
 mod book;

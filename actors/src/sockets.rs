@@ -2,6 +2,7 @@
 //! as long as the socket lives, and a datagram socket never hears that its backend is gone.
 
 mod actor;
+mod answers;
 mod messages;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 //! and names of ports come from here. How this node is labelled comes from here as well.
 
 mod actor;
+mod answers;
 mod book;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

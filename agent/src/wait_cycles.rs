@@ -78,7 +78,6 @@ mod tests {
     enum Say {
         Ask(Ref<Say>),
         Asked(Reply<()>),
-        Answered,
     }
 
     impl Message for Say {
@@ -87,20 +86,30 @@ mod tests {
         }
     }
 
+    struct Answered;
+
+    impl Message for Answered {
+        fn kind(&self) -> &'static str {
+            "Answered"
+        }
+    }
+
     impl Behaviour for Stubborn {
         type Msg = Say;
+        type Answer = Answered;
         type Observed = ();
 
         fn handle(&mut self, msg: Say, cx: &mut Cx<'_, Self>) {
             match msg {
                 Say::Ask(peer) => {
                     let patience = Duration::from_secs(60);
-                    cx.ask(&peer, patience, "a word", Say::Asked, |_| Say::Answered);
+                    cx.ask(&peer, patience, "a word", Say::Asked, |_| Answered);
                 }
                 Say::Asked(reply) => self.owed.push(reply),
-                Say::Answered => {}
             }
         }
+
+        fn answered(&mut self, _: Answered, _: &mut Cx<'_, Self>) {}
 
         fn observe(&self) {}
     }

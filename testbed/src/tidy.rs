@@ -5,6 +5,7 @@
 
 mod commands;
 mod dependencies;
+mod messages;
 mod modules;
 mod rooms;
 mod text;
@@ -41,6 +42,7 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         modules::check,
         dependencies::check,
         commands::check,
+        messages::check,
     ];
     let mut all: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     all.sort();

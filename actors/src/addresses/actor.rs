@@ -10,7 +10,10 @@ use std::{
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::{AddressesMsg, AddressesView, Inherited, kept::Kept, messages::Mapping, remote::Work};
+use super::{
+    AddressesMsg, AddressesView, Inherited, answers::AddressesAnswer, kept::Kept,
+    messages::Mapping, remote::Work,
+};
 use crate::{
     allocator::Renewed,
     changing::Changing,
@@ -211,13 +214,13 @@ impl Addresses {
     fn await_policies(&self, cx: &mut Cx<'_, Self>) {
         let policy = self.peers.policy.clone();
         let why = "the first policies, before identities of other nodes";
-        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, AddressesMsg::PoliciesReady);
+        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, AddressesAnswer::PoliciesReady);
     }
 
     fn look_again(&mut self, cx: &mut Cx<'_, Self>) {
         let stalled = self.kept.borrow().remote.has_stalled();
         if stalled && !std::mem::replace(&mut self.again, true) {
-            cx.after(AGAIN_AFTER, AddressesMsg::Again);
+            cx.after(AGAIN_AFTER, AddressesAnswer::Again);
         }
     }
 
@@ -234,7 +237,7 @@ impl Addresses {
             PATIENCE,
             format!("{} addresses of other nodes in the ipcache", rows.len()),
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| AddressesMsg::Mapped(rows, answer),
+            move |answer| AddressesAnswer::Mapped(rows, answer),
         );
     }
 
@@ -247,7 +250,7 @@ impl Addresses {
             PATIENCE,
             format!("{} addresses of other nodes out of the ipcache", prefixes.len()),
             |reply| IpcacheMsg::Remove { prefixes, source: Source::Cluster, reply },
-            move |answer| AddressesMsg::Unmapped(gone, answer),
+            move |answer| AddressesAnswer::Unmapped(gone, answer),
         );
     }
 
@@ -308,7 +311,7 @@ impl Addresses {
         tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
         self.resting = true;
         if !std::mem::replace(&mut self.again, true) {
-            cx.after(AGAIN_AFTER, AddressesMsg::Again);
+            cx.after(AGAIN_AFTER, AddressesAnswer::Again);
         }
     }
 
@@ -414,6 +417,7 @@ impl Addresses {
 
 impl Behaviour for Addresses {
     type Msg = AddressesMsg;
+    type Answer = AddressesAnswer;
     type Observed = AddressesView;
 
     fn handle(&mut self, msg: AddressesMsg, cx: &mut Cx<'_, Self>) {
@@ -436,17 +440,25 @@ impl Behaviour for Addresses {
             AddressesMsg::OwnAddress(address) => self.take_address(address),
             AddressesMsg::Endpoint(announcement) => self.endpoint(announcement),
             AddressesMsg::Gone(id) => self.gone(id),
-            AddressesMsg::Adopted(asked, answer) => self.adopted(cx, asked, answer),
-            AddressesMsg::Learned(asked, answer) => self.learned(cx, asked, answer),
-            AddressesMsg::PoliciesReady(Ok(())) => self.kept.borrow_mut().remote.policies_ready(),
-            AddressesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
-            AddressesMsg::Mapped(rows, answer) => self.mapped(cx, rows, answer),
-            AddressesMsg::Unmapped(prefixes, answer) => self.unmapped(cx, prefixes, answer),
-            AddressesMsg::Again => {
+            AddressesMsg::Show(reply) => reply.send(self.view()),
+        }
+        self.proceed(cx);
+    }
+
+    fn answered(&mut self, answer: AddressesAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            AddressesAnswer::Adopted(asked, answer) => self.adopted(cx, asked, answer),
+            AddressesAnswer::Learned(asked, answer) => self.learned(cx, asked, answer),
+            AddressesAnswer::PoliciesReady(Ok(())) => {
+                self.kept.borrow_mut().remote.policies_ready()
+            }
+            AddressesAnswer::PoliciesReady(Err(_)) => self.await_policies(cx),
+            AddressesAnswer::Mapped(rows, answer) => self.mapped(cx, rows, answer),
+            AddressesAnswer::Unmapped(prefixes, answer) => self.unmapped(cx, prefixes, answer),
+            AddressesAnswer::Again => {
                 (self.again, self.resting) = (false, false);
                 self.kept.borrow_mut().remote.resume();
             }
-            AddressesMsg::Show(reply) => reply.send(self.view()),
         }
         self.proceed(cx);
     }

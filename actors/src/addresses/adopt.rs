@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Addresses, AddressesMsg, Introduction, actor::PATIENCE};
+use super::{Addresses, Introduction, actor::PATIENCE, answers::AddressesAnswer};
 use crate::{
     host::{AskError, Cx},
     identity::{Identity, IdentityError, IdentityMsg},
@@ -24,7 +24,7 @@ impl Addresses {
                 wanted.named_ports.len()
             ),
             |reply| IdentityMsg::Adopt { wanted, reply },
-            move |answer| AddressesMsg::Adopted(asked, answer),
+            move |answer| AddressesAnswer::Adopted(asked, answer),
         );
     }
 
@@ -51,7 +51,7 @@ impl Addresses {
             PATIENCE,
             "every policy to know identities of other nodes",
             |reply| PolicyMsg::Acquaint { identities, named_ports, reply },
-            move |answer| AddressesMsg::Learned(asked, answer),
+            move |answer| AddressesAnswer::Learned(asked, answer),
         );
     }
 

@@ -10,15 +10,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::ends::Via;
-
 use crate::{
     clustermesh::Origin,
     endpoint::Announcement,
-    host::{AskError, Lane, Message, Reply},
-    identity::IdentityError,
+    host::{Lane, Message, Reply},
     kvstore::Update,
     model::{EndpointId, IdentityId, Labels, NamedPorts, Tunnel},
-    ports::{KernelError, ObjectKey},
+    ports::ObjectKey,
 };
 
 /// Whom an address belongs to.
@@ -82,18 +80,6 @@ pub enum AddressesMsg {
     Endpoint(Announcement),
     /// An endpoint of this node is gone.
     Gone(EndpointId),
-    /// Identities are kept on disk from now on, as many of them as can be had, and names of ports.
-    Adopted(Introduction, Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>),
-    /// Every policy knows them.
-    Learned(Introduction, Result<(), AskError>),
-    /// Policies are known: identities can become known to them.
-    PoliciesReady(Result<(), AskError>),
-    /// These addresses are in the ipcache.
-    Mapped(Vec<Mapping>, Result<Result<(), KernelError>, AskError>),
-    /// These are out of it.
-    Unmapped(Vec<IpNet>, Result<Result<(), KernelError>, AskError>),
-    /// Time to look again at what could not go on.
-    Again,
     /// Show how it stands.
     Show(Reply<AddressesView>),
 }
@@ -112,12 +98,6 @@ impl Message for AddressesMsg {
             Self::OwnAddress(_) => "OwnAddress",
             Self::Endpoint(_) => "Endpoint",
             Self::Gone(_) => "Gone",
-            Self::Adopted(..) => "Adopted",
-            Self::Learned(..) => "Learned",
-            Self::PoliciesReady(_) => "PoliciesReady",
-            Self::Mapped(..) => "Mapped",
-            Self::Unmapped(..) => "Unmapped",
-            Self::Again => "Again",
             Self::Show(_) => "Show",
         }
     }

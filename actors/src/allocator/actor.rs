@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{
     AllocatorMsg, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
+    answers::AllocatorAnswer,
     backend::{Disputed, Wish},
 };
 use crate::{
@@ -263,7 +264,7 @@ impl Allocator {
                     (wish.peers, wish.strays) = (number, strays);
                 }
                 // Meanwhile the watch may bring what others wrote.
-                cx.after(self.dice.jitter(AGAIN_AFTER), AllocatorMsg::Again(labels));
+                cx.after(self.dice.jitter(AGAIN_AFTER), AllocatorAnswer::Again(labels));
             }
             Ok(Found::Entry(id, entry)) => {
                 self.update(cx, [(id, entry)]);
@@ -279,7 +280,7 @@ impl Allocator {
         tracing::warn!(%labels, %error, "identity was not claimed; trying again");
         let pause = self.dice.jitter(error.pause);
         let why = format!("the number of {labels}, which was not claimed: {error}");
-        let again = move |_| AllocatorMsg::Again(labels);
+        let again = move |_| AllocatorAnswer::Again(labels);
         // Answered by nobody: its deadline is what is waited for.
         attempt.resting = Some(cx.expect(self.backend.name(), pause, why, again));
     }
@@ -333,6 +334,7 @@ impl Allocator {
 
 impl Behaviour for Allocator {
     type Msg = AllocatorMsg;
+    type Answer = AllocatorAnswer;
     type Observed = AllocatorView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -377,17 +379,22 @@ impl Behaviour for Allocator {
                 let mut kept = self.kept.borrow_mut();
                 (kept.listener, kept.identities) = (Some(listener), Some(identities));
             }
-            AllocatorMsg::Listed(answer) => {
+            AllocatorMsg::Show(reply) => reply.send(self.observe()),
+        }
+    }
+
+    fn answered(&mut self, answer: AllocatorAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            AllocatorAnswer::Listed(answer) => {
                 self.awaiting = false;
                 // The list itself comes as an update.
                 if answer.is_err() && !self.attempts.is_empty() {
                     self.await_list(cx);
                 }
             }
-            AllocatorMsg::Claimed(labels, id, answer) => self.claimed(cx, labels, id, answer),
-            AllocatorMsg::Looked(labels, answer) => self.looked(cx, labels, answer),
-            AllocatorMsg::Again(labels) => self.again(cx, &labels),
-            AllocatorMsg::Show(reply) => reply.send(self.observe()),
+            AllocatorAnswer::Claimed(labels, id, answer) => self.claimed(cx, labels, id, answer),
+            AllocatorAnswer::Looked(labels, answer) => self.looked(cx, labels, answer),
+            AllocatorAnswer::Again(labels) => self.again(cx, &labels),
         }
     }
 

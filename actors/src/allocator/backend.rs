@@ -57,7 +57,7 @@ pub(crate) enum Standing {
 pub(crate) enum Claim {
     /// There is nothing to do.
     Had,
-    /// `AllocatorMsg::Claimed` says how it went.
+    /// `AllocatorAnswer::Claimed` says how it went.
     UnderWay,
 }
 
@@ -93,7 +93,7 @@ pub(crate) trait Backend {
     /// Whose numbers are handed out.
     fn cluster(&self) -> ClusterId;
 
-    /// Has `AllocatorMsg::Listed` come once all identities were told.
+    /// Has `AllocatorAnswer::Listed` come once all identities were told.
     fn await_list(&self, cx: &mut Cx<'_, Allocator>);
 
     /// Whether a number that is in use for these labels cannot stay so.
@@ -110,7 +110,7 @@ pub(crate) trait Backend {
         candidate: Candidate,
     ) -> Claim;
 
-    /// Looks who was there first; `AllocatorMsg::Looked` tells.
+    /// Looks who was there first; `AllocatorAnswer::Looked` tells.
     fn look(&mut self, cx: &mut Cx<'_, Allocator>, labels: &Arc<Labels>, id: IdentityId);
 
     /// This node does not use the number any more.

@@ -2,10 +2,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{AllocatorView, ClaimError, Found};
+use super::AllocatorView;
 use crate::{
     addresses::AddressesMsg,
-    host::{AskError, Lane, Message, Ref, Reply},
+    host::{Lane, Message, Ref, Reply},
     identity::IdentityMsg,
     kvstore::Update,
     model::{IdentityId, Labels},
@@ -40,14 +40,6 @@ pub enum AllocatorMsg {
     OnlyUsed(BTreeSet<IdentityId>),
     /// Who is to hear of identities and of claims, and who numbers them on this node.
     Tell(Ref<AddressesMsg>, Ref<IdentityMsg>),
-    /// The first list is in.
-    Listed(Result<(), AskError>),
-    /// How a claim for these labels went: whether nobody else was there first.
-    Claimed(Arc<Labels>, IdentityId, Result<bool, ClaimError>),
-    /// Who was.
-    Looked(Arc<Labels>, Result<Found, ClaimError>),
-    /// Try again for these labels.
-    Again(Arc<Labels>),
     /// Show how it stands.
     Show(Reply<AllocatorView>),
 }
@@ -62,10 +54,6 @@ impl Message for AllocatorMsg {
             Self::Unused(_) => "Unused",
             Self::OnlyUsed(_) => "OnlyUsed",
             Self::Tell(..) => "Tell",
-            Self::Listed(_) => "Listed",
-            Self::Claimed(..) => "Claimed",
-            Self::Looked(..) => "Looked",
-            Self::Again(_) => "Again",
             Self::Show(_) => "Show",
         }
     }

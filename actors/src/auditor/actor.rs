@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{AuditView, AuditorMsg};
+use super::{AuditView, AuditorMsg, answers::AuditorAnswer};
 use crate::{
     drift::Drift,
     endpoint::{EndpointView, State},
@@ -101,7 +101,7 @@ impl Auditor {
             policies: BTreeMap::new(),
         });
         let ipam = self.peers.ipam.clone();
-        cx.ask(&ipam, PATIENCE, "addresses to compare", IpamMsg::Dump, AuditorMsg::Leased);
+        cx.ask(&ipam, PATIENCE, "addresses to compare", IpamMsg::Dump, AuditorAnswer::Leased);
     }
 
     /// Takes in an answer; without one, nothing can be said this time.
@@ -124,7 +124,7 @@ impl Auditor {
     fn ask_identities(&self, cx: &mut Cx<'_, Self>) {
         let identities = self.peers.identities.clone();
         let why = "identities to compare";
-        cx.ask(&identities, PATIENCE, why, IdentityMsg::List, AuditorMsg::Identified);
+        cx.ask(&identities, PATIENCE, why, IdentityMsg::List, AuditorAnswer::Identified);
     }
 
     /// Reads the policy maps whose turn it is.
@@ -141,14 +141,14 @@ impl Auditor {
         drop(kept);
         let ops = look.slots.iter().map(|&slot| KernelOp::ReadPolicy { slot }).collect();
         let why = format!("policies of {} endpoints to compare", look.slots.len());
-        let reply = cx.expect("kernel", PATIENCE, why, AuditorMsg::Read);
+        let reply = cx.expect("kernel", PATIENCE, why, AuditorAnswer::Read);
         self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
     fn ask_endpoints(&self, cx: &mut Cx<'_, Self>) {
         let endpoints = self.peers.endpoints.clone();
         let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
-        cx.ask(&endpoints, PATIENCE, "endpoints to compare", list, AuditorMsg::Listed);
+        cx.ask(&endpoints, PATIENCE, "endpoints to compare", list, AuditorAnswer::Listed);
     }
 
     fn compare(&mut self, cx: &Cx<'_, Self>, after: &[Arc<EndpointView>]) {
@@ -262,6 +262,7 @@ fn policies(slots: &[u32], done: KernelDone) -> BTreeMap<u32, Option<PolicyRows>
 
 impl Behaviour for Auditor {
     type Msg = AuditorMsg;
+    type Answer = AuditorAnswer;
     type Observed = AuditView;
 
     fn handle(&mut self, msg: AuditorMsg, cx: &mut Cx<'_, Self>) {
@@ -275,7 +276,12 @@ impl Behaviour for Auditor {
                 }
             }
             AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.kept.borrow().view)),
-            AuditorMsg::Leased(answer) => {
+        }
+    }
+
+    fn answered(&mut self, answer: AuditorAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            AuditorAnswer::Leased(answer) => {
                 let taken = self.take(answer, |look, leases| {
                     let leases = leases.into_iter();
                     look.leases = leases.map(|(address, lease)| (address, lease.owner)).collect();
@@ -284,7 +290,7 @@ impl Behaviour for Auditor {
                     self.ask_identities(cx);
                 }
             }
-            AuditorMsg::Identified(answer) => {
+            AuditorAnswer::Identified(answer) => {
                 let taken = self.take(answer, |look, identities| {
                     let used = identities.into_iter().filter(|identity| identity.references > 0);
                     look.identities = used.map(|identity| (identity.id, identity.labels)).collect();
@@ -293,12 +299,12 @@ impl Behaviour for Auditor {
                     self.read_policies(cx);
                 }
             }
-            AuditorMsg::Read(answer) => {
+            AuditorAnswer::Read(answer) => {
                 if self.take(answer, |look, done| look.policies = policies(&look.slots, done)) {
                     self.ask_endpoints(cx);
                 }
             }
-            AuditorMsg::Listed(answer) => {
+            AuditorAnswer::Listed(answer) => {
                 let mut after = Vec::new();
                 if self.take(answer, |_, views| after = views) {
                     self.compare(cx, &after);

@@ -1,14 +1,12 @@
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     drift::{Drift, Kind},
     endpoint::EndpointView,
-    host::{AskError, Message, Reply},
-    identity::Identity,
-    ipam::Lease,
-    ports::{KernelDone, KernelSnapshot, Time},
+    host::{Message, Reply},
+    ports::{KernelSnapshot, Time},
 };
 
 /// What looking found.
@@ -71,15 +69,6 @@ pub enum AuditorMsg {
     Drifted(Vec<Drift>),
     /// Show what was found.
     Show(Reply<Arc<AuditView>>),
-
-    /// From IPAM: addresses that are handed out.
-    Leased(Result<BTreeMap<IpAddr, Lease>, AskError>),
-    /// The identities.
-    Identified(Result<Vec<Identity>, AskError>),
-    /// From the kernel: some endpoints' policy maps.
-    Read(Result<KernelDone, AskError>),
-    /// From the supervisor of endpoints: how they are after all that.
-    Listed(Result<Vec<Arc<EndpointView>>, AskError>),
 }
 
 impl Message for AuditorMsg {
@@ -89,10 +78,6 @@ impl Message for AuditorMsg {
             Self::Restored => "Restored",
             Self::Drifted(_) => "Drifted",
             Self::Show(_) => "Show",
-            Self::Leased(_) => "Leased",
-            Self::Identified(_) => "Identified",
-            Self::Read(_) => "Read",
-            Self::Listed(_) => "Listed",
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::{
     BuildQueueMsg, Queued,
+    answers::BuildQueueAnswer,
     line::Line,
     permits::{OVERDUE, Permits},
 };
@@ -26,12 +27,12 @@ impl BuildQueue {
         let now = cx.now();
         while self.permits.available(now) {
             let Some((endpoint, reply)) = self.line.next() else { return };
-            if let Some(permit) = self.permits.take(endpoint, cx.me(), now) {
+            if let Some(permit) = self.permits.take(endpoint, cx.home(), now) {
                 reply.send(permit);
             }
         }
         if self.line.waiting().next().is_some() && !std::mem::replace(&mut self.looking, true) {
-            cx.after(OVERDUE, BuildQueueMsg::Overdue);
+            cx.after(OVERDUE, BuildQueueAnswer::Overdue);
         }
     }
 
@@ -46,6 +47,7 @@ impl BuildQueue {
 
 impl Behaviour for BuildQueue {
     type Msg = BuildQueueMsg;
+    type Answer = BuildQueueAnswer;
     type Observed = Queued;
 
     fn handle(&mut self, msg: BuildQueueMsg, cx: &mut Cx<'_, Self>) {
@@ -53,9 +55,15 @@ impl Behaviour for BuildQueue {
             BuildQueueMsg::Acquire { endpoint, class, reply } => {
                 self.line.join(endpoint, class, reply);
             }
-            BuildQueueMsg::Released => {}
-            BuildQueueMsg::Overdue => self.looking = false,
             BuildQueueMsg::Show(reply) => reply.send(self.show()),
+        }
+        self.serve(cx);
+    }
+
+    fn answered(&mut self, answer: BuildQueueAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            BuildQueueAnswer::Released => {}
+            BuildQueueAnswer::Overdue => self.looking = false,
         }
         self.serve(cx);
     }

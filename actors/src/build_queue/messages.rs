@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use super::Permit;
 use crate::{
-    host::{Absorbed, Lane, Message, Reply},
+    host::{Lane, Message, Reply},
     model::EndpointId,
 };
 
@@ -39,10 +39,6 @@ pub enum BuildQueueMsg {
         /// Where the permit goes.
         reply: Reply<Permit>,
     },
-    /// A permit came back.
-    Released,
-    /// Time to look who builds for too long.
-    Overdue,
     /// Show the queue.
     Show(Reply<Queued>),
 }
@@ -51,8 +47,6 @@ impl Message for BuildQueueMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Acquire { .. } => "Acquire",
-            Self::Released => "Released",
-            Self::Overdue => "Waited",
             Self::Show(_) => "Show",
         }
     }
@@ -61,14 +55,7 @@ impl Message for BuildQueueMsg {
         match self {
             Self::Acquire { class: Class::Mass, .. } => Lane::Regeneration,
             Self::Acquire { class: Class::NewPod, .. } => Lane::Request,
-            Self::Released | Self::Overdue | Self::Show(_) => Lane::Control,
-        }
-    }
-
-    fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
-        match (self, incoming) {
-            (Self::Released, Self::Released) => Absorbed::Yes,
-            (_, incoming) => Absorbed::No(incoming),
+            Self::Show(_) => Lane::Control,
         }
     }
 }

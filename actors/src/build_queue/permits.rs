@@ -1,7 +1,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
-use super::BuildQueueMsg;
-use crate::{host::Ref, model::EndpointId, ports::Time};
+use super::answers::BuildQueueAnswer;
+use crate::{host::Home, model::EndpointId, ports::Time};
 
 /// Who builds for longer than that waits for something that hangs rather than for a processor:
 /// there is another permit in place of its own.
@@ -30,7 +30,7 @@ impl Permits {
     pub(super) fn take(
         &self,
         endpoint: EndpointId,
-        queue: &Ref<BuildQueueMsg>,
+        queue: &Home<BuildQueueAnswer>,
         now: Time,
     ) -> Option<Permit> {
         let mut held = self.0.borrow_mut();
@@ -68,14 +68,14 @@ impl Held {
 pub struct Permit {
     number: u64,
     permits: Permits,
-    queue: Ref<BuildQueueMsg>,
+    queue: Home<BuildQueueAnswer>,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         self.permits.0.borrow_mut().out.remove(&self.number);
         // A full mailbox holds a message, and after any message the queue looks who is next.
-        let _ = self.queue.tell(BuildQueueMsg::Released);
+        let _ = self.queue.tell(BuildQueueAnswer::Released);
     }
 }
 

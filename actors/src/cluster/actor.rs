@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{
     ClusterMsg, Feed, Heard, SourceMsg, SourceState, SourceStatus,
+    answers::ClusterAnswer,
     held::{Hearer, Held},
     resources::{further, resources},
     source::Source,
@@ -133,7 +134,7 @@ impl ClusterSupervisor {
         for (feed, forms) in resources(node_name).into_iter().chain(more) {
             self.spawn_source(cx, feed, forms);
         }
-        cx.after(self.settings.sync_timeout, ClusterMsg::Late);
+        cx.after(self.settings.sync_timeout, ClusterAnswer::Late);
     }
 
     fn spawn_source(&self, cx: &mut Cx<'_, Self>, feed: Feed, mut forms: Vec<Resource>) {
@@ -199,7 +200,7 @@ impl ClusterSupervisor {
             SYNC_PATIENCE,
             format!("all {name} of the cluster"),
             SourceMsg::AwaitSync,
-            move |answer| ClusterMsg::Awaited(number, answer),
+            move |answer| ClusterAnswer::Awaited(number, answer),
         );
     }
 
@@ -260,7 +261,7 @@ impl ClusterSupervisor {
     fn ask(&self, cx: &mut Cx<'_, Self>, since: u64) {
         if self.kept.borrow_mut().witness.asks(since) {
             let why = "which API server it is";
-            let reply = cx.expect("cluster", ASK_PATIENCE, why, ClusterMsg::Asked);
+            let reply = cx.expect("cluster", ASK_PATIENCE, why, ClusterAnswer::Asked);
             self.peers.cluster.list(&Witness::resource(), None, reply);
         }
     }
@@ -281,7 +282,7 @@ impl ClusterSupervisor {
 
     fn ask_later(&self, cx: &mut Cx<'_, Self>, after: Duration) {
         let asked = self.kept.borrow().witness.asked();
-        cx.after(after, ClusterMsg::Ask(asked));
+        cx.after(after, ClusterAnswer::Ask(asked));
     }
 
     /// One source lists anew, as the server is another one: so do the others.
@@ -336,7 +337,7 @@ impl ClusterSupervisor {
         }
         let [policies, workloads] = [Feed::Policies, Feed::Workloads].map(|it| told.contains(&it));
         if later && !std::mem::replace(&mut self.retelling, true) {
-            cx.after(RETRY, ClusterMsg::Retell);
+            cx.after(RETRY, ClusterAnswer::Retell);
         }
         if policies && !workloads && !std::mem::replace(&mut self.asked, true) {
             let policy = self.peers.policy.clone();
@@ -345,7 +346,7 @@ impl ClusterSupervisor {
                 IN_FORCE_PATIENCE,
                 "the first policies of the cluster to be in force",
                 PolicyMsg::Idle,
-                ClusterMsg::InForce,
+                ClusterAnswer::InForce,
             );
         }
     }
@@ -386,6 +387,7 @@ impl SourceState {
 
 impl Behaviour for ClusterSupervisor {
     type Msg = ClusterMsg;
+    type Answer = ClusterAnswer;
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -414,20 +416,26 @@ impl Behaviour for ClusterSupervisor {
                 self.follow_plain_nodes(cx);
             }
             ClusterMsg::Replaced { source, why } => self.replaced(cx, source, why),
-            ClusterMsg::Ask(since) => self.ask(cx, since),
-            ClusterMsg::Asked(answer) => self.asked(cx, answer),
             ClusterMsg::Server(reply) => reply.send(self.kept.borrow().witness.view().clone()),
             ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
             ClusterMsg::Show(reply) => {
                 let kept = self.kept.borrow();
                 reply.send(kept.sources.iter().map(|child| child.status.clone()).collect());
             }
+        }
+        self.advance(cx);
+    }
+
+    fn answered(&mut self, answer: ClusterAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            ClusterAnswer::Ask(since) => self.ask(cx, since),
+            ClusterAnswer::Asked(answer) => self.asked(cx, answer),
             // Its state says whether it is synced; one that crashed is asked again.
-            ClusterMsg::Awaited(_, Ok(())) => {}
-            ClusterMsg::Awaited(number, Err(_)) => self.await_source(cx, number),
-            ClusterMsg::InForce(answer) => self.in_force(answer),
-            ClusterMsg::Retell => self.retelling = false,
-            ClusterMsg::Late => self.late(),
+            ClusterAnswer::Awaited(_, Ok(())) => {}
+            ClusterAnswer::Awaited(number, Err(_)) => self.await_source(cx, number),
+            ClusterAnswer::InForce(answer) => self.in_force(answer),
+            ClusterAnswer::Retell => self.retelling = false,
+            ClusterAnswer::Late => self.late(),
         }
         self.advance(cx);
     }

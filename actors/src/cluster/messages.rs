@@ -1,12 +1,11 @@
 use serde_json::Value;
 
+use super::ServerView;
 use crate::{
-    host::{AskError, Lane, Message, Reply},
-    ports::{ClusterError, ObjectChange, ObjectKey, Page, Time},
+    host::{Lane, Message, Reply},
+    ports::{ClusterError, ObjectKey, Time},
     sources::Hearing,
 };
-
-use super::ServerView;
 
 /// Who hears of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,25 +151,12 @@ pub enum ClusterMsg {
         /// What tells it from the one before.
         why: String,
     },
-    /// Time to ask the server who it is, if nobody has asked since the question of that number.
-    Ask(u64),
-    /// Its answer.
-    Asked(Result<Result<Page, ClusterError>, AskError>),
     /// Show what is known of the server.
     Server(Reply<ServerView>),
     /// Answered once everything has been handed on there.
     AwaitSync(Feed, Reply<()>),
     /// Show all sources.
     Show(Reply<Vec<SourceStatus>>),
-
-    /// A source has been listed, or it is asked again.
-    Awaited(usize, Result<(), AskError>),
-    /// The first policies are in force, or some endpoint takes too long.
-    InForce(Result<(), AskError>),
-    /// Time to hand on what a full mailbox did not take.
-    Retell,
-    /// Sources should be synced by now.
-    Late,
 }
 
 impl Message for ClusterMsg {
@@ -179,15 +165,9 @@ impl Message for ClusterMsg {
             Self::Changed { .. } => "Changed",
             Self::State { .. } => "State",
             Self::Replaced { .. } => "Replaced",
-            Self::Ask(_) => "Ask",
-            Self::Asked(_) => "Asked",
             Self::Server(_) => "Server",
             Self::AwaitSync(..) => "AwaitSync",
             Self::Show(_) => "Show",
-            Self::Awaited(..) => "Awaited",
-            Self::InForce(_) => "InForce",
-            Self::Retell => "Retell",
-            Self::Late => "Late",
         }
     }
 
@@ -201,33 +181,17 @@ impl Message for ClusterMsg {
 
 /// What a source can be told.
 pub enum SourceMsg {
-    /// Answered once all its objects have been told.
-    AwaitSync(Reply<()>),
-
-    /// A page of its list.
-    Listed(Result<Result<Page, ClusterError>, AskError>),
-    /// Whether its resource is defined.
-    Defined(Result<Result<bool, ClusterError>, AskError>),
-    /// What the watch of that number saw.
-    Seen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
-    /// Nothing was said since the word of that number.
-    Silent(u64),
     /// The server is another one: everything is listed again.
     Relist,
-    /// The server was left alone long enough.
-    Retry,
+    /// Answered once all its objects have been told.
+    AwaitSync(Reply<()>),
 }
 
 impl Message for SourceMsg {
     fn kind(&self) -> &'static str {
         match self {
-            Self::AwaitSync(_) => "AwaitSync",
-            Self::Listed(_) => "Listed",
-            Self::Defined(_) => "Defined",
-            Self::Seen(..) => "Seen",
-            Self::Silent(_) => "Silent",
             Self::Relist => "Relist",
-            Self::Retry => "Retry",
+            Self::AwaitSync(_) => "AwaitSync",
         }
     }
 }

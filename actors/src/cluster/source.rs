@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
+    answers::SourceAnswer,
     backoff::Backoff,
     told::{Delta, Told, marks},
     version::{number, went_back},
@@ -135,7 +136,7 @@ impl Source {
     fn list(&mut self, cx: &mut Cx<'_, Self>, next: Option<String>) {
         self.watch = None;
         let why = format!("a list of {}", self.resource().name);
-        let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceMsg::Listed);
+        let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceAnswer::Listed);
         self.cluster.list(self.resource(), next, reply);
     }
 
@@ -198,7 +199,7 @@ impl Source {
     fn ask_definition(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(definition) = self.resource().definition else { return };
         let why = format!("whether there is a CustomResourceDefinition {definition}");
-        let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceMsg::Defined);
+        let reply = cx.expect("cluster", LIST_PATIENCE, why, SourceAnswer::Defined);
         self.cluster.is_defined(definition, reply);
     }
 
@@ -261,7 +262,7 @@ impl Source {
         self.words += 1;
         let pages = self.kept.borrow().told.len().div_ceil(LISTED_MAX).max(1);
         let span = SILENCE_MAX.saturating_mul(u32::try_from(pages).unwrap_or(u32::MAX));
-        let silence = cx.after(span, SourceMsg::Silent(self.words));
+        let silence = cx.after(span, SourceAnswer::Silent(self.words));
         if let Some(earlier) = self.silence.replace(silence) {
             cx.cancel(earlier);
         }
@@ -295,7 +296,7 @@ impl Source {
         let number = self.watches;
         let what = format!("cluster: {}", self.resource().name);
         if let Some(watch) = &mut self.watch {
-            watch.next(cx.heed(what, move |answer| SourceMsg::Seen(number, answer)));
+            watch.next(cx.heed(what, move |answer| SourceAnswer::Seen(number, answer)));
         }
     }
 
@@ -437,7 +438,7 @@ impl Source {
 
     /// A pause that everyone can see. The reply is never answered: its deadline ends the pause.
     fn pause(&mut self, cx: &mut Cx<'_, Self>, span: Duration, why: String) {
-        self.resting = Some(cx.expect("cluster", span, why, |_| SourceMsg::Retry));
+        self.resting = Some(cx.expect("cluster", span, why, |_| SourceAnswer::Retry));
     }
 }
 
@@ -447,6 +448,7 @@ fn answered<T>(answer: Result<Result<T, ClusterError>, AskError>) -> Result<T, C
 
 impl Behaviour for Source {
     type Msg = SourceMsg;
+    type Answer = SourceAnswer;
     type Observed = SourceView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -460,13 +462,18 @@ impl Behaviour for Source {
                 let synced = self.kept.borrow().synced;
                 if synced { reply.send(()) } else { self.waiting.push(reply) }
             }
-            SourceMsg::Listed(answer) => self.listed(cx, answer),
-            SourceMsg::Defined(answer) => self.defined(cx, answer),
-            SourceMsg::Seen(number, answer) => self.seen(cx, number, answer),
-            SourceMsg::Silent(word) => self.silent(cx, word),
             SourceMsg::Relist => self.relist(cx),
+        }
+    }
+
+    fn answered(&mut self, answer: SourceAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            SourceAnswer::Listed(answer) => self.listed(cx, answer),
+            SourceAnswer::Defined(answer) => self.defined(cx, answer),
+            SourceAnswer::Seen(number, answer) => self.seen(cx, number, answer),
+            SourceAnswer::Silent(word) => self.silent(cx, word),
             // The pause of a life before may end in this one, which lists already.
-            SourceMsg::Retry => {
+            SourceAnswer::Retry => {
                 let rested = self.resting.take().is_some();
                 if rested || mutated(Mutant::PauseEndedTwice) {
                     self.resume(cx);

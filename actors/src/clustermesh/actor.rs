@@ -9,6 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
+    answers::MeshAnswer,
     config::ConfigError,
     remote::{RemoteCluster, RemoteMsg, RemotePeers, dismiss},
     view::RemoteView,
@@ -31,8 +32,6 @@ const NAME_MAX: usize = 32;
 
 /// What the supervisor of other clusters can be told.
 pub enum MeshMsg {
-    /// These are configured now, and no others.
-    Configured(BTreeMap<String, Way>),
     /// A cluster says that this is its number.
     Claim {
         /// The cluster.
@@ -42,8 +41,6 @@ pub enum MeshMsg {
         /// Whether it can be.
         reply: Reply<Result<(), ConfigError>>,
     },
-    /// Time to tell again which there are.
-    Again,
     /// Show how each of them stands.
     Show(Reply<Vec<RemoteView>>),
 }
@@ -51,9 +48,7 @@ pub enum MeshMsg {
 impl Message for MeshMsg {
     fn kind(&self) -> &'static str {
         match self {
-            Self::Configured(_) => "Configured",
             Self::Claim { .. } => "Claim",
-            Self::Again => "Again",
             Self::Show(_) => "Show",
         }
     }
@@ -138,9 +133,9 @@ impl Mesh {
         if std::mem::replace(&mut self.kept.borrow_mut().following, true) {
             return;
         }
-        let (me, host) = (cx.me().clone(), cx.host().clone());
+        let (home, host) = (cx.home().clone(), cx.host().clone());
         self.peers.clusters.follow(Box::new(move |ways| {
-            host.outside("configured clusters", || me.tell(MeshMsg::Configured(ways)).is_ok())
+            host.outside("configured clusters", || home.tell(MeshAnswer::Configured(ways)))
         }));
     }
 
@@ -187,7 +182,7 @@ impl Mesh {
         dismiss(&mut kept.leaving, || RemoteMsg::Stop);
         let is_open = kept.news.is_some() || !kept.leaving.is_empty();
         if is_open && !std::mem::replace(&mut kept.looking, true) {
-            cx.after(AGAIN_AFTER, MeshMsg::Again);
+            cx.after(AGAIN_AFTER, MeshAnswer::Again);
         }
     }
 
@@ -265,6 +260,7 @@ fn is_name(name: &str) -> bool {
 
 impl Behaviour for Mesh {
     type Msg = MeshMsg;
+    type Answer = MeshAnswer;
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -275,10 +271,16 @@ impl Behaviour for Mesh {
 
     fn handle(&mut self, msg: MeshMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            MeshMsg::Configured(ways) => self.configured(ways),
             MeshMsg::Claim { cluster, id, reply } => reply.send(self.claim(&cluster, id)),
-            MeshMsg::Again => self.kept.borrow_mut().looking = false,
             MeshMsg::Show(reply) => self.show(reply),
+        }
+        self.go_on(cx);
+    }
+
+    fn answered(&mut self, answer: MeshAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            MeshAnswer::Configured(ways) => self.configured(ways),
+            MeshAnswer::Again => self.kept.borrow_mut().looking = false,
         }
         self.go_on(cx);
     }

@@ -1,3 +1,5 @@
+mod answers;
+
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -8,6 +10,8 @@ use std::{
 };
 
 use serde::Serialize;
+
+use answers::RemoteAnswer;
 
 use super::{
     CLUSTER_CONFIG, ConfigError, MeshMsg, Origin, RemoteService, Told, config::ClusterConfig,
@@ -35,18 +39,10 @@ pub(super) enum RemoteMsg {
     Way(Way),
     /// What it says of itself by the way of that number.
     Config(u64, Update),
-    /// Whether its number can be what it says.
-    Claimed(u64, ClusterConfig, Result<Result<(), ConfigError>, AskError>),
-    /// Time to ask that again.
-    Again(u64),
     /// What its store says of services.
     Services(Rc<Origin>, Update),
     /// It is not configured any more.
     Stop,
-    /// Time to tell again what a full mailbox did not take.
-    Retell,
-    /// Time to look whether those have stopped who are to.
-    Dismiss,
     /// Show how it stands.
     Show(Reply<RemoteView>),
 }
@@ -56,12 +52,8 @@ impl Message for RemoteMsg {
         match self {
             Self::Way(_) => "Way",
             Self::Config(..) => "Config",
-            Self::Claimed(..) => "Claimed",
-            Self::Again(_) => "Again",
             Self::Services(..) => "Services",
-            Self::Retell => "Retell",
             Self::Stop => "Stop",
-            Self::Dismiss => "Dismiss",
             Self::Show(_) => "Show",
         }
     }
@@ -186,7 +178,7 @@ impl RemoteCluster {
         match leaving.is_empty() {
             true if *over => cx.stop(),
             true => {}
-            false => drop(cx.after(AGAIN_AFTER, RemoteMsg::Dismiss)),
+            false => drop(cx.after(AGAIN_AFTER, RemoteAnswer::Dismiss)),
         }
     }
 
@@ -232,7 +224,7 @@ impl RemoteCluster {
             PATIENCE,
             format!("whether {cluster} can have the number {id}"),
             |reply| MeshMsg::Claim { cluster, id, reply },
-            move |answer| RemoteMsg::Claimed(way, config, answer),
+            move |answer| RemoteAnswer::Claimed(way, config, answer),
         );
     }
 
@@ -255,10 +247,10 @@ impl RemoteCluster {
             // The other one may go, or get another number.
             Ok(Err(error)) => {
                 Self::refuse(&mut kept, &self.cluster, error);
-                cx.after(AGAIN_AFTER, RemoteMsg::Again(kept.ways));
+                cx.after(AGAIN_AFTER, RemoteAnswer::Again(kept.ways));
             }
             Err(_) => {
-                cx.after(AGAIN_AFTER, RemoteMsg::Again(kept.ways));
+                cx.after(AGAIN_AFTER, RemoteAnswer::Again(kept.ways));
             }
         }
     }
@@ -360,7 +352,7 @@ impl RemoteCluster {
         {
             kept.untold = (changes, listed);
             if !std::mem::replace(&mut self.retelling, true) {
-                cx.after(RETELL_AFTER, RemoteMsg::Retell);
+                cx.after(RETELL_AFTER, RemoteAnswer::Retell);
             }
         }
     }
@@ -400,6 +392,7 @@ pub(super) fn dismiss<M: Message>(them: &mut Vec<Ref<M>>, stop: impl Fn() -> M) 
 
 impl Behaviour for RemoteCluster {
     type Msg = RemoteMsg;
+    type Answer = RemoteAnswer;
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -426,24 +419,33 @@ impl Behaviour for RemoteCluster {
                 self.begin(cx);
             }
             RemoteMsg::Config(way, update) if is_now(way) => self.config(cx, update),
-            RemoteMsg::Claimed(way, config, answer) if is_now(way) => {
-                self.claimed(cx, config, answer);
-            }
-            RemoteMsg::Again(way) if is_now(way) => self.again(cx),
-            RemoteMsg::Config(..) | RemoteMsg::Claimed(..) | RemoteMsg::Again(_) => {}
+            RemoteMsg::Config(..) => {}
             RemoteMsg::Services(origin, update) if !is_over => self.services(cx, &origin, update),
-            RemoteMsg::Retell if !is_over => {
-                self.retelling = false;
-                self.tell_services(cx);
-            }
-            RemoteMsg::Services(..) | RemoteMsg::Retell => {}
+            RemoteMsg::Services(..) => {}
             RemoteMsg::Stop => {
                 self.kept.borrow_mut().over = true;
                 self.end();
                 self.look_after(cx);
             }
-            RemoteMsg::Dismiss => self.look_after(cx),
             RemoteMsg::Show(reply) => self.show(reply),
+        }
+    }
+
+    fn answered(&mut self, answer: RemoteAnswer, cx: &mut Cx<'_, Self>) {
+        // Nobody begins to read for one that is over.
+        let is_over = self.kept.borrow().over;
+        let is_now = |way| !is_over && way == self.kept.borrow().ways;
+        match answer {
+            RemoteAnswer::Dismiss => self.look_after(cx),
+            RemoteAnswer::Claimed(way, config, answer) if is_now(way) => {
+                self.claimed(cx, config, answer);
+            }
+            RemoteAnswer::Again(way) if is_now(way) => self.again(cx),
+            RemoteAnswer::Retell if !is_over => {
+                self.retelling = false;
+                self.tell_services(cx);
+            }
+            RemoteAnswer::Claimed(..) | RemoteAnswer::Again(_) | RemoteAnswer::Retell => {}
         }
     }
 

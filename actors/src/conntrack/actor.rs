@@ -1,6 +1,9 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
-use super::{ConntrackMsg, ConntrackStatus, FullSignals, FullTable, interval, rounds::Rounds};
+use super::{
+    ConntrackMsg, ConntrackStatus, FullSignals, FullTable, answers::ConntrackAnswer, interval,
+    rounds::Rounds,
+};
 use crate::{
     host::{AskError, Behaviour, Cx, TimerId},
     model::Families,
@@ -55,7 +58,7 @@ impl Conntrack {
         }
         let kept = self.kept.borrow();
         if let Some(due) = kept.rounds.next(kept.status.interval, cx.now()) {
-            self.timer = Some(cx.after(due.since(cx.now()), ConntrackMsg::Collect));
+            self.timer = Some(cx.after(due.since(cx.now()), ConntrackAnswer::Collect));
         }
     }
 
@@ -80,7 +83,7 @@ impl Conntrack {
         let Some(round) = kept.rounds.start(kept.status.interval, cx.now()) else { return };
         kept.status.rounds_by_signal += u64::from(round.by_signal);
         let why = "dead connections to be collected";
-        let reply = cx.expect("kernel", PATIENCE, why, ConntrackMsg::Collected);
+        let reply = cx.expect("kernel", PATIENCE, why, ConntrackAnswer::Collected);
         let op = KernelOp::CollectConntrack(round.families);
         self.kernel.submit(KernelJob::new(vec![op]), reply);
     }
@@ -117,6 +120,7 @@ impl Conntrack {
 
 impl Behaviour for Conntrack {
     type Msg = ConntrackMsg;
+    type Answer = ConntrackAnswer;
     type Observed = ConntrackStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -134,14 +138,19 @@ impl Behaviour for Conntrack {
                 self.note_full(table, families);
                 self.schedule(cx);
             }
-            ConntrackMsg::Collect => self.collect(cx),
-            ConntrackMsg::Collected(done) => {
-                self.collected(done, cx.now());
-                self.schedule(cx);
-            }
             ConntrackMsg::Show(reply) => {
                 let status = self.kept.borrow().status.clone();
                 reply.send(status);
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: ConntrackAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            ConntrackAnswer::Collect => self.collect(cx),
+            ConntrackAnswer::Collected(done) => {
+                self.collected(done, cx.now());
+                self.schedule(cx);
             }
         }
     }

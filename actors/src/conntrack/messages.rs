@@ -3,9 +3,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    host::{AskError, Message, Reply},
+    host::{Message, Reply},
     model::Families,
-    ports::{KernelDone, Swept},
+    ports::Swept,
 };
 
 /// How collecting goes.
@@ -71,10 +71,6 @@ pub enum ConntrackMsg {
         /// Of which families.
         families: Families,
     },
-    /// Time for a round.
-    Collect,
-    /// What the round found.
-    Collected(Result<KernelDone, AskError>),
     /// Show how it goes.
     Show(Reply<ConntrackStatus>),
 }
@@ -84,8 +80,6 @@ impl Message for ConntrackMsg {
         match self {
             Self::Begin => "Begin",
             Self::Full { .. } => "Full",
-            Self::Collect => "Collect",
-            Self::Collected(_) => "Collected",
             Self::Show(_) => "Show",
         }
     }

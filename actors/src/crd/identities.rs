@@ -12,7 +12,7 @@ use serde_json::json;
 use super::identity::{HEARTBEAT, document, identity};
 use crate::{
     allocator::{
-        Allocator, AllocatorMsg, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
+        Allocator, AllocatorAnswer, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
         Standing,
     },
     cluster::{ClusterMsg, Feed, further},
@@ -69,7 +69,7 @@ impl Backend for ObjectIdentities {
             LIST_PATIENCE,
             "the identities that the cluster has",
             |reply| ClusterMsg::AwaitSync(Feed::CiliumIdentities, reply),
-            AllocatorMsg::Listed,
+            AllocatorAnswer::Listed,
         );
     }
 
@@ -103,7 +103,7 @@ impl Backend for ObjectIdentities {
             }
         };
         let (why, labels) = (format!("number {id} for {labels}"), Arc::clone(labels));
-        let then = move |answer| AllocatorMsg::Claimed(labels, id, outcome(answer));
+        let then = move |answer| AllocatorAnswer::Claimed(labels, id, outcome(answer));
         let reply = cx.expect("cluster", PATIENCE, why, then);
         let write = ObjectWrite { resource: self.resource.clone(), key: key(id), verb };
         self.cluster.write(write, reply);
@@ -113,7 +113,7 @@ impl Backend for ObjectIdentities {
     fn look(&mut self, cx: &mut Cx<'_, Allocator>, labels: &Arc<Labels>, id: IdentityId) {
         let (why, labels) = (format!("who else has identity {id}"), Arc::clone(labels));
         let cluster = self.cluster_id;
-        let then = move |answer| AllocatorMsg::Looked(labels, found(id, cluster, answer));
+        let then = move |answer| AllocatorAnswer::Looked(labels, found(id, cluster, answer));
         let reply = cx.expect("cluster", PATIENCE, why, then);
         let fields = Some(format!("metadata.name={id}"));
         let one = Resource { fields, ..self.resource.clone() };

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 
 use super::{
     DeviceStatus, DevicesMsg, DevicesSettings, DevicesStatus,
+    answers::DevicesAnswer,
     choice::Wanted,
     steps::{device_of, done, steps},
 };
@@ -111,7 +112,7 @@ impl Devices {
         self.tell_passed_over(&wanted);
         let Some(present) = &self.present else {
             self.busy = true;
-            let reply = cx.expect("kernel", PATIENCE, "the node's devices", DevicesMsg::Read);
+            let reply = cx.expect("kernel", PATIENCE, "the node's devices", DevicesAnswer::Read);
             return self.kernel.submit(KernelJob::new(vec![KernelOp::ReadDevices]), reply);
         };
         let mut ops = steps(present, &wanted, &self.settings.unmasqueraded);
@@ -125,7 +126,7 @@ impl Devices {
         self.busy = true;
         self.under_way.clone_from(&ops);
         let why = format!("{} steps at the node's devices", ops.len());
-        let reply = cx.expect("kernel", PATIENCE, why, DevicesMsg::Done);
+        let reply = cx.expect("kernel", PATIENCE, why, DevicesAnswer::Done);
         self.kernel.submit(KernelJob::new(ops), reply);
     }
 
@@ -140,7 +141,7 @@ impl Devices {
         } else if !std::mem::replace(&mut self.again, true) {
             self.failures += 1;
             let wait = RETRY_LATEST.min(RETRY_STEP * self.failures);
-            cx.after(wait, DevicesMsg::Again);
+            cx.after(wait, DevicesAnswer::Again);
         }
     }
 
@@ -250,7 +251,7 @@ impl Devices {
         self.answer();
         self.awaiting.drain(..).for_each(|reply| reply.send(()));
         self.resting = true;
-        cx.after(wait, DevicesMsg::Again);
+        cx.after(wait, DevicesAnswer::Again);
     }
 
     /// The kernel is read anew, to see what drifted.
@@ -272,7 +273,7 @@ impl Devices {
 
     fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
         if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, DevicesMsg::Compare(None));
+            cx.after(self.watch.every, DevicesAnswer::Sweep);
         }
     }
 
@@ -326,6 +327,7 @@ impl Devices {
 
 impl Behaviour for Devices {
     type Msg = DevicesMsg;
+    type Answer = DevicesAnswer;
     type Observed = DevicesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -349,8 +351,6 @@ impl Behaviour for Devices {
                 self.settings = self.lasting.set(settings);
                 self.proceed(cx);
             }
-            DevicesMsg::Read(done) => self.read(done, cx),
-            DevicesMsg::Done(done) => self.done(done, cx),
             DevicesMsg::Verify(reply) => {
                 if self.resting || self.kept.borrow().links.is_none() {
                     return reply.send(());
@@ -366,7 +366,17 @@ impl Behaviour for Devices {
                 self.awaiting.push(reply);
                 self.proceed(cx);
             }
-            DevicesMsg::Again => {
+            DevicesMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+            DevicesMsg::Show(reply) => reply.send(self.status()),
+        }
+    }
+
+    fn answered(&mut self, answer: DevicesAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            DevicesAnswer::Sweep => self.compare(None, cx),
+            DevicesAnswer::Read(done) => self.read(done, cx),
+            DevicesAnswer::Done(done) => self.done(done, cx),
+            DevicesAnswer::Again => {
                 (self.resting, self.again) = (false, false);
                 if !self.left_out.is_empty() {
                     self.left_out.clear();
@@ -374,8 +384,6 @@ impl Behaviour for Devices {
                 }
                 self.proceed(cx);
             }
-            DevicesMsg::Compare(hearer) => self.compare(hearer, cx),
-            DevicesMsg::Show(reply) => reply.send(self.status()),
         }
     }
 

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     drift::Drift,
-    host::{AskError, Message, Reply},
+    host::{Message, Reply},
     model::Addresses,
-    ports::{KernelDone, Link},
+    ports::Link,
 };
 
 /// A device of the node.
@@ -56,12 +56,6 @@ pub enum DevicesMsg {
     Links(Rc<BTreeMap<u32, Link>>),
     /// The addresses by which other nodes reach this one are these from now on.
     NodeAddresses(Addresses),
-    /// What the kernel holds.
-    Read(Result<KernelDone, AskError>),
-    /// Steps were done.
-    Done(Result<KernelDone, AskError>),
-    /// Time to try again.
-    Again,
     /// Ask the kernel what runs there; answered once what it says is taken in.
     Verify(Reply<()>),
     /// Answered once all devices have been seen to, for the first time in this life or since: programs run
@@ -69,7 +63,7 @@ pub enum DevicesMsg {
     AtRest(Reply<()>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did. Nobody asks if it is only time.
-    Compare(Option<Reply<Vec<Drift>>>),
+    Compare(Reply<Vec<Drift>>),
     /// Show it.
     Show(Reply<DevicesStatus>),
 }
@@ -79,9 +73,6 @@ impl Message for DevicesMsg {
         match self {
             Self::Links(_) => "Links",
             Self::NodeAddresses(_) => "NodeAddresses",
-            Self::Read(_) => "Read",
-            Self::Done(_) => "Done",
-            Self::Again => "Again",
             Self::Verify(_) => "Verify",
             Self::AtRest(_) => "AtRest",
             Self::Compare(_) => "Compare",

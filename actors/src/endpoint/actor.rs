@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{
     EndpointMsg, EndpointSpec, Log, Lost, Peers, Realised, State,
+    answers::EndpointAnswer,
     build::{Build, Trigger},
     heirs::Legacy,
     identity::Identification,
@@ -260,6 +261,7 @@ impl Endpoint {
 
 impl Behaviour for Endpoint {
     type Msg = EndpointMsg;
+    type Answer = EndpointAnswer;
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -300,29 +302,36 @@ impl Behaviour for Endpoint {
                 reply.send(());
             }
             EndpointMsg::Inherit { slot, heirs, reply } => self.inherit(cx, slot, heirs, reply),
-            EndpointMsg::Bequest { slot, heirs, reply, answer } => {
+        }
+        self.take_up_legacy(cx);
+        self.take_up_missed();
+    }
+
+    fn answered(&mut self, answer: EndpointAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            EndpointAnswer::Bequest { slot, heirs, reply, answer } => {
                 self.bequest(cx, slot, &heirs, reply, answer);
             }
-            EndpointMsg::Inherited { submitted, reply, answer } => {
+            EndpointAnswer::Inherited { submitted, reply, answer } => {
                 self.bequeathed(cx, &submitted, reply, answer);
             }
-            EndpointMsg::Identified(answer) => self.identified(cx, answer),
-            EndpointMsg::Learned(answer) => self.learned(cx, answer),
-            EndpointMsg::Saved(answer) => self.saved(cx, answer),
-            EndpointMsg::Resolved(answer) => self.resolved(cx, answer),
-            EndpointMsg::ResolvedOrKept(answer) => self.resolved_or_kept(cx, answer),
-            EndpointMsg::PoliciesKnown(answer) => self.policies_known(cx, answer),
-            EndpointMsg::Permitted(answer) => self.permitted(cx, answer),
-            EndpointMsg::Read(answer) => self.read(cx, answer),
-            EndpointMsg::Built(answer) => self.built(cx, answer),
-            EndpointMsg::Flipped(answer) => self.flipped(cx, answer),
-            EndpointMsg::Mapped(told, answer) => self.mapped(cx, told, answer),
-            EndpointMsg::Settled(answer) => self.settled(cx, answer),
-            EndpointMsg::Retry => self.retry(cx),
-            EndpointMsg::LookAgain => self.look_again(),
-            EndpointMsg::TornDown(answer) => self.torn_down(cx, answer),
-            EndpointMsg::Unmapped(answer) => self.unmapped(cx, answer),
-            EndpointMsg::Forgotten(answer) => self.forgotten(cx, answer),
+            EndpointAnswer::Identified(answer) => self.identified(cx, answer),
+            EndpointAnswer::Learned(answer) => self.learned(cx, answer),
+            EndpointAnswer::Saved(answer) => self.saved(cx, answer),
+            EndpointAnswer::Resolved(answer) => self.resolved(cx, answer),
+            EndpointAnswer::ResolvedOrKept(answer) => self.resolved_or_kept(cx, answer),
+            EndpointAnswer::PoliciesKnown(answer) => self.policies_known(cx, answer),
+            EndpointAnswer::Permitted(answer) => self.permitted(cx, answer),
+            EndpointAnswer::Read(answer) => self.read(cx, answer),
+            EndpointAnswer::Built(answer) => self.built(cx, answer),
+            EndpointAnswer::Flipped(answer) => self.flipped(cx, answer),
+            EndpointAnswer::Mapped(told, answer) => self.mapped(cx, told, answer),
+            EndpointAnswer::Settled(answer) => self.settled(cx, answer),
+            EndpointAnswer::Retry => self.retry(cx),
+            EndpointAnswer::LookAgain => self.look_again(),
+            EndpointAnswer::TornDown(answer) => self.torn_down(cx, answer),
+            EndpointAnswer::Unmapped(answer) => self.unmapped(cx, answer),
+            EndpointAnswer::Forgotten(answer) => self.forgotten(cx, answer),
         }
         self.take_up_legacy(cx);
         self.take_up_missed();

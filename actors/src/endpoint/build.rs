@@ -5,8 +5,8 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 use ipnet::IpNet;
 
 use super::{
-    Brought, Endpoint, EndpointMsg, Realised, State, actor::answer_all, messages::Waiting,
-    plan::Plan,
+    Brought, Endpoint, Realised, State, actor::answer_all, answers::EndpointAnswer,
+    messages::Waiting, plan::Plan,
 };
 use crate::{
     build_queue::{BuildQueueMsg, Class, Permit},
@@ -184,10 +184,16 @@ impl Endpoint {
         let why = "the policy of its identity";
         if self.may_keep() {
             let make = |reply| PolicyMsg::ResolveOrKeep { subject, reply };
-            return cx.ask(&peers.policy, POLICY_PATIENCE, why, make, EndpointMsg::ResolvedOrKept);
+            return cx.ask(
+                &peers.policy,
+                POLICY_PATIENCE,
+                why,
+                make,
+                EndpointAnswer::ResolvedOrKept,
+            );
         }
         let make = |reply| PolicyMsg::Resolve { subject, reply };
-        cx.ask(&peers.policy, POLICY_PATIENCE, why, make, EndpointMsg::Resolved);
+        cx.ask(&peers.policy, POLICY_PATIENCE, why, make, EndpointAnswer::Resolved);
     }
 
     pub(super) fn resolved(
@@ -231,7 +237,7 @@ impl Endpoint {
             PERMIT_PATIENCE,
             "a build permit",
             |reply| BuildQueueMsg::Acquire { endpoint, class, reply },
-            EndpointMsg::Permitted,
+            EndpointAnswer::Permitted,
         );
     }
 
@@ -249,7 +255,7 @@ impl Endpoint {
             MAP_PATIENCE,
             "its addresses in the ipcache",
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| EndpointMsg::Mapped(told, answer),
+            move |answer| EndpointAnswer::Mapped(told, answer),
         );
     }
 
@@ -377,7 +383,7 @@ impl Endpoint {
     }
 
     pub(super) fn retry_in(&mut self, cx: &mut Cx<'_, Self>, wait: Duration) {
-        if let Some(earlier) = self.retry.replace(cx.after(wait, EndpointMsg::Retry)) {
+        if let Some(earlier) = self.retry.replace(cx.after(wait, EndpointAnswer::Retry)) {
             cx.cancel(earlier);
         }
     }

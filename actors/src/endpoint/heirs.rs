@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Endpoint, EndpointMsg, State, steps::KERNEL_PATIENCE};
+use super::{Endpoint, State, answers::EndpointAnswer, steps::KERNEL_PATIENCE};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
@@ -62,7 +62,7 @@ impl Endpoint {
         }
         self.busy = true;
         let ops = vec![KernelOp::ReadPolicy { slot }];
-        let then = move |answer| EndpointMsg::Bequest { slot, heirs, reply, answer };
+        let then = move |answer| EndpointAnswer::Bequest { slot, heirs, reply, answer };
         let read = cx.expect("kernel", KERNEL_PATIENCE, "the policy of an earlier life", then);
         self.peers.kernel.submit(KernelJob::new(ops), read);
     }
@@ -118,7 +118,7 @@ impl Endpoint {
             KernelOp::PinPolicy { endpoint, slot },
         ];
         let submitted = ops.clone();
-        let then = move |answer| EndpointMsg::Inherited { submitted, reply, answer };
+        let then = move |answer| EndpointAnswer::Inherited { submitted, reply, answer };
         let written = cx.expect("kernel", KERNEL_PATIENCE, "new prefixes in its policy", then);
         self.peers.kernel.submit(KernelJob::new(ops), written);
     }

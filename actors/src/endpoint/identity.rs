@@ -5,8 +5,9 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Endpoint, EndpointMsg, Kind, State,
+    Endpoint, Kind, State,
     actor::answer_all,
+    answers::EndpointAnswer,
     build::{Build, Trigger},
     reference::Held,
 };
@@ -88,7 +89,7 @@ impl Endpoint {
             IDENTITY_PATIENCE,
             format!("the identity of {labels}"),
             |reply| IdentityMsg::Resolve { labels, before, reply },
-            move |answer| EndpointMsg::Identified(Held::from_answer(owner, answer)),
+            move |answer| EndpointAnswer::Identified(Held::from_answer(owner, answer)),
         );
     }
 
@@ -119,7 +120,7 @@ impl Endpoint {
             LEARN_PATIENCE,
             format!("everyone's policy to know identity {}", identity.id),
             |reply| PolicyMsg::Learn { identities: vec![identity], bearers, reply },
-            EndpointMsg::Learned,
+            EndpointAnswer::Learned,
         );
     }
 

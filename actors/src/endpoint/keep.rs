@@ -4,7 +4,7 @@
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-use super::{Endpoint, EndpointMsg, Realised};
+use super::{Endpoint, Realised, answers::EndpointAnswer};
 use crate::{
     host::{AskError, Cx},
     model::{Direction, IdentityId, PolicyRows},
@@ -60,7 +60,7 @@ impl Endpoint {
             PATIENCE,
             "the policies of the cluster; it keeps the policy of the life before",
             PolicyMsg::Ready,
-            EndpointMsg::PoliciesKnown,
+            EndpointAnswer::PoliciesKnown,
         );
     }
 

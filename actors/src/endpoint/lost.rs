@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Endpoint, EndpointMsg, EndpointSpec, State, build::Trigger};
+use super::{Endpoint, EndpointSpec, State, answers::EndpointAnswer, build::Trigger};
 use crate::{
     endpoints::{EndpointsMsg, Level, Target},
     host::{Cx, Reply},
@@ -53,7 +53,7 @@ impl Endpoint {
         }
         // What was done after the question may not show in the answer: it is asked again then.
         if self.worked_at >= asked {
-            cx.after(AGAIN_AFTER, EndpointMsg::LookAgain);
+            cx.after(AGAIN_AFTER, EndpointAnswer::LookAgain);
             return;
         }
         let lost = Lost::seen(&self.spec, probe).filter(|_| !mutated(Mutant::LostUnnoticed));

@@ -1,16 +1,11 @@
 use std::sync::Arc;
 
-use ipnet::IpNet;
-
-use super::{Brought, EndpointView, Heirs, Inherited, reference::Held};
+use super::{Brought, EndpointView, Heirs, Inherited};
 use crate::{
-    build_queue::Permit,
     endpoints::{CreateError, Level, Patch, PatchError},
-    host::{Absorbed, AskError, Lane, Message, Reply},
-    ipcache::IpcacheEntry,
+    host::{Absorbed, Lane, Message, Reply},
     mutants::{Mutant, mutated},
-    policy::EndpointPolicy,
-    ports::{DiskError, KernelDone, KernelError, KernelOp, KernelSnapshot, OwnedRows, Probe, Time},
+    ports::{KernelSnapshot, OwnedRows, Probe, Time},
     workloads::PodFacts,
 };
 
@@ -84,60 +79,6 @@ pub enum EndpointMsg {
         /// Where the answer goes.
         reply: Reply<Inherited>,
     },
-    /// That policy was read.
-    Bequest {
-        /// Its slot.
-        slot: u32,
-        /// Who is to be known.
-        heirs: Arc<Heirs>,
-        /// Where the answer goes.
-        reply: Reply<Inherited>,
-        /// What the kernel has.
-        answer: Result<KernelDone, AskError>,
-    },
-    /// That policy was written.
-    Inherited {
-        /// The steps that were asked for.
-        submitted: Vec<KernelOp>,
-        /// Where the answer goes.
-        reply: Reply<Inherited>,
-        /// Whether it is in force.
-        answer: Result<KernelDone, AskError>,
-    },
-    /// The identity of its labels, or why there is none.
-    Identified(Result<Held, String>),
-    /// Everyone's policy knows that identity.
-    Learned(Result<u64, AskError>),
-    /// The state file is written.
-    Saved(Result<Result<(), DiskError>, AskError>),
-    /// The policy it is to have.
-    Resolved(Result<Arc<EndpointPolicy>, AskError>),
-    /// The same for one whose policy the kernel holds: none while nobody knows another.
-    ResolvedOrKept(Result<Option<Arc<EndpointPolicy>>, AskError>),
-    /// Policies are known, or nobody answers any more.
-    PoliciesKnown(Result<(), AskError>),
-    /// It may build.
-    Permitted(Result<Permit, AskError>),
-    /// What the kernel has for it.
-    Read(Result<KernelDone, AskError>),
-    /// The new generation is built aside.
-    Built(Result<KernelDone, AskError>),
-    /// The new generation serves.
-    Flipped(Result<KernelDone, AskError>),
-    /// Its addresses have its identity.
-    Mapped(Vec<(IpNet, IpcacheEntry)>, Result<Result<(), KernelError>, AskError>),
-    /// Its filters are links now.
-    Settled(Result<KernelDone, AskError>),
-    /// Try a failed build again.
-    Retry,
-    /// Have its interface looked at again.
-    LookAgain,
-    /// Something of it is gone from the kernel.
-    TornDown(Result<KernelDone, AskError>),
-    /// Its addresses are out of the ipcache.
-    Unmapped(Result<Result<(), KernelError>, AskError>),
-    /// Its state directory is gone.
-    Forgotten(Result<Result<(), DiskError>, AskError>),
 }
 
 impl Message for EndpointMsg {
@@ -152,25 +93,6 @@ impl Message for EndpointMsg {
             Self::Audit { .. } => "Audit",
             Self::Probed { .. } => "Probed",
             Self::Inherit { .. } => "Inherit",
-            Self::Bequest { .. } => "Bequest",
-            Self::Inherited { .. } => "Inherited",
-            Self::Identified(_) => "Identified",
-            Self::Learned(_) => "Learned",
-            Self::Saved(_) => "Saved",
-            Self::Resolved(_) => "Resolved",
-            Self::ResolvedOrKept(_) => "ResolvedOrKept",
-            Self::PoliciesKnown(_) => "PoliciesKnown",
-            Self::Permitted(_) => "Permitted",
-            Self::Read(_) => "Read",
-            Self::Built(_) => "Built",
-            Self::Flipped(_) => "Flipped",
-            Self::Mapped(..) => "Mapped",
-            Self::Settled(_) => "Settled",
-            Self::Retry => "Retry",
-            Self::LookAgain => "LookAgain",
-            Self::TornDown(_) => "TornDown",
-            Self::Unmapped(_) => "Unmapped",
-            Self::Forgotten(_) => "Forgotten",
         }
     }
 

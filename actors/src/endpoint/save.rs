@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Endpoint, EndpointMsg};
+use super::{Endpoint, answers::EndpointAnswer};
 use crate::{
     host::{AskError, Cx},
     model::Labels,
@@ -20,7 +20,7 @@ impl Endpoint {
         self.at_step("state file");
         self.saving = Some(self.edition);
         let ops = commit_plan(&self.record());
-        self.write(cx, ops, EndpointMsg::Saved);
+        self.write(cx, ops, EndpointAnswer::Saved);
     }
 
     /// Has its state directories written, behind what was to be done there before.
@@ -28,7 +28,7 @@ impl Endpoint {
         &mut self,
         cx: &mut Cx<'_, Self>,
         mut ops: Vec<FsOp>,
-        then: impl FnOnce(Result<Result<(), DiskError>, AskError>) -> EndpointMsg + 'static,
+        then: impl FnOnce(Result<Result<(), DiskError>, AskError>) -> EndpointAnswer + 'static,
     ) {
         ops.splice(0..0, self.seed.borrow().untidied.iter().cloned());
         let reply = cx.expect("disk", DISK_PATIENCE, "its state directory", then);

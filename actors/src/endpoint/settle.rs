@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Endpoint, EndpointMsg, Realised};
+use super::{Endpoint, Realised, answers::EndpointAnswer};
 use crate::{
     host::{AskError, Cx},
     ports::{KernelDone, KernelJob, KernelOp},
@@ -20,7 +20,7 @@ impl Endpoint {
         }
         let ops = vec![self.settle_op()];
         let why = "links in place of its filters";
-        let reply = cx.expect("kernel", PATIENCE, why, EndpointMsg::Settled);
+        let reply = cx.expect("kernel", PATIENCE, why, EndpointAnswer::Settled);
         self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Endpoint, EndpointMsg, State,
+    Endpoint, State,
+    answers::EndpointAnswer,
     known::Known,
     plan::{Plan, plan},
 };
@@ -26,10 +27,12 @@ impl Endpoint {
         self.regenerating(cx);
         self.publish(cx);
         match &self.known {
-            None => self.submit(cx, "read the kernel", vec![KernelOp::Snapshot], EndpointMsg::Read),
+            None => {
+                self.submit(cx, "read the kernel", vec![KernelOp::Snapshot], EndpointAnswer::Read)
+            }
             Some(Known { config: Some(config), policy: None, .. }) => {
                 let ops = vec![KernelOp::ReadPolicy { slot: config.policy_slot }];
-                self.submit(cx, "read the policy map", ops, EndpointMsg::Read);
+                self.submit(cx, "read the policy map", ops, EndpointAnswer::Read);
             }
             Some(_) => self.build_aside(cx),
         }
@@ -54,7 +57,7 @@ impl Endpoint {
                 self.known = Some(known);
                 if let Some(slot) = slot {
                     let ops = vec![KernelOp::ReadPolicy { slot }];
-                    return self.submit(cx, "read the policy map", ops, EndpointMsg::Read);
+                    return self.submit(cx, "read the policy map", ops, EndpointAnswer::Read);
                 }
             }
             Some(KernelOutcome::Policy(rows)) => {
@@ -80,7 +83,7 @@ impl Endpoint {
         if ops.is_empty() {
             return self.flip(cx);
         }
-        self.submit(cx, "build aside", ops, EndpointMsg::Built);
+        self.submit(cx, "build aside", ops, EndpointAnswer::Built);
     }
 
     pub(super) fn built(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
@@ -97,7 +100,7 @@ impl Endpoint {
         if ops.is_empty() {
             return self.map_addresses(cx);
         }
-        self.submit(cx, "flip", ops, EndpointMsg::Flipped);
+        self.submit(cx, "flip", ops, EndpointAnswer::Flipped);
     }
 
     pub(super) fn flipped(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
@@ -112,7 +115,7 @@ impl Endpoint {
         cx: &mut Cx<'_, Self>,
         step: &'static str,
         ops: Vec<KernelOp>,
-        then: impl FnOnce(Result<KernelDone, AskError>) -> EndpointMsg + 'static,
+        then: impl FnOnce(Result<KernelDone, AskError>) -> EndpointAnswer + 'static,
     ) {
         self.at_step(step);
         self.busy = true;

@@ -12,8 +12,9 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Endpoint, EndpointMsg, EndpointView, State,
+    Endpoint, EndpointView, State,
     actor::answer_all,
+    answers::EndpointAnswer,
     build::{RETRY_BASE, RETRY_MAX},
     plan::teardown,
     steps::KERNEL_PATIENCE,
@@ -142,7 +143,7 @@ impl Endpoint {
             return self.unmap(cx);
         }
         let ops = down.left.clone();
-        let reply = cx.expect("kernel", KERNEL_PATIENCE, "its teardown", EndpointMsg::TornDown);
+        let reply = cx.expect("kernel", KERNEL_PATIENCE, "its teardown", EndpointAnswer::TornDown);
         self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
@@ -181,7 +182,7 @@ impl Endpoint {
             UNMAP_PATIENCE,
             "its addresses to leave the ipcache",
             |reply| IpcacheMsg::Remove { prefixes, source, reply },
-            EndpointMsg::Unmapped,
+            EndpointAnswer::Unmapped,
         );
     }
 
@@ -199,7 +200,7 @@ impl Endpoint {
             return self.conclude(cx);
         }
         let ops = remove_plan(self.id);
-        self.write(cx, ops, EndpointMsg::Forgotten);
+        self.write(cx, ops, EndpointAnswer::Forgotten);
     }
 
     pub(super) fn forgotten(
@@ -224,7 +225,7 @@ impl Endpoint {
             let wait = RETRY_MAX.min(RETRY_BASE * down.rounds);
             self.note(cx, "Failed", "Endpoint is not wholly removed; trying again");
             self.publish(cx);
-            cx.after(wait, EndpointMsg::Retry);
+            cx.after(wait, EndpointAnswer::Retry);
         } else {
             self.tear_down_settled(cx);
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{
     Announcer, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
+    answers::EndpointsAnswer,
     barrier::Barriers,
     child::Child,
     create::Creating,
@@ -165,7 +166,7 @@ impl Endpoints {
             DELETE_PATIENCE,
             format!("endpoint {id} to be deleted"),
             |reply| EndpointMsg::Delete { reply },
-            move |answer| EndpointsMsg::Deleted { reply, answer },
+            move |answer| EndpointsAnswer::Deleted { reply, answer },
         );
     }
 
@@ -315,6 +316,7 @@ impl Drop for Endpoints {
 
 impl Behaviour for Endpoints {
     type Msg = EndpointsMsg;
+    type Answer = EndpointsAnswer;
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -347,18 +349,12 @@ impl Behaviour for Endpoints {
         }
         match msg {
             EndpointsMsg::Create { spec, sync, reply } => self.create(cx, *spec, sync, reply),
-            EndpointsMsg::Inspected(creation, answer) => self.inspected(cx, creation, answer),
-            EndpointsMsg::Described(creation, answer) => self.described(cx, creation, answer),
-            EndpointsMsg::Claimed(creation, answer) => self.claimed(cx, creation, answer),
             EndpointsMsg::Patch { target, patch, reply } => self.patch(&target, patch, reply),
             EndpointsMsg::Delete { target, reply } => self.delete(cx, &target, reply),
             EndpointsMsg::Get { target, reply } => self.get(&target, reply),
             EndpointsMsg::List { labels, reply } => self.list(&labels, reply),
             EndpointsMsg::Verify { target, reply } => self.verify(cx, target, reply),
             EndpointsMsg::Disturbed(notices) => self.disturbed(cx, &notices),
-            EndpointsMsg::Probed { asked, replies, all, answer } => {
-                self.probed(cx, (asked, all), replies, answer);
-            }
             EndpointsMsg::Regenerate { target, level, reason, reply } => {
                 self.regenerate(&target, level, reason, reply);
             }
@@ -366,12 +362,7 @@ impl Behaviour for Endpoints {
                 self.policy_changed(cx, revision, &touched, (awaited, strangers), reply);
             }
             EndpointsMsg::Revision(revision) => self.revised(revision),
-            EndpointsMsg::Overdue => {
-                self.overdue = None;
-                self.strike_overdue(cx);
-            }
             EndpointsMsg::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
-            EndpointsMsg::Inherited(id, answer) => self.inherited(id, answer),
             EndpointsMsg::Restore { endpoints, withheld, host, reply } => {
                 self.restore(cx, endpoints, &withheld, host, reply);
             }
@@ -382,15 +373,31 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Node(labels) => self.node(labels),
             EndpointsMsg::Changed(view) => self.changed(cx, view),
             EndpointsMsg::Gone(id) => self.gone(id),
-            EndpointsMsg::Deleted { reply, answer } => reply.send(deleted(answer)),
             EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),
             EndpointsMsg::Cleaned => self.family.cleaned = true,
-            EndpointsMsg::StrangersGone(ids) => {
+            EndpointsMsg::Look => self.look(cx),
+        }
+    }
+
+    fn answered(&mut self, answer: EndpointsAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            EndpointsAnswer::Inspected(creation, answer) => self.inspected(cx, creation, answer),
+            EndpointsAnswer::Described(creation, answer) => self.described(cx, creation, answer),
+            EndpointsAnswer::Claimed(creation, answer) => self.claimed(cx, creation, answer),
+            EndpointsAnswer::Probed { asked, replies, all, answer } => {
+                self.probed(cx, (asked, all), replies, answer);
+            }
+            EndpointsAnswer::Overdue => {
+                self.overdue = None;
+                self.strike_overdue(cx);
+            }
+            EndpointsAnswer::Inherited(id, answer) => self.inherited(id, answer),
+            EndpointsAnswer::Deleted { reply, answer } => reply.send(deleted(answer)),
+            EndpointsAnswer::StrangersGone(ids) => {
                 ids.into_iter().for_each(|id| self.family.numbers.free(id));
             }
-            EndpointsMsg::Sweep => self.sweep(cx),
-            EndpointsMsg::Look => self.look(cx),
-            EndpointsMsg::Swept(answer) => self.swept(cx, answer),
+            EndpointsAnswer::Sweep => self.sweep(cx),
+            EndpointsAnswer::Swept(answer) => self.swept(cx, answer),
         }
     }
 

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use super::{CreateError, Endpoints, EndpointsMsg, Target, check::inspect, child::Child};
+use super::{
+    CreateError, Endpoints, Target, answers::EndpointsAnswer, check::inspect, child::Child,
+};
 use crate::{
     endpoint::{Endpoint, EndpointMsg, EndpointSpec, EndpointView, State},
     host::{AskError, Cx, Reply},
@@ -96,7 +98,7 @@ impl Endpoints {
         let Some(creating) = self.family.creating.get(&creation) else { return };
         let ifindex = creating.spec.ifindex;
         let why = format!("interface number {ifindex}");
-        let seen = move |answer| EndpointsMsg::Inspected(creation, answer);
+        let seen = move |answer| EndpointsAnswer::Inspected(creation, answer);
         let reply = cx.expect("kernel", PATIENCE, why, seen);
         let ops = vec![KernelOp::ReadLink { ifindex }];
         self.peers.kernel.submit(KernelJob::new(ops), reply);
@@ -144,7 +146,7 @@ impl Endpoints {
             PATIENCE,
             format!("what the cluster says of pod {namespace}/{pod}"),
             |reply| WorkloadsMsg::Describe { namespace, pod, uid, reply },
-            move |answer| EndpointsMsg::Described(creation, answer),
+            move |answer| EndpointsAnswer::Described(creation, answer),
         );
     }
 
@@ -193,7 +195,7 @@ impl Endpoints {
             PATIENCE,
             format!("address {address}"),
             |reply| IpamMsg::Claim { address, owner, reply },
-            move |answer| EndpointsMsg::Claimed(creation, answer),
+            move |answer| EndpointsAnswer::Claimed(creation, answer),
         );
     }
 

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Endpoints, EndpointsMsg, child::Child};
+use super::{Endpoints, answers::EndpointsAnswer, child::Child};
 use crate::{
     endpoint::{EndpointMsg, Heirs, Inherited},
     host::{AskError, Cx, Reply},
@@ -39,7 +39,7 @@ impl Endpoints {
                 PATIENCE,
                 format!("endpoint {id} to know new prefixes"),
                 |reply| EndpointMsg::Inherit { slot, heirs, reply },
-                move |answer| EndpointsMsg::Inherited(id, answer),
+                move |answer| EndpointsAnswer::Inherited(id, answer),
             );
         }
         self.answer_inherited();

@@ -7,15 +7,13 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::Regenerations;
-
 use crate::{
     addresses::AddressesMsg,
     endpoint::{Announcement, EndpointSpec, EndpointView, Heirs, Held, Inherited},
-    host::{AskError, Lane, Message, Ref, Reply},
-    ipam::IpamError,
+    host::{Lane, Message, Ref, Reply},
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     policy::Touched,
-    ports::{Attachment, ConfigRow, FsOp, KernelDone, LxcRow, Notices, Time},
+    ports::{Attachment, ConfigRow, FsOp, LxcRow, Notices},
     publish::PublisherMsg,
     workloads::PodFacts,
 };
@@ -268,17 +266,6 @@ pub enum EndpointsMsg {
     },
     /// From the kernel, unasked: something changed at interfaces or routes.
     Disturbed(Notices),
-    /// What is at interfaces that were looked at.
-    Probed {
-        /// When it was asked.
-        asked: Time,
-        /// Who wants to know.
-        replies: Vec<Reply<()>>,
-        /// Whether all were looked at.
-        all: bool,
-        /// What the kernel says.
-        answer: Result<KernelDone, AskError>,
-    },
     /// Show how many builds there were.
     Regenerations(Reply<Regenerations>),
     /// Build an endpoint again.
@@ -308,8 +295,6 @@ pub enum EndpointsMsg {
     },
     /// The policy has a new revision, by which nobody enforces anything else.
     Revision(u64),
-    /// Time to look who has not done for long what is waited for.
-    Overdue,
     /// Have what an earlier life left in the kernel know identities that are about to be mapped.
     Inherit {
         /// The identities.
@@ -317,8 +302,6 @@ pub enum EndpointsMsg {
         /// Where the answer goes.
         reply: Reply<Inherited>,
     },
-    /// An endpoint's policy of an earlier life knows them.
-    Inherited(EndpointId, Result<Inherited, AskError>),
     /// From the restore supervisor: take these over. Answered when all are spawned.
     Restore {
         /// The endpoints.
@@ -354,12 +337,6 @@ pub enum EndpointsMsg {
     },
     /// From the workloads: how this node is labelled; `None` if nobody says it.
     Node(Option<Labels>),
-    /// From the kernel: the interface of a creation under way.
-    Inspected(u64, Result<KernelDone, AskError>),
-    /// From the workloads: what the cluster says of the pod of a creation under way.
-    Described(u64, Result<PodFacts, AskError>),
-    /// From IPAM: whether the addresses of a creation under way may be had.
-    Claimed(u64, Result<Result<(), IpamError>, AskError>),
     /// From an endpoint: this is how it looks now.
     Changed(Arc<EndpointView>),
     /// From an endpoint: it is gone.
@@ -368,21 +345,8 @@ pub enum EndpointsMsg {
     AnnounceTo(Announcer),
     /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
     Cleaned,
-    /// Rows of these numbers, which nobody has, are gone.
-    StrangersGone(Vec<EndpointId>),
-    /// Time to compare the kernel with what was written, and to look for vanished interfaces.
-    Sweep,
     /// The same now, out of turn.
     Look,
-    /// How the deletion of an endpoint went, for who asked.
-    Deleted {
-        /// Who asked.
-        reply: Reply<Result<u32, DeleteError>>,
-        /// The endpoint's answer.
-        answer: Result<u32, AskError>,
-    },
-    /// What the sweep saw.
-    Swept(Result<KernelDone, AskError>),
 }
 
 /// Why an endpoint was not changed.
@@ -409,31 +373,21 @@ impl Message for EndpointsMsg {
             Self::List { .. } => "List",
             Self::Verify { .. } => "Verify",
             Self::Disturbed(_) => "Disturbed",
-            Self::Probed { .. } => "Probed",
             Self::Regenerations(_) => "Regenerations",
             Self::Regenerate { .. } => "Regenerate",
             Self::PolicyChanged { .. } => "PolicyChanged",
             Self::Revision(_) => "Revision",
-            Self::Overdue => "Overdue",
             Self::Inherit { .. } => "Inherit",
-            Self::Inherited(..) => "Inherited",
             Self::Restore { .. } => "Restore",
             Self::RegenerateRestored { .. } => "RegenerateRestored",
             Self::AwaitBuilt { .. } => "AwaitBuilt",
             Self::Pod { .. } => "Pod",
             Self::Node(_) => "Node",
-            Self::Inspected(..) => "Inspected",
-            Self::Described(..) => "Described",
-            Self::Claimed(..) => "Claimed",
             Self::Changed(_) => "Changed",
             Self::Gone(_) => "Gone",
             Self::AnnounceTo(_) => "AnnounceTo",
             Self::Cleaned => "Cleaned",
-            Self::StrangersGone(_) => "StrangersGone",
-            Self::Sweep => "Sweep",
             Self::Look => "Look",
-            Self::Deleted { .. } => "Deleted",
-            Self::Swept(_) => "Swept",
         }
     }
 

@@ -7,7 +7,8 @@ use std::{
 };
 
 use super::{
-    Awaited, Endpoints, EndpointsMsg, Reached,
+    Awaited, Endpoints, Reached,
+    answers::EndpointsAnswer,
     barrier::{Goal, Waiter},
     child::{Child, OVERDUE},
 };
@@ -89,7 +90,7 @@ impl Endpoints {
     /// Looks for them again as long as somebody waits.
     pub(super) fn look_for_overdue(&mut self, cx: &mut Cx<'_, Self>) {
         match (self.family.barriers.is_pressing(), self.overdue.take()) {
-            (true, None) => self.overdue = Some(cx.after(OVERDUE, EndpointsMsg::Overdue)),
+            (true, None) => self.overdue = Some(cx.after(OVERDUE, EndpointsAnswer::Overdue)),
             (true, timer) => self.overdue = timer,
             (false, Some(timer)) => cx.cancel(timer),
             (false, None) => {}

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
-use super::{Endpoints, EndpointsMsg, Target, child::Child};
+use super::{Endpoints, Target, answers::EndpointsAnswer, child::Child};
 use crate::{
     endpoint::{EndpointMsg, Lost, State},
     host::{AskError, Cx, Reply},
@@ -72,7 +72,7 @@ impl Endpoints {
         all: bool,
     ) {
         let asked = cx.now();
-        let then = move |answer| EndpointsMsg::Probed { asked, replies, all, answer };
+        let then = move |answer| EndpointsAnswer::Probed { asked, replies, all, answer };
         let why = format!("a look at {} interfaces", places.len());
         let reply = cx.expect("kernel", PATIENCE, why, then);
         self.peers.kernel.submit(KernelJob::new(vec![KernelOp::Probe(places)]), reply);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Endpoints, EndpointsMsg, Schedule};
+use super::{Endpoints, Schedule, answers::EndpointsAnswer};
 use crate::{
     auditor::AuditorMsg,
     drift::{Found, Kind},
@@ -83,7 +83,7 @@ impl Endpoints {
     pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
         let Schedule { sweep, collect, .. } = self.schedule;
         if let Some(wait) = [sweep, collect].into_iter().filter(|span| !span.is_zero()).min() {
-            cx.after(wait, EndpointsMsg::Sweep);
+            cx.after(wait, EndpointsAnswer::Sweep);
         }
     }
 
@@ -109,7 +109,7 @@ impl Endpoints {
         if !self.schedule.sweep.is_zero() {
             ops.push(KernelOp::ComparePolicies(checks(&self.seen)));
         }
-        let reply = cx.expect("kernel", PATIENCE, "a look at the kernel", EndpointsMsg::Swept);
+        let reply = cx.expect("kernel", PATIENCE, "a look at the kernel", EndpointsAnswer::Swept);
         self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
@@ -197,9 +197,9 @@ impl Endpoints {
         for id in &ids {
             self.family.numbers.take(*id);
         }
-        let me = cx.me().clone();
+        let home = cx.home().clone();
         let reply = Reply::to(move |_| {
-            let _ = me.tell(EndpointsMsg::StrangersGone(ids));
+            let _ = home.tell(EndpointsAnswer::StrangersGone(ids));
         });
         self.peers.kernel.submit(KernelJob::new(strangers.ops), reply);
     }

@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use super::{HealthChange, HealthCheck, HealthCheckView, HealthChecksMsg};
+use super::{
+    HealthChange, HealthCheck, HealthCheckView, HealthChecksMsg, answers::HealthChecksAnswer,
+};
 use crate::{
     host::{AskError, Behaviour, Cx},
     ports::{HealthAnswer, HealthListeners, ListenError},
@@ -87,13 +89,13 @@ impl HealthChecks {
             return;
         }
         let why = "a port of health checks";
-        let then = move |done| HealthChecksMsg::Answered(number, done);
+        let then = move |done| HealthChecksAnswer::Answered(number, done);
         let reply = cx.expect("health listeners", PATIENCE, why, then);
         self.listeners.answer(number, wanted.clone(), reply);
         self.asked.insert(number, wanted);
     }
 
-    fn answered(
+    fn listening(
         &mut self,
         number: u16,
         done: Result<Result<(), ListenError>, AskError>,
@@ -127,7 +129,7 @@ impl HealthChecks {
         }
         port.error = Some(error);
         self.resting.insert(number);
-        cx.after(wait, HealthChecksMsg::Retry(number));
+        cx.after(wait, HealthChecksAnswer::Retry(number));
     }
 
     fn show(&self) -> Vec<HealthCheckView> {
@@ -197,6 +199,7 @@ impl Port {
 
 impl Behaviour for HealthChecks {
     type Msg = HealthChecksMsg;
+    type Answer = HealthChecksAnswer;
     type Observed = Vec<HealthCheckView>;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -210,23 +213,28 @@ impl Behaviour for HealthChecks {
     }
 
     fn handle(&mut self, msg: HealthChecksMsg, cx: &mut Cx<'_, Self>) {
-        let ports = match msg {
+        match msg {
             HealthChecksMsg::Set { all, changes, reply } => {
                 let ports = self.kept.borrow_mut().apply(all, &changes);
                 reply.send(());
-                ports
+                ports.into_iter().for_each(|port| self.proceed(port, cx));
             }
-            HealthChecksMsg::Show(reply) => return reply.send(self.show()),
-            HealthChecksMsg::Answered(port, done) => {
-                self.answered(port, done, cx);
-                [port].into()
+            HealthChecksMsg::Show(reply) => reply.send(self.show()),
+        }
+    }
+
+    fn answered(&mut self, answer: HealthChecksAnswer, cx: &mut Cx<'_, Self>) {
+        let port = match answer {
+            HealthChecksAnswer::Answered(port, done) => {
+                self.listening(port, done, cx);
+                port
             }
-            HealthChecksMsg::Retry(port) => {
+            HealthChecksAnswer::Retry(port) => {
                 self.resting.remove(&port);
-                [port].into()
+                port
             }
         };
-        ports.into_iter().for_each(|port| self.proceed(port, cx));
+        self.proceed(port, cx);
     }
 
     fn observe(&self) -> Vec<HealthCheckView> {

@@ -2,10 +2,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::{
-    host::{AskError, Lane, Message, Reply},
-    ports::ListenError,
-};
+use crate::host::{Lane, Message, Reply};
 
 /// Where load balancers ask for a service, and what of it is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,11 +41,6 @@ pub enum HealthChecksMsg {
     },
     /// Show all.
     Show(Reply<Vec<HealthCheckView>>),
-
-    /// What came of a port.
-    Answered(u16, Result<Result<(), ListenError>, AskError>),
-    /// Time to try a port again.
-    Retry(u16),
 }
 
 impl Message for HealthChecksMsg {
@@ -56,8 +48,6 @@ impl Message for HealthChecksMsg {
         match self {
             Self::Set { .. } => "Set",
             Self::Show(_) => "Show",
-            Self::Answered(..) => "Answered",
-            Self::Retry(_) => "Retry",
         }
     }
 

@@ -6,14 +6,20 @@ use super::Cx;
 pub trait Behaviour: Sized + 'static {
     /// What it can be told.
     type Msg: Message;
+    /// What comes of its own questions, timers and ports. Nobody else can send one: the type stands in a
+    /// private module. [`NoAnswer`] if it asks nobody.
+    type Answer: Message;
     /// What it shows of itself, to tests and to people.
     type Observed: Serialize;
 
     /// Called before the first message, and again after a crash with a behaviour made anew.
     fn started(&mut self, _cx: &mut Cx<'_, Self>) {}
 
-    /// Handles one message. Never waits: what it waits for comes back as a message.
+    /// Handles one message. Never waits: what it waits for comes back as an answer.
     fn handle(&mut self, msg: Self::Msg, cx: &mut Cx<'_, Self>);
+
+    /// Handles one answer.
+    fn answered(&mut self, answer: Self::Answer, cx: &mut Cx<'_, Self>);
 
     /// The state that may be seen from outside.
     fn observe(&self) -> Self::Observed;
@@ -46,12 +52,19 @@ pub trait Message: 'static {
     }
 }
 
-/// Lanes of a mailbox, first to last. Order is kept within a lane.
+/// The answer of who asks nobody: there is none.
+pub enum NoAnswer {}
+
+impl Message for NoAnswer {
+    fn kind(&self) -> &'static str {
+        match *self {}
+    }
+}
+
+/// Lanes of a mailbox, first to last; answers come before all of them. Order is kept within a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lane {
-    /// Answers that the actor itself asked for; bounded by its open asks, never refused.
-    Answer,
     /// Life and death: stop, delete, observe.
     Control,
     /// What a person or a new pod waits for: CNI and REST.

@@ -10,8 +10,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Behaviour, Cx, Header, Host, Lane, Message, Outcome, Record, Ref,
-    envelope::Envelope,
+    Behaviour, Cx, Header, Home, Host, Message, Outcome, Record, Ref,
+    envelope::{Envelope, Mail},
+    home::OwnInbox,
     mailbox::{Mailbox, Put},
     reference::Inbox,
     reply::drop_crashed,
@@ -87,7 +88,8 @@ pub(super) struct Cell<B: Behaviour> {
     name: String,
     parent: Option<CellId>,
     me: Ref<B::Msg>,
-    mailbox: RefCell<Mailbox<B::Msg>>,
+    home: Home<B::Answer>,
+    mailbox: RefCell<Mailbox<Mail<B>>>,
     behaviour: RefCell<Option<B>>,
     make: RefCell<Box<dyn FnMut() -> B>>,
     tally: RefCell<Tally>,
@@ -124,6 +126,7 @@ impl<B: Behaviour> Cell<B> {
             name,
             parent,
             me: Ref::new(id, me.clone()),
+            home: Home::new(me.clone()),
             mailbox: RefCell::new(Mailbox::new(capacity)),
             behaviour: RefCell::new(None),
             make: RefCell::new(make),
@@ -154,7 +157,8 @@ impl<B: Behaviour> Cell<B> {
     fn call(&self, act: impl FnOnce(&mut B, &mut Cx<'_, B>)) -> Result<bool, String> {
         catch_unwind(AssertUnwindSafe(|| {
             let mut stop = false;
-            let mut cx = Cx { host: &self.host, me: &self.me, stop: &mut stop };
+            let (me, home) = (&self.me, &self.home);
+            let mut cx = Cx { host: &self.host, me, home, stop: &mut stop };
             let mut place = self.behaviour.borrow_mut();
             let behaviour = match place.as_mut() {
                 Some(behaviour) => behaviour,
@@ -199,8 +203,8 @@ impl<B: Behaviour> Cell<B> {
         match rest {
             None => self.host.ring(self.id),
             Some(rest) => {
-                let me = self.me.clone();
-                self.host.at(now + rest, move || me.wake());
+                let home = self.home.clone();
+                self.host.at(now + rest, move || home.wake());
             }
         }
     }
@@ -211,12 +215,12 @@ impl<B: Behaviour> Cell<B> {
         }
     }
 
-    fn take(&self) -> Option<Envelope<B::Msg>> {
+    fn take(&self) -> Option<Envelope<Mail<B>>> {
         self.mailbox.borrow_mut().take()
     }
 
     /// Handles a message, or only brings the behaviour to life if there is none.
-    fn handle(&self, envelope: Option<Envelope<B::Msg>>) {
+    fn handle(&self, envelope: Option<Envelope<Mail<B>>>) {
         let header = envelope.as_ref().map(|envelope| envelope.header);
         let started = self.host.now();
         let current = header.map_or_else(Current::default, |header| Current {
@@ -230,10 +234,10 @@ impl<B: Behaviour> Cell<B> {
             self.host.record(Record::Handling { header, started });
         }
         let called = self.host.within(current, || {
-            self.call(|behaviour, cx| {
-                if let Some(envelope) = envelope {
-                    behaviour.handle(envelope.msg, cx);
-                }
+            self.call(|behaviour, cx| match envelope.map(|envelope| envelope.msg) {
+                Some(Mail::Told(msg)) => behaviour.handle(msg, cx),
+                Some(Mail::Own(answer)) => behaviour.answered(answer, cx),
+                None => {}
             })
         });
         self.host.handled();
@@ -258,8 +262,9 @@ impl<B: Behaviour> Cell<B> {
     }
 }
 
-impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
-    fn put(&self, lane: Lane, msg: B::Msg) -> Result<(), B::Msg> {
+impl<B: Behaviour> Cell<B> {
+    /// Writes on the envelope of something that comes now.
+    fn envelope(&self, msg: Mail<B>) -> Envelope<Mail<B>> {
         let current = self.host.current();
         let header = Header {
             id: self.host.next_envelope(),
@@ -270,7 +275,14 @@ impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
             root: current.root,
             enqueued: self.host.now(),
         };
-        let put = self.mailbox.borrow_mut().put(lane, Envelope { header, msg });
+        Envelope { header, msg }
+    }
+
+    /// Puts it into its lane; it comes back if there is no room.
+    fn put_mail(&self, msg: Mail<B>) -> Result<(), Mail<B>> {
+        let envelope = self.envelope(msg);
+        let header = envelope.header;
+        let put = self.mailbox.borrow_mut().put(envelope);
         match put {
             Put::Queued => {
                 self.host.ring(self.id);
@@ -289,6 +301,27 @@ impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
                 Err(envelope.msg)
             }
         }
+    }
+}
+
+impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
+    fn put(&self, msg: B::Msg) -> Result<(), B::Msg> {
+        match self.put_mail(Mail::Told(msg)) {
+            Err(Mail::Told(msg)) => Err(msg),
+            Ok(()) | Err(Mail::Own(_)) => Ok(()),
+        }
+    }
+}
+
+impl<B: Behaviour> OwnInbox<B::Answer> for Cell<B> {
+    fn put_own(&self, answer: B::Answer) -> bool {
+        self.put_mail(Mail::Own(answer)).is_ok()
+    }
+
+    fn put_answer(&self, answer: B::Answer) {
+        let envelope = self.envelope(Mail::Own(answer));
+        self.mailbox.borrow_mut().put_answer(envelope);
+        self.host.ring(self.id);
     }
 
     /// Which life of the behaviour this is: answers to an earlier one mean nothing to it.

@@ -1,8 +1,8 @@
 use std::{borrow::Cow, time::Duration};
 
 use super::{
-    AskError, Behaviour, CellId, Host, Message, Record, Ref, Reply, TimerId, Whom, reply::Slot,
-    system::pose,
+    AskError, Behaviour, CellId, Home, Host, Message, Record, Ref, Reply, TimerId, Whom,
+    reply::Slot, system::pose,
 };
 use crate::ports::Time;
 
@@ -10,13 +10,19 @@ use crate::ports::Time;
 pub struct Cx<'a, B: Behaviour> {
     pub(super) host: &'a Host,
     pub(super) me: &'a Ref<B::Msg>,
+    pub(super) home: &'a Home<B::Answer>,
     pub(super) stop: &'a mut bool,
 }
 
 impl<B: Behaviour> Cx<'_, B> {
-    /// Its own address.
+    /// Its address, for others.
     pub fn me(&self) -> &Ref<B::Msg> {
         self.me
+    }
+
+    /// Its address for itself and its ports.
+    pub fn home(&self) -> &Home<B::Answer> {
+        self.home
     }
 
     /// Its own number.
@@ -39,15 +45,15 @@ impl<B: Behaviour> Cx<'_, B> {
         self.host.wall()
     }
 
-    /// Asks another actor; the answer, or why there is none, comes back as the message that
-    /// `then` makes. Lost if this behaviour crashes meanwhile.
+    /// Asks another actor; the answer, or why there is none, comes back as what `then` makes of it.
+    /// Lost if this behaviour crashes meanwhile.
     pub fn ask<N: Message, T: 'static>(
         &mut self,
         to: &Ref<N>,
         patience: Duration,
         why: impl Into<Cow<'static, str>>,
         make: impl FnOnce(Reply<T>) -> N,
-        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+        then: impl FnOnce(Result<T, AskError>) -> B::Answer + 'static,
     ) {
         let slot = self.open(Whom::Cell(to.id()), patience, why.into(), then);
         pose(to, slot, make);
@@ -59,7 +65,7 @@ impl<B: Behaviour> Cx<'_, B> {
         port: &'static str,
         patience: Duration,
         why: impl Into<Cow<'static, str>>,
-        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+        then: impl FnOnce(Result<T, AskError>) -> B::Answer + 'static,
     ) -> Reply<T> {
         Reply::over(self.open(Whom::Port(port), patience, why.into(), then))
     }
@@ -70,25 +76,25 @@ impl<B: Behaviour> Cx<'_, B> {
     pub fn heed<T: 'static>(
         &mut self,
         what: impl Into<Cow<'static, str>>,
-        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+        then: impl FnOnce(Result<T, AskError>) -> B::Answer + 'static,
     ) -> Reply<T> {
-        let (me, life) = (self.me.clone(), self.me.life());
+        let (home, life) = (self.home.clone(), self.home.life());
         let (host, what) = (self.host.clone(), what.into());
         Reply::to(move |answer| {
             // Whoever lets it go says nothing of the world outside.
             match answer {
-                Ok(_) => host.outside(&what, || me.answer(life, then(answer))),
-                Err(_) => me.answer(life, then(answer)),
+                Ok(_) => host.outside(&what, || home.answer(life, then(answer))),
+                Err(_) => home.answer(life, then(answer)),
             }
         })
     }
 
-    /// Sends itself a message after a while, into the lane of answers.
-    pub fn after(&mut self, span: Duration, msg: B::Msg) -> TimerId {
-        let (me, life) = (self.me.clone(), self.me.life());
+    /// Comes back to it after a while.
+    pub fn after(&mut self, span: Duration, answer: B::Answer) -> TimerId {
+        let (home, life) = (self.home.clone(), self.home.life());
         let (host, current) = (self.host.clone(), self.host.current());
         self.host.at(self.now() + span, move || {
-            host.within(current, || me.answer(life, msg));
+            host.within(current, || home.answer(life, answer));
         })
     }
 
@@ -113,13 +119,13 @@ impl<B: Behaviour> Cx<'_, B> {
         whom: Whom,
         patience: Duration,
         why: Cow<'static, str>,
-        then: impl FnOnce(Result<T, AskError>) -> B::Msg + 'static,
+        then: impl FnOnce(Result<T, AskError>) -> B::Answer + 'static,
     ) -> Slot<T> {
-        let (me, life) = (self.me.clone(), self.me.life());
+        let (home, life) = (self.home.clone(), self.home.life());
         // The answer belongs to the chain of the question, whoever gives it and whenever.
         let (host, current) = (self.host.clone(), self.host.current());
         let slot = Slot::new(move |answer| {
-            host.within(current, || me.answer(life, then(answer)));
+            host.within(current, || home.answer(life, then(answer)));
         });
         self.host.open_ask(Some(self.id()), whom, patience, why, slot)
     }

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{CellId, RootId};
+use super::{Absorbed, Behaviour, CellId, Lane, Message, RootId};
 use crate::ports::Time;
 
 /// Number of an envelope, counted from 1 for each life of a host. 0 is none.
@@ -33,6 +33,42 @@ pub struct Header {
 pub(super) struct Envelope<M> {
     pub(super) header: Header,
     pub(super) msg: M,
+}
+
+/// What is in a mailbox: what somebody told, or what the actor itself is to hear.
+pub(super) enum Mail<B: Behaviour> {
+    Told(B::Msg),
+    Own(B::Answer),
+}
+
+impl<B: Behaviour> Message for Mail<B> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Told(msg) => msg.kind(),
+            Self::Own(answer) => answer.kind(),
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Told(msg) => msg.lane(),
+            Self::Own(answer) => answer.lane(),
+        }
+    }
+
+    fn absorb(&mut self, incoming: Self) -> Absorbed<Self> {
+        fn wrap<M, W>(absorbed: Absorbed<M>, wrap: impl FnOnce(M) -> W) -> Absorbed<W> {
+            match absorbed {
+                Absorbed::Yes => Absorbed::Yes,
+                Absorbed::No(msg) => Absorbed::No(wrap(msg)),
+            }
+        }
+        match (self, incoming) {
+            (Self::Told(waiting), Self::Told(msg)) => wrap(waiting.absorb(msg), Self::Told),
+            (Self::Own(waiting), Self::Own(answer)) => wrap(waiting.absorb(answer), Self::Own),
+            (_, incoming) => Absorbed::No(incoming),
+        }
+    }
 }
 
 /// What became of a message.

@@ -29,39 +29,37 @@ impl<M: Message> Mailbox<M> {
         }
     }
 
-    pub(super) fn put(&mut self, lane: Lane, mut envelope: Envelope<M>) -> Put<M> {
-        if lane != Lane::Answer {
-            if let Some(last) = self.lane(lane).back_mut() {
-                match last.msg.absorb(envelope.msg) {
-                    Absorbed::Yes => return Put::Absorbed,
-                    Absorbed::No(msg) => envelope.msg = msg,
-                }
-            }
-            if self.waiting() >= self.capacity {
-                return Put::Full(envelope);
+    /// Queues a message in its lane, if there is room.
+    pub(super) fn put(&mut self, mut envelope: Envelope<M>) -> Put<M> {
+        let lane = envelope.msg.lane();
+        if let Some(last) = self.lane(lane).back_mut() {
+            match last.msg.absorb(envelope.msg) {
+                Absorbed::Yes => return Put::Absorbed,
+                Absorbed::No(msg) => envelope.msg = msg,
             }
         }
-        let lane = self.lane(lane);
-        if lane.capacity() == 0 {
-            // Most hold one message at a time, if any.
-            lane.reserve_exact(1);
+        if self.waiting() >= self.capacity {
+            return Put::Full(envelope);
         }
-        lane.push_back(envelope);
+        push(self.lane(lane), envelope);
         Put::Queued
     }
 
+    /// Queues an answer before all that was told. Open asks bound their number: none is refused.
+    pub(super) fn put_answer(&mut self, envelope: Envelope<M>) {
+        push(&mut self.answers, envelope);
+    }
+
     pub(super) fn take(&mut self) -> Option<Envelope<M>> {
-        [Lane::Answer, Lane::Control, Lane::Request, Lane::Regeneration].into_iter().find_map(
-            |lane| {
-                let lane = self.lane(lane);
-                let first = lane.pop_front();
-                if lane.is_empty() {
-                    // There are thousands of mailboxes, and few messages.
-                    *lane = VecDeque::new();
-                }
-                first
-            },
-        )
+        let Self { answers, control, request, regeneration, .. } = self;
+        [answers, control, request, regeneration].into_iter().find_map(|lane| {
+            let first = lane.pop_front();
+            if lane.is_empty() {
+                // There are thousands of mailboxes, and few messages.
+                *lane = VecDeque::new();
+            }
+            first
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -74,10 +72,17 @@ impl<M: Message> Mailbox<M> {
 
     fn lane(&mut self, lane: Lane) -> &mut VecDeque<Envelope<M>> {
         match lane {
-            Lane::Answer => &mut self.answers,
             Lane::Control => &mut self.control,
             Lane::Request => &mut self.request,
             Lane::Regeneration => &mut self.regeneration,
         }
     }
+}
+
+fn push<M>(lane: &mut VecDeque<Envelope<M>>, envelope: Envelope<M>) {
+    if lane.capacity() == 0 {
+        // Most hold one message at a time, if any.
+        lane.reserve_exact(1);
+    }
+    lane.push_back(envelope);
 }

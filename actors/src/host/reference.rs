@@ -1,12 +1,10 @@
 use std::{fmt, rc::Weak};
 
-use super::{CellId, Lane, Message};
+use super::{CellId, Message};
 
 /// A cell as its mailbox shows it to whoever has a message for it.
 pub(super) trait Inbox<M> {
-    fn put(&self, lane: Lane, msg: M) -> Result<(), M>;
-    fn life(&self) -> u32;
-    fn wake(&self);
+    fn put(&self, msg: M) -> Result<(), M>;
 }
 
 /// The address of an actor that can be told an `M`. Does not keep it alive.
@@ -54,32 +52,10 @@ impl<M: Message> Ref<M> {
 
     /// Puts a message into its mailbox.
     pub fn tell(&self, msg: M) -> Result<(), Full<M>> {
-        let lane = msg.lane();
         match self.inbox.upgrade() {
-            Some(cell) => cell.put(lane, msg).map_err(|msg| Full { msg, gone: false }),
+            Some(cell) => cell.put(msg).map_err(|msg| Full { msg, gone: false }),
             None => Err(Full { msg, gone: true }),
         }
-    }
-
-    /// Puts an answer into its mailbox; one for an earlier life of the behaviour is dropped.
-    pub(super) fn answer(&self, life: u32, msg: M) {
-        if let Some(cell) = self.inbox.upgrade()
-            && cell.life() == life
-        {
-            // The lane of answers never refuses.
-            let _ = cell.put(Lane::Answer, msg);
-        }
-    }
-
-    /// Ends its rest after a crash.
-    pub(super) fn wake(&self) {
-        if let Some(cell) = self.inbox.upgrade() {
-            cell.wake();
-        }
-    }
-
-    pub(super) fn life(&self) -> u32 {
-        self.inbox.upgrade().map_or(0, |cell| cell.life())
     }
 }
 

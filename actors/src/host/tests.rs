@@ -15,7 +15,6 @@ enum Say {
     Sum(Reply<u32>),
     Keep(Vec<Reply<u32>>),
     AskPeer(Duration),
-    Heard(Result<u32, AskError>),
     Panic,
     PanicOver(Reply<u32>),
     Stop,
@@ -29,7 +28,6 @@ impl Message for Say {
             Self::Sum(_) => "sum",
             Self::Keep(_) => "keep",
             Self::AskPeer(_) => "ask-peer",
-            Self::Heard(_) => "heard",
             Self::Panic | Self::PanicOver(_) => "panic",
             Self::Stop => "stop",
         }
@@ -54,8 +52,18 @@ impl Message for Say {
     }
 }
 
+/// What its peer answered.
+struct Heard(Result<u32, AskError>);
+
+impl Message for Heard {
+    fn kind(&self) -> &'static str {
+        "heard"
+    }
+}
+
 impl Behaviour for Counter {
     type Msg = Say;
+    type Answer = Heard;
     type Observed = u32;
 
     fn handle(&mut self, msg: Say, cx: &mut Cx<'_, Self>) {
@@ -66,13 +74,16 @@ impl Behaviour for Counter {
             Say::Keep(replies) => std::mem::forget(replies),
             Say::AskPeer(patience) => {
                 let peer = self.peer.clone().unwrap();
-                cx.ask(&peer, patience, "the sum", Say::Sum, Say::Heard);
+                cx.ask(&peer, patience, "the sum", Say::Sum, Heard);
             }
-            Say::Heard(answer) => self.heard.set(Some(answer)),
             Say::Panic => panic!("on purpose"),
             Say::PanicOver(_reply) => panic!("over a question"),
             Say::Stop => cx.stop(),
         }
+    }
+
+    fn answered(&mut self, Heard(answer): Heard, _: &mut Cx<'_, Self>) {
+        self.heard.set(Some(answer));
     }
 
     fn observe(&self) -> u32 {

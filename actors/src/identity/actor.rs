@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     Identity, IdentityError, IdentityMsg,
+    answers::IdentityAnswer,
     ledger::Ledger,
     round::{Question, Round},
 };
@@ -192,7 +193,7 @@ impl Identities {
         if writes.is_empty() {
             return self.finish(round);
         }
-        let reply = cx.expect("disk", PATIENCE, round.why(), IdentityMsg::Stored);
+        let reply = cx.expect("disk", PATIENCE, round.why(), IdentityAnswer::Stored);
         self.under_way = Some(round);
         self.disk.submit(writes, reply);
     }
@@ -231,6 +232,7 @@ impl Identities {
 
 impl Behaviour for Identities {
     type Msg = IdentityMsg;
+    type Answer = IdentityAnswer;
     type Observed = IdentitiesView;
 
     fn started(&mut self, _: &mut Cx<'_, Self>) {
@@ -251,9 +253,6 @@ impl Behaviour for Identities {
             }
             IdentityMsg::Adopt { wanted, reply } => {
                 self.ask(cx, Question::Adopt { wanted, reply });
-            }
-            IdentityMsg::Allocated { labels, reply, answer } => {
-                self.allocated(labels, reply, answer);
             }
             IdentityMsg::AllocateBy(allocator) => {
                 self.allocator.replace(Some(allocator));
@@ -286,7 +285,17 @@ impl Behaviour for Identities {
                 let all = self.ledger.borrow().list();
                 reply.send(all);
             }
-            IdentityMsg::Stored(result) => self.stored(result),
+        }
+        self.write(cx);
+        self.tell_turned();
+    }
+
+    fn answered(&mut self, answer: IdentityAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            IdentityAnswer::Allocated { labels, reply, answer } => {
+                self.allocated(labels, reply, answer);
+            }
+            IdentityAnswer::Stored(result) => self.stored(result),
         }
         self.write(cx);
         self.tell_turned();
@@ -318,7 +327,7 @@ fn allocate(
         ALLOCATE_PATIENCE,
         format!("the number of {labels} in the cluster"),
         |reply| AllocatorMsg::Allocate { labels: wanted, before, reply },
-        move |answer| IdentityMsg::Allocated { labels, reply, answer },
+        move |answer| IdentityAnswer::Allocated { labels, reply, answer },
     );
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     addresses::Introduction,
     allocator::AllocatorMsg,
-    host::{AskError, Lane, Message, Ref, Reply},
+    host::{Lane, Message, Ref, Reply},
     model::{IdentityId, Labels},
     policy::PolicyMsg,
     ports::DiskError,
@@ -88,15 +88,6 @@ pub enum IdentityMsg {
     ReleaseWithheld,
     /// The cluster hands out numbers of label sets, through this.
     AllocateBy(Ref<AllocatorMsg>),
-    /// The number that the cluster gave these labels.
-    Allocated {
-        /// The labels.
-        labels: Arc<Labels>,
-        /// Who wants to know.
-        reply: Reply<Result<Identity, IdentityError>>,
-        /// The number.
-        answer: Result<IdentityId, AskError>,
-    },
     /// A number in use stands for other labels in the cluster.
     Disputed(IdentityId),
     /// Tell there when no endpoint has an identity any more.
@@ -110,8 +101,6 @@ pub enum IdentityMsg {
     },
     /// Show all: reserved, well-known, in use and kept, by number.
     List(Reply<Vec<Identity>>),
-    /// The disk's answer to a write.
-    Stored(Result<Result<(), DiskError>, AskError>),
 }
 
 impl Message for IdentityMsg {
@@ -126,12 +115,10 @@ impl Message for IdentityMsg {
             Self::Withhold(_) => "Withhold",
             Self::ReleaseWithheld => "ReleaseWithheld",
             Self::AllocateBy(_) => "AllocateBy",
-            Self::Allocated { .. } => "Allocated",
             Self::Disputed(_) => "Disputed",
             Self::Subscribe(_) => "Subscribe",
             Self::Get { .. } => "Get",
             Self::List(_) => "List",
-            Self::Stored(_) => "Stored",
         }
     }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     Allocated, Family, IpamError, IpamMsg, Lease, Pools,
+    answers::IpamAnswer,
     ledger::{DEFAULT_POOL, Holder, Ledger},
 };
 use crate::{
@@ -68,7 +69,7 @@ impl Ipam {
     }
 
     fn expire_after(&mut self, span: Duration, address: IpAddr, cx: &mut Cx<'_, Self>) {
-        self.timers.insert(address, cx.after(span, IpamMsg::Expire(address)));
+        self.timers.insert(address, cx.after(span, IpamAnswer::Expire(address)));
     }
 
     fn keep_timerless(&mut self, address: IpAddr, cx: &mut Cx<'_, Self>) {
@@ -116,6 +117,7 @@ impl Ipam {
 
 impl Behaviour for Ipam {
     type Msg = IpamMsg;
+    type Answer = IpamAnswer;
     type Observed = IpamView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -181,7 +183,12 @@ impl Behaviour for Ipam {
                 }
             }
             IpamMsg::Dump(reply) => reply.send(self.dump(cx)),
-            IpamMsg::Expire(address) => self.expire(address, cx),
+        }
+    }
+
+    fn answered(&mut self, answer: IpamAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            IpamAnswer::Expire(address) => self.expire(address, cx),
         }
     }
 

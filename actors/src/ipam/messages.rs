@@ -154,8 +154,6 @@ pub enum IpamMsg {
     RestoreFinished,
     /// Show all that is handed out.
     Dump(Reply<BTreeMap<IpAddr, Lease>>),
-    /// A lease may have run out.
-    Expire(IpAddr),
 }
 
 impl Message for IpamMsg {
@@ -170,7 +168,6 @@ impl Message for IpamMsg {
             Self::Withdraw { .. } => "Withdraw",
             Self::RestoreFinished => "RestoreFinished",
             Self::Dump(_) => "Dump",
-            Self::Expire(_) => "Expire",
         }
     }
 

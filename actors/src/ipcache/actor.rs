@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     IpcacheMsg,
+    answers::IpcacheAnswer,
     ledger::Ledger,
     sweep::{Hearer, Sweep},
 };
@@ -95,7 +96,7 @@ impl Ipcache {
             None => askers.into_iter().for_each(|asker| asker.reply.send(Ok(()))),
             Some((job, rows, _)) => {
                 let why = format!("{rows} rows of the ipcache");
-                let reply = cx.expect("kernel", PATIENCE, why, IpcacheMsg::Written);
+                let reply = cx.expect("kernel", PATIENCE, why, IpcacheAnswer::Written);
                 self.written_for = Some(askers);
                 self.kernel.submit(job, reply);
             }
@@ -118,7 +119,7 @@ impl Ipcache {
                 let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
                 tracing::warn!(%error, retry_in = ?wait, "ipcache rows were not written");
                 self.last_error = Some(error.to_string());
-                cx.after(wait, IpcacheMsg::Retry);
+                cx.after(wait, IpcacheAnswer::Retry);
             }
         }
     }
@@ -126,6 +127,7 @@ impl Ipcache {
 
 impl Behaviour for Ipcache {
     type Msg = IpcacheMsg;
+    type Answer = IpcacheAnswer;
     type Observed = IpcacheView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -157,11 +159,18 @@ impl Behaviour for Ipcache {
             IpcacheMsg::Show(reply) => {
                 reply.send(self.observe());
             }
-            IpcacheMsg::Written(done) => self.written(done, cx),
-            IpcacheMsg::Retry => self.ledger.borrow_mut().resume(),
-            IpcacheMsg::Compare(hearer) => self.compare(hearer, cx),
-            IpcacheMsg::Page(done) => self.page(done, cx),
-            IpcacheMsg::Cleaned(done) => {
+            IpcacheMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+        }
+        self.write(cx);
+    }
+
+    fn answered(&mut self, answer: IpcacheAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            IpcacheAnswer::Sweep => self.compare(None, cx),
+            IpcacheAnswer::Written(done) => self.written(done, cx),
+            IpcacheAnswer::Retry => self.ledger.borrow_mut().resume(),
+            IpcacheAnswer::Page(done) => self.page(done, cx),
+            IpcacheAnswer::Cleaned(done) => {
                 if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
                     tracing::warn!(%error, "strange rows of the ipcache stay until the next sweep");
                 }

@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::IpcacheView;
 use crate::{
     drift::Drift,
-    host::{AskError, Lane, Message, Reply},
+    host::{Lane, Message, Reply},
     model::{EndpointId, IdentityId, Tunnel},
-    ports::{IpcacheRow, KernelDone, KernelError},
+    ports::{IpcacheRow, KernelError},
 };
 
 /// Who says whose a prefix is. Sorts by how much the word counts, most first.
@@ -96,17 +96,9 @@ pub enum IpcacheMsg {
     List(Reply<BTreeMap<IpNet, IpcacheEntry>>),
     /// Show how writing goes.
     Show(Reply<IpcacheView>),
-    /// The kernel's answer to a batch.
-    Written(Result<KernelDone, AskError>),
-    /// Time to write again what could not be written.
-    Retry,
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did. Nobody asks if it is only time.
-    Compare(Option<Reply<Vec<Drift>>>),
-    /// The kernel's answer: some rows.
-    Page(Result<KernelDone, AskError>),
-    /// The kernel's answer: rows at keys that are no prefixes are gone.
-    Cleaned(Result<KernelDone, AskError>),
+    Compare(Reply<Vec<Drift>>),
 }
 
 impl Message for IpcacheMsg {
@@ -118,11 +110,7 @@ impl Message for IpcacheMsg {
             Self::Prune => "Prune",
             Self::List(_) => "List",
             Self::Show(_) => "Show",
-            Self::Written(_) => "Written",
-            Self::Retry => "Retry",
             Self::Compare(_) => "Compare",
-            Self::Page(_) => "Page",
-            Self::Cleaned(_) => "Cleaned",
         }
     }
 

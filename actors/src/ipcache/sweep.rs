@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ipnet::IpNet;
 
-use super::{IpcacheMsg, actor::Ipcache, ledger::Ledger};
+use super::{actor::Ipcache, answers::IpcacheAnswer, ledger::Ledger};
 use crate::{
     drift::{Drift, Found, Kind},
     host::{AskError, Cx, Reply},
@@ -49,12 +49,12 @@ impl Ipcache {
     /// Sets the time of the next sweep.
     pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
         if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, IpcacheMsg::Compare(None));
+            cx.after(self.watch.every, IpcacheAnswer::Sweep);
         }
     }
 
     fn read_page(&self, from: Option<RowPlace>, cx: &mut Cx<'_, Self>) {
-        let reply = cx.expect("kernel", PATIENCE, "rows to be compared", IpcacheMsg::Page);
+        let reply = cx.expect("kernel", PATIENCE, "rows to be compared", IpcacheAnswer::Page);
         let read = KernelOp::ReadRows { map: RowMap::Ipcache, from };
         self.kernel.submit(KernelJob::new(vec![read]), reply);
     }
@@ -92,7 +92,7 @@ impl Ipcache {
         }
         if !sweep.strange.is_empty() {
             let remove = KernelOp::DeleteStrange { map: RowMap::Ipcache, keys: sweep.strange };
-            let reply = cx.expect("kernel", PATIENCE, "strange rows to go", IpcacheMsg::Cleaned);
+            let reply = cx.expect("kernel", PATIENCE, "strange rows to go", IpcacheAnswer::Cleaned);
             self.kernel.submit(KernelJob::new(vec![remove]), reply);
         }
         let found = sweep.found.into_all();

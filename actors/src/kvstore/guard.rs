@@ -5,7 +5,7 @@ use std::{rc::Rc, time::Duration};
 
 use super::{
     IDENTITY_USERS,
-    session::{Session, SessionMsg},
+    session::{Session, SessionAnswer},
     watcher::SILENCE_MAX,
 };
 use crate::{
@@ -48,11 +48,9 @@ impl Guard {
     pub(super) fn begin(&mut self, cx: &mut Cx<'_, Session>, store: &Rc<dyn KvStore>) {
         self.number += 1;
         self.began = false;
-        let (me, host, number) = (cx.me().clone(), cx.host().clone(), self.number);
+        let (home, host, number) = (cx.home().clone(), cx.host().clone(), self.number);
         let tell = Box::new(move |event| {
-            host.outside("kvstore: own keys", || {
-                me.tell(SessionMsg::Guarded(number, event)).is_ok()
-            })
+            host.outside("kvstore: own keys", || home.tell(SessionAnswer::Guarded(number, event)))
         });
         self.watch = Some(store.watch(IDENTITY_USERS, Revision::default(), tell));
         self.arm(cx, SILENCE_MAX);
@@ -94,7 +92,7 @@ impl Guard {
     }
 
     fn arm(&mut self, cx: &mut Cx<'_, Session>, after: Duration) {
-        let timer = cx.after(after, SessionMsg::GuardOver(self.number));
+        let timer = cx.after(after, SessionAnswer::GuardOver(self.number));
         if let Some(earlier) = self.timer.replace(timer) {
             cx.cancel(earlier);
         }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     allocator::{
-        Allocator, AllocatorMsg, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
+        Allocator, AllocatorAnswer, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
         Standing,
     },
     dice::Dice,
@@ -61,7 +61,7 @@ impl Backend for StoredIdentities {
 
     fn await_list(&self, cx: &mut Cx<'_, Allocator>) {
         let why = "the identities that the cluster has";
-        cx.ask(&self.watcher, LIST_PATIENCE, why, WatcherMsg::Await, AllocatorMsg::Listed);
+        cx.ask(&self.watcher, LIST_PATIENCE, why, WatcherMsg::Await, AllocatorAnswer::Listed);
     }
 
     /// A number that is gone is not written again where the labels have another one.
@@ -114,7 +114,7 @@ impl Backend for StoredIdentities {
             |reply| SessionMsg::Claim { transaction, leased, reply },
             move |answer| {
                 let answer = settled(answer, "claim", "an identity").map_err(failed);
-                AllocatorMsg::Claimed(labels, id, answer)
+                AllocatorAnswer::Claimed(labels, id, answer)
             },
         );
         Claim::UnderWay
@@ -127,7 +127,7 @@ impl Backend for StoredIdentities {
         let then = move |answer| {
             let listing = settled(answer, "list", IDENTITY_USERS).map_err(failed);
             let found = listing.map(|listing| users(&labels, cluster, &listing));
-            AllocatorMsg::Looked(labels, found)
+            AllocatorAnswer::Looked(labels, found)
         };
         let reply = cx.expect("kvstore", PATIENCE, why, then);
         self.store.list(&prefix, None, reply);

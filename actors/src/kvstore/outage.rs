@@ -30,7 +30,7 @@ impl Outage {
         &mut self,
         cx: &mut Cx<'_, B>,
         error: String,
-        again: impl FnOnce() -> B::Msg + 'static,
+        again: impl FnOnce() -> B::Answer + 'static,
     ) {
         if self.is_pausing() {
             return;

@@ -4,6 +4,7 @@
 //! again; so it is where the store is another one than before. What somebody else deletes comes back.
 //! What leaves is deleted only as long as it is still ours.
 
+mod answers;
 mod messages;
 
 use std::{
@@ -13,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+pub(super) use answers::SessionAnswer;
 pub use messages::{SessionMsg, SessionView, Unreachable};
 
 use super::{
@@ -128,7 +130,7 @@ impl Session {
 
     fn grant(&mut self, cx: &mut Cx<'_, Self>) {
         if !std::mem::replace(&mut self.granting, true) {
-            let reply = cx.expect("kvstore", PATIENCE, "a lease", SessionMsg::Granted);
+            let reply = cx.expect("kvstore", PATIENCE, "a lease", SessionAnswer::Granted);
             self.store.grant(self.ttl, reply);
         }
     }
@@ -170,7 +172,7 @@ impl Session {
             lease: Some(lease),
         }));
         let why = format!("a claim on {}", leased.first().map_or("", |pair| pair.key.as_str()));
-        let then = move |answer| SessionMsg::Claimed { leased, lease, reply, answer };
+        let then = move |answer| SessionAnswer::Claimed { leased, lease, reply, answer };
         let answer = cx.expect("kvstore", PATIENCE, why, then);
         self.store.commit(transaction, answer);
     }
@@ -213,7 +215,7 @@ impl Session {
             let put = |Pair { key, value }| Put { key, value, lease: Some(lease) };
             let puts = pairs.iter().cloned().map(put).collect();
             let why = format!("{} announcements", pairs.len());
-            let then = move |answer| SessionMsg::Written(pairs, answer);
+            let then = move |answer| SessionAnswer::Written(pairs, answer);
             let reply = cx.expect("kvstore", PATIENCE, why, then);
             self.writing = true;
             self.removed.clear();
@@ -223,7 +225,7 @@ impl Session {
             let transaction = Transaction { when, deletes: vec![key.clone()], puts: Vec::new() };
             let why = format!("{key} to be deleted");
             let reply =
-                cx.expect("kvstore", PATIENCE, why, |answer| SessionMsg::Deleted(key, answer));
+                cx.expect("kvstore", PATIENCE, why, |answer| SessionAnswer::Deleted(key, answer));
             self.writing = true;
             self.store.commit(transaction, reply);
         }
@@ -258,7 +260,7 @@ impl Session {
         let Some(lease) = self.lease else { return };
         if !std::mem::replace(&mut self.beating, true) {
             let why = format!("lease {lease} to be kept alive");
-            let reply = cx.expect("kvstore", PATIENCE, why, SessionMsg::Kept);
+            let reply = cx.expect("kvstore", PATIENCE, why, SessionAnswer::Kept);
             self.store.keep_alive(lease, reply);
         }
     }
@@ -272,7 +274,7 @@ impl Session {
                 }
                 self.asked = self.heard;
                 let why = "whether the store has a majority";
-                let reply = cx.expect("kvstore", PATIENCE, why, SessionMsg::Heard);
+                let reply = cx.expect("kvstore", PATIENCE, why, SessionAnswer::Heard);
                 self.store.list(HEARTBEAT, None, reply);
             }
             Err(error) => self.missed(cx, &error),
@@ -372,7 +374,7 @@ impl Session {
         if let Some(timer) = self.next_beat.take() {
             cx.cancel(timer);
         }
-        self.next_beat = Some(cx.after(BEAT_EVERY.min(self.ttl / 3), SessionMsg::Beat));
+        self.next_beat = Some(cx.after(BEAT_EVERY.min(self.ttl / 3), SessionAnswer::Beat));
     }
 
     /// A write failed: perhaps the lease is gone, perhaps the store is; and perhaps it is done
@@ -384,7 +386,7 @@ impl Session {
 
     fn pause(&mut self, cx: &mut Cx<'_, Self>, error: &KvError) {
         self.hearing.lose();
-        self.outage.pause(cx, error.to_string(), || SessionMsg::Retry);
+        self.outage.pause(cx, error.to_string(), || SessionAnswer::Retry);
     }
 
     fn view(&self) -> SessionView {
@@ -419,6 +421,7 @@ pub(super) fn settled<T>(
 
 impl Behaviour for Session {
     type Msg = SessionMsg;
+    type Answer = SessionAnswer;
     type Observed = SessionView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -442,24 +445,30 @@ impl Behaviour for Session {
             }
             SessionMsg::Removed(key) => self.lack(key),
             SessionMsg::Show(reply) => reply.send(self.view()),
-            SessionMsg::Granted(answer) => self.granted(cx, answer),
-            SessionMsg::Written(pairs, answer) => self.written(cx, pairs, answer),
-            SessionMsg::Deleted(key, answer) => self.deleted(cx, &key, answer),
-            SessionMsg::Claimed { leased, lease, reply, answer } => {
+        }
+        self.proceed(cx);
+    }
+
+    fn answered(&mut self, answer: SessionAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            SessionAnswer::Granted(answer) => self.granted(cx, answer),
+            SessionAnswer::Written(pairs, answer) => self.written(cx, pairs, answer),
+            SessionAnswer::Deleted(key, answer) => self.deleted(cx, &key, answer),
+            SessionAnswer::Claimed { leased, lease, reply, answer } => {
                 self.claimed(cx, leased, lease, reply, answer);
             }
-            SessionMsg::Beat => {
+            SessionAnswer::Beat => {
                 self.next_beat = None;
                 self.beat(cx);
             }
-            SessionMsg::Kept(answer) => self.kept(cx, answer),
-            SessionMsg::Heard(answer) => self.heard(cx, answer),
-            SessionMsg::Guarded(number, event) => self.guarded(cx, number, event),
-            SessionMsg::GuardOver(number) if self.guard.is_over(number) => {
+            SessionAnswer::Kept(answer) => self.kept(cx, answer),
+            SessionAnswer::Heard(answer) => self.heard(cx, answer),
+            SessionAnswer::Guarded(number, event) => self.guarded(cx, number, event),
+            SessionAnswer::GuardOver(number) if self.guard.is_over(number) => {
                 self.guard.begin(cx, &self.store);
             }
-            SessionMsg::GuardOver(_) => {}
-            SessionMsg::Retry => self.beat(cx),
+            SessionAnswer::GuardOver(_) => {}
+            SessionAnswer::Retry => self.beat(cx),
         }
         self.proceed(cx);
     }

@@ -5,6 +5,7 @@
 //! came since, or is another one than before, the prefix is listed again and compared. Lists are told
 //! page by page: what is gone, and that this is all, with the last one.
 
+mod answers;
 mod followed;
 
 use std::{
@@ -16,6 +17,8 @@ use std::{
 };
 
 use serde::Serialize;
+
+use answers::WatcherAnswer;
 
 pub use followed::Followed;
 
@@ -54,16 +57,6 @@ pub struct Update {
 pub enum WatcherMsg {
     /// Answered once the prefix was listed.
     Await(Reply<()>),
-    /// A part of what stands below the prefix, for the list of that number.
-    Listed(u64, Result<Result<Listing, KvError>, AskError>),
-    /// What the watch of that number tells.
-    Seen(u64, WatchEvent),
-    /// The watch of that number has said nothing for too long.
-    Silent(u64),
-    /// The pause is over.
-    Retry,
-    /// Whether all is written, before the list of that number.
-    Canary(u64, Result<Result<Listing, KvError>, AskError>),
     /// Show how it stands.
     Show(Reply<WatcherView>),
     /// Nobody wants to know any more.
@@ -74,11 +67,6 @@ impl Message for WatcherMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Await(_) => "Await",
-            Self::Listed(..) => "Listed",
-            Self::Seen(..) => "Seen",
-            Self::Silent(_) => "Silent",
-            Self::Retry => "Retry",
-            Self::Canary(..) => "Canary",
             Self::Show(_) => "Show",
             Self::Stop => "Stop",
         }
@@ -176,7 +164,7 @@ impl<M: Message> Watcher<M> {
 
     fn look_for(&self, cx: &mut Cx<'_, Self>, canary: &str) {
         let (why, number) = (format!("whether {} is whole", self.prefix), self.begun);
-        let then = move |answer| WatcherMsg::Canary(number, answer);
+        let then = move |answer| WatcherAnswer::Canary(number, answer);
         let reply = cx.expect("kvstore", LIST_PATIENCE, why, then);
         self.store.list(canary, None, reply);
     }
@@ -207,7 +195,7 @@ impl<M: Message> Watcher<M> {
 
     fn list(&mut self, cx: &mut Cx<'_, Self>, from: Option<Place>) {
         let (why, number) = (format!("a list of {}", self.prefix), self.begun);
-        let then = move |answer| WatcherMsg::Listed(number, answer);
+        let then = move |answer| WatcherAnswer::Listed(number, answer);
         let reply = cx.expect("kvstore", LIST_PATIENCE, why, then);
         self.store.list(&self.prefix, from, reply);
     }
@@ -231,7 +219,7 @@ impl<M: Message> Watcher<M> {
             // The parts before are another store's.
             return self.pause(cx, format!("the store of {} was replaced", self.prefix));
         }
-        self.answered(cx);
+        self.heard(cx);
         for pair in &pairs {
             unnamed.remove(&pair.key);
         }
@@ -292,10 +280,10 @@ impl<M: Message> Watcher<M> {
 
     fn watch(&mut self, cx: &mut Cx<'_, Self>, from: Revision) {
         self.number += 1;
-        let (me, host, number) = (cx.me().clone(), cx.host().clone(), self.number);
+        let (home, host, number) = (cx.home().clone(), cx.host().clone(), self.number);
         let what = format!("kvstore: {}", self.prefix);
         let tell = Box::new(move |event| {
-            host.outside(&what, || me.tell(WatcherMsg::Seen(number, event)).is_ok())
+            host.outside(&what, || home.tell(WatcherAnswer::Seen(number, event)))
         });
         self.watch = Some(self.store.watch(&self.prefix, from, tell));
         self.arm(cx);
@@ -303,7 +291,7 @@ impl<M: Message> Watcher<M> {
 
     fn arm(&mut self, cx: &mut Cx<'_, Self>) {
         self.disarm(cx);
-        self.alarm = Some(cx.after(SILENCE_MAX, WatcherMsg::Silent(self.number)));
+        self.alarm = Some(cx.after(SILENCE_MAX, WatcherAnswer::Silent(self.number)));
     }
 
     fn disarm(&mut self, cx: &mut Cx<'_, Self>) {
@@ -317,7 +305,7 @@ impl<M: Message> Watcher<M> {
         self.disarm(cx);
     }
 
-    fn answered(&mut self, cx: &Cx<'_, Self>) {
+    fn heard(&mut self, cx: &Cx<'_, Self>) {
         self.outage.end();
         self.hearing.hear(cx.now());
     }
@@ -354,7 +342,7 @@ impl<M: Message> Watcher<M> {
     fn seen(&mut self, cx: &mut Cx<'_, Self>, event: WatchEvent) {
         match event {
             WatchEvent::Changed { revision, changes } => {
-                self.answered(cx);
+                self.heard(cx);
                 let differences = changes.into_iter().map(marked).collect();
                 if self.tell(cx, differences, false) {
                     self.revision = Some(revision);
@@ -365,7 +353,7 @@ impl<M: Message> Watcher<M> {
                 }
             }
             WatchEvent::Alive(header) => {
-                self.answered(cx);
+                self.heard(cx);
                 if self.doubts(header) {
                     self.revision = None;
                     return self.follow(cx);
@@ -386,7 +374,7 @@ impl<M: Message> Watcher<M> {
 
     fn pause(&mut self, cx: &mut Cx<'_, Self>, error: String) {
         self.hearing.lose();
-        self.outage.pause(cx, error, || WatcherMsg::Retry);
+        self.outage.pause(cx, error, || WatcherAnswer::Retry);
     }
 }
 
@@ -407,6 +395,7 @@ fn marked(change: Change) -> Marked {
 
 impl<M: Message> Behaviour for Watcher<M> {
     type Msg = WatcherMsg;
+    type Answer = WatcherAnswer;
     type Observed = WatcherView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -417,27 +406,36 @@ impl<M: Message> Behaviour for Watcher<M> {
         match msg {
             WatcherMsg::Await(reply) if self.lists > 0 => reply.send(()),
             WatcherMsg::Await(reply) => self.awaiting.push(reply),
-            WatcherMsg::Listed(number, answer) if number == self.begun => self.listed(cx, answer),
-            WatcherMsg::Canary(number, answer) if number == self.begun => self.looked(cx, answer),
-            // One that was given up may still have something on its way.
-            WatcherMsg::Seen(number, event) if number == self.number && self.watch.is_some() => {
-                self.seen(cx, event);
-            }
-            WatcherMsg::Silent(_) if mutated(Mutant::SilentStoreTrusted) => {}
-            WatcherMsg::Silent(number) if number == self.number && self.watch.is_some() => {
-                self.end_watch(cx);
-                self.pause(cx, format!("watch {}: silent for {SILENCE_MAX:?}", self.prefix));
-            }
-            WatcherMsg::Listed(..)
-            | WatcherMsg::Canary(..)
-            | WatcherMsg::Seen(..)
-            | WatcherMsg::Silent(_) => {}
-            WatcherMsg::Retry => self.follow(cx),
             WatcherMsg::Show(reply) => reply.send(self.observe()),
             WatcherMsg::Stop => {
                 self.end_watch(cx);
                 cx.stop();
             }
+        }
+    }
+
+    fn answered(&mut self, answer: WatcherAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            WatcherAnswer::Listed(number, answer) if number == self.begun => {
+                self.listed(cx, answer)
+            }
+            WatcherAnswer::Canary(number, answer) if number == self.begun => {
+                self.looked(cx, answer)
+            }
+            // One that was given up may still have something on its way.
+            WatcherAnswer::Seen(number, event) if number == self.number && self.watch.is_some() => {
+                self.seen(cx, event);
+            }
+            WatcherAnswer::Silent(_) if mutated(Mutant::SilentStoreTrusted) => {}
+            WatcherAnswer::Silent(number) if number == self.number && self.watch.is_some() => {
+                self.end_watch(cx);
+                self.pause(cx, format!("watch {}: silent for {SILENCE_MAX:?}", self.prefix));
+            }
+            WatcherAnswer::Listed(..)
+            | WatcherAnswer::Canary(..)
+            | WatcherAnswer::Seen(..)
+            | WatcherAnswer::Silent(_) => {}
+            WatcherAnswer::Retry => self.follow(cx),
         }
     }
 

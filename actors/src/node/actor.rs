@@ -8,7 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{NodeMsg, NodeSettings, NodeStatus, sweep::Sweep, wanted::steps};
+use super::{NodeMsg, NodeSettings, NodeStatus, answers::NodeAnswer, sweep::Sweep, wanted::steps};
 use crate::{
     devices::DevicesMsg,
     drift::Watch,
@@ -136,7 +136,7 @@ impl Node {
             cx.cancel(timer);
         }
         self.kept.borrow_mut().begun = true;
-        let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeMsg::Looked);
+        let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeAnswer::Looked);
         self.kernel.submit(KernelJob::new(vec![KernelOp::ReadLinks]), reply);
     }
 
@@ -196,7 +196,7 @@ impl Node {
             kept.rows.extend(ops.iter().filter_map(address_of).map(|address| (address, None)));
             kept.under_way.clone_from(&ops);
             let why = format!("{} of the host's addresses", ops.len());
-            let reply = cx.expect("kernel", PATIENCE, why, NodeMsg::Written);
+            let reply = cx.expect("kernel", PATIENCE, why, NodeAnswer::Written);
             return self.kernel.submit(KernelJob::new(ops), reply);
         }
         let wanted = self.settings.entries(&kept.addresses);
@@ -211,7 +211,7 @@ impl Node {
             let entries = missing.into_iter().collect();
             let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
             let ipcache = self.hearers.ipcache.clone();
-            cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeMsg::Mapped);
+            cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeAnswer::Mapped);
         } else if !surplus.is_empty() {
             kept.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
             drop(kept);
@@ -219,7 +219,7 @@ impl Node {
             let source = Source::Node;
             let remove = |reply| IpcacheMsg::Remove { prefixes: surplus, source, reply };
             let ipcache = self.hearers.ipcache.clone();
-            cx.ask(&ipcache, PATIENCE, "addresses that are gone", remove, NodeMsg::Mapped);
+            cx.ask(&ipcache, PATIENCE, "addresses that are gone", remove, NodeAnswer::Mapped);
         } else {
             drop(kept);
             self.finish(Ok(()), cx);
@@ -282,7 +282,7 @@ impl Node {
                 wait
             }
         };
-        self.next_look = Some(cx.after(wait, NodeMsg::Look));
+        self.next_look = Some(cx.after(wait, NodeAnswer::Look));
     }
 
     fn status(&self) -> NodeStatus {
@@ -305,6 +305,7 @@ const fn address_of(op: &KernelOp) -> Option<IpAddr> {
 
 impl Behaviour for Node {
     type Msg = NodeMsg;
+    type Answer = NodeAnswer;
     type Observed = NodeStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -321,20 +322,26 @@ impl Behaviour for Node {
                 self.waiting.push(reply);
                 self.look(cx);
             }
-            NodeMsg::Look => self.look(cx),
             NodeMsg::Changed => self.changed(cx),
             NodeMsg::Facts(facts) => self.kept.borrow_mut().facts = facts,
-            NodeMsg::Looked(done) => self.looked(done, cx),
-            NodeMsg::Written(done) => self.written(done, cx),
-            NodeMsg::Mapped(answer) => self.mapped(answer, cx),
-            NodeMsg::Compare(hearer) => self.compare(hearer, cx),
-            NodeMsg::Page(done) => self.page(done, cx),
-            NodeMsg::Mended(done) => {
+            NodeMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+            NodeMsg::Show(reply) => reply.send(self.status()),
+        }
+    }
+
+    fn answered(&mut self, answer: NodeAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            NodeAnswer::Sweep => self.compare(None, cx),
+            NodeAnswer::Look => self.look(cx),
+            NodeAnswer::Looked(done) => self.looked(done, cx),
+            NodeAnswer::Written(done) => self.written(done, cx),
+            NodeAnswer::Mapped(answer) => self.mapped(answer, cx),
+            NodeAnswer::Page(done) => self.page(done, cx),
+            NodeAnswer::Mended(done) => {
                 if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
                     tracing::warn!(%error, "the node's own rows stay until the next sweep");
                 }
             }
-            NodeMsg::Show(reply) => reply.send(self.status()),
         }
     }
 

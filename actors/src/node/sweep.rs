@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-use super::{NodeMsg, actor::Node};
+use super::{actor::Node, answers::NodeAnswer};
 use crate::{
     drift::{Drift, Found, Kind},
     host::{AskError, Cx, Reply},
@@ -38,7 +38,7 @@ impl Node {
     /// Sets the time of the next sweep.
     pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
         if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, NodeMsg::Compare(None));
+            cx.after(self.watch.every, NodeAnswer::Sweep);
         }
     }
 
@@ -58,7 +58,7 @@ impl Node {
     }
 
     fn read_page(&self, map: RowMap, from: Option<RowPlace>, cx: &mut Cx<'_, Self>) {
-        let reply = cx.expect("kernel", PATIENCE, map.name(), NodeMsg::Page);
+        let reply = cx.expect("kernel", PATIENCE, map.name(), NodeAnswer::Page);
         self.kernel.submit(KernelJob::new(vec![KernelOp::ReadRows { map, from }]), reply);
     }
 
@@ -101,7 +101,7 @@ impl Node {
             ops.push(KernelOp::DeleteStrange { map: RowMap::Lxc, keys: sweep.strange });
         }
         if !ops.is_empty() {
-            let reply = cx.expect("kernel", PATIENCE, "the node's own rows", NodeMsg::Mended);
+            let reply = cx.expect("kernel", PATIENCE, "the node's own rows", NodeAnswer::Mended);
             self.kernel.submit(KernelJob::new(ops), reply);
         }
         if !sweep.spoilt && self.take_in(&sweep.rows, &mut sweep.found) {

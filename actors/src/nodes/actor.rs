@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{
     NODES, NodeEntry, NodeError, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
     announced::Announced,
+    answers::NodesAnswer,
     book::Book,
     entry::{NodeAddress, of_node, texts},
     messages::Seat,
@@ -304,7 +305,7 @@ impl Nodes {
             Some(_) if kept.usurped => {}
             Some(_) => {
                 kept.usurped = true;
-                cx.after(CONTEND_AFTER, NodesMsg::Contend);
+                cx.after(CONTEND_AFTER, NodesAnswer::Contend);
             }
         }
     }
@@ -405,11 +406,12 @@ fn node_of(change: &Change, root: &str, cluster: &str) -> Option<NodeKey> {
 
 impl Behaviour for Nodes {
     type Msg = NodesMsg;
+    type Answer = NodesAnswer;
     type Observed = NodesView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         if self.kept.borrow().usurped {
-            cx.after(CONTEND_AFTER, NodesMsg::Contend);
+            cx.after(CONTEND_AFTER, NodesAnswer::Contend);
         }
         if self.settings.by_labels {
             self.await_policies(cx);
@@ -424,19 +426,26 @@ impl Behaviour for Nodes {
             NodesMsg::Cluster(origin, update) => self.cluster(&origin, update),
             NodesMsg::Objects { feed, objects, defined } => self.objects(feed, objects, defined),
             NodesMsg::OwnAddresses(addresses) => self.take_addresses(addresses),
-            NodesMsg::PoliciesReady(Ok(())) => self.ready = true,
-            NodesMsg::PoliciesReady(Err(_)) => self.await_policies(cx),
-            NodesMsg::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
-            NodesMsg::Learned(ids, answer) => self.learned(cx, ids, answer),
-            NodesMsg::Removed(rows, answer) => self.removed(cx, rows, answer),
-            NodesMsg::Told(rows, answer) => self.told(cx, rows, answer),
-            NodesMsg::Again => {
+            NodesMsg::List(reply) => reply.send(self.list()),
+            NodesMsg::Show(reply) => reply.send(self.view()),
+        }
+        self.tell_routes();
+        self.proceed(cx);
+    }
+
+    fn answered(&mut self, answer: NodesAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            NodesAnswer::PoliciesReady(Ok(())) => self.ready = true,
+            NodesAnswer::PoliciesReady(Err(_)) => self.await_policies(cx),
+            NodesAnswer::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
+            NodesAnswer::Learned(ids, answer) => self.learned(cx, ids, answer),
+            NodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
+            NodesAnswer::Told(rows, answer) => self.told(cx, rows, answer),
+            NodesAnswer::Again => {
                 self.busy &= !std::mem::take(&mut self.resting);
                 self.kept.borrow_mut().book.resume();
             }
-            NodesMsg::Contend => self.contend(),
-            NodesMsg::List(reply) => reply.send(self.list()),
-            NodesMsg::Show(reply) => reply.send(self.view()),
+            NodesAnswer::Contend => self.contend(),
         }
         self.tell_routes();
         self.proceed(cx);

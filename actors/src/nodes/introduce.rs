@@ -10,7 +10,8 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    Nodes, NodesMsg,
+    Nodes,
+    answers::NodesAnswer,
     messages::{Rows, Strangers},
 };
 use crate::{
@@ -35,7 +36,7 @@ impl Nodes {
     pub(super) fn await_policies(&self, cx: &mut Cx<'_, Self>) {
         let policy = self.peers.policy.clone();
         let why = "the first policies, before identities of nodes";
-        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, NodesMsg::PoliciesReady);
+        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, NodesAnswer::PoliciesReady);
     }
 
     /// Takes the next step, unless one is under way.
@@ -77,7 +78,7 @@ impl Nodes {
             PATIENCE,
             format!("{} identities of nodes to be kept", strangers.len()),
             |reply| IdentityMsg::Adopt { wanted, reply },
-            move |answer| NodesMsg::Adopted(strangers, answer),
+            move |answer| NodesAnswer::Adopted(strangers, answer),
         );
     }
 
@@ -104,7 +105,7 @@ impl Nodes {
             PATIENCE,
             "every policy to know identities of nodes",
             |reply| PolicyMsg::Acquaint { identities, named_ports, reply },
-            move |answer| NodesMsg::Learned(had, answer),
+            move |answer| NodesAnswer::Learned(had, answer),
         );
     }
 
@@ -136,7 +137,7 @@ impl Nodes {
             PATIENCE,
             format!("{} addresses of other nodes out of the ipcache", prefixes.len()),
             |reply| IpcacheMsg::Remove { prefixes, source: Source::RemoteNode, reply },
-            move |answer| NodesMsg::Removed(rows, answer),
+            move |answer| NodesAnswer::Removed(rows, answer),
         );
     }
 
@@ -162,7 +163,7 @@ impl Nodes {
             PATIENCE,
             format!("{} addresses of other nodes in the ipcache", entries.len()),
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| NodesMsg::Told(rows, answer),
+            move |answer| NodesAnswer::Told(rows, answer),
         );
     }
 
@@ -187,13 +188,13 @@ impl Nodes {
         self.busy = false;
         self.kept.borrow_mut().book.failed(rows);
         tracing::warn!(%error, "addresses of other nodes are not in force yet; trying again");
-        cx.after(AGAIN_AFTER, NodesMsg::Again);
+        cx.after(AGAIN_AFTER, NodesAnswer::Again);
     }
 
     /// A step was not done; it is tried again later.
     fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
         tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
         self.resting = true;
-        cx.after(AGAIN_AFTER, NodesMsg::Again);
+        cx.after(AGAIN_AFTER, NodesAnswer::Again);
     }
 }

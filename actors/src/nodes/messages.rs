@@ -12,11 +12,10 @@ use super::{NodeEntry, NodeKey};
 use crate::{
     cluster::Feed,
     clustermesh::Origin,
-    host::{AskError, Lane, Message, Reply},
-    identity::IdentityError,
+    host::{Lane, Message, Reply},
     kvstore::Update,
     model::{Addresses, IdentityId, Labels, Tunnel},
-    ports::{KernelError, ObjectKey},
+    ports::ObjectKey,
 };
 
 /// What the owner of the cluster's nodes can be told.
@@ -38,20 +37,6 @@ pub enum NodesMsg {
     },
     /// Others reach this node at these addresses from now on.
     OwnAddresses(Addresses),
-    /// Policies are known: they can learn of identities.
-    PoliciesReady(Result<(), AskError>),
-    /// These identities are kept on disk, as far as they can be.
-    Adopted(Strangers, Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>),
-    /// Every policy knows them.
-    Learned(BTreeSet<IdentityId>, Result<(), AskError>),
-    /// The ipcache has given up those of these that go.
-    Removed(Rows, Result<Result<(), KernelError>, AskError>),
-    /// The ipcache has these, and has not those any more.
-    Told(Rows, Result<Result<(), KernelError>, AskError>),
-    /// Time to tell it what it did not hear.
-    Again,
-    /// Time to look who has this node's name in the store.
-    Contend,
     /// Show all nodes.
     List(Reply<NodesList>),
     /// Show how it stands.
@@ -81,13 +66,6 @@ impl Message for NodesMsg {
             Self::Cluster(..) => "Cluster",
             Self::Objects { .. } => "Objects",
             Self::OwnAddresses(_) => "OwnAddresses",
-            Self::PoliciesReady(_) => "PoliciesReady",
-            Self::Adopted(..) => "Adopted",
-            Self::Learned(..) => "Learned",
-            Self::Removed(..) => "Removed",
-            Self::Told(..) => "Told",
-            Self::Again => "Again",
-            Self::Contend => "Contend",
             Self::List(_) => "List",
             Self::Show(_) => "Show",
         }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Policies, PolicyMsg, Touched, actor::ENFORCE_PATIENCE};
+use super::{Policies, Touched, actor::ENFORCE_PATIENCE, answers::PolicyAnswer};
 use crate::{
     endpoints::{Awaited, EndpointsMsg, Reached},
     host::{AskError, Cx, Reply},
@@ -54,7 +54,7 @@ impl Policies {
                 awaited: Awaited::Able,
                 reply,
             },
-            move |answer| PolicyMsg::Acquainted { revision, reply, answer },
+            move |answer| PolicyAnswer::Acquainted { revision, reply, answer },
         );
     }
 

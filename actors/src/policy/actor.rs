@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{
     Bearer, EndpointPolicy, Origin, PeerFacts, PolicyMsg, PolicyStatus, PolicyView, Repository,
     Subject, Touched,
+    answers::PolicyAnswer,
     asker::Asker,
     knowledge::{Computed, Knowledge},
     touched::Gathering,
@@ -155,7 +156,7 @@ impl Policies {
             SYNC_PATIENCE,
             "every source of the cluster to be synced",
             |reply| ClusterMsg::AwaitSync(Feed::Policies, reply),
-            PolicyMsg::Synced,
+            PolicyAnswer::Synced,
         );
     }
 
@@ -252,7 +253,7 @@ impl Policies {
                 awaited: Awaited::Concerned,
                 reply,
             },
-            move |answer| PolicyMsg::Known { revision, answer },
+            move |answer| PolicyAnswer::Known { revision, answer },
         );
     }
 
@@ -305,7 +306,7 @@ impl Policies {
                 awaited: Awaited::Concerned,
                 reply,
             },
-            PolicyMsg::Heard,
+            PolicyAnswer::Heard,
         );
     }
 
@@ -363,6 +364,7 @@ impl Drop for Policies {
 
 impl Behaviour for Policies {
     type Msg = PolicyMsg;
+    type Answer = PolicyAnswer;
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -404,26 +406,32 @@ impl Behaviour for Policies {
                 self.idle.push(reply);
                 self.answer_idle();
             }
-            PolicyMsg::Synced(Ok(())) => {}
-            PolicyMsg::Synced(Err(_)) => self.await_cluster(cx),
-            PolicyMsg::Numbered(answer) => self.numbered(cx, answer),
-            PolicyMsg::Prepared(answer) => self.prepared(cx, answer),
-            PolicyMsg::Bequeathed(answer) => self.bequeathed(cx, answer),
-            PolicyMsg::Premapped(answer) => self.premapped(cx, answer),
-            PolicyMsg::Enforced { revision, answer } => self.enforced(cx, revision, answer),
-            PolicyMsg::Mapped(answer) => self.mapped(cx, answer),
-            PolicyMsg::Returned(answer) => self.returned(cx, answer),
-            PolicyMsg::Acquainted { revision, reply, answer } => {
+        }
+        self.tell_revision();
+    }
+
+    fn answered(&mut self, answer: PolicyAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            PolicyAnswer::Synced(Ok(())) => {}
+            PolicyAnswer::Synced(Err(_)) => self.await_cluster(cx),
+            PolicyAnswer::Numbered(answer) => self.numbered(cx, answer),
+            PolicyAnswer::Prepared(answer) => self.prepared(cx, answer),
+            PolicyAnswer::Bequeathed(answer) => self.bequeathed(cx, answer),
+            PolicyAnswer::Premapped(answer) => self.premapped(cx, answer),
+            PolicyAnswer::Enforced { revision, answer } => self.enforced(cx, revision, answer),
+            PolicyAnswer::Mapped(answer) => self.mapped(cx, answer),
+            PolicyAnswer::Returned(answer) => self.returned(cx, answer),
+            PolicyAnswer::Acquainted { revision, reply, answer } => {
                 self.acquainted(revision, reply, answer);
             }
-            PolicyMsg::Known { revision, answer } => self.known(revision, answer),
-            PolicyMsg::Heard(answer) => {
+            PolicyAnswer::Known { revision, answer } => self.known(revision, answer),
+            PolicyAnswer::Heard(answer) => {
                 if let Err(error) = answer {
                     tracing::warn!(%error, "not every endpoint enforces the newest policy yet");
                 }
             }
-            PolicyMsg::Unmapped(answer) => self.unmapped(cx, answer),
-            PolicyMsg::Retry => self.retry(cx),
+            PolicyAnswer::Unmapped(answer) => self.unmapped(cx, answer),
+            PolicyAnswer::Retry => self.retry(cx),
         }
         self.tell_revision();
     }

@@ -25,8 +25,9 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    ApplyReport, PeerFacts, Policies, PolicyMsg, Touched,
+    ApplyReport, PeerFacts, Policies, Touched,
     actor::{ENFORCE_PATIENCE, policies_of},
+    answers::PolicyAnswer,
     messages::{Behind, PrefixChange},
 };
 use crate::{
@@ -118,7 +119,7 @@ impl Policies {
             PATIENCE,
             "identities of the prefixes that rules name",
             |reply| IdentityMsg::Prefixes { wanted: all, reply },
-            PolicyMsg::Numbered,
+            PolicyAnswer::Numbered,
         );
     }
 
@@ -163,7 +164,7 @@ impl Policies {
     fn bequeath(&mut self, cx: &mut Cx<'_, Self>) {
         let heirs = Arc::new(self.heirs());
         if heirs.is_empty() {
-            return self.map(cx, PolicyMsg::Premapped);
+            return self.map(cx, PolicyAnswer::Premapped);
         }
         let endpoints = self.peers.endpoints.clone();
         cx.ask(
@@ -171,7 +172,7 @@ impl Policies {
             ENFORCE_PATIENCE,
             "policies of an earlier life to know the new prefixes",
             |reply| EndpointsMsg::Inherit { heirs, reply },
-            PolicyMsg::Bequeathed,
+            PolicyAnswer::Bequeathed,
         );
     }
 
@@ -197,7 +198,7 @@ impl Policies {
         answer: Result<Inherited, AskError>,
     ) {
         let error = match answer {
-            Ok(Ok(())) => return self.map(cx, PolicyMsg::Premapped),
+            Ok(Ok(())) => return self.map(cx, PolicyAnswer::Premapped),
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
@@ -211,7 +212,7 @@ impl Policies {
             return self.later(cx, error);
         }
         tracing::warn!(error, "not every endpoint knows the new prefixes yet; going on");
-        self.map(cx, PolicyMsg::Premapped);
+        self.map(cx, PolicyAnswer::Premapped);
     }
 
     /// Counts one more refusal; whether the change is to be tried again as it is.
@@ -240,13 +241,13 @@ impl Policies {
                 awaited: Awaited::Able,
                 reply,
             },
-            PolicyMsg::Prepared,
+            PolicyAnswer::Prepared,
         );
     }
 
     pub(super) fn prepared(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Reached, AskError>) {
         match answer {
-            Ok(_) => self.map(cx, PolicyMsg::Premapped),
+            Ok(_) => self.map(cx, PolicyAnswer::Premapped),
             Err(error) => self.unprepared(cx, &error.to_string()),
         }
     }
@@ -287,7 +288,7 @@ impl Policies {
             self.known.fall_behind(Behind { revision, rules: before, by_most: false });
             self.await_enforced(cx, revision, touched, Awaited::All);
         }
-        self.map(cx, PolicyMsg::Mapped);
+        self.map(cx, PolicyAnswer::Mapped);
     }
 
     /// Waits until endpoints enforce what they are told here, or were told before.
@@ -305,7 +306,7 @@ impl Policies {
             ENFORCE_PATIENCE,
             "every endpoint to enforce the new rules",
             |reply| EndpointsMsg::PolicyChanged { revision, touched, strangers, awaited, reply },
-            move |answer| PolicyMsg::Enforced { revision, answer },
+            move |answer| PolicyAnswer::Enforced { revision, answer },
         );
     }
 
@@ -317,7 +318,7 @@ impl Policies {
         }
         // For everyone to see. Answered by nobody: its deadline is what is waited for.
         let why = format!("a change of the rules to be tried again, in {RETRY:?}: {error}");
-        self.pause = Some(cx.expect("rules", RETRY, why, |_| PolicyMsg::Retry));
+        self.pause = Some(cx.expect("rules", RETRY, why, |_| PolicyAnswer::Retry));
     }
 
     pub(super) fn enforced(
@@ -347,7 +348,7 @@ impl Policies {
     fn map(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        then: fn(Result<Result<(), KernelError>, AskError>) -> PolicyMsg,
+        then: fn(Result<Result<(), KernelError>, AskError>) -> PolicyAnswer,
     ) {
         let Some(change) = &self.known.change else { return };
         let entry = |id: IdentityId| IpcacheEntry::of(id, Source::Policy);
@@ -395,7 +396,7 @@ impl Policies {
             PATIENCE,
             "prefixes that no rule names to leave the ipcache",
             |reply| IpcacheMsg::Remove { prefixes, source: Source::Policy, reply },
-            PolicyMsg::Unmapped,
+            PolicyAnswer::Unmapped,
         );
     }
 
@@ -407,7 +408,7 @@ impl Policies {
         if !matches!(answer, Ok(Ok(()))) {
             // Packets may still come with these identities: rows for them stay.
             tracing::warn!(?answer, "prefixes that no rule names are still in the ipcache");
-            cx.after(RETRY, PolicyMsg::Retry);
+            cx.after(RETRY, PolicyAnswer::Retry);
             return self.end_change(cx);
         }
         let Some(change) = &mut self.known.change else { return };
@@ -424,7 +425,7 @@ impl Policies {
             PATIENCE,
             "to give back identities of prefixes",
             |reply| IdentityMsg::Prefixes { wanted, reply },
-            PolicyMsg::Returned,
+            PolicyAnswer::Returned,
         );
     }
 

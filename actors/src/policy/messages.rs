@@ -11,12 +11,9 @@ use super::{
     Repository, Subject, WrittenPolicies,
 };
 use crate::{
-    endpoint::Inherited,
-    endpoints::Reached,
-    host::{AskError, Lane, Message, Reply},
-    identity::{Identity, IdentityError},
+    host::{Lane, Message, Reply},
+    identity::Identity,
     model::{EndpointId, IdentityId, NamedPorts, PolicyRows},
-    ports::KernelError,
     workloads::Manifest,
 };
 
@@ -132,50 +129,6 @@ pub enum PolicyMsg {
 
     /// Answered once no change is under way or waits.
     Idle(Reply<()>),
-    /// The cluster's policies are all on their way, or are asked for again.
-    Synced(Result<(), AskError>),
-
-    /// The numbers of the prefixes that rules name.
-    Numbered(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
-    /// Every endpoint's policy, still by the old rules, knows the new prefixes.
-    Prepared(Result<Reached, AskError>),
-    /// What an earlier life left in the kernel knows the new prefixes, or why not.
-    Bequeathed(Result<Inherited, AskError>),
-    /// The new prefixes are in the ipcache, before the new rules are in force.
-    Premapped(Result<Result<(), KernelError>, AskError>),
-    /// Every endpoint enforces the rules of that revision.
-    Enforced {
-        /// The revision.
-        revision: u64,
-        /// The endpoints' answer.
-        answer: Result<Reached, AskError>,
-    },
-    /// The new prefixes of the change under way are in the ipcache.
-    Mapped(Result<Result<(), KernelError>, AskError>),
-    /// Its stale prefixes are out of the ipcache.
-    Unmapped(Result<Result<(), KernelError>, AskError>),
-    /// Prefixes that no rule names have given their numbers back.
-    Returned(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
-    /// Every endpoint knows the identities of that question.
-    Known {
-        /// The revision that knows them.
-        revision: u64,
-        /// The endpoints' answer.
-        answer: Result<Reached, AskError>,
-    },
-    /// Every endpoint knows identities of other nodes.
-    Acquainted {
-        /// The revision that knows them.
-        revision: u64,
-        /// Who asked for that.
-        reply: Reply<()>,
-        /// The endpoints' answer.
-        answer: Result<Reached, AskError>,
-    },
-    /// Endpoints have heard of a change that nobody waits for.
-    Heard(Result<Reached, AskError>),
-    /// Take up a change that could not be finished.
-    Retry,
 }
 
 impl Message for PolicyMsg {
@@ -197,19 +150,6 @@ impl Message for PolicyMsg {
             Self::Selectors { .. } => "Selectors",
             Self::Origins(_) => "Origins",
             Self::Idle(_) => "Idle",
-            Self::Synced(_) => "Synced",
-            Self::Numbered(_) => "Numbered",
-            Self::Prepared(_) => "Prepared",
-            Self::Bequeathed(_) => "Bequeathed",
-            Self::Premapped(_) => "Premapped",
-            Self::Enforced { .. } => "Enforced",
-            Self::Mapped(_) => "Mapped",
-            Self::Unmapped(_) => "Unmapped",
-            Self::Returned(_) => "Returned",
-            Self::Acquainted { .. } => "Acquainted",
-            Self::Known { .. } => "Known",
-            Self::Heard(_) => "Heard",
-            Self::Retry => "Retry",
         }
     }
 

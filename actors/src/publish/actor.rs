@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{
     PublishSettings, PublisherMsg, Unpublished,
+    answers::PublisherAnswer,
     item::Item,
     known::Known,
     messages::{Attempt, Outcome},
@@ -117,7 +118,7 @@ impl Publisher {
             PROGRAMMED_PATIENCE,
             "restored endpoints and the node's addresses to be programmed",
             RestoreMsg::AwaitProgrammed,
-            PublisherMsg::Programmed,
+            PublisherAnswer::Programmed,
         );
     }
 
@@ -136,7 +137,7 @@ impl Publisher {
         let labels = Labels::default();
         let list = |reply| EndpointsMsg::List { labels, reply };
         let why = "all endpoints, before those of pods that are gone are removed";
-        cx.ask(&self.peers.endpoints, PATIENCE, why, list, PublisherMsg::All);
+        cx.ask(&self.peers.endpoints, PATIENCE, why, list, PublisherAnswer::All);
     }
 
     fn all(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Vec<Arc<EndpointView>>, AskError>) {
@@ -179,7 +180,7 @@ impl Publisher {
         let attempt =
             Attempt { item: item.clone(), mark, removes: matches!(verb, Verb::Delete { .. }) };
         let why = format!("{item} to be written");
-        let then = move |answer| PublisherMsg::Written(attempt, answer);
+        let then = move |answer| PublisherAnswer::Written(attempt, answer);
         let reply = cx.expect("cluster", WRITE_PATIENCE, why, then);
         self.writing.insert(item, false);
         self.peers.cluster.write(ObjectWrite { resource, key, verb }, reply);
@@ -231,7 +232,7 @@ impl Publisher {
             ClusterError::Busy { after, .. } => *after,
             _ => {
                 let pause = failure.backoff.failed(Duration::ZERO);
-                let then = move |_| PublisherMsg::Retry(item);
+                let then = move |_| PublisherAnswer::Retry(item);
                 failure.pause = Some(cx.expect("cluster", pause, why, then));
                 return;
             }
@@ -239,7 +240,7 @@ impl Publisher {
         self.due.insert(item);
         if self.resting.is_none() {
             let pause = self.backoff.failed(at_least);
-            self.resting = Some(cx.expect("cluster", pause, why, |_| PublisherMsg::Rested));
+            self.resting = Some(cx.expect("cluster", pause, why, |_| PublisherAnswer::Rested));
         }
     }
 
@@ -262,6 +263,7 @@ fn mark(wanted: &Wanted) -> u64 {
 
 impl Behaviour for Publisher {
     type Msg = PublisherMsg;
+    type Answer = PublisherAnswer;
     type Observed = PublisherView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -294,11 +296,17 @@ impl Behaviour for Publisher {
             }
             PublisherMsg::Gone(id) => self.due.extend(self.kept.borrow_mut().gone(id)),
             PublisherMsg::Show(reply) => reply.send(self.unpublished()),
-            PublisherMsg::Programmed(answer) => self.programmed(cx, answer),
-            PublisherMsg::All(answer) => self.all(cx, answer),
-            PublisherMsg::Written(attempt, outcome) => self.written(cx, attempt, outcome),
-            PublisherMsg::Rested => self.resting = None,
-            PublisherMsg::Retry(item) => {
+        }
+        self.proceed(cx);
+    }
+
+    fn answered(&mut self, answer: PublisherAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            PublisherAnswer::Programmed(answer) => self.programmed(cx, answer),
+            PublisherAnswer::All(answer) => self.all(cx, answer),
+            PublisherAnswer::Written(attempt, outcome) => self.written(cx, attempt, outcome),
+            PublisherAnswer::Rested => self.resting = None,
+            PublisherAnswer::Retry(item) => {
                 if let Some(failure) = self.failed.get_mut(&item) {
                     failure.pause = None;
                 }

@@ -54,17 +54,6 @@ pub enum PublisherMsg {
     Address(IpAddr),
     /// Show what is not there.
     Show(Reply<Vec<Unpublished>>),
-
-    /// Restored endpoints and the node are programmed; whether endpoints were restored at all.
-    Programmed(Result<bool, AskError>),
-    /// All endpoints of this node.
-    All(Result<Vec<Arc<EndpointView>>, AskError>),
-    /// A write has ended.
-    Written(Attempt, Outcome),
-    /// The server was left alone long enough.
-    Rested,
-    /// What failed may be tried again.
-    Retry(Item),
 }
 
 impl Message for PublisherMsg {
@@ -75,11 +64,6 @@ impl Message for PublisherMsg {
             Self::Gone(_) => "Gone",
             Self::Address(_) => "Address",
             Self::Show(_) => "Show",
-            Self::Programmed(_) => "Programmed",
-            Self::All(_) => "All",
-            Self::Written(..) => "Written",
-            Self::Rested => "Rested",
-            Self::Retry(_) => "Retry",
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    answers::RestoreAnswer,
     learn::carried,
     messages::{RestoreInput, RestoreMsg, Source},
     plan::{RestorePlan, failed, plan},
@@ -227,7 +228,7 @@ impl Restore {
     pub(super) fn write(&mut self, cx: &mut Cx<'_, Self>, plans: BTreeMap<EndpointId, Vec<FsOp>>) {
         self.kept.writing = plans.len();
         for (id, ops) in plans {
-            let then = move |answer| RestoreMsg::Tidied(id, answer);
+            let then = move |answer| RestoreAnswer::Tidied(id, answer);
             let reply = cx.expect("disk", PATIENCE, "the state directory", then);
             self.peers.disk.submit(ops, reply);
         }
@@ -256,7 +257,7 @@ impl Restore {
             PATIENCE,
             "addresses of restored endpoints",
             |reply| IpamMsg::ReserveAll { wanted, reply },
-            move |answer| RestoreMsg::Reserved { wanted: ids, answer },
+            move |answer| RestoreAnswer::Reserved { wanted: ids, answer },
         );
     }
 
@@ -336,7 +337,7 @@ impl Restore {
             PATIENCE,
             "restored endpoints to be spawned",
             |reply| EndpointsMsg::Restore { endpoints, withheld, host, reply },
-            RestoreMsg::Spawned,
+            RestoreAnswer::Spawned,
         );
     }
 
@@ -367,6 +368,7 @@ impl Drop for Restore {
 
 impl Behaviour for Restore {
     type Msg = RestoreMsg;
+    type Answer = RestoreAnswer;
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -401,27 +403,32 @@ impl Behaviour for Restore {
                 self.answer_when_programmed();
             }
             RestoreMsg::Report(reply) => reply.send(Arc::new(self.kept.report.clone())),
-            RestoreMsg::Reserved { wanted, answer } => self.reserved(cx, wanted, answer),
-            RestoreMsg::Described(answer) => self.described(cx, answer),
-            RestoreMsg::Carried(answer) => self.carried(cx, answer),
-            RestoreMsg::Learned(answer) => {
+        }
+    }
+
+    fn answered(&mut self, answer: RestoreAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            RestoreAnswer::Reserved { wanted, answer } => self.reserved(cx, wanted, answer),
+            RestoreAnswer::Described(answer) => self.described(cx, answer),
+            RestoreAnswer::Carried(answer) => self.carried(cx, answer),
+            RestoreAnswer::Learned(answer) => {
                 if let Err(error) = answer {
                     self.kept.report.problems.push(format!("policy: {error}"));
                 }
                 self.spawn(cx);
             }
             // What is left to be told is told again.
-            RestoreMsg::Spawned(Err(_)) => self.spawn(cx),
-            RestoreMsg::Spawned(Ok(())) => {
+            RestoreAnswer::Spawned(Err(_)) => self.spawn(cx),
+            RestoreAnswer::Spawned(Ok(())) => {
                 self.end_phase(cx, "spawn endpoints");
                 self.regenerate(cx);
             }
-            RestoreMsg::Synced(source, answer) => self.synced(cx, source, answer),
-            RestoreMsg::Settled(answer) => self.settled(cx, answer),
-            RestoreMsg::Built(answer) => self.built(cx, answer),
-            RestoreMsg::Pruned(answer) => self.pruned(cx, answer),
-            RestoreMsg::PruneAgain => self.prune_again(cx),
-            RestoreMsg::Tidied(id, answer) => self.tidied(cx, id, answer),
+            RestoreAnswer::Synced(source, answer) => self.synced(cx, source, answer),
+            RestoreAnswer::Settled(answer) => self.settled(cx, answer),
+            RestoreAnswer::Built(answer) => self.built(cx, answer),
+            RestoreAnswer::Pruned(answer) => self.pruned(cx, answer),
+            RestoreAnswer::PruneAgain => self.prune_again(cx),
+            RestoreAnswer::Tidied(id, answer) => self.tidied(cx, id, answer),
         }
     }
 

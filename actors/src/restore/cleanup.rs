@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{
     Restore,
     actor::{Kept, PATIENCE, Phase},
-    messages::RestoreMsg,
+    answers::RestoreAnswer,
     prune::Removal,
 };
 use crate::{
@@ -33,7 +33,7 @@ impl Restore {
             };
         }
         let ops = self.kept.prune.iter().map(|removal| removal.op.clone()).collect();
-        let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreMsg::Pruned);
+        let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreAnswer::Pruned);
         self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
 
@@ -98,7 +98,7 @@ impl Restore {
         }
         self.kept.rounds += 1;
         let wait = AGAIN_MAX.min(AGAIN * self.kept.rounds);
-        cx.after(wait, RestoreMsg::PruneAgain);
+        cx.after(wait, RestoreAnswer::PruneAgain);
     }
 
     pub(super) fn prune_again(&mut self, cx: &mut Cx<'_, Self>) {

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{
     Restore, RestorePeers, RestorePlan,
     actor::{PATIENCE, Phase},
-    messages::{RestoreMsg, Source},
+    answers::RestoreAnswer,
+    messages::Source,
     prune::{prune, unseen},
     rebuild,
     report::Fate,
@@ -35,14 +36,14 @@ impl Restore {
             SETTLE_PATIENCE,
             "restored endpoints to settle",
             |reply| EndpointsMsg::RegenerateRestored { reply },
-            RestoreMsg::Settled,
+            RestoreAnswer::Settled,
         );
     }
 
     /// Has the node or the policy say once all that it knows is mapped.
     pub(super) fn ask_synced(&mut self, cx: &mut Cx<'_, Self>, source: Source) {
         let RestorePeers { node, policy, .. } = self.peers.clone();
-        let then = move |answer| RestoreMsg::Synced(source, answer);
+        let then = move |answer| RestoreAnswer::Synced(source, answer);
         match source {
             Source::Node => cx.ask(&node, PATIENCE, "the node's addresses", NodeMsg::Sync, then),
             Source::Policy => {
@@ -144,7 +145,7 @@ impl Restore {
             SETTLE_PATIENCE,
             format!("{} endpoints to be built or deleted", waited_for.len()),
             |reply| EndpointsMsg::AwaitBuilt { endpoints: waited_for, reply },
-            RestoreMsg::Built,
+            RestoreAnswer::Built,
         );
     }
 

@@ -8,7 +8,8 @@ use std::{
 use super::{
     Restore,
     actor::{PATIENCE, Phase},
-    messages::{Candidate, RestoreMsg},
+    answers::RestoreAnswer,
+    messages::Candidate,
     plan::RestorePlan,
     rebuild,
 };
@@ -74,7 +75,7 @@ impl Restore {
             PATIENCE,
             "ports of pods that are rebuilt from the kernel",
             |reply| WorkloadsMsg::PortsOf { pods, reply },
-            RestoreMsg::Described,
+            RestoreAnswer::Described,
         );
     }
 
@@ -110,7 +111,7 @@ impl Restore {
             PATIENCE,
             format!("identity {}, which rows still carry", identity.id),
             |reply| IdentityMsg::Resolve { labels, before, reply },
-            move |answer| RestoreMsg::Carried(Held::from_answer(owner, answer)),
+            move |answer| RestoreAnswer::Carried(Held::from_answer(owner, answer)),
         );
     }
 
@@ -163,7 +164,7 @@ impl Restore {
             PATIENCE,
             "the policy to know restored identities",
             |reply| PolicyMsg::Learn { identities, bearers, reply },
-            RestoreMsg::Learned,
+            RestoreAnswer::Learned,
         );
     }
 }

@@ -1,13 +1,11 @@
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::RestoreReport;
 use crate::{
-    endpoint::Held,
     endpoints::RestoredEndpoint,
-    host::{AskError, Lane, Message, Reply},
-    ipam::IpamError,
-    model::{Addresses, EndpointId, NamedPorts},
-    ports::{DiskError, KernelDone, KernelSnapshot},
+    host::{Lane, Message, Reply},
+    model::Addresses,
+    ports::KernelSnapshot,
     state::{Found, IdentityTable},
 };
 
@@ -64,34 +62,6 @@ pub enum RestoreMsg {
     AwaitProgrammed(Reply<bool>),
     /// Show the report.
     Report(Reply<Arc<RestoreReport>>),
-
-    /// Addresses are reserved, or why not.
-    Reserved {
-        /// Which, and for whom.
-        wanted: Vec<(EndpointId, IpAddr)>,
-        /// IPAM's answers, in the same order.
-        answer: Result<Vec<Result<(), IpamError>>, AskError>,
-    },
-    /// What manifests say of ports that no record names.
-    Described(Result<BTreeMap<EndpointId, NamedPorts>, AskError>),
-    /// A reference to an identity that rows of an endpoint still carry, or why there is none.
-    Carried(Result<Held, String>),
-    /// The policy knows the identities of the life before.
-    Learned(Result<u64, AskError>),
-    /// The endpoints' actors live.
-    Spawned(Result<(), AskError>),
-    /// The node's own addresses, or the policy's prefixes, are mapped.
-    Synced(Source, Result<(), AskError>),
-    /// Every restored endpoint has settled.
-    Settled(Result<BTreeMap<EndpointId, Result<(), Arc<str>>>, AskError>),
-    /// Every endpoint that could not be built at first is by now, or is gone.
-    Built(Result<(), AskError>),
-    /// What nobody claims is gone from the kernel.
-    Pruned(Result<KernelDone, AskError>),
-    /// Try to remove what could not be.
-    PruneAgain,
-    /// That endpoint's state directories are in order, or gone.
-    Tidied(EndpointId, Result<Result<(), DiskError>, AskError>),
 }
 
 impl Message for RestoreMsg {
@@ -100,17 +70,6 @@ impl Message for RestoreMsg {
             Self::Begin { .. } => "Begin",
             Self::AwaitProgrammed(_) => "AwaitProgrammed",
             Self::Report(_) => "Report",
-            Self::Reserved { .. } => "Reserved",
-            Self::Described(_) => "Described",
-            Self::Carried(_) => "Carried",
-            Self::Learned(_) => "Learned",
-            Self::Spawned(_) => "Spawned",
-            Self::Synced(..) => "Synced",
-            Self::Settled(_) => "Settled",
-            Self::Built(_) => "Built",
-            Self::Pruned(_) => "Pruned",
-            Self::PruneAgain => "PruneAgain",
-            Self::Tidied(..) => "Tidied",
         }
     }
 

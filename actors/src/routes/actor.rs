@@ -4,6 +4,7 @@ use ipnet::IpNet;
 
 use super::{
     Neighbour, RoutesMsg, RoutesSettings, RoutesView,
+    answers::RoutesAnswer,
     plan::{Known, Plan},
 };
 use crate::{
@@ -132,7 +133,7 @@ impl Routes {
     /// Looks at once what somebody else did, unless that was put right too often lately: then later.
     fn disturbed(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.kept.borrow().begun {
-            let timer = self.next_look.replace(cx.after(SOON, RoutesMsg::Look));
+            let timer = self.next_look.replace(cx.after(SOON, RoutesAnswer::Look));
             return timer.into_iter().for_each(|timer| cx.cancel(timer));
         }
         match self.repairs.wait(cx.now()) {
@@ -141,7 +142,7 @@ impl Routes {
                 self.look(cx);
             }
             Some(wait) if !self.busy => {
-                let timer = self.next_look.replace(cx.after(wait, RoutesMsg::Disturbed));
+                let timer = self.next_look.replace(cx.after(wait, RoutesAnswer::LookAgain));
                 timer.into_iter().for_each(|timer| cx.cancel(timer));
             }
             Some(_) => {}
@@ -149,7 +150,7 @@ impl Routes {
     }
 
     fn read(&mut self, cx: &mut Cx<'_, Self>) {
-        let reply = cx.expect("kernel", PATIENCE, "ways to other nodes", RoutesMsg::Looked);
+        let reply = cx.expect("kernel", PATIENCE, "ways to other nodes", RoutesAnswer::Looked);
         self.kernel.submit(KernelJob::new(vec![KernelOp::ReadRouting]), reply);
     }
 
@@ -190,7 +191,7 @@ impl Routes {
     fn write(&self, ops: Vec<KernelOp>, cx: &mut Cx<'_, Self>) {
         let why = format!("{} steps towards other nodes", ops.len());
         let job = KernelJob::new(ops.clone());
-        let done = move |done| RoutesMsg::Done(ops, done);
+        let done = move |done| RoutesAnswer::Done(ops, done);
         self.kernel.submit(job, cx.expect("kernel", PATIENCE, why, done));
     }
 
@@ -242,7 +243,7 @@ impl Routes {
         };
         match self.again {
             true => self.look(cx),
-            false => self.next_look = Some(cx.after(wait, RoutesMsg::Look)),
+            false => self.next_look = Some(cx.after(wait, RoutesAnswer::Look)),
         }
     }
 
@@ -273,6 +274,7 @@ impl Routes {
 
 impl Behaviour for Routes {
     type Msg = RoutesMsg;
+    type Answer = RoutesAnswer;
     type Observed = RoutesView;
 
     /// The first look is when nodes are named, or a minute after the start: others need the kernel
@@ -281,7 +283,7 @@ impl Behaviour for Routes {
         let begun = self.kept.borrow().begun;
         match begun {
             true => self.look(cx),
-            false => self.next_look = Some(cx.after(EVERY, RoutesMsg::Look)),
+            false => self.next_look = Some(cx.after(EVERY, RoutesAnswer::Look)),
         }
     }
 
@@ -292,12 +294,18 @@ impl Behaviour for Routes {
                     self.look(cx);
                 }
             }
-            RoutesMsg::Look => self.look(cx),
             RoutesMsg::Disturbed => self.disturbed(cx),
             RoutesMsg::Facts(facts) => self.take_facts(facts, cx),
-            RoutesMsg::Looked(done) => self.looked(done, cx),
-            RoutesMsg::Done(ops, done) => self.done(ops, done, cx),
             RoutesMsg::Show(reply) => reply.send(self.view()),
+        }
+    }
+
+    fn answered(&mut self, answer: RoutesAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            RoutesAnswer::LookAgain => self.disturbed(cx),
+            RoutesAnswer::Look => self.look(cx),
+            RoutesAnswer::Looked(done) => self.looked(done, cx),
+            RoutesAnswer::Done(ops, done) => self.done(ops, done, cx),
         }
     }
 

@@ -4,11 +4,10 @@ use serde::Serialize;
 
 use super::RoutingMode;
 use crate::{
-    host::{AskError, Message, Reply},
+    host::{Message, Reply},
     ipam::Pools,
     model::{Addresses, NodeFacts},
     nodes::NodeKey,
-    ports::{KernelDone, KernelOp},
 };
 
 /// Where another node is, and which addresses its pods have.
@@ -29,16 +28,10 @@ pub enum RoutesMsg {
         /// Whether all that there are were named.
         all: bool,
     },
-    /// Time to look.
-    Look,
     /// This node is so from now on.
     Facts(NodeFacts),
     /// From the kernel, unasked: a device, an address, a route or a rule changed.
     Disturbed,
-    /// What leads to other nodes now.
-    Looked(Result<KernelDone, AskError>),
-    /// These steps were done, up to one that failed.
-    Done(Vec<KernelOp>, Result<KernelDone, AskError>),
     /// Show how it stands.
     Show(Reply<RoutesView>),
 }
@@ -47,11 +40,8 @@ impl Message for RoutesMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Nodes { .. } => "Nodes",
-            Self::Look => "Look",
             Self::Facts(_) => "Facts",
             Self::Disturbed => "Disturbed",
-            Self::Looked(_) => "Looked",
-            Self::Done(..) => "Done",
             Self::Show(_) => "Show",
         }
     }

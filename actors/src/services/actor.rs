@@ -12,6 +12,7 @@ use std::{
 
 use super::{
     Balancing, ServiceSource, ServicesMsg, ServicesStatus,
+    answers::ServicesAnswer,
     backends::Backends,
     batch::{self, Batch},
     book::{Book, Name},
@@ -219,7 +220,7 @@ impl Services {
         self.kept.borrow_mut().tell_pressure();
         if more && !self.going {
             // A full mailbox has something else in it that goes on.
-            self.going = cx.me().tell(ServicesMsg::Continue).is_ok();
+            self.going = cx.home().tell(ServicesAnswer::Continue);
         }
         self.write(cx);
         self.tell_sockets();
@@ -232,7 +233,7 @@ impl Services {
         let Some(health) = kept.health.as_mut().filter(|_| !self.telling) else { return };
         let Some((all, changes)) = health.take_news() else { return };
         let make = |reply| HealthChecksMsg::Set { all, changes, reply };
-        cx.ask(health.hearer(), PATIENCE, "health checks", make, ServicesMsg::HealthTold);
+        cx.ask(health.hearer(), PATIENCE, "health checks", make, ServicesAnswer::HealthTold);
         self.telling = true;
     }
 
@@ -274,7 +275,7 @@ impl Services {
         self.asked.begin(batch.is_all());
         kept.open_batch = true;
         let why = "rows of services";
-        let reply = cx.expect("kernel", PATIENCE, why, ServicesMsg::Written);
+        let reply = cx.expect("kernel", PATIENCE, why, ServicesAnswer::Written);
         self.kernel.submit(KernelJob::new(ops), reply);
         self.writing = Some(batch);
     }
@@ -312,7 +313,7 @@ impl Services {
                 let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
                 tracing::warn!(error, retry_in = ?wait, "services were not written");
                 self.resting = true;
-                cx.after(wait, ServicesMsg::Retry);
+                cx.after(wait, ServicesAnswer::Retry);
             }
         }
     }
@@ -392,6 +393,7 @@ impl Kept {
 
 impl Behaviour for Services {
     type Msg = ServicesMsg;
+    type Answer = ServicesAnswer;
     type Observed = ServicesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -449,18 +451,25 @@ impl Behaviour for Services {
                 return reply.send(shown::backends(&self.kept.borrow().backends));
             }
             ServicesMsg::Show(reply) => return reply.send(self.status()),
-            ServicesMsg::Written(done) => self.written(done, cx),
-            ServicesMsg::HealthTold(told) => self.health_told(told),
-            ServicesMsg::Compare(hearer) => self.compare(hearer, cx),
-            ServicesMsg::Page(done) => self.page(done, cx),
-            ServicesMsg::Tables(last, done) => self.tables(last, done, cx),
-            ServicesMsg::Cleaned(done) => {
+            ServicesMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+        }
+        self.go_on(cx);
+    }
+
+    fn answered(&mut self, answer: ServicesAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            ServicesAnswer::Retry => self.resting = false,
+            ServicesAnswer::Sweep => self.compare(None, cx),
+            ServicesAnswer::Written(done) => self.written(done, cx),
+            ServicesAnswer::HealthTold(told) => self.health_told(told),
+            ServicesAnswer::Page(done) => self.page(done, cx),
+            ServicesAnswer::Tables(last, done) => self.tables(last, done, cx),
+            ServicesAnswer::Cleaned(done) => {
                 if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
                     tracing::warn!(%error, "strange rows of services stay until the next sweep");
                 }
             }
-            ServicesMsg::Retry => self.resting = false,
-            ServicesMsg::Continue => self.going = false,
+            ServicesAnswer::Continue => self.going = false,
         }
         self.go_on(cx);
     }

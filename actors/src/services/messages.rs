@@ -12,9 +12,9 @@ use crate::{
     cluster::Feed,
     clustermesh::RemoteService,
     drift::Drift,
-    host::{AskError, Lane, Message, Reply},
+    host::{Lane, Message, Reply},
     model::{BackendId, Frontend, L4Address, ServiceId},
-    ports::{BackendState, KernelDone, ObjectKey},
+    ports::{BackendState, ObjectKey},
     workloads::Manifest,
 };
 
@@ -103,24 +103,9 @@ pub enum ServicesMsg {
     ListBackends(Reply<Vec<BackendView>>),
     /// Show how it stands.
     Show(Reply<ServicesStatus>),
-
-    /// The kernel's answer to a batch.
-    Written(Result<KernelDone, AskError>),
-    /// Whether who answers load balancers heard what is new.
-    HealthTold(Result<(), AskError>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
     /// what did. Nobody asks if it is only time.
-    Compare(Option<Reply<Vec<Drift>>>),
-    /// The kernel's answer: some rows.
-    Page(Result<KernelDone, AskError>),
-    /// The kernel's answer: tables of Maglev up to that frontend's were compared.
-    Tables(Frontend, Result<KernelDone, AskError>),
-    /// The kernel's answer: rows at keys that nobody writes are gone.
-    Cleaned(Result<KernelDone, AskError>),
-    /// Time to write again what could not be written.
-    Retry,
-    /// More is to be looked at.
-    Continue,
+    Compare(Reply<Vec<Drift>>),
 }
 
 impl Message for ServicesMsg {
@@ -135,14 +120,7 @@ impl Message for ServicesMsg {
             Self::List(_) => "List",
             Self::ListBackends(_) => "ListBackends",
             Self::Show(_) => "Show",
-            Self::Written(_) => "Written",
-            Self::HealthTold(_) => "HealthTold",
             Self::Compare(_) => "Compare",
-            Self::Page(_) => "Page",
-            Self::Tables(..) => "Tables",
-            Self::Cleaned(_) => "Cleaned",
-            Self::Retry => "Retry",
-            Self::Continue => "Continue",
         }
     }
 

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(super) use self::wildcards::Seen as SeenWildcards;
 use self::{backends::Suspects, table::Strangers};
-use super::{Services, ServicesMsg, actor::Kept, shape::Traces};
+use super::{Services, ServicesMsg, actor::Kept, answers::ServicesAnswer, shape::Traces};
 use crate::{
     drift::{Drift, Found, Kind},
     host::{AskError, Cx, Reply},
@@ -75,7 +75,7 @@ impl Services {
     /// Sets the time of the next sweep.
     pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
         if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, ServicesMsg::Compare(None));
+            cx.after(self.watch.every, ServicesAnswer::Sweep);
         }
     }
 
@@ -95,7 +95,7 @@ impl Services {
     fn go_to(&mut self, next: Next, cx: &mut Cx<'_, Self>) {
         match next {
             Next::Page(map, from) => {
-                let reply = cx.expect("kernel", PATIENCE, map.name(), ServicesMsg::Page);
+                let reply = cx.expect("kernel", PATIENCE, map.name(), ServicesAnswer::Page);
                 let read = KernelOp::ReadRows { map, from };
                 self.kernel.submit(KernelJob::new(vec![read]), reply);
             }
@@ -103,8 +103,9 @@ impl Services {
                 let tables = self.tables_after(after);
                 let Some((last, tables)) = tables else { return self.end_sweep(cx) };
                 let why = "tables of Maglev to be compared";
-                let reply =
-                    cx.expect("kernel", PATIENCE, why, move |done| ServicesMsg::Tables(last, done));
+                let reply = cx.expect("kernel", PATIENCE, why, move |done| {
+                    ServicesAnswer::Tables(last, done)
+                });
                 self.kernel.submit(KernelJob::new(vec![KernelOp::CompareMaglev(tables)]), reply);
             }
         }
@@ -195,7 +196,7 @@ impl Services {
         for (map, keys) in sweep.strange {
             keys.iter().for_each(|_| sweep.found.note(map.name(), Kind::Foreign, "a strange key"));
             let why = "strange rows to go";
-            let reply = cx.expect("kernel", PATIENCE, why, ServicesMsg::Cleaned);
+            let reply = cx.expect("kernel", PATIENCE, why, ServicesAnswer::Cleaned);
             let remove = KernelOp::DeleteStrange { map, keys };
             self.kernel.submit(KernelJob::new(vec![remove]), reply);
         }
@@ -207,7 +208,7 @@ impl Services {
         }
         if let Some(next) = self.hearers.pop() {
             // What is due now is written before its answer is heard.
-            let _ = cx.me().tell(ServicesMsg::Compare(Some(next)));
+            let _ = cx.me().tell(ServicesMsg::Compare(next));
         }
     }
 }

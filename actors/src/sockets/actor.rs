@@ -1,6 +1,6 @@
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
-use super::{SocketsMsg, SocketsStatus};
+use super::{SocketsMsg, SocketsStatus, answers::SocketsAnswer};
 use crate::{
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
@@ -43,7 +43,7 @@ impl Sockets {
         if self.kept.borrow().due && !std::mem::replace(&mut self.busy, true) {
             let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
             let why = "whose sockets are to be looked at";
-            cx.ask(&self.peers.endpoints, PATIENCE, why, list, SocketsMsg::Endpoints);
+            cx.ask(&self.peers.endpoints, PATIENCE, why, list, SocketsAnswer::Endpoints);
         }
     }
 
@@ -53,7 +53,7 @@ impl Sockets {
         self.kept.borrow_mut().due = false;
         let paths = endpoints.iter().map(|it| it.spec.container_netns_path.clone());
         let namespaces: BTreeSet<_> = paths.filter(|path| !path.is_empty()).collect();
-        let reply = cx.expect("kernel", PATIENCE, "sockets to be ended", SocketsMsg::Ended);
+        let reply = cx.expect("kernel", PATIENCE, "sockets to be ended", SocketsAnswer::Ended);
         self.peers.kernel.submit(KernelJob::new(vec![KernelOp::EndSockets { namespaces }]), reply);
     }
 
@@ -61,7 +61,7 @@ impl Sockets {
         tracing::warn!(error, retry_in = ?RETRY, "sockets of backends that are gone were not ended");
         let kept = &mut *self.kept.borrow_mut();
         (kept.due, kept.last_error) = (true, Some(error));
-        cx.after(RETRY, SocketsMsg::Retry);
+        cx.after(RETRY, SocketsAnswer::Retry);
     }
 
     fn ended(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
@@ -80,6 +80,7 @@ impl Sockets {
 
 impl Behaviour for Sockets {
     type Msg = SocketsMsg;
+    type Answer = SocketsAnswer;
     type Observed = SocketsStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -89,10 +90,16 @@ impl Behaviour for Sockets {
     fn handle(&mut self, msg: SocketsMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             SocketsMsg::BackendsGone => self.kept.borrow_mut().due = true,
-            SocketsMsg::Endpoints(Ok(endpoints)) => self.look(&endpoints, cx),
-            SocketsMsg::Endpoints(Err(error)) => self.failed(error.to_string(), cx),
-            SocketsMsg::Ended(done) => self.ended(done, cx),
-            SocketsMsg::Retry => self.busy = false,
+        }
+        self.begin(cx);
+    }
+
+    fn answered(&mut self, answer: SocketsAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            SocketsAnswer::Endpoints(Ok(endpoints)) => self.look(&endpoints, cx),
+            SocketsAnswer::Endpoints(Err(error)) => self.failed(error.to_string(), cx),
+            SocketsAnswer::Ended(done) => self.ended(done, cx),
+            SocketsAnswer::Retry => self.busy = false,
         }
         self.begin(cx);
     }

@@ -1,12 +1,6 @@
-use std::sync::Arc;
-
 use serde::Serialize;
 
-use crate::{
-    endpoint::EndpointView,
-    host::{AskError, Message},
-    ports::KernelDone,
-};
+use crate::host::Message;
 
 /// How ending sockets goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,21 +19,12 @@ pub struct SocketsStatus {
 pub enum SocketsMsg {
     /// The kernel has fewer backends than it had.
     BackendsGone,
-    /// Whose sockets are to be looked at.
-    Endpoints(Result<Vec<Arc<EndpointView>>, AskError>),
-    /// What the round did.
-    Ended(Result<KernelDone, AskError>),
-    /// Time to try again.
-    Retry,
 }
 
 impl Message for SocketsMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::BackendsGone => "BackendsGone",
-            Self::Endpoints(_) => "Endpoints",
-            Self::Ended(_) => "Ended",
-            Self::Retry => "Retry",
         }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     endpoint::{EndpointSpec, EndpointView, State},
     endpoints::EndpointsMsg,
-    host::{Behaviour, Cx, Ref, Universe},
+    host::{Behaviour, Cx, NoAnswer, Ref, Universe},
     model::EndpointId,
     ports::{KernelOp, KernelOutcome},
     testing::FakeKernel,
@@ -19,11 +19,16 @@ struct Endpoints(Paths);
 
 impl Behaviour for Endpoints {
     type Msg = EndpointsMsg;
+    type Answer = NoAnswer;
     type Observed = ();
 
     fn handle(&mut self, msg: EndpointsMsg, _: &mut Cx<'_, Self>) {
         let EndpointsMsg::List { reply, .. } = msg else { panic!("it is only asked for all") };
         reply.send(self.0.borrow().iter().map(|path| Arc::new(view(path))).collect());
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
     }
 
     fn observe(&self) {}

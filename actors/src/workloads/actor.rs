@@ -2,7 +2,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use serde::Serialize;
 
-use super::{PodFacts, WorkloadsMsg, book::Book, object::PodName};
+use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object::PodName};
 use crate::{
     cluster::{ClusterMsg, Feed},
     endpoints::EndpointsMsg,
@@ -121,7 +121,7 @@ impl Workloads {
             SYNC_PATIENCE,
             "the cluster's policies to be in force, then its pods",
             |reply| ClusterMsg::AwaitSync(Feed::Workloads, reply),
-            WorkloadsMsg::Synced,
+            WorkloadsAnswer::Synced,
         );
     }
 
@@ -164,13 +164,14 @@ impl Workloads {
         let mut kept = self.kept.borrow_mut();
         let Some(listener) = kept.listener.clone() else { return };
         if kept.tell(&listener) && !std::mem::replace(&mut self.retrying, true) {
-            cx.after(RETRY, WorkloadsMsg::Retell);
+            cx.after(RETRY, WorkloadsAnswer::Retell);
         }
     }
 }
 
 impl Behaviour for Workloads {
     type Msg = WorkloadsMsg;
+    type Answer = WorkloadsAnswer;
     type Observed = WorkloadsView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
@@ -205,9 +206,15 @@ impl Behaviour for Workloads {
             }
             WorkloadsMsg::PortsOf { pods, reply } => self.ask(Question::Ports(pods, reply)),
             WorkloadsMsg::Subscribe(listener) => self.kept.borrow_mut().listener = Some(listener),
-            WorkloadsMsg::Retell => self.retrying = false,
-            WorkloadsMsg::Synced(Ok(())) => {}
-            WorkloadsMsg::Synced(Err(_)) => self.await_cluster(cx),
+        }
+        self.tell(cx);
+    }
+
+    fn answered(&mut self, answer: WorkloadsAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            WorkloadsAnswer::Retell => self.retrying = false,
+            WorkloadsAnswer::Synced(Ok(())) => {}
+            WorkloadsAnswer::Synced(Err(_)) => self.await_cluster(cx),
         }
         self.tell(cx);
     }

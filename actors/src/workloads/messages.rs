@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     endpoints::EndpointsMsg,
-    host::{AskError, Message, Ref, Reply},
+    host::{Message, Ref, Reply},
     model::{EndpointId, Labels, NamedPorts},
     ports::ObjectKey,
 };
@@ -54,10 +54,6 @@ pub enum WorkloadsMsg {
     },
     /// Tell there when what is known of a pod changes.
     Subscribe(Ref<EndpointsMsg>),
-    /// Time to tell again what a full mailbox did not take.
-    Retell,
-    /// The cluster's pods are all on their way, or are asked for again.
-    Synced(Result<(), AskError>),
 }
 
 impl Message for WorkloadsMsg {
@@ -68,8 +64,6 @@ impl Message for WorkloadsMsg {
             Self::Describe { .. } => "Describe",
             Self::PortsOf { .. } => "PortsOf",
             Self::Subscribe(_) => "Subscribe",
-            Self::Retell => "Retell",
-            Self::Synced(_) => "Synced",
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     endpoints::EndpointsMsg,
-    host::{Answer, Behaviour, Cx, Ref, Universe},
+    host::{Answer, Behaviour, Cx, NoAnswer, Ref, Universe},
     model::{EndpointId, NamedPorts},
     testing::crash,
 };
@@ -19,12 +19,17 @@ struct Listener(Heard);
 
 impl Behaviour for Listener {
     type Msg = EndpointsMsg;
+    type Answer = NoAnswer;
     type Observed = ();
 
     fn handle(&mut self, msg: EndpointsMsg, _: &mut Cx<'_, Self>) {
         if let EndpointsMsg::Pod { name, facts } = msg {
             self.0.borrow_mut().push((name, facts));
         }
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
     }
 
     fn observe(&self) {}

@@ -105,7 +105,6 @@ struct Stubborn {
 enum Question {
     Know(Ref<Question>),
     Ask(Reply<()>),
-    Answered,
 }
 
 impl Message for Question {
@@ -113,13 +112,22 @@ impl Message for Question {
         match self {
             Self::Know(_) => "Know",
             Self::Ask(_) => "Ask",
-            Self::Answered => "Answered",
         }
+    }
+}
+
+/// Its question was answered, or will not be.
+struct Answered;
+
+impl Message for Answered {
+    fn kind(&self) -> &'static str {
+        "Answered"
     }
 }
 
 impl Behaviour for Stubborn {
     type Msg = Question;
+    type Answer = Answered;
     type Observed = usize;
 
     fn handle(&mut self, msg: Question, cx: &mut Cx<'_, Self>) {
@@ -129,12 +137,13 @@ impl Behaviour for Stubborn {
                 self.held.push(reply);
                 if let (1, Some(other)) = (self.held.len(), self.other.clone()) {
                     let (patience, why) = (Duration::from_secs(60), "an answer that needs its own");
-                    cx.ask(&other, patience, why, Question::Ask, |_| Question::Answered);
+                    cx.ask(&other, patience, why, Question::Ask, |_| Answered);
                 }
             }
-            Question::Answered => {}
         }
     }
+
+    fn answered(&mut self, _: Answered, _: &mut Cx<'_, Self>) {}
 
     fn observe(&self) -> usize {
         self.held.len()

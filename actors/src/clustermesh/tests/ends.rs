@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{CLIENT, Region, address, cluster, identity, node, service};
 use crate::{
-    host::{Message, Ref},
+    host::{Message, Ref, Reply},
     kvstore::tests::town,
     model::IdentityId,
     services::{ServicesMsg, ServicesStatus},
@@ -230,7 +230,7 @@ fn what_a_full_mailbox_does_not_take_is_told_again() {
         let status: ServicesStatus = region.world.ask(services, ServicesMsg::Show);
         status.refused.into_iter().map(|(cluster, _)| cluster).collect()
     };
-    crowd(&region, services, || ServicesMsg::Retry);
+    crowd(&region, services, || ServicesMsg::Show(Reply::to(|_| {})));
     // What it says of a service nobody can read, which is told.
     b.put("cilium/state/services/v1/b/ns/web", "?");
     let c = cluster("c", 3);

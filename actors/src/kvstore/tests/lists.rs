@@ -1,7 +1,7 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use crate::{
-    host::{Behaviour, Cx, Lane, Message, Ref, Universe},
+    host::{Behaviour, Cx, Lane, Message, NoAnswer, Ref, Universe},
     kvstore::{Followed, Update, WatcherMsg},
     ports::{Change, KvStore, Time},
     testing::{KvLink, MemoryKvStore},
@@ -28,6 +28,7 @@ struct Listener(Words);
 
 impl Behaviour for Listener {
     type Msg = Heard;
+    type Answer = NoAnswer;
     type Observed = ();
 
     fn handle(&mut self, Heard(update): Heard, _: &mut Cx<'_, Self>) {
@@ -38,6 +39,10 @@ impl Behaviour for Listener {
         let mut words = self.0.borrow_mut();
         words.extend(update.changes.iter().map(word));
         words.extend(update.listed.then(|| ".".to_owned()));
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
     }
 
     fn observe(&self) {}

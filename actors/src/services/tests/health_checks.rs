@@ -9,7 +9,7 @@ use crate::{
     cluster::Feed,
     drift::Watch,
     health_checks::{HealthChange, HealthCheck, HealthChecksMsg},
-    host::{Behaviour, Cx, Universe},
+    host::{Behaviour, Cx, NoAnswer, Universe},
     model::Families,
     ports::{ObjectKey, ServiceTables},
     services::{Balancing, ServiceSource, Services, ServicesMsg, ServicesSettings},
@@ -216,6 +216,7 @@ struct Answerer(Rc<RefCell<(bool, Vec<HealthChange>)>>);
 
 impl Behaviour for Answerer {
     type Msg = HealthChecksMsg;
+    type Answer = NoAnswer;
     type Observed = ();
 
     fn handle(&mut self, msg: HealthChecksMsg, _: &mut Cx<'_, Self>) {
@@ -229,6 +230,10 @@ impl Behaviour for Answerer {
         }
         kept.1.extend(changes);
         reply.send(());
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
     }
 
     fn observe(&self) {}

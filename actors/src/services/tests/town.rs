@@ -8,7 +8,7 @@ use crate::{
     cluster::Feed,
     drift::Watch,
     health_checks::HealthChecks,
-    host::{Answer, Behaviour, Cx, Ref, Universe},
+    host::{Answer, Behaviour, Cx, NoAnswer, Ref, Universe},
     model::{Families, Frontend, L4Address, LookupScope, Transport},
     ports::{KernelOp, ObjectKey},
     services::{
@@ -169,10 +169,15 @@ struct Ender(Rc<Cell<usize>>);
 
 impl Behaviour for Ender {
     type Msg = SocketsMsg;
+    type Answer = NoAnswer;
     type Observed = ();
 
     fn handle(&mut self, _: SocketsMsg, _: &mut Cx<'_, Self>) {
         self.0.set(self.0.get() + 1);
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
     }
 
     fn observe(&self) {}

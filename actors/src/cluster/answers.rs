@@ -1,0 +1,62 @@
+//! Answers: private, so that nobody else can send one.
+
+use crate::{
+    host::{AskError, Message},
+    ports::{ClusterError, ObjectChange, Page},
+};
+
+/// What the supervisor of sources hears of its own questions and timers.
+pub enum ClusterAnswer {
+    /// Time to ask the server who it is, if nobody has asked since the question of that number.
+    Ask(u64),
+    /// Its answer.
+    Asked(Result<Result<Page, ClusterError>, AskError>),
+
+    /// A source has been listed, or it is asked again.
+    Awaited(usize, Result<(), AskError>),
+    /// The first policies are in force, or some endpoint takes too long.
+    InForce(Result<(), AskError>),
+    /// Time to hand on what a full mailbox did not take.
+    Retell,
+    /// Sources should be synced by now.
+    Late,
+}
+
+impl Message for ClusterAnswer {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Ask(_) => "Ask",
+            Self::Asked(_) => "Asked",
+            Self::Awaited(..) => "Awaited",
+            Self::InForce(_) => "InForce",
+            Self::Retell => "Retell",
+            Self::Late => "Late",
+        }
+    }
+}
+
+/// What comes of the questions, timers and ports of What a source can be told..
+pub(super) enum SourceAnswer {
+    /// A page of its list.
+    Listed(Result<Result<Page, ClusterError>, AskError>),
+    /// Whether its resource is defined.
+    Defined(Result<Result<bool, ClusterError>, AskError>),
+    /// What the watch of that number saw.
+    Seen(u64, Result<Result<Vec<ObjectChange>, ClusterError>, AskError>),
+    /// Nothing was said since the word of that number.
+    Silent(u64),
+    /// The server was left alone long enough.
+    Retry,
+}
+
+impl Message for SourceAnswer {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Listed(_) => "Listed",
+            Self::Defined(_) => "Defined",
+            Self::Seen(..) => "Seen",
+            Self::Silent(_) => "Silent",
+            Self::Retry => "Retry",
+        }
+    }
+}

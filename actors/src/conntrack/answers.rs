@@ -1,0 +1,23 @@
+//! Answers: private, so that nobody else can send one.
+
+use crate::{
+    host::{AskError, Message},
+    ports::KernelDone,
+};
+
+/// What the owner of connection tracking hears of its own questions, timers and ports.
+pub enum ConntrackAnswer {
+    /// Time for a round.
+    Collect,
+    /// What the round found.
+    Collected(Result<KernelDone, AskError>),
+}
+
+impl Message for ConntrackAnswer {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Collect => "Collect",
+            Self::Collected(_) => "Collected",
+        }
+    }
+}

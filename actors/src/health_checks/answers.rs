@@ -1,0 +1,23 @@
+//! Answers: private, so that nobody else can send one.
+
+use crate::{
+    host::{AskError, Message},
+    ports::ListenError,
+};
+
+/// What who answers load balancers hears of its own questions, timers and ports.
+pub enum HealthChecksAnswer {
+    /// What came of a port.
+    Answered(u16, Result<Result<(), ListenError>, AskError>),
+    /// Time to try a port again.
+    Retry(u16),
+}
+
+impl Message for HealthChecksAnswer {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Answered(..) => "Answered",
+            Self::Retry(_) => "Retry",
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Answers: private, so that nobody else can send one.
+
+use crate::{
+    host::{AskError, Message},
+    ports::KernelDone,
+};
+
+/// What the owner of the node's own rows hears of its own questions, timers and ports.
+pub enum NodeAnswer {
+    /// Time to compare the rows in the kernel with what is known.
+    Sweep,
+    /// The next look is due.
+    Look,
+    /// What the kernel shows.
+    Looked(Result<KernelDone, AskError>),
+    /// Rows were written.
+    Written(Result<KernelDone, AskError>),
+    /// The ipcache has the node's addresses.
+    Mapped(Result<Result<(), crate::ports::KernelError>, AskError>),
+    /// The kernel's answer: some rows.
+    Page(Result<KernelDone, AskError>),
+    /// The kernel's answer: what differed is written.
+    Mended(Result<KernelDone, AskError>),
+}
+
+impl Message for NodeAnswer {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Sweep => "Sweep",
+            Self::Look => "Look",
+            Self::Looked(_) => "Looked",
+            Self::Written(_) => "Written",
+            Self::Mapped(_) => "Mapped",
+            Self::Page(_) => "Page",
+            Self::Mended(_) => "Mended",
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Messages that anybody may send, and that only their own actor should.
+
+use std::path::Path;
+
+use super::{Problem, Tree};
+
+/// An answer to an actor's own question says so by its error: it belongs to `Behaviour::Answer`, which
+/// nobody else can send.
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let files = tree.rust("actors/src").filter(|(path, _)| !is_test(path));
+    files.flat_map(|(path, text)| answers(path, text)).collect()
+}
+
+fn is_test(path: &Path) -> bool {
+    path.iter().any(|part| part == "tests" || part == "tests.rs")
+}
+
+/// Lines of public message enums that carry an answer.
+fn answers(path: &Path, text: &str) -> Vec<Problem> {
+    let mut within = None;
+    let mut problems = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if let Some(name) = opened(line) {
+            within = Some(name);
+        } else if line == "}" {
+            within = None;
+        } else if let Some(name) = within
+            && line.contains("AskError")
+        {
+            let what = format!(
+                "{name} is public, and this is an answer to an own question: move it to the actor's \
+                 type Answer"
+            );
+            problems.push(Problem { path: path.into(), line: number + 1, what });
+        }
+    }
+    problems
+}
+
+/// The message enum that a line opens.
+fn opened(line: &str) -> Option<&str> {
+    let (before, name) = line.strip_suffix(" {")?.split_once("enum ")?;
+    (before.starts_with("pub") && name.ends_with("Msg")).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_in_a_public_message_is_out_of_order() {
+        let text = "\
+pub enum AMsg {
+    /// Fine.
+    Show(Reply<u32>),
+    Shown(Result<u32, AskError>),
+}
+
+pub enum AAnswer {
+    Shown(Result<u32, AskError>),
+}
+";
+        let tree = Tree::of(&[("actors/src/a.rs", text), ("actors/src/a/tests.rs", text)]);
+        let found: Vec<_> = check(&tree).into_iter().map(|it| (it.path, it.line)).collect();
+        assert_eq!(found, [("actors/src/a.rs".into(), 4)]);
+    }
+}
