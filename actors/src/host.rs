@@ -23,6 +23,7 @@ mod mailbox;
 mod recorder;
 mod reference;
 mod reply;
+mod survives;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,9 @@ pub use envelope::{EnvelopeId, Header, Outcome};
 pub use home::Home;
 pub use recorder::{NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
+pub(crate) use reply::is_crash;
 pub use reply::{Answer, AskError, Reply, gather};
+pub use survives::{Lent, Survives};
 pub use system::{Current, Host};
 pub use timers::TimerId;
 pub use universe::{Universe, VirtualClock};

@@ -7,7 +7,6 @@ pub mod addresses;
 pub mod allocator;
 pub mod auditor;
 pub mod build_queue;
-mod changing;
 pub mod cluster;
 pub mod clustermesh;
 pub mod colony;

@@ -3,9 +3,9 @@
 //! Lints look at one crate; these look at the whole tree. They run as an ordinary test and as
 //! `cargo testbed tidy`.
 
+mod actors;
 mod commands;
 mod dependencies;
-mod messages;
 mod modules;
 mod rooms;
 mod text;
@@ -42,7 +42,7 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         modules::check,
         dependencies::check,
         commands::check,
-        messages::check,
+        actors::check,
     ];
     let mut all: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     all.sort();

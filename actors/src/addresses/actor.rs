@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     rc::Rc,
@@ -16,11 +15,10 @@ use super::{
 };
 use crate::{
     allocator::Renewed,
-    changing::Changing,
     clustermesh::Origin,
     endpoint::{Announcement, State},
     endpoints::{EndpointsMsg, Target},
-    host::{AskError, Behaviour, Cx, Ref, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     identity::IdentityMsg,
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     kvstore::{ADDRESSES, AddressPair, KvSettings, SessionMsg, Update, Whose, prefix_of},
@@ -54,9 +52,9 @@ pub struct AddressesPeers {
 /// The owner of the cluster's addresses on this node.
 pub struct Addresses {
     pub(super) peers: AddressesPeers,
-    settings: Rc<KvSettings>,
-    lasting: Changing<KvSettings>,
-    pub(super) kept: Rc<RefCell<Kept>>,
+    /// Outlive a crash: they change.
+    settings: Lent<Rc<KvSettings>>,
+    pub(super) kept: Lent<Kept>,
     /// A step is under way.
     pub(super) busy: bool,
     /// Something failed, and is tried again later.
@@ -72,20 +70,19 @@ impl Addresses {
         settings: Rc<KvSettings>,
         inherited: Inherited,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Rc::new(RefCell::new(Kept::inherited(inherited, settings.meshed)));
-        let lasting = Changing::new((*settings).clone());
+        let kept = Survives::new(Kept::inherited(inherited, settings.meshed));
+        let settings = Survives::new(settings);
         move || Self {
             peers: peers.clone(),
-            settings: lasting.get(),
-            lasting: lasting.clone(),
-            kept: Rc::clone(&kept),
+            settings: settings.lend(),
+            kept: kept.lend(),
             busy: false,
             resting: false,
             again: false,
         }
     }
 
-    fn update(&self, update: Update) {
+    fn update(&mut self, update: Update) {
         for change in update.changes {
             match change {
                 Change::Put(pair) => self.named(&pair),
@@ -97,30 +94,29 @@ impl Addresses {
         }
     }
 
-    fn listed(&self) {
-        let mut kept = self.kept.borrow_mut();
+    fn listed(&mut self) {
+        let kept = &mut *self.kept;
         kept.remote.listed();
         kept.settle(self.settings.cluster_id);
     }
 
-    fn objects(&self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
-        let mut kept = self.kept.borrow_mut();
-        let KvSettings { address, cluster_id, .. } = *self.settings;
+    fn objects(&mut self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
+        let kept = &mut *self.kept;
+        let KvSettings { address, cluster_id, .. } = **self.settings;
         for (key, value) in objects {
             for (prefix, owner) in kept.take_object(key, value, address, cluster_id) {
                 kept.want(prefix, owner);
             }
         }
-        drop(kept);
         if defined {
             self.listed();
         }
     }
 
-    fn named(&self, pair: &Pair) {
+    fn named(&mut self, pair: &Pair) {
         let read = Whose::read(pair, ADDRESSES);
         let mut own = false;
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         match read {
             // What an earlier life of this node said is taken from what it has now.
             Ok((prefix, value)) if value.host_ip == Some(self.settings.address) => {
@@ -140,37 +136,34 @@ impl Addresses {
         }
         // A write that was given up may come behind a later one.
         let stale = own && kept.announced_as(&pair.key).is_some_and(|value| *value != pair.value);
-        drop(kept);
         if stale {
             self.tell_session(SessionMsg::Removed(pair.key.clone()));
         }
     }
 
-    fn unnamed(&self, key: String) {
-        let mut kept = self.kept.borrow_mut();
+    fn unnamed(&mut self, key: String) {
+        let kept = &mut *self.kept;
         if let Ok(prefix) = prefix_of(&key, ADDRESSES) {
             kept.want(prefix, None);
         }
         let ours = kept.announced_as(&key).is_some();
-        drop(kept);
         if ours {
             self.tell_session(SessionMsg::Removed(key));
         }
     }
 
     /// What other clusters say; which there are is told before.
-    fn clusters(&self, names: BTreeSet<Arc<str>>) {
-        let mut kept = self.kept.borrow_mut();
+    fn clusters(&mut self, names: BTreeSet<Arc<str>>) {
+        let kept = &mut *self.kept;
         let (prefixes, identities) = kept.others.configure(names);
         kept.heed_others(prefixes);
         kept.settle(self.settings.cluster_id);
-        drop(kept);
         self.renew(identities);
     }
 
-    fn cluster_addresses(&self, origin: &Origin, update: Update) {
-        let (mut kept, listed) = (self.kept.borrow_mut(), update.listed);
-        let Kept { others, ports, .. } = &mut *kept;
+    fn cluster_addresses(&mut self, origin: &Origin, update: Update) {
+        let (kept, listed) = (&mut *self.kept, update.listed);
+        let Kept { others, ports, .. } = kept;
         let prefixes = others.addresses(origin, update, ports);
         kept.heed_others(prefixes);
         if listed {
@@ -178,13 +171,13 @@ impl Addresses {
         }
     }
 
-    fn cluster_identities(&self, origin: &Origin, update: Update) {
-        let renewed = self.kept.borrow_mut().others.identities(origin, update);
+    fn cluster_identities(&mut self, origin: &Origin, update: Update) {
+        let renewed = self.kept.others.identities(origin, update);
         self.renew(renewed);
     }
 
-    fn renew(&self, renewed: Vec<Renewed>) {
-        let remote = &mut self.kept.borrow_mut().remote;
+    fn renew(&mut self, renewed: Vec<Renewed>) {
+        let remote = &mut self.kept.remote;
         renewed.into_iter().for_each(|(id, labels)| remote.renew(id, labels));
     }
 
@@ -193,9 +186,9 @@ impl Addresses {
         if self.resting {
             return;
         }
-        let work = if self.busy { None } else { self.kept.borrow_mut().remote.next() };
+        let work = if self.busy { None } else { self.kept.remote.next() };
         loop {
-            let rows = self.kept.borrow_mut().remote.next_rows();
+            let rows = self.kept.remote.next_rows();
             let Some(rows) = rows else { break };
             self.map(cx, rows);
         }
@@ -218,14 +211,14 @@ impl Addresses {
     }
 
     fn look_again(&mut self, cx: &mut Cx<'_, Self>) {
-        let stalled = self.kept.borrow().remote.has_stalled();
+        let stalled = self.kept.remote.has_stalled();
         if stalled && !std::mem::replace(&mut self.again, true) {
             cx.after(AGAIN_AFTER, AddressesAnswer::Again);
         }
     }
 
     fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<Mapping>) {
-        let remote = &self.kept.borrow().remote;
+        let remote = &self.kept.remote;
         let entry = |identity, via| IpcacheEntry {
             tunnel: remote.tunnel(via),
             ..IpcacheEntry::of(identity, Source::Cluster)
@@ -243,7 +236,7 @@ impl Addresses {
 
     fn unmap(&mut self, cx: &mut Cx<'_, Self>, prefixes: Vec<IpNet>) {
         self.busy = true;
-        self.kept.borrow_mut().remote.unmapping(&prefixes);
+        self.kept.remote.unmapping(&prefixes);
         let (ipcache, gone) = (self.peers.ipcache.clone(), prefixes.clone());
         cx.ask(
             &ipcache,
@@ -261,7 +254,7 @@ impl Addresses {
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
         let done = self.is_written(cx, answer);
-        let remote = &mut self.kept.borrow_mut().remote;
+        let remote = &mut self.kept.remote;
         match done {
             true => remote.mapped(rows),
             false => remote.unconfirmed(rows.into_iter().map(|(prefix, ..)| prefix)),
@@ -276,7 +269,7 @@ impl Addresses {
     ) {
         self.busy = false;
         let done = self.is_written(cx, answer);
-        let remote = &mut self.kept.borrow_mut().remote;
+        let remote = &mut self.kept.remote;
         match done {
             true => remote.unmapped(&prefixes),
             false => remote.unconfirmed(prefixes),
@@ -300,7 +293,7 @@ impl Addresses {
     }
 
     fn release(&mut self, ids: Vec<IdentityId>) {
-        self.kept.borrow_mut().remote.released(&ids);
+        self.kept.remote.released(&ids);
         if let Err(refused) = self.peers.identities.tell(IdentityMsg::Abandon(ids)) {
             tracing::warn!(%refused, "identities that no address has stay known");
         }
@@ -315,11 +308,11 @@ impl Addresses {
         }
     }
 
-    fn endpoint(&self, announcement: Announcement) {
+    fn endpoint(&mut self, announcement: Announcement) {
         match announcement.state {
             State::Ready => {
                 let id = announcement.id;
-                self.kept.borrow_mut().own.insert(id, announcement);
+                self.kept.own.insert(id, announcement);
                 self.announce(id);
                 self.move_disputed();
             }
@@ -331,20 +324,19 @@ impl Addresses {
         }
     }
 
-    fn claimed(&self, identity: IdentityId) {
-        let mut kept = self.kept.borrow_mut();
+    fn claimed(&mut self, identity: IdentityId) {
+        let kept = &mut *self.kept;
         kept.claimed.insert(identity);
         kept.disputed.remove(&identity);
         let theirs = kept.own.iter().filter(|(_, own)| own.identity == identity);
         let theirs: Vec<_> = theirs.map(|(&id, _)| id).collect();
-        drop(kept);
         theirs.into_iter().for_each(|id| self.announce(id));
     }
 
     /// Has each endpoint look for its identity again whose number means something else to others;
     /// once, for the number may be all that it can have.
-    fn move_disputed(&self) {
-        let mut kept = self.kept.borrow_mut();
+    fn move_disputed(&mut self) {
+        let kept = &mut *self.kept;
         let Kept { own, disputed, told, .. } = &mut *kept;
         let theirs = own.values().filter(|own| disputed.contains(&own.identity));
         for id in theirs.map(|own| own.id).filter(|&id| told.insert(id)) {
@@ -357,11 +349,11 @@ impl Addresses {
     }
 
     /// Says whose an endpoint's addresses are, once its identity means the same to everybody.
-    fn announce(&self, id: EndpointId) {
+    fn announce(&mut self, id: EndpointId) {
         if self.peers.session.is_none() {
             return;
         }
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Some(own) = kept.own.get(&id) else { return };
         if !own.identity.is_reserved() && !kept.claimed.contains(&own.identity) {
             return;
@@ -369,23 +361,21 @@ impl Addresses {
         let pairs = AddressPair::of_endpoint(own, &self.settings);
         let after: BTreeMap<_, _> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
         let before = kept.replace(id, after.clone());
-        drop(kept);
         self.tell_difference(before, after);
     }
 
     /// Whose pods' addresses are is told anew.
     fn take_address(&mut self, address: IpAddr) {
-        self.settings = self.lasting.set(KvSettings { address, ..(*self.settings).clone() });
-        let own: Vec<EndpointId> = self.kept.borrow().own.keys().copied().collect();
+        *self.settings = Rc::new(KvSettings { address, ..(**self.settings).clone() });
+        let own: Vec<EndpointId> = self.kept.own.keys().copied().collect();
         own.into_iter().for_each(|id| self.announce(id));
     }
 
-    fn gone(&self, id: EndpointId) {
-        let mut kept = self.kept.borrow_mut();
+    fn gone(&mut self, id: EndpointId) {
+        let kept = &mut *self.kept;
         kept.own.remove(&id);
         kept.told.remove(&id);
         let before = kept.replace(id, BTreeMap::new());
-        drop(kept);
         self.tell_difference(before, BTreeMap::new());
     }
 
@@ -408,7 +398,7 @@ impl Addresses {
     }
 
     fn view(&self) -> AddressesView {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let (known, mapped, waiting, synced) = kept.remote.counts();
         let clusters = kept.others.counts().collect();
         AddressesView { known, mapped, waiting, synced, announced: kept.announced.len(), clusters }
@@ -434,7 +424,7 @@ impl Behaviour for Addresses {
             AddressesMsg::Identities(renewed) => self.renew(renewed),
             AddressesMsg::Claimed(identity) => self.claimed(identity),
             AddressesMsg::Disputed(identity) => {
-                self.kept.borrow_mut().disputed.insert(identity);
+                self.kept.disputed.insert(identity);
                 self.move_disputed();
             }
             AddressesMsg::OwnAddress(address) => self.take_address(address),
@@ -449,22 +439,20 @@ impl Behaviour for Addresses {
         match answer {
             AddressesAnswer::Adopted(asked, answer) => self.adopted(cx, asked, answer),
             AddressesAnswer::Learned(asked, answer) => self.learned(cx, asked, answer),
-            AddressesAnswer::PoliciesReady(Ok(())) => {
-                self.kept.borrow_mut().remote.policies_ready()
-            }
+            AddressesAnswer::PoliciesReady(Ok(())) => self.kept.remote.policies_ready(),
             AddressesAnswer::PoliciesReady(Err(_)) => self.await_policies(cx),
             AddressesAnswer::Mapped(rows, answer) => self.mapped(cx, rows, answer),
             AddressesAnswer::Unmapped(prefixes, answer) => self.unmapped(cx, prefixes, answer),
             AddressesAnswer::Again => {
                 (self.again, self.resting) = (false, false);
-                self.kept.borrow_mut().remote.resume();
+                self.kept.remote.resume();
             }
         }
         self.proceed(cx);
     }
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.borrow_mut().remote.lose_answers();
+        self.kept.remote.lose_answers();
         self.await_policies(cx);
         self.proceed(cx);
     }

@@ -40,7 +40,7 @@ impl Addresses {
             Err(error) => return self.not_adopted(cx, &error.to_string()),
         };
         let refused = asked.identities.keys().copied().filter(|id| !had.contains(id)).collect();
-        self.kept.borrow_mut().remote.refused(&refused);
+        self.kept.remote.refused(&refused);
         asked.only(&had);
         let identity = |(id, labels)| Identity { id, labels, prefix: None, references: 0 };
         let identities = asked.identities.clone().into_iter().map(identity).collect();
@@ -64,7 +64,7 @@ impl Addresses {
         match answer {
             Ok(()) => {
                 self.busy = false;
-                self.kept.borrow_mut().remote.learned(asked);
+                self.kept.remote.learned(asked);
             }
             Err(error) => self.not_adopted(cx, &error.to_string()),
         }

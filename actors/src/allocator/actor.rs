@@ -1,7 +1,5 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -17,7 +15,7 @@ use crate::{
     addresses::AddressesMsg,
     crd,
     dice::Dice,
-    host::{Behaviour, Cx, Ref, Reply},
+    host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
     identity::IdentityMsg,
     kvstore::{self, IDENTITIES},
     model::{IdentityId, Labels},
@@ -59,7 +57,7 @@ struct Kept {
 /// The owner of the cluster's identities on this node.
 pub struct Allocator {
     backend: Box<dyn Backend>,
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     attempts: BTreeMap<Arc<Labels>, Attempt>,
     dice: Dice,
     awaiting: bool,
@@ -88,10 +86,10 @@ impl Allocator {
         backend: impl Fn() -> Box<dyn Backend> + 'static,
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Rc::<RefCell<Kept>>::default();
+        let kept = Survives::<Kept>::default();
         move || Self {
             backend: backend(),
-            kept: Rc::clone(&kept),
+            kept: kept.lend(),
             attempts: BTreeMap::new(),
             dice: Dice::new(seed),
             awaiting: false,
@@ -104,7 +102,7 @@ impl Allocator {
         cx: &mut Cx<'_, Self>,
         changes: impl IntoIterator<Item = (IdentityId, Entry)>,
     ) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let changes: Vec<_> = changes.into_iter().collect();
         let renewed = changes.iter().map(|(id, entry)| (*id, entry.labels().cloned())).collect();
         for (id, entry) in changes.iter().cloned() {
@@ -122,7 +120,6 @@ impl Allocator {
         lost.iter().for_each(|(id, _)| {
             kept.claimed.remove(id);
         });
-        drop(kept);
         self.tell(AddressesMsg::Identities(renewed));
         for (id, labels) in lost {
             self.hold(cx, id, labels);
@@ -148,18 +145,17 @@ impl Allocator {
 
     /// Has the cluster know that this node uses a number.
     fn hold(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId, labels: Arc<Labels>) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         kept.used.insert(id, Arc::clone(&labels));
         if kept.claimed.contains(&id) {
             return;
         }
-        drop(kept);
         self.attempts.entry(Arc::clone(&labels)).or_default().wish.held = Some(id);
         self.attempt(cx, &labels);
     }
 
     fn unused(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Some(labels) = kept.used.remove(&id) else { return };
         kept.disputed.remove(&id);
         let claimed = kept.claimed.remove(&id);
@@ -168,7 +164,6 @@ impl Allocator {
         if let Some(other) = other {
             kept.claimed.remove(&other);
         }
-        drop(kept);
         if let Some(attempt) = self.attempts.get_mut(&labels) {
             attempt.wish.held = None;
         }
@@ -182,7 +177,7 @@ impl Allocator {
 
     /// Takes the next step for these labels.
     fn attempt(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>) {
-        if !self.kept.borrow().listed {
+        if !self.kept.listed {
             return self.await_list(cx);
         }
         let Some(attempt) = self.attempts.get_mut(labels).filter(|attempt| !attempt.busy) else {
@@ -193,14 +188,13 @@ impl Allocator {
             self.attempts.remove(labels);
             return;
         }
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let chosen = Candidate::choose(labels, &attempt.wish, &kept.directory, &mut *self.backend);
-        drop(kept);
         match chosen {
             Ok(candidate) => {
                 attempt.busy = true;
                 attempt.resting = None;
-                self.kept.borrow_mut().claiming.insert(Arc::clone(labels));
+                self.kept.claiming.insert(Arc::clone(labels));
                 if self.backend.claim(cx, labels, candidate) == Claim::Had {
                     self.claimed(cx, Arc::clone(labels), candidate.id, Ok(true));
                 }
@@ -222,18 +216,17 @@ impl Allocator {
         id: IdentityId,
         answer: Result<bool, ClaimError>,
     ) {
-        self.kept.borrow_mut().claiming.remove(&labels);
+        self.kept.claiming.remove(&labels);
         let Some(attempt) = self.attempts.get_mut(&labels) else { return };
         match answer {
             Ok(true) => {
                 let mut attempt = self.attempts.remove(&labels).unwrap_or_default();
                 attempt.replies.retain(|reply| !reply.is_closed());
-                let mut kept = self.kept.borrow_mut();
+                let kept = &mut *self.kept;
                 kept.directory.insert(id, Entry::Labels(Arc::clone(&labels)));
                 kept.used.insert(id, Arc::clone(&labels));
                 kept.claimed.insert(id);
                 kept.disputed.remove(&id);
-                drop(kept);
                 // Before who asked: what it publishes next is believed at once.
                 let known = vec![(id, Some(Arc::clone(&labels)))];
                 self.tell(AddressesMsg::Identities(known));
@@ -295,7 +288,7 @@ impl Allocator {
     /// The number is in force here, and to other nodes it is somebody else: it is not announced, and
     /// its endpoints get the one that the cluster has for them.
     fn dispute(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>, id: IdentityId) {
-        if self.kept.borrow_mut().disputed.insert(id) {
+        if self.kept.disputed.insert(id) {
             tracing::error!(
                 identity = %id, %labels,
                 "in the cluster this number stands for other labels, or these labels have another \
@@ -314,7 +307,7 @@ impl Allocator {
     }
 
     fn tell_identities(&self, msg: IdentityMsg) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         if let Some(identities) = &kept.identities
             && let Err(refused) = identities.tell(msg)
         {
@@ -323,7 +316,7 @@ impl Allocator {
     }
 
     fn tell(&self, msg: AddressesMsg) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         if let Some(listener) = &kept.listener
             && let Err(refused) = listener.tell(msg)
         {
@@ -338,11 +331,10 @@ impl Behaviour for Allocator {
     type Observed = AllocatorView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let open = kept.used.iter().filter(|(id, _)| !kept.claimed.contains(id));
         let open: Vec<_> = open.map(|(&id, labels)| (id, Arc::clone(labels))).collect();
         let claiming = kept.claiming.clone();
-        drop(kept);
         for labels in claiming {
             self.attempts.entry(Arc::clone(&labels)).or_default().orphaned = true;
             self.attempt(cx, &labels);
@@ -353,12 +345,12 @@ impl Behaviour for Allocator {
     fn handle(&mut self, msg: AllocatorMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             AllocatorMsg::Update(update) => {
-                self.kept.borrow_mut().listed |= update.listed;
+                self.kept.listed |= update.listed;
                 let entry = |change| kvstore::identity(change, IDENTITIES);
                 self.update(cx, update.changes.into_iter().filter_map(entry));
             }
             AllocatorMsg::Objects { objects, defined } => {
-                self.kept.borrow_mut().listed = defined;
+                self.kept.listed = defined;
                 let (entries, cluster) = (objects.into_iter(), self.backend.cluster());
                 self.update(cx, entries.filter_map(|object| crd::identity(object, cluster)));
             }
@@ -368,15 +360,14 @@ impl Behaviour for Allocator {
             AllocatorMsg::Used(id, labels) => self.hold(cx, id, labels),
             AllocatorMsg::Unused(id) => self.unused(cx, id),
             AllocatorMsg::OnlyUsed(ids) => {
-                let kept = self.kept.borrow();
+                let kept = &*self.kept;
                 let others: Vec<_> =
                     kept.used.keys().copied().filter(|id| !ids.contains(id)).collect();
-                drop(kept);
                 self.attempts.values_mut().for_each(|attempt| attempt.replies.clear());
                 others.into_iter().for_each(|id| self.unused(cx, id));
             }
             AllocatorMsg::Tell(listener, identities) => {
-                let mut kept = self.kept.borrow_mut();
+                let kept = &mut *self.kept;
                 (kept.listener, kept.identities) = (Some(listener), Some(identities));
             }
             AllocatorMsg::Show(reply) => reply.send(self.observe()),
@@ -399,7 +390,7 @@ impl Behaviour for Allocator {
     }
 
     fn observe(&self) -> AllocatorView {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         AllocatorView {
             known: kept.directory.len(),
             listed: kept.listed,

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     rc::Rc,
@@ -12,7 +11,7 @@ use crate::{
     drift::Drift,
     endpoint::{EndpointView, State},
     endpoints::EndpointsMsg,
-    host::{AskError, Behaviour, Cx, Ref},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
     identity::IdentityMsg,
     invariants::{self, EndpointFacts, Snapshot, Violation},
     ipam::IpamMsg,
@@ -47,7 +46,7 @@ pub struct AuditorPeers {
 pub struct Auditor {
     peers: AuditorPeers,
     /// Outlives a crash: what was found is found.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     look: Option<Look>,
 }
 
@@ -78,8 +77,8 @@ struct Look {
 impl Auditor {
     /// Makes each life of the auditor.
     pub fn factory(peers: impl Fn() -> AuditorPeers + 'static) -> impl FnMut() -> Self + 'static {
-        let kept = Rc::default();
-        move || Self { peers: peers(), kept: Rc::clone(&kept), look: None }
+        let kept = Survives::default();
+        move || Self { peers: peers(), kept: kept.lend(), look: None }
     }
 
     fn begin(
@@ -130,7 +129,7 @@ impl Auditor {
     /// Reads the policy maps whose turn it is.
     fn read_policies(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(look) = &mut self.look else { return };
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let ready = look.before.iter().filter(|view| view.state == State::Ready && !view.failing);
         let (ahead, behind): (Vec<_>, Vec<_>) = ready.partition(|view| view.id > kept.read);
         for view in ahead.into_iter().chain(behind).take(POLICIES_A_LOOK) {
@@ -138,7 +137,6 @@ impl Auditor {
             let row = look.kernel.config.get(&view.spec.config_ifindex());
             look.slots.extend(row.filter(|row| row.endpoint == view.id).map(|row| row.policy_slot));
         }
-        drop(kept);
         let ops = look.slots.iter().map(|&slot| KernelOp::ReadPolicy { slot }).collect();
         let why = format!("policies of {} endpoints to compare", look.slots.len());
         let reply = cx.expect("kernel", PATIENCE, why, AuditorAnswer::Read);
@@ -154,7 +152,7 @@ impl Auditor {
     fn compare(&mut self, cx: &Cx<'_, Self>, after: &[Arc<EndpointView>]) {
         let Some(look) = self.look.take() else { return };
         let began = cx.now();
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let attached = attached(&look.kernel);
         let snapshot = look.snapshot(after, std::mem::replace(&mut kept.attached, attached));
         let mut violations = invariants::check(invariants::ALWAYS, &snapshot);
@@ -268,14 +266,14 @@ impl Behaviour for Auditor {
     fn handle(&mut self, msg: AuditorMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             AuditorMsg::Look { before, kernel } => self.begin(cx, before, kernel),
-            AuditorMsg::Restored => self.kept.borrow_mut().restored = true,
+            AuditorMsg::Restored => self.kept.restored = true,
             AuditorMsg::Drifted(found) => {
-                self.kept.borrow_mut().drifted(&found, cx.now(), cx.wall());
+                self.kept.drifted(&found, cx.now(), cx.wall());
                 if let Some(notices) = &self.peers.notices {
                     found.iter().for_each(|drift| notices.drifted(drift));
                 }
             }
-            AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.kept.borrow().view)),
+            AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.kept.view)),
         }
     }
 
@@ -314,6 +312,6 @@ impl Behaviour for Auditor {
     }
 
     fn observe(&self) -> AuditView {
-        AuditView::clone(&self.kept.borrow().view)
+        AuditView::clone(&self.kept.view)
     }
 }

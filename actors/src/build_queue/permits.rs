@@ -1,7 +1,12 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use super::answers::BuildQueueAnswer;
-use crate::{host::Home, model::EndpointId, ports::Time};
+use crate::{
+    host::{Home, is_crash},
+    model::EndpointId,
+    mutants::{Mutant, mutated},
+    ports::Time,
+};
 
 /// Who builds for longer than that waits for something that hangs rather than for a processor:
 /// there is another permit in place of its own.
@@ -73,6 +78,9 @@ pub struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        if mutated(Mutant::PermitLeaked) && is_crash() {
+            return;
+        }
         self.permits.0.borrow_mut().out.remove(&self.number);
         // A full mailbox holds a message, and after any message the queue looks who is next.
         let _ = self.queue.tell(BuildQueueAnswer::Released);

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
     time::Duration,
@@ -19,7 +18,7 @@ use super::{
 use crate::{
     addresses::AddressesMsg,
     allocator::AllocatorMsg,
-    host::{AskError, Behaviour, Cx, Ref, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     mutants::{Mutant, mutated},
     nodes::NodesMsg,
     policy::PolicyMsg,
@@ -82,7 +81,7 @@ pub struct ClusterSupervisor {
     peers: ClusterPeers,
     settings: ClusterSettings,
     /// Outlives a crash, as the sources do.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     waiting: Vec<(Feed, Reply<()>)>,
     /// Whether the policy was asked to say when it is in force.
     asked: bool,
@@ -116,29 +115,30 @@ impl ClusterSupervisor {
         settings: ClusterSettings,
     ) -> impl FnMut() -> Self + 'static {
         let witness = Witness::new(settings.before.clone());
-        let kept = Rc::new(RefCell::new(Kept { witness, ..Kept::default() }));
+        let kept = Survives::new(Kept { witness, ..Kept::default() });
         move || Self {
             peers: peers(),
             settings: settings.clone(),
-            kept: Rc::clone(&kept),
+            kept: kept.lend(),
             waiting: Vec::new(),
             asked: false,
             retelling: false,
         }
     }
 
-    fn spawn(&self, cx: &mut Cx<'_, Self>) {
+    fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
         let ClusterSettings { node_name, further: feeds, .. } = &self.settings;
         let is_heard = |feed: &Feed| feeds.iter().any(|(other, _)| other == feed);
         let more = further(node_name).into_iter().filter(|(feed, _)| is_heard(feed));
-        for (feed, forms) in resources(node_name).into_iter().chain(more) {
+        let all: Vec<_> = resources(node_name).into_iter().chain(more).collect();
+        for (feed, forms) in all {
             self.spawn_source(cx, feed, forms);
         }
         cx.after(self.settings.sync_timeout, ClusterAnswer::Late);
     }
 
-    fn spawn_source(&self, cx: &mut Cx<'_, Self>, feed: Feed, mut forms: Vec<Resource>) {
-        let mut kept = self.kept.borrow_mut();
+    fn spawn_source(&mut self, cx: &mut Cx<'_, Self>, feed: Feed, mut forms: Vec<Resource>) {
+        let kept = &mut *self.kept;
         let feeds = &self.settings.further;
         if feed == Feed::CiliumNode && feeds.contains(&ALL_NODES) {
             forms.iter_mut().for_each(|form| form.fields = None);
@@ -164,9 +164,9 @@ impl ClusterSupervisor {
     }
 
     /// Where nobody defined CiliumNodes, other nodes are known from their Nodes.
-    fn follow_plain_nodes(&self, cx: &mut Cx<'_, Self>) {
+    fn follow_plain_nodes(&mut self, cx: &mut Cx<'_, Self>) {
         let follows = |feed: Feed, is: fn(&SourceState) -> bool| {
-            let kept = self.kept.borrow();
+            let kept = &*self.kept;
             kept.sources.iter().any(|it| it.status.feed == feed && is(&it.status.state))
         };
         let undefined = follows(Feed::CiliumNode, |state| *state == SourceState::Undefined);
@@ -177,7 +177,7 @@ impl ClusterSupervisor {
             return;
         }
         for (feed, forms) in further("").into_iter().filter(|(feed, _)| *feed == Feed::Nodes) {
-            let number = self.kept.borrow().sources.len();
+            let number = self.kept.sources.len();
             self.spawn_source(cx, feed, forms);
             self.await_source(cx, number);
         }
@@ -187,7 +187,6 @@ impl ClusterSupervisor {
     fn await_source(&self, cx: &mut Cx<'_, Self>, number: usize) {
         let Some((name, address)) = self
             .kept
-            .borrow()
             .sources
             .get(number)
             .filter(|child| !child.status.synced)
@@ -204,8 +203,8 @@ impl ClusterSupervisor {
         );
     }
 
-    fn changed(&self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
-        let kept = &mut *self.kept.borrow_mut();
+    fn changed(&mut self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
+        let kept = &mut *self.kept;
         let Some(Child { status, .. }) = kept.sources.get(source) else { return };
         let (of, told_with) = (status.feed, status.feed.told_with());
         let always = Hearer::of(told_with);
@@ -223,7 +222,7 @@ impl ClusterSupervisor {
     }
 
     fn state(&mut self, source: usize, state: SourceState, heard: Heard, now: Time) {
-        let kept = &mut *self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Some(status) = kept.sources.get_mut(source).map(|child| &mut child.status) else {
             return;
         };
@@ -258,21 +257,25 @@ impl ClusterSupervisor {
     }
 
     /// Asks the server who it is.
-    fn ask(&self, cx: &mut Cx<'_, Self>, since: u64) {
-        if self.kept.borrow_mut().witness.asks(since) {
+    fn ask(&mut self, cx: &mut Cx<'_, Self>, since: u64) {
+        if self.kept.witness.asks(since) {
             let why = "which API server it is";
             let reply = cx.expect("cluster", ASK_PATIENCE, why, ClusterAnswer::Asked);
             self.peers.cluster.list(&Witness::resource(), None, reply);
         }
     }
 
-    fn asked(&self, cx: &mut Cx<'_, Self>, answer: Result<Result<Page, ClusterError>, AskError>) {
-        if !self.kept.borrow().witness.is_asking() {
+    fn asked(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<Page, ClusterError>, AskError>,
+    ) {
+        if !self.kept.witness.is_asking() {
             return;
         }
         let answer =
             answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())));
-        let (again, other) = self.kept.borrow_mut().witness.hear(answer, (cx.now(), cx.wall()));
+        let (again, other) = self.kept.witness.hear(answer, (cx.now(), cx.wall()));
         self.ask_later(cx, again);
         if let Some(why) = other {
             tracing::warn!(why, "API server is another one than before; listing all");
@@ -281,20 +284,20 @@ impl ClusterSupervisor {
     }
 
     fn ask_later(&self, cx: &mut Cx<'_, Self>, after: Duration) {
-        let asked = self.kept.borrow().witness.asked();
+        let asked = self.kept.witness.asked();
         cx.after(after, ClusterAnswer::Ask(asked));
     }
 
     /// One source lists anew, as the server is another one: so do the others.
-    fn replaced(&self, cx: &Cx<'_, Self>, source: usize, why: String) {
-        let is_news = self.kept.borrow_mut().witness.replaced((cx.now(), cx.wall()), why);
+    fn replaced(&mut self, cx: &Cx<'_, Self>, source: usize, why: String) {
+        let is_news = self.kept.witness.replaced((cx.now(), cx.wall()), why);
         if is_news {
             self.relist(Some(source));
         }
     }
 
     fn relist(&self, but: Option<usize>) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         for (number, child) in kept.sources.iter().enumerate() {
             let refused = Some(number) != but && child.address.tell(SourceMsg::Relist).is_err();
             if refused {
@@ -306,7 +309,7 @@ impl ClusterSupervisor {
 
     /// Hands on what may be handed on, and says so to who waits for it.
     fn advance(&mut self, cx: &mut Cx<'_, Self>) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let mut of_services = kept.sources.iter().filter(|it| it.status.feed == Feed::Services);
         let services_known = of_services.all(|child| child.status.synced);
         let unknown = kept.sources.iter().filter(|child| !child.status.synced);
@@ -331,7 +334,6 @@ impl ClusterSupervisor {
                 told.insert(*feed);
             }
         }
-        drop(kept);
         for (_, reply) in self.waiting.extract_if(.., |(feed, _)| told.contains(feed)) {
             reply.send(());
         }
@@ -356,13 +358,13 @@ impl ClusterSupervisor {
             tracing::warn!(%error, "the first policies are not in force everywhere; going on");
         }
         let workloads = (Feed::Workloads, Hearer::Workloads);
-        if let Some(held) = self.kept.borrow_mut().held.get_mut(&workloads) {
+        if let Some(held) = self.kept.held.get_mut(&workloads) {
             held.released = true;
         }
     }
 
     fn late(&self) {
-        for status in self.kept.borrow().sources.iter().map(|child| &child.status) {
+        for status in self.kept.sources.iter().map(|child| &child.status) {
             if !status.synced {
                 let (state, waiting) = (status.state.name(), status.feed.waiting());
                 let resource = status.name;
@@ -391,12 +393,12 @@ impl Behaviour for ClusterSupervisor {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.borrow().sources.is_empty() {
+        if self.kept.sources.is_empty() {
             self.spawn(cx);
         }
-        self.kept.borrow_mut().witness.begin();
+        self.kept.witness.begin();
         self.ask_later(cx, Duration::ZERO);
-        let sources = self.kept.borrow().sources.len();
+        let sources = self.kept.sources.len();
         (0..sources).for_each(|number| self.await_source(cx, number));
         self.advance(cx);
     }
@@ -408,7 +410,7 @@ impl Behaviour for ClusterSupervisor {
                 // Whoever answers next may be another server; one that is busy is left alone.
                 if let SourceState::Broken { error, .. } = &state
                     && !matches!(error, ClusterError::Busy { .. })
-                    && self.kept.borrow().witness.is_answered()
+                    && self.kept.witness.is_answered()
                 {
                     self.ask_later(cx, SOON);
                 }
@@ -416,10 +418,10 @@ impl Behaviour for ClusterSupervisor {
                 self.follow_plain_nodes(cx);
             }
             ClusterMsg::Replaced { source, why } => self.replaced(cx, source, why),
-            ClusterMsg::Server(reply) => reply.send(self.kept.borrow().witness.view().clone()),
+            ClusterMsg::Server(reply) => reply.send(self.kept.witness.view().clone()),
             ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
             ClusterMsg::Show(reply) => {
-                let kept = self.kept.borrow();
+                let kept = &*self.kept;
                 reply.send(kept.sources.iter().map(|child| child.status.clone()).collect());
             }
         }
@@ -441,7 +443,7 @@ impl Behaviour for ClusterSupervisor {
     }
 
     fn observe(&self) -> Observed {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let begun = |of| kept.held.iter().any(|((feed, _), held)| *feed == of && held.begun);
         Observed {
             sources: kept

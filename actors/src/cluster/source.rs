@@ -1,4 +1,4 @@
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{rc::Rc, time::Duration};
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::{
     version::{number, went_back},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, TimerId},
     mutants::{Mutant, mutated},
     ports::{Cluster, ClusterError, Object, ObjectChange, ObjectWatch, Page, Resource, Time},
 };
@@ -42,7 +42,7 @@ pub(super) struct Source {
     /// Somebody waits until there can be such objects.
     needed: bool,
     /// Outlives a crash: what was told need not be told again.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     backoff: Backoff,
     /// Pages of a list that is not complete.
     pages: Vec<Object>,
@@ -103,7 +103,7 @@ impl Source {
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let forms = Rc::new(forms);
-        let kept = Rc::<RefCell<Kept>>::default();
+        let kept = Survives::<Kept>::default();
         move || Self {
             cluster: Rc::clone(&cluster),
             supervisor: supervisor.clone(),
@@ -112,7 +112,7 @@ impl Source {
             forms: Rc::clone(&forms),
             form: 0,
             needed,
-            kept: Rc::clone(&kept),
+            kept: kept.lend(),
             pages: Vec::new(),
             version: None,
             watch: None,
@@ -174,7 +174,7 @@ impl Source {
     /// The whole list is there.
     fn complete(&mut self, cx: &mut Cx<'_, Self>, version: String) {
         let objects = std::mem::take(&mut self.pages);
-        let deltas = self.kept.borrow().told.list(objects);
+        let deltas = self.kept.told.list(objects);
         let missed = !deltas.is_empty();
         if self.tell(deltas) {
             self.stalled = std::mem::take(&mut self.was_silent) && missed;
@@ -218,11 +218,11 @@ impl Source {
             }
             Ok(false) => {
                 self.pages.clear();
-                let deltas = self.kept.borrow().told.list(Vec::new());
+                let deltas = self.kept.told.list(Vec::new());
                 if self.tell(deltas) {
                     self.say(SourceState::Undefined);
                     if !self.needed {
-                        self.kept.borrow_mut().synced = true;
+                        self.kept.synced = true;
                         self.answer();
                     }
                 }
@@ -260,7 +260,7 @@ impl Source {
     /// The server said something: from now on its silence counts.
     fn spoken(&mut self, cx: &mut Cx<'_, Self>) {
         self.words += 1;
-        let pages = self.kept.borrow().told.len().div_ceil(LISTED_MAX).max(1);
+        let pages = self.kept.told.len().div_ceil(LISTED_MAX).max(1);
         let span = SILENCE_MAX.saturating_mul(u32::try_from(pages).unwrap_or(u32::MAX));
         let silence = cx.after(span, SourceAnswer::Silent(self.words));
         if let Some(earlier) = self.silence.replace(silence) {
@@ -271,18 +271,16 @@ impl Source {
     /// Everything up to this version was told.
     fn reach(&mut self, version: String) {
         let reached = number(&version);
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         kept.reached = kept.reached.max(reached);
-        drop(kept);
         self.version = Some(version);
     }
 
     /// Whether a server that says this version is another one than before. It is named then.
     fn is_other(&mut self, version: &str) -> bool {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Some(why) = went_back(kept.reached, version) else { return false };
         kept.reached = number(version);
-        drop(kept);
         let resource = self.resource().name;
         tracing::warn!(resource, why, "API server is another one than before");
         let replaced = ClusterMsg::Replaced { source: self.number, why };
@@ -316,7 +314,7 @@ impl Source {
                     self.backoff.succeeded();
                 }
                 let spoke = !changes.is_empty();
-                let (deltas, version) = self.kept.borrow().told.changes(changes);
+                let (deltas, version) = self.kept.told.changes(changes);
                 if version.as_deref().is_some_and(|version| self.is_other(version)) {
                     self.version = None;
                     return self.list(cx, None);
@@ -360,7 +358,7 @@ impl Source {
     /// The server is another one than before.
     fn relist(&mut self, cx: &mut Cx<'_, Self>) {
         self.version = None;
-        self.kept.borrow_mut().reached = None;
+        self.kept.reached = None;
         if self.watch.is_some() {
             self.list(cx, None);
         }
@@ -368,7 +366,7 @@ impl Source {
 
     /// Everything is told, and watched from now on.
     fn synced(&mut self, spoke: bool) {
-        self.kept.borrow_mut().synced = true;
+        self.kept.synced = true;
         if let Some(version) = self.version.clone() {
             self.say_heard(SourceState::Synced(version), spoke);
         }
@@ -384,7 +382,7 @@ impl Source {
     }
 
     fn say_heard(&self, state: SourceState, spoke: bool) {
-        let objects = self.kept.borrow().told.len();
+        let objects = self.kept.told.len();
         let heard = Heard { objects, spoke, stalled: self.stalled };
         let state = ClusterMsg::State { source: self.number, state, heard };
         if let Err(refused) = self.supervisor.tell(state) {
@@ -393,14 +391,14 @@ impl Source {
     }
 
     /// Whether the supervisor took it.
-    fn tell(&self, objects: Vec<Delta>) -> bool {
+    fn tell(&mut self, objects: Vec<Delta>) -> bool {
         if objects.is_empty() {
             return true;
         }
         let marks = marks(&objects);
         let told = self.supervisor.tell(ClusterMsg::Changed { source: self.number, objects });
         if told.is_ok() {
-            self.kept.borrow_mut().told.note(marks);
+            self.kept.told.note(marks);
         }
         told.is_ok()
     }
@@ -424,7 +422,7 @@ impl Source {
         };
         let pause = self.backoff.failed(at_least);
         let (name, tries) = (self.resource().name, self.backoff.failures());
-        let known = match self.kept.borrow().synced {
+        let known = match self.kept.synced {
             true => "which stay as they were".to_owned(),
             false => format!("which are not synced for {} s", cx.now().since(self.began).as_secs()),
         };
@@ -459,7 +457,7 @@ impl Behaviour for Source {
     fn handle(&mut self, msg: SourceMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             SourceMsg::AwaitSync(reply) => {
-                let synced = self.kept.borrow().synced;
+                let synced = self.kept.synced;
                 if synced { reply.send(()) } else { self.waiting.push(reply) }
             }
             SourceMsg::Relist => self.relist(cx),
@@ -483,7 +481,7 @@ impl Behaviour for Source {
     }
 
     fn observe(&self) -> SourceView {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         SourceView {
             resource: self.resource().name,
             synced: kept.synced,

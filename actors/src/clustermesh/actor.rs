@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
     sync::Arc,
@@ -16,7 +15,7 @@ use super::{
 };
 use crate::{
     addresses::AddressesMsg,
-    host::{Behaviour, Cx, Lane, Message, Ref, Reply, gather},
+    host::{Behaviour, Cx, Lane, Lent, Message, Ref, Reply, Survives, gather},
     model::ClusterId,
     nodes::NodesMsg,
     ports::{RemoteClusters, Way},
@@ -109,7 +108,7 @@ struct Child {
 pub struct Mesh {
     peers: MeshPeers,
     settings: Rc<MeshSettings>,
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
 }
 
 /// What it shows of itself.
@@ -121,16 +120,12 @@ pub struct Observed {
 impl Mesh {
     /// Makes each life of the supervisor.
     pub fn factory(peers: MeshPeers, settings: MeshSettings) -> impl FnMut() -> Self + 'static {
-        let (kept, settings) = (Rc::default(), Rc::new(settings));
-        move || Self {
-            peers: peers.clone(),
-            settings: Rc::clone(&settings),
-            kept: Rc::clone(&kept),
-        }
+        let (kept, settings) = (Survives::<Kept>::default(), Rc::new(settings));
+        move || Self { peers: peers.clone(), settings: Rc::clone(&settings), kept: kept.lend() }
     }
 
-    fn follow(&self, cx: &Cx<'_, Self>) {
-        if std::mem::replace(&mut self.kept.borrow_mut().following, true) {
+    fn follow(&mut self, cx: &Cx<'_, Self>) {
+        if std::mem::replace(&mut self.kept.following, true) {
             return;
         }
         let (home, host) = (cx.home().clone(), cx.host().clone());
@@ -139,7 +134,7 @@ impl Mesh {
         }));
     }
 
-    fn configured(&self, mut ways: BTreeMap<String, Way>) {
+    fn configured(&mut self, mut ways: BTreeMap<String, Way>) {
         // The directory is the same in all clusters of a mesh.
         ways.remove(&self.settings.cluster);
         ways.retain(|name, _| {
@@ -154,7 +149,7 @@ impl Mesh {
             is_name
         });
         let ways: Ways = ways.into_iter().map(|(name, way)| (name.into(), way)).collect();
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Kept { clusters, ids, leaving, .. } = &mut *kept;
         // At once: if one comes back before owners hear of it, some may have let go of what it said.
         let gone: Vec<_> =
@@ -169,16 +164,16 @@ impl Mesh {
     }
 
     /// Does what is still to be done, and looks again if something stays open.
-    fn go_on(&self, cx: &mut Cx<'_, Self>) {
-        let news = self.kept.borrow().news.clone();
+    fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
+        let news = self.kept.news.clone();
         // Owners heed no cluster of which they have not heard: it is read after that.
         if let Some(ways) = news
             && self.tell_owners(&ways)
             && self.arrange(cx, &ways)
         {
-            self.kept.borrow_mut().news = None;
+            self.kept.news = None;
         }
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         dismiss(&mut kept.leaving, || RemoteMsg::Stop);
         let is_open = kept.news.is_some() || !kept.leaving.is_empty();
         if is_open && !std::mem::replace(&mut kept.looking, true) {
@@ -196,18 +191,18 @@ impl Mesh {
     }
 
     /// Has each cluster read by its way; whether all who read know theirs.
-    fn arrange(&self, cx: &Cx<'_, Self>, ways: &Ways) -> bool {
-        let clusters = &mut self.kept.borrow_mut().clusters;
+    fn arrange(&mut self, cx: &Cx<'_, Self>, ways: &Ways) -> bool {
         let mut all_know = true;
         for (name, way) in ways {
-            match clusters.get_mut(name) {
+            match self.kept.clusters.get_mut(name) {
                 Some(child) if child.version == way.version => {}
                 Some(child) => match child.address.tell(RemoteMsg::Way(way.clone())) {
                     Ok(()) => child.version = way.version,
                     Err(_) => all_know = false,
                 },
                 None => {
-                    clusters.insert(Arc::clone(name), self.spawn(cx, name, way.clone()));
+                    let child = self.spawn(cx, name, way.clone());
+                    self.kept.clusters.insert(Arc::clone(name), child);
                 }
             }
         }
@@ -227,8 +222,8 @@ impl Mesh {
         Child { address, version }
     }
 
-    fn claim(&self, cluster: &Arc<str>, id: ClusterId) -> Result<(), ConfigError> {
-        let mut kept = self.kept.borrow_mut();
+    fn claim(&mut self, cluster: &Arc<str>, id: ClusterId) -> Result<(), ConfigError> {
+        let kept = &mut *self.kept;
         let own = (id == self.settings.id).then_some(self.settings.cluster.as_str());
         let other = kept.ids.get(&id).filter(|other| *other != cluster).map(|other| &**other);
         if let Some(other) = own.or(other) {
@@ -242,9 +237,8 @@ impl Mesh {
     }
 
     fn show(&self, reply: Reply<Vec<RemoteView>>) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let all: Vec<_> = kept.clusters.values().map(|child| child.address.clone()).collect();
-        drop(kept);
         gather(&all, RemoteMsg::Show, |views| reply.send(views.into_iter().flatten().collect()));
     }
 }
@@ -265,7 +259,7 @@ impl Behaviour for Mesh {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.follow(cx);
-        self.kept.borrow_mut().looking = false;
+        self.kept.looking = false;
         self.go_on(cx);
     }
 
@@ -280,13 +274,13 @@ impl Behaviour for Mesh {
     fn answered(&mut self, answer: MeshAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
             MeshAnswer::Configured(ways) => self.configured(ways),
-            MeshAnswer::Again => self.kept.borrow_mut().looking = false,
+            MeshAnswer::Again => self.kept.looking = false,
         }
         self.go_on(cx);
     }
 
     fn observe(&self) -> Observed {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let id = |name| kept.ids.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
         let clusters = kept.clusters.keys().map(|name| (Arc::clone(name), id(name))).collect();
         Observed { clusters }

@@ -1,7 +1,6 @@
 mod answers;
 
 use std::{
-    cell::RefCell,
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     rc::Rc,
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::{
     addresses::AddressesMsg,
-    host::{AskError, Behaviour, Cx, Full, Lane, Message, Ref, Reply, gather},
+    host::{AskError, Behaviour, Cx, Full, Lane, Lent, Message, Ref, Reply, Survives, gather},
     kvstore::{Followed, Update, WatcherMsg},
     nodes::NodesMsg,
     ports::{Change, Way},
@@ -102,7 +101,7 @@ pub(super) struct RemoteCluster {
     peers: RemotePeers,
     cluster: Arc<str>,
     seed: u64,
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     retelling: bool,
 }
 
@@ -125,7 +124,7 @@ impl RemoteCluster {
         let mut hasher = DefaultHasher::new();
         (seed, &cluster).hash(&mut hasher);
         let seed = hasher.finish();
-        let kept = Rc::new(RefCell::new(Kept {
+        let kept = Survives::new(Kept {
             way,
             ways: 0,
             generation: 0,
@@ -138,21 +137,21 @@ impl RemoteCluster {
             problem: None,
             services: Told::default(),
             untold: Default::default(),
-        }));
+        });
         move || Self {
             peers: peers.clone(),
             cluster: Arc::clone(&cluster),
             seed,
-            kept: Rc::clone(&kept),
+            kept: kept.lend(),
             retelling: false,
         }
     }
 
     /// Begins to read the store anew. What was known stays until it has listed what there is.
-    fn begin(&self, cx: &mut Cx<'_, Self>) {
+    fn begin(&mut self, cx: &mut Cx<'_, Self>) {
         self.end();
         self.look_after(cx);
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         kept.ways += 1;
         (kept.config, kept.claiming) = (None, None);
         let way = kept.ways;
@@ -165,15 +164,15 @@ impl RemoteCluster {
     }
 
     /// Ends the reading; who did it is looked after then.
-    fn end(&self) {
-        let Kept { config_watcher, watchers, leaving, .. } = &mut *self.kept.borrow_mut();
+    fn end(&mut self) {
+        let Kept { config_watcher, watchers, leaving, .. } = &mut *self.kept;
         leaving.extend(config_watcher.take());
         leaving.append(watchers);
     }
 
     /// Has those stop who are to, and in the end this one, if it is over.
-    fn look_after(&self, cx: &mut Cx<'_, Self>) {
-        let Kept { leaving, over, .. } = &mut *self.kept.borrow_mut();
+    fn look_after(&mut self, cx: &mut Cx<'_, Self>) {
+        let Kept { leaving, over, .. } = &mut *self.kept;
         dismiss(leaving, || WatcherMsg::Stop);
         match leaving.is_empty() {
             true if *over => cx.stop(),
@@ -182,24 +181,23 @@ impl RemoteCluster {
         }
     }
 
-    fn config(&self, cx: &mut Cx<'_, Self>, update: Update) {
+    fn config(&mut self, cx: &mut Cx<'_, Self>, update: Update) {
         let key = format!("{CLUSTER_CONFIG}{}", self.cluster);
         // One that goes was removed by mistake, or its cluster ends: that stops saying anything.
         let mut said = update.changes.into_iter().filter_map(|change| match change {
             Change::Put(pair) if pair.key == key => Some(ClusterConfig::read(&pair)),
             Change::Put(_) | Change::Delete(_) => None,
         });
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         match said.next_back() {
             Some(Ok(config)) if kept.config.as_ref() == Some(&config) => kept.problem = None,
             Some(Ok(config)) => {
-                drop(kept);
                 self.claim(cx, config);
             }
-            Some(Err(error)) => Self::refuse(&mut kept, &self.cluster, error),
+            Some(Err(error)) => Self::refuse(kept, &self.cluster, error),
             None if update.listed && kept.config.is_none() && kept.claiming.is_none() => {
                 let error = ConfigError::Missing(self.cluster.to_string());
-                Self::refuse(&mut kept, &self.cluster, error);
+                Self::refuse(kept, &self.cluster, error);
             }
             None => {}
         }
@@ -213,8 +211,8 @@ impl RemoteCluster {
         kept.problem = Some(error);
     }
 
-    fn claim(&self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
-        let mut kept = self.kept.borrow_mut();
+    fn claim(&mut self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
+        let kept = &mut *self.kept;
         kept.claiming = Some(config.clone());
         let (cluster, id) = (Arc::clone(&self.cluster), config.id);
         let way = kept.ways;
@@ -229,24 +227,23 @@ impl RemoteCluster {
     }
 
     fn claimed(
-        &self,
+        &mut self,
         cx: &mut Cx<'_, Self>,
         config: ClusterConfig,
         answer: Result<Result<(), ConfigError>, AskError>,
     ) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         if kept.claiming.as_ref() != Some(&config) {
             return;
         }
         match answer {
             Ok(Ok(())) => {
                 (kept.claiming, kept.problem) = (None, None);
-                drop(kept);
                 self.read(cx, config);
             }
             // The other one may go, or get another number.
             Ok(Err(error)) => {
-                Self::refuse(&mut kept, &self.cluster, error);
+                Self::refuse(kept, &self.cluster, error);
                 cx.after(AGAIN_AFTER, RemoteAnswer::Again(kept.ways));
             }
             Err(_) => {
@@ -255,21 +252,19 @@ impl RemoteCluster {
         }
     }
 
-    fn again(&self, cx: &mut Cx<'_, Self>) {
-        let claiming = self.kept.borrow().claiming.clone();
+    fn again(&mut self, cx: &mut Cx<'_, Self>) {
+        let claiming = self.kept.claiming.clone();
         if let Some(config) = claiming {
             self.claim(cx, config);
         }
     }
 
     /// Follows all that the cluster says.
-    fn read(&self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
-        let mut kept = self.kept.borrow_mut();
-        let Kept { watchers, leaving, .. } = &mut *kept;
+    fn read(&mut self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
+        let Kept { watchers, leaving, .. } = &mut *self.kept;
         leaving.append(watchers);
-        drop(kept);
         self.look_after(cx);
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let (host, me) = (cx.host(), cx.me());
         kept.generation += 1;
         let generation = kept.generation;
@@ -306,7 +301,7 @@ impl RemoteCluster {
     }
 
     fn services(&mut self, cx: &mut Cx<'_, Self>, origin: &Origin, update: Update) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Kept { services, untold: (changes, listed), .. } = &mut *kept;
         if !services.heeds(origin.generation) {
             return;
@@ -335,13 +330,12 @@ impl RemoteCluster {
             changes.extend(services.listed().into_iter().map(|key| (key, Ok(None))));
         }
         *listed |= update.listed;
-        drop(kept);
         self.tell_services(cx);
     }
 
     /// Tells the owner of services what is new; later, if its mailbox is full.
     fn tell_services(&mut self, cx: &mut Cx<'_, Self>) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let (changes, listed) = std::mem::take(&mut kept.untold);
         if changes.is_empty() && !listed {
             return;
@@ -358,7 +352,7 @@ impl RemoteCluster {
     }
 
     fn show(&self, reply: Reply<RemoteView>) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let config = kept.config.as_ref();
         let view = RemoteView {
             cluster: Arc::clone(&self.cluster),
@@ -371,7 +365,6 @@ impl RemoteCluster {
             watchers: BTreeMap::new(),
         };
         let all: Vec<_> = kept.config_watcher.iter().chain(&kept.watchers).cloned().collect();
-        drop(kept);
         gather(&all, WatcherMsg::Show, move |views| {
             let mut views = views.into_iter();
             let config = views.next().flatten();
@@ -396,11 +389,11 @@ impl Behaviour for RemoteCluster {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.borrow().over {
+        if self.kept.over {
             self.end();
             return self.look_after(cx);
         }
-        if self.kept.borrow().config_watcher.is_none() {
+        if self.kept.config_watcher.is_none() {
             self.begin(cx);
         }
         self.look_after(cx);
@@ -410,12 +403,12 @@ impl Behaviour for RemoteCluster {
 
     fn handle(&mut self, msg: RemoteMsg, cx: &mut Cx<'_, Self>) {
         // Nobody begins to read for one that is over.
-        let is_over = self.kept.borrow().over;
-        let is_now = |way| !is_over && way == self.kept.borrow().ways;
+        let is_over = self.kept.over;
+        let is_now = |way| !is_over && way == self.kept.ways;
         match msg {
             RemoteMsg::Way(_) if is_over => {}
             RemoteMsg::Way(way) => {
-                self.kept.borrow_mut().way = way;
+                self.kept.way = way;
                 self.begin(cx);
             }
             RemoteMsg::Config(way, update) if is_now(way) => self.config(cx, update),
@@ -423,7 +416,7 @@ impl Behaviour for RemoteCluster {
             RemoteMsg::Services(origin, update) if !is_over => self.services(cx, &origin, update),
             RemoteMsg::Services(..) => {}
             RemoteMsg::Stop => {
-                self.kept.borrow_mut().over = true;
+                self.kept.over = true;
                 self.end();
                 self.look_after(cx);
             }
@@ -433,8 +426,8 @@ impl Behaviour for RemoteCluster {
 
     fn answered(&mut self, answer: RemoteAnswer, cx: &mut Cx<'_, Self>) {
         // Nobody begins to read for one that is over.
-        let is_over = self.kept.borrow().over;
-        let is_now = |way| !is_over && way == self.kept.borrow().ways;
+        let is_over = self.kept.over;
+        let is_now = |way| !is_over && way == self.kept.ways;
         match answer {
             RemoteAnswer::Dismiss => self.look_after(cx),
             RemoteAnswer::Claimed(way, config, answer) if is_now(way) => {
@@ -450,7 +443,7 @@ impl Behaviour for RemoteCluster {
     }
 
     fn observe(&self) -> Observed {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let services = kept.services.iter();
         Observed {
             generation: kept.generation,

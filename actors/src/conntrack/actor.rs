@@ -1,11 +1,11 @@
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{rc::Rc, time::Duration};
 
 use super::{
     ConntrackMsg, ConntrackStatus, FullSignals, FullTable, answers::ConntrackAnswer, interval,
     rounds::Rounds,
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Survives, TimerId},
     model::Families,
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Swept, Time},
 };
@@ -18,7 +18,7 @@ pub struct Conntrack {
     kernel: Rc<dyn Kernel>,
     fixed: Option<Duration>,
     /// Outlives a crash: whoever said something says it once.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     timer: Option<TimerId>,
 }
 
@@ -47,8 +47,8 @@ impl Conntrack {
             translations_deleted_total: 0,
             last_error: None,
         };
-        let kept = Rc::new(RefCell::new(Kept { rounds: Rounds::default(), status }));
-        move || Self { kernel: Rc::clone(&kernel), fixed, kept: Rc::clone(&kept), timer: None }
+        let kept = Survives::new(Kept { rounds: Rounds::default(), status });
+        move || Self { kernel: Rc::clone(&kernel), fixed, kept: kept.lend(), timer: None }
     }
 
     /// Sets the timer for the next round, which may be due at another time than before.
@@ -56,14 +56,14 @@ impl Conntrack {
         if let Some(timer) = self.timer.take() {
             cx.cancel(timer);
         }
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         if let Some(due) = kept.rounds.next(kept.status.interval, cx.now()) {
             self.timer = Some(cx.after(due.since(cx.now()), ConntrackAnswer::Collect));
         }
     }
 
-    fn note_full(&self, table: FullTable, families: Families) {
-        let kept = &mut *self.kept.borrow_mut();
+    fn note_full(&mut self, table: FullTable, families: Families) {
+        let kept = &mut *self.kept;
         let full = match table {
             FullTable::Translations => &mut kept.status.translations_full,
             FullTable::Connections => &mut kept.status.connections_full,
@@ -78,8 +78,8 @@ impl Conntrack {
         }
     }
 
-    fn collect(&self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept.borrow_mut();
+    fn collect(&mut self, cx: &mut Cx<'_, Self>) {
+        let kept = &mut *self.kept;
         let Some(round) = kept.rounds.start(kept.status.interval, cx.now()) else { return };
         kept.status.rounds_by_signal += u64::from(round.by_signal);
         let why = "dead connections to be collected";
@@ -89,8 +89,8 @@ impl Conntrack {
     }
 
     /// What a round over one family finds says nothing of when the next one over both is due.
-    fn collected(&self, done: Result<KernelDone, AskError>, now: Time) {
-        let Kept { rounds, status } = &mut *self.kept.borrow_mut();
+    fn collected(&mut self, done: Result<KernelDone, AskError>, now: Time) {
+        let Kept { rounds, status } = &mut *self.kept;
         let mut freed = false;
         match found(done) {
             Ok((connections, translations, fill)) => {
@@ -124,14 +124,14 @@ impl Behaviour for Conntrack {
     type Observed = ConntrackStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.borrow_mut().rounds.lose(cx.now());
+        self.kept.rounds.lose(cx.now());
         self.schedule(cx);
     }
 
     fn handle(&mut self, msg: ConntrackMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             ConntrackMsg::Begin => {
-                self.kept.borrow_mut().rounds.begin(cx.now());
+                self.kept.rounds.begin(cx.now());
                 self.schedule(cx);
             }
             ConntrackMsg::Full { table, families } => {
@@ -139,7 +139,7 @@ impl Behaviour for Conntrack {
                 self.schedule(cx);
             }
             ConntrackMsg::Show(reply) => {
-                let status = self.kept.borrow().status.clone();
+                let status = self.kept.status.clone();
                 reply.send(status);
             }
         }
@@ -156,7 +156,7 @@ impl Behaviour for Conntrack {
     }
 
     fn observe(&self) -> ConntrackStatus {
-        self.kept.borrow().status.clone()
+        self.kept.status.clone()
     }
 }
 

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
     time::Duration,
@@ -14,9 +13,8 @@ use super::{
     steps::{device_of, done, steps},
 };
 use crate::{
-    changing::Changing,
     drift::{Drift, Found, Kind, Watch},
-    host::{AskError, Behaviour, Cx, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Reply, Survives},
     ports::{
         DeviceLinks, DeviceTables, HookState, Kernel, KernelDone, KernelJob, KernelOp,
         KernelOutcome, Link,
@@ -32,10 +30,10 @@ const RETRY_LATEST: Duration = Duration::from_secs(60);
 /// interfaces it leaves as it is, also what an earlier life attached.
 pub struct Devices {
     kernel: Rc<dyn Kernel>,
-    settings: Rc<DevicesSettings>,
-    lasting: Changing<DevicesSettings>,
+    /// Outlive a crash: they change.
+    settings: Lent<Rc<DevicesSettings>>,
     /// Outlives a crash.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     /// What the kernel holds; `None` until it is read, anew whenever interfaces are told.
     present: Option<DeviceTables>,
     /// What it was known to hold, where it is read anew to see what drifted; who hears of that.
@@ -79,12 +77,11 @@ impl Devices {
         settings: DevicesSettings,
         watch: Watch,
     ) -> impl FnMut() -> Self + 'static {
-        let (lasting, kept) = (Changing::new(settings), Rc::<RefCell<Kept>>::default());
+        let (settings, kept) = (Survives::new(Rc::new(settings)), Survives::<Kept>::default());
         move || Self {
             kernel: Rc::clone(&kernel),
-            settings: lasting.get(),
-            lasting: lasting.clone(),
-            kept: Rc::clone(&kept),
+            settings: settings.lend(),
+            kept: kept.lend(),
             present: None,
             believed: None,
             watch: watch.clone(),
@@ -146,12 +143,12 @@ impl Devices {
     }
 
     fn wanted(&self) -> Option<Wanted> {
-        let links = self.kept.borrow().links.clone()?;
+        let links = self.kept.links.clone()?;
         Some(self.settings.choose(&links))
     }
 
-    fn tell_passed_over(&self, wanted: &Wanted) {
-        let said = &mut self.kept.borrow_mut().said;
+    fn tell_passed_over(&mut self, wanted: &Wanted) {
+        let said = &mut self.kept.said;
         if *said == wanted.passed_over {
             return;
         }
@@ -194,7 +191,7 @@ impl Devices {
         };
         let mut troubles: BTreeMap<_, _> = present.links.values().filter_map(trouble).collect();
         troubles.extend(present.sockets.clone().map(|trouble| ("sockets".to_owned(), trouble)));
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         for (device, trouble) in
             troubles.iter().filter(|(name, _)| !kept.troubles.contains_key(*name))
         {
@@ -311,7 +308,7 @@ impl Devices {
             ifindex: *ifindex,
             addresses: wanted.rows.get(ifindex).map(|row| row.addresses).unwrap_or_default(),
             attached: runs(ifindex),
-            trouble: self.kept.borrow().troubles.get(&links.name).cloned(),
+            trouble: self.kept.troubles.get(&links.name).cloned(),
         });
         DevicesStatus {
             devices: devices.collect(),
@@ -338,7 +335,7 @@ impl Behaviour for Devices {
     fn handle(&mut self, msg: DevicesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             DevicesMsg::Links(links) => {
-                self.kept.borrow_mut().links = Some(links);
+                self.kept.links = Some(links);
                 if !self.busy {
                     // Endpoints may have had programs loaded since, which devices are to run, too.
                     self.doubt();
@@ -347,12 +344,12 @@ impl Behaviour for Devices {
             }
             DevicesMsg::NodeAddresses(addresses) => {
                 let node_addresses = addresses.iter().collect();
-                let settings = DevicesSettings { node_addresses, ..(*self.settings).clone() };
-                self.settings = self.lasting.set(settings);
+                let settings = DevicesSettings { node_addresses, ..(**self.settings).clone() };
+                *self.settings = Rc::new(settings);
                 self.proceed(cx);
             }
             DevicesMsg::Verify(reply) => {
-                if self.resting || self.kept.borrow().links.is_none() {
+                if self.resting || self.kept.links.is_none() {
                     return reply.send(());
                 }
                 self.verifying.push(reply);

@@ -1,4 +1,4 @@
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     drift::Drift,
     endpoints::{CreateError, Level, PatchError, RestoredEndpoint},
-    host::{Behaviour, Cx, Reply, TimerId},
+    host::{Behaviour, Cx, Lent, Reply, Survives, TimerId},
     ipcache::IpcacheEntry,
     model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
     ports::{FsOp, Time},
@@ -47,7 +47,7 @@ pub struct Seed {
 /// One endpoint.
 pub struct Endpoint {
     pub(super) peers: Rc<Peers>,
-    pub(super) seed: Rc<RefCell<Seed>>,
+    pub(super) seed: Lent<Seed>,
     pub(super) id: EndpointId,
     pub(super) state: State,
     pub(super) since: Time,
@@ -64,7 +64,7 @@ pub struct Endpoint {
     pub(super) identification: Option<Identification>,
     /// References to its identity and to those before it that packets may still carry. They
     /// outlive a crash, as the kernel's rows do.
-    pub(super) references: Rc<RefCell<Vec<Held>>>,
+    pub(super) references: Lent<Vec<Held>>,
     /// Names of its ports as everyone's policy knows them.
     pub(super) ports_known: Option<NamedPorts>,
     pub(super) options: Arc<BTreeMap<String, i64>>,
@@ -190,19 +190,19 @@ impl Endpoint {
         known: Known,
         carried: Vec<Held>,
     ) -> impl FnMut() -> Self {
-        let seed = Rc::new(RefCell::new(seed));
-        let references = Rc::new(RefCell::new(carried));
         let mut known = Some(known);
         // Whoever restores has told of all.
         let restored = state == State::Restoring;
-        let mut ports_known = restored.then(|| seed.borrow().spec.named_ports.clone());
+        let mut ports_known = restored.then(|| seed.spec.named_ports.clone());
+        let (seed, references) = (Survives::new(seed), Survives::new(carried));
         let mut state = Some(state);
         move || {
             let first = state.take();
-            let of = seed.borrow().clone();
+            let seed = seed.lend();
+            let of = (*seed).clone();
             Self {
                 peers: Rc::clone(&peers),
-                seed: Rc::clone(&seed),
+                seed,
                 id: of.id,
                 state: first.unwrap_or(State::Restoring),
                 since: Time::default(),
@@ -214,7 +214,7 @@ impl Endpoint {
                 unlabelled: of.unlabelled,
                 identity_stale: true,
                 identification: None,
-                references: Rc::clone(&references),
+                references: references.lend(),
                 ports_known: ports_known.take(),
                 options: of.options,
                 own_options: of.own_options,
@@ -266,7 +266,7 @@ impl Behaviour for Endpoint {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.since = cx.now();
-        if self.reborn && self.seed.borrow().deleted {
+        if self.reborn && self.seed.deleted {
             return self.begin_teardown(cx, Vec::new());
         }
         if self.reborn {

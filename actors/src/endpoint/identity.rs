@@ -169,7 +169,7 @@ impl Endpoint {
         let Identification { trigger, held, .. } = self.identification.take()?;
         let held = held?;
         let identity = held.identity().clone();
-        self.references.borrow_mut().push(held);
+        self.references.push(held);
         self.identity_stale = false;
         self.ports_known = Some(self.spec.named_ports.clone());
         let labels = match self.spec.kind {
@@ -204,11 +204,10 @@ impl Endpoint {
         if self.identification.is_some() {
             return;
         }
-        let mut references = self.references.borrow_mut();
+        let references = &mut *self.references;
         let current = references.iter().rposition(|held| held.identity().id == self.identity);
         let current = current.map(|place| references.swap_remove(place));
-        let given_back = std::mem::replace(&mut *references, current.into_iter().collect());
-        drop(references);
+        let given_back = std::mem::replace(references, current.into_iter().collect());
         if given_back.iter().any(|held| held.identity().id != self.identity) {
             let only = PolicyMsg::BearsOnly { endpoint: self.id, identity: Some(self.identity) };
             if let Err(refused) = self.peers.policy.tell(only) {

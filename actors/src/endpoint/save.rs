@@ -30,7 +30,7 @@ impl Endpoint {
         mut ops: Vec<FsOp>,
         then: impl FnOnce(Result<Result<(), DiskError>, AskError>) -> EndpointAnswer + 'static,
     ) {
-        ops.splice(0..0, self.seed.borrow().untidied.iter().cloned());
+        ops.splice(0..0, self.seed.untidied.iter().cloned());
         let reply = cx.expect("disk", DISK_PATIENCE, "its state directory", then);
         self.peers.disk.submit(ops, reply);
     }
@@ -43,7 +43,7 @@ impl Endpoint {
         let written = self.saving.take();
         let error = match answer {
             Ok(Ok(())) => {
-                self.seed.borrow_mut().untidied.clear();
+                self.seed.untidied.clear();
                 // Not what was changed while it was being written.
                 self.on_disk = written == Some(self.edition);
                 None
@@ -70,8 +70,8 @@ impl Endpoint {
     }
 
     /// Has the next life begin with what is so now.
-    pub(super) fn remember(&self) {
-        let mut seed = self.seed.borrow_mut();
+    pub(super) fn remember(&mut self) {
+        let seed = &mut *self.seed;
         seed.spec = Arc::clone(&self.spec);
         seed.identity = self.identity;
         seed.identity_labels = Arc::clone(&self.identity_labels);

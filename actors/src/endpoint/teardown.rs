@@ -264,7 +264,7 @@ impl Endpoint {
                 tracing::warn!(endpoint = %self.id, %address, %refused, "address not released");
             }
         }
-        let given_back = self.references.take();
+        let given_back = std::mem::take(&mut *self.references);
         drop(given_back);
         self.become_state(cx, State::Disconnected, "deleted");
         self.publish(cx);

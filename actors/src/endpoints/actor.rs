@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
     sync::Arc,
@@ -24,7 +23,7 @@ use super::{
 use crate::{
     auditor::AuditorMsg,
     endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
-    host::{AskError, Behaviour, Cx, Full, Ref, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Full, Lent, Ref, Reply, Survives, TimerId},
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
     policy::PolicyMsg,
@@ -75,8 +74,8 @@ pub struct Endpoints {
     pub(super) peers: Rc<Peers>,
     pub(super) workloads: Ref<WorkloadsMsg>,
     pub(super) schedule: Schedule,
-    pub(super) family: Family,
-    heirloom: Rc<RefCell<Family>>,
+    /// Outlives a crash.
+    pub(super) family: Lent<Family>,
     /// What came before restored endpoints were known.
     pub(super) held: Vec<EndpointsMsg>,
     /// Whose policies of an earlier life are to know new prefixes.
@@ -114,13 +113,19 @@ impl Endpoints {
         auditor: Ref<AuditorMsg>,
         schedule: Schedule,
     ) -> impl FnMut() -> Self + 'static {
-        let heirloom = Rc::<RefCell<Family>>::default();
+        let family = Survives::<Family>::default();
+        let lend = move || {
+            let mut lent = family.lend();
+            if mutated(Mutant::FamilyForgotten) {
+                *lent = Family::default();
+            }
+            lent
+        };
         move || Self {
             peers: Rc::new(peers()),
             workloads: workloads.clone(),
             schedule,
-            family: heirloom.take(),
-            heirloom: Rc::clone(&heirloom),
+            family: lend(),
             held: Vec::new(),
             inheriting: None,
             vanished: BTreeSet::new(),
@@ -238,14 +243,15 @@ impl Endpoints {
         self.family.barriers.seen(&view);
         self.look_for_overdue(cx);
         self.family.restoring.seen(&view);
-        let Some(child) = self.family.children.get_mut(&view.id) else { return };
-        self.family.regenerations.seen(&child.view, &view);
+        let Family { children, regenerations, announcers, .. } = &mut *self.family;
+        let Some(child) = children.get_mut(&view.id) else { return };
+        regenerations.seen(&child.view, &view);
         child.show(Arc::clone(&view));
         child.pay();
         // The cluster knows the node by other objects.
         if !view.spec.is_host() {
             let announced = &mut child.announced;
-            self.family.announcers.iter().for_each(|it| it.changed(&view, announced));
+            announcers.iter().for_each(|it| it.changed(&view, announced));
         }
     }
 
@@ -301,16 +307,6 @@ fn refusal(gone: bool) -> PatchError {
     match gone {
         true => PatchError::NotFound,
         false => PatchError::Failed("too much is asked of this endpoint; try again".to_owned()),
-    }
-}
-
-/// Hands the family on to the next life.
-impl Drop for Endpoints {
-    fn drop(&mut self) {
-        let family = std::mem::take(&mut self.family);
-        if !mutated(Mutant::FamilyForgotten) {
-            self.heirloom.replace(family);
-        }
     }
 }
 

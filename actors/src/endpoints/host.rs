@@ -1,7 +1,7 @@
 //! The node's host endpoint: made by this supervisor if it is wanted and did not come back, labelled
 //! as the node is, and nobody else's to change or delete.
 
-use super::{DeleteError, Endpoints, Patch, PatchError, child::Child};
+use super::{DeleteError, Endpoints, Patch, PatchError, actor::Family, child::Child};
 use crate::{
     endpoint::EndpointSpec,
     host::Cx,
@@ -33,8 +33,9 @@ impl Endpoints {
     /// Tells the host endpoint how the node is labelled, once that is known. Where nobody says it,
     /// it is as its record has it.
     pub(super) fn label_host(&mut self) {
-        let Some(labels) = &self.family.node_labels else { return };
-        let host = self.family.children.values_mut().find(|child| child.view.spec.is_host());
+        let Family { node_labels, children, .. } = &mut *self.family;
+        let Some(labels) = node_labels else { return };
+        let host = children.values_mut().find(|child| child.view.spec.is_host());
         let Some(host) = host else { return };
         let labels = labels.as_ref().unwrap_or(&host.view.spec.labels).clone();
         host.describe(&PodFacts { labels, named_ports: NamedPorts::new() });

@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     Awaited, Endpoints, Reached,
+    actor::Family,
     answers::EndpointsAnswer,
     barrier::{Goal, Waiter},
     child::{Child, OVERDUE},
@@ -34,7 +35,8 @@ impl Endpoints {
         }
         let mut missing = BTreeMap::new();
         let restored = awaited != Awaited::Concerned;
-        for (&id, child) in &mut self.family.children {
+        let Family { children, restoring, .. } = &mut *self.family;
+        for (&id, child) in children {
             let concerned = child.is_concerned(&touched.labels);
             if concerned {
                 child.wanted = revision;
@@ -48,7 +50,7 @@ impl Endpoints {
             };
             // One that comes back may have asked for its policy before a change that is nothing to
             // it: any policy of this life will do then.
-            let returns = restored && self.family.restoring.pending().contains(&id);
+            let returns = restored && restoring.pending().contains(&id);
             let wanted = child.wanted.max(returns.into());
             if (is_awaited || returns) && child.view.realised.policy_revision < wanted {
                 missing.insert(id, Goal::Revision(wanted));
@@ -79,8 +81,8 @@ impl Endpoints {
 
     /// Nobody waits any more for those who have not answered for long, where that opens nothing.
     pub(super) fn strike_overdue(&mut self, cx: &mut Cx<'_, Self>) {
-        let (children, now) = (&self.family.children, cx.now());
-        self.family.barriers.strike_overdue(|id, strangers| {
+        let (Family { children, barriers, .. }, now) = (&mut *self.family, cx.now());
+        barriers.strike_overdue(|id, strangers| {
             let is_over = |child: &Child| child.is_overdue(now) && !child.opens(strangers);
             mutated(Mutant::OverdueHoldsAll) || !children.get(&id).is_some_and(is_over)
         });

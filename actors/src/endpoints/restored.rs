@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Endpoints, RestoredEndpoint, child::Child};
+use super::{Endpoints, RestoredEndpoint, actor::Family, child::Child};
 use crate::{
     endpoint::{Endpoint, EndpointView, State},
     host::{Cx, Reply},
@@ -93,7 +93,8 @@ impl Endpoints {
         let first = !std::mem::replace(&mut self.family.restoring.known, true);
         self.family.host = host;
         self.make_host(cx);
-        self.family.barriers.restored(&self.family.restoring.pending);
+        let Family { barriers, restoring, .. } = &mut *self.family;
+        barriers.restored(&restoring.pending);
         self.look_for_overdue(cx);
         for held in std::mem::take(&mut self.held) {
             // It came from this very mailbox, which has room for what was just taken out.
@@ -110,12 +111,13 @@ impl Endpoints {
     }
 
     pub(super) fn regenerate_restored(&mut self, reply: Reply<Outcomes>) {
-        self.family.restoring.reply = Some(reply);
-        for id in &self.family.restoring.pending {
-            if let Some(child) = self.family.children.get_mut(id) {
+        let Family { restoring, children, .. } = &mut *self.family;
+        restoring.reply = Some(reply);
+        for id in &restoring.pending {
+            if let Some(child) = children.get_mut(id) {
                 child.restore();
             }
         }
-        self.family.restoring.answer();
+        restoring.answer();
     }
 }

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
     time::Duration,
@@ -9,7 +8,7 @@ use super::{
     HealthChange, HealthCheck, HealthCheckView, HealthChecksMsg, answers::HealthChecksAnswer,
 };
 use crate::{
-    host::{AskError, Behaviour, Cx},
+    host::{AskError, Behaviour, Cx, Lent, Survives},
     ports::{HealthAnswer, HealthListeners, ListenError},
 };
 
@@ -23,7 +22,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 pub struct HealthChecks {
     listeners: Rc<dyn HealthListeners>,
     /// Outlives a crash: the listeners do, too.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     /// What is under way, by port.
     asked: BTreeMap<u16, Option<HealthAnswer>>,
     /// Ports that wait for the next try.
@@ -59,10 +58,10 @@ enum There {
 impl HealthChecks {
     /// Makes each life of the actor.
     pub fn factory(listeners: Rc<dyn HealthListeners>) -> impl FnMut() -> Self + 'static {
-        let kept = Rc::<RefCell<Kept>>::default();
+        let kept = Survives::<Kept>::default();
         move || Self {
             listeners: Rc::clone(&listeners),
-            kept: Rc::clone(&kept),
+            kept: kept.lend(),
             asked: BTreeMap::new(),
             resting: BTreeSet::new(),
         }
@@ -70,7 +69,7 @@ impl HealthChecks {
 
     /// Has a port answer as it is to, unless something is under way there.
     fn proceed(&mut self, number: u16, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Some(port) = kept.ports.get(&number) else { return };
         if self.asked.contains_key(&number) {
             return;
@@ -101,7 +100,7 @@ impl HealthChecks {
         done: Result<Result<(), ListenError>, AskError>,
         cx: &mut Cx<'_, Self>,
     ) {
-        let kept = &mut *self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let (Some(asked), Some(port)) = (self.asked.remove(&number), kept.ports.get_mut(&number))
         else {
             return;
@@ -133,7 +132,7 @@ impl HealthChecks {
     }
 
     fn show(&self) -> Vec<HealthCheckView> {
-        let kept = &*self.kept.borrow();
+        let kept = &*self.kept;
         let view = |(name, check): (&Rc<str>, &HealthCheck)| HealthCheckView {
             service: name.to_string(),
             check: *check,
@@ -204,7 +203,7 @@ impl Behaviour for HealthChecks {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         let ports: Vec<u16> = {
-            let ports = &mut self.kept.borrow_mut().ports;
+            let ports = &mut self.kept.ports;
             // Nobody heard what came of what was under way.
             ports.values_mut().for_each(|port| port.there = There::Unsure);
             ports.keys().copied().collect()
@@ -215,7 +214,7 @@ impl Behaviour for HealthChecks {
     fn handle(&mut self, msg: HealthChecksMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             HealthChecksMsg::Set { all, changes, reply } => {
-                let ports = self.kept.borrow_mut().apply(all, &changes);
+                let ports = self.kept.apply(all, &changes);
                 reply.send(());
                 ports.into_iter().for_each(|port| self.proceed(port, cx));
             }

@@ -18,10 +18,7 @@ use super::{
     reply::drop_crashed,
     system::Current,
 };
-use crate::{
-    mutants::{Mutant, mutated},
-    ports::Time,
-};
+use crate::ports::Time;
 
 /// How long a cell rests after a crash: nothing, then twice as long each time, while crashes
 /// follow each other within [`CRASH_MEMORY`].
@@ -184,11 +181,7 @@ impl<B: Behaviour> Cell<B> {
         self.host.record(Record::Crash { cell: self.id, kind, cause: &cause, at: now });
         let broken = self.behaviour.borrow_mut().take();
         // Dropping it answers whom it owed an answer.
-        if mutated(Mutant::PermitLeaked) && self.name.starts_with("endpoint ") {
-            std::mem::forget(broken);
-        } else {
-            drop_crashed(broken);
-        }
+        drop_crashed(broken);
         let rest = {
             let mut tally = self.tally.borrow_mut();
             let recent = now.since(tally.crashed_at) < CRASH_MEMORY;

@@ -85,6 +85,11 @@ thread_local! {
     static CRASHING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether what is dropped now is dropped because its actor crashed.
+pub(crate) fn is_crash() -> bool {
+    CRASHING.get()
+}
+
 /// Drops what a crash left; whoever still waited for an answer of it hears of the crash.
 pub(super) fn drop_crashed<T>(broken: T) {
     CRASHING.set(true);
@@ -95,7 +100,7 @@ pub(super) fn drop_crashed<T>(broken: T) {
 
 impl<T: 'static> Drop for Reply<T> {
     fn drop(&mut self) {
-        let crashed = std::thread::panicking() || CRASHING.get();
+        let crashed = std::thread::panicking() || is_crash();
         let error = if crashed { AskError::Crashed } else { AskError::Gone };
         self.slot.finish(Err(error));
     }

@@ -326,3 +326,49 @@ fn a_wait_that_lasts_is_told_of_once() {
     universe.advance(Duration::from_secs(2));
     told("e4e2e3");
 }
+
+/// Counts in what outlives a crash, and beside it.
+struct Lasting {
+    kept: Lent<u32>,
+    own: u32,
+}
+
+impl Behaviour for Lasting {
+    type Msg = Say;
+    type Answer = NoAnswer;
+    type Observed = (u32, u32);
+
+    fn handle(&mut self, msg: Say, _: &mut Cx<'_, Self>) {
+        let Say::Add(n) = msg else { panic!("on purpose") };
+        *self.kept += n;
+        self.own += n;
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
+    }
+
+    fn observe(&self) -> (u32, u32) {
+        (*self.kept, self.own)
+    }
+}
+
+#[test]
+fn what_survives_is_lent_to_the_next_life_as_the_crash_left_it() {
+    let universe = Universe::default();
+    let kept = Survives::new(1);
+    let cell = universe.spawn("lasting", move || Lasting { kept: kept.lend(), own: 0 });
+    for say in [Say::Add(5), Say::Panic, Say::Add(2), Say::Panic, Say::Add(1)] {
+        cell.tell(say).unwrap();
+        universe.settle();
+    }
+    assert_eq!(universe.host.observe(cell.id()), Some(serde_json::json!([9, 1])));
+}
+
+#[test]
+#[should_panic(expected = "the life before still has")]
+fn two_lives_at_once_are_a_mistake() {
+    let kept = Survives::new(1);
+    let _first = kept.lend();
+    let _second = kept.lend();
+}

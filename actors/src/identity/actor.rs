@@ -1,4 +1,4 @@
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     allocator::AllocatorMsg,
-    host::{AskError, Behaviour, Cx, Ref, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     model::{ClusterId, Families, IdentityId, Labels},
     policy::PolicyMsg,
     ports::{Disk, DiskError},
@@ -26,11 +26,11 @@ const ALLOCATE_PATIENCE: Duration = Duration::from_secs(110);
 pub struct Identities {
     disk: Rc<dyn Disk>,
     /// Outlives a crash: a number in use must never be handed out for something else.
-    ledger: Rc<RefCell<Ledger>>,
+    ledger: Lent<Ledger>,
     /// Who hears of identities that nobody uses any more.
-    listener: Rc<RefCell<Option<Ref<PolicyMsg>>>>,
+    listener: Lent<Option<Ref<PolicyMsg>>>,
     /// Who hands out numbers for the whole cluster, if it is not done here.
-    allocator: Rc<RefCell<Option<Ref<AllocatorMsg>>>>,
+    allocator: Lent<Option<Ref<AllocatorMsg>>>,
     waiting: Vec<Question>,
     under_way: Option<Round>,
     last_error: Option<String>,
@@ -64,13 +64,13 @@ impl Identities {
         generation: u32,
     ) -> impl FnMut() -> Self + 'static {
         let ledger = Ledger::new(cluster, stored, generation, families);
-        let ledger = Rc::new(RefCell::new(ledger));
-        let (listener, allocator) = (Rc::default(), Rc::default());
+        let ledger = Survives::new(ledger);
+        let (listener, allocator) = (Survives::default(), Survives::default());
         move || Self {
             disk: Rc::clone(&disk),
-            ledger: Rc::clone(&ledger),
-            listener: Rc::clone(&listener),
-            allocator: Rc::clone(&allocator),
+            ledger: ledger.lend(),
+            listener: listener.lend(),
+            allocator: allocator.lend(),
             waiting: Vec::new(),
             under_way: None,
             last_error: None,
@@ -79,8 +79,8 @@ impl Identities {
 
     /// Answers at once what is settled; puts the rest to what waits for the disk.
     fn ask(&mut self, cx: &mut Cx<'_, Self>, question: Question) {
-        let allocator = self.allocator.borrow().clone();
-        let mut ledger = self.ledger.borrow_mut();
+        let allocator = self.allocator.clone();
+        let ledger = &mut *self.ledger;
         match question {
             Question::Labels { labels, before, reply } => {
                 if let Some(identity) = ledger.fixed.of(&labels).and_then(|id| ledger.get(id)) {
@@ -100,7 +100,6 @@ impl Identities {
                     }
                     (None, None) => self.waiting.push(Question::Labels { labels, before, reply }),
                     (None, Some(allocator)) => {
-                        drop(ledger);
                         allocate(cx, &allocator, labels, before, reply);
                     }
                 }
@@ -111,19 +110,18 @@ impl Identities {
     }
 
     /// Takes a reference back.
-    fn release(&self, id: IdentityId) {
-        let mut ledger = self.ledger.borrow_mut();
+    fn release(&mut self, id: IdentityId) {
+        let ledger = &mut *self.ledger;
         let last = ledger.uses.give_back(id) && ledger.uses.of(id) == 0;
-        drop(ledger);
         if last {
             self.forget(id);
         }
     }
 
     /// No address of another node has these any more.
-    fn abandon(&self, ids: Vec<IdentityId>) {
+    fn abandon(&mut self, ids: Vec<IdentityId>) {
         for id in ids {
-            let last = self.ledger.borrow_mut().uses.abandon(id);
+            let last = self.ledger.uses.abandon(id);
             if last {
                 self.forget(id);
             }
@@ -131,11 +129,10 @@ impl Identities {
     }
 
     /// With the last reference goes what endpoints enforce for the identity.
-    fn forget(&self, id: IdentityId) {
-        let mut ledger = self.ledger.borrow_mut();
+    fn forget(&mut self, id: IdentityId) {
+        let ledger = &mut *self.ledger;
         let known = ledger.disputed.remove(&id) || ledger.tables.labels(id).is_some();
-        drop(ledger);
-        if let (true, Some(listener)) = (known, self.listener.borrow().as_ref())
+        if let (true, Some(listener)) = (known, self.listener.as_ref())
             && let Err(refused) = listener.tell(PolicyMsg::Forget(id))
         {
             tracing::warn!(identity = %id, %refused, "rows of an unused identity stay");
@@ -157,15 +154,14 @@ impl Identities {
     }
 
     /// Who hands out numbers hears which of them are in use here.
-    fn tell_turned(&self) {
-        let mut ledger = self.ledger.borrow_mut();
-        let turned = ledger.uses.turned();
-        if self.allocator.borrow().is_none() {
+    fn tell_turned(&mut self) {
+        let turned = self.ledger.uses.turned();
+        if self.allocator.is_none() {
             return;
         }
         for id in turned {
-            let labels = ledger.tables.cluster_labels(id);
-            match (ledger.uses.local(id), labels) {
+            let labels = self.ledger.tables.cluster_labels(id);
+            match (self.ledger.uses.local(id), labels) {
                 (0, _) => self.tell_allocator(AllocatorMsg::Unused(id)),
                 (_, Some(labels)) => {
                     self.tell_allocator(AllocatorMsg::Used(id, Arc::clone(labels)));
@@ -176,7 +172,7 @@ impl Identities {
     }
 
     fn tell_allocator(&self, msg: AllocatorMsg) {
-        if let Some(allocator) = self.allocator.borrow().as_ref()
+        if let Some(allocator) = self.allocator.as_ref()
             && let Err(refused) = allocator.tell(msg)
         {
             tracing::error!(%refused, "the cluster does not hear which identities are in use");
@@ -188,8 +184,8 @@ impl Identities {
         if self.under_way.is_some() || self.waiting.is_empty() {
             return;
         }
-        let round = Round::begin(&self.ledger.borrow(), std::mem::take(&mut self.waiting));
-        let writes = round.writes(&self.ledger.borrow());
+        let round = Round::begin(&self.ledger, std::mem::take(&mut self.waiting));
+        let writes = round.writes(&self.ledger);
         if writes.is_empty() {
             return self.finish(round);
         }
@@ -198,18 +194,17 @@ impl Identities {
         self.disk.submit(writes, reply);
     }
 
-    fn finish(&self, mut round: Round) {
+    fn finish(&mut self, mut round: Round) {
         let given = std::mem::take(&mut round.given);
-        let answers = round.finish(&mut self.ledger.borrow_mut());
+        let answers = round.finish(&mut self.ledger);
         answers.into_iter().for_each(|answer| answer());
         self.return_unused(given);
     }
 
     /// Numbers that the cluster gave and that nobody got.
     fn return_unused(&self, mut given: BTreeSet<IdentityId>) {
-        let ledger = self.ledger.borrow();
+        let ledger = &*self.ledger;
         given.retain(|&id| ledger.uses.local(id) == 0);
-        drop(ledger);
         given.into_iter().for_each(|id| self.tell_allocator(AllocatorMsg::Unused(id)));
     }
 
@@ -237,8 +232,8 @@ impl Behaviour for Identities {
 
     fn started(&mut self, _: &mut Cx<'_, Self>) {
         // A number that came for the life before, and met nobody, is not used.
-        if self.allocator.borrow().is_some() {
-            let used = self.ledger.borrow().uses.all_local();
+        if self.allocator.is_some() {
+            let used = self.ledger.uses.all_local();
             self.tell_allocator(AllocatorMsg::OnlyUsed(used));
         }
     }
@@ -255,34 +250,34 @@ impl Behaviour for Identities {
                 self.ask(cx, Question::Adopt { wanted, reply });
             }
             IdentityMsg::AllocateBy(allocator) => {
-                self.allocator.replace(Some(allocator));
+                *self.allocator = Some(allocator);
             }
             IdentityMsg::Inherit(ids) => {
-                let mut ledger = self.ledger.borrow_mut();
+                let ledger = &mut *self.ledger;
                 ids.into_iter().for_each(|id| ledger.adopt_known(id));
             }
             IdentityMsg::Abandon(ids) => self.abandon(ids),
             IdentityMsg::Withhold(ids) => {
-                let mut ledger = self.ledger.borrow_mut();
+                let ledger = &mut *self.ledger;
                 ids.into_iter().for_each(|id| ledger.withhold(id));
             }
             IdentityMsg::ReleaseWithheld => {
-                let unused = self.ledger.borrow_mut().uses.release_withheld();
+                let unused = self.ledger.uses.release_withheld();
                 unused.into_iter().for_each(|id| self.forget(id));
             }
             IdentityMsg::Disputed(id) => {
-                self.ledger.borrow_mut().disputed.insert(id);
+                self.ledger.disputed.insert(id);
             }
             IdentityMsg::Release(id) => self.release(id),
             IdentityMsg::Subscribe(listener) => {
-                self.listener.replace(Some(listener));
+                *self.listener = Some(listener);
             }
             IdentityMsg::Get { id, reply } => {
-                let identity = self.ledger.borrow().get(id);
+                let identity = self.ledger.get(id);
                 reply.send(identity);
             }
             IdentityMsg::List(reply) => {
-                let all = self.ledger.borrow().list();
+                let all = self.ledger.list();
                 reply.send(all);
             }
         }
@@ -302,7 +297,7 @@ impl Behaviour for Identities {
     }
 
     fn observe(&self) -> IdentitiesView {
-        let ledger = self.ledger.borrow();
+        let ledger = &*self.ledger;
         IdentitiesView {
             known: ledger.tables.iter().count(),
             unused: ledger.uses.unused().count(),

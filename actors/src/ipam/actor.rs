@@ -1,4 +1,4 @@
-use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::{
     ledger::{DEFAULT_POOL, Holder, Ledger},
 };
 use crate::{
-    host::{Behaviour, Cx, Reply, TimerId},
+    host::{Behaviour, Cx, Lent, Reply, Survives, TimerId},
     mutants::{Mutant, mutated},
 };
 
@@ -18,7 +18,7 @@ const WAITING_MAX: usize = 256;
 /// The owner of all addresses.
 pub struct Ipam {
     /// Outlives a crash: an address that has a holder must never be handed out again.
-    ledger: Rc<RefCell<Ledger>>,
+    ledger: Lent<Ledger>,
     timers: BTreeMap<IpAddr, TimerId>,
     waiting: Vec<Question>,
 }
@@ -47,8 +47,8 @@ pub struct IpamView {
 impl Ipam {
     /// Makes each life of the actor that hands out addresses of these pools.
     pub fn factory(pools: Pools) -> impl FnMut() -> Self + 'static {
-        let ledger = Rc::new(RefCell::new(Ledger::new(pools)));
-        move || Self { ledger: Rc::clone(&ledger), timers: BTreeMap::new(), waiting: Vec::new() }
+        let ledger = Survives::new(Ledger::new(pools));
+        move || Self { ledger: ledger.lend(), timers: BTreeMap::new(), waiting: Vec::new() }
     }
 
     fn allocate(&mut self, question: Question, cx: &mut Cx<'_, Self>) {
@@ -58,7 +58,7 @@ impl Ipam {
             return;
         }
         let until = expires.map(|span| cx.now() + span);
-        let allocated = self.ledger.borrow_mut().allocate(family, owner, until);
+        let allocated = self.ledger.allocate(family, owner, until);
         if let (Ok(allocated), Some(span)) = (&allocated, expires) {
             let ipv4 = allocated.ipv4.map(IpAddr::V4);
             for address in ipv4.into_iter().chain(allocated.ipv6.map(IpAddr::V6)) {
@@ -92,7 +92,7 @@ impl Ipam {
     }
 
     fn expire(&mut self, address: IpAddr, cx: &mut Cx<'_, Self>) {
-        let mut ledger = self.ledger.borrow_mut();
+        let ledger = &mut *self.ledger;
         let due = ledger
             .held()
             .get(&address)
@@ -111,7 +111,7 @@ impl Ipam {
             let pool = DEFAULT_POOL.to_owned();
             (address, Lease { owner: holder.owner.clone(), pool, expires_in })
         };
-        self.ledger.borrow().held().iter().map(lease).collect()
+        self.ledger.held().iter().map(lease).collect()
     }
 }
 
@@ -124,7 +124,7 @@ impl Behaviour for Ipam {
         let left = |(&address, holder): (&IpAddr, &Holder)| {
             holder.expires.map(|at| (address, at.since(cx.now())))
         };
-        let expiring: Vec<_> = self.ledger.borrow().held().iter().filter_map(left).collect();
+        let expiring: Vec<_> = self.ledger.held().iter().filter_map(left).collect();
         for (address, span) in expiring {
             self.expire_after(span, address, cx);
         }
@@ -133,11 +133,11 @@ impl Behaviour for Ipam {
     fn handle(&mut self, msg: IpamMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             IpamMsg::Reserve { address, owner, reply } => {
-                let reserved = self.ledger.borrow_mut().reserve(address, owner);
+                let reserved = self.ledger.reserve(address, owner);
                 reply.send(reserved);
             }
             IpamMsg::ReserveAll { wanted, reply } => {
-                let mut ledger = self.ledger.borrow_mut();
+                let ledger = &mut *self.ledger;
                 let one = |(address, owner)| ledger.reserve(address, owner);
                 reply.send(wanted.into_iter().map(one).collect());
             }
@@ -148,7 +148,7 @@ impl Behaviour for Ipam {
             }
             IpamMsg::Allocate { family, owner, pool: _, expires, reply } => {
                 let question = Question { family, owner, expires, reply };
-                let open = !self.ledger.borrow().restoring();
+                let open = !self.ledger.restoring();
                 if open || mutated(Mutant::AddressBeforeReserve) {
                     self.allocate(question, cx);
                 } else if self.waiting.len() < WAITING_MAX {
@@ -158,7 +158,7 @@ impl Behaviour for Ipam {
                 }
             }
             IpamMsg::Claim { address, owner, reply } => {
-                let claimed = self.ledger.borrow_mut().claim(address, owner);
+                let claimed = self.ledger.claim(address, owner);
                 if claimed.is_ok() {
                     self.keep_timerless(address, cx);
                 }
@@ -166,18 +166,18 @@ impl Behaviour for Ipam {
             }
             IpamMsg::Unclaim { address, owner } => {
                 // That it has no claim is fine.
-                let _ = self.ledger.borrow_mut().unclaim(address, &owner);
+                let _ = self.ledger.unclaim(address, &owner);
             }
             IpamMsg::Release { address, reply } => {
-                let released = self.ledger.borrow_mut().release(address);
+                let released = self.ledger.release(address);
                 self.given_back(address, released, reply, cx);
             }
             IpamMsg::Withdraw { address, reply } => {
-                let withdrawn = self.ledger.borrow_mut().withdraw(address);
+                let withdrawn = self.ledger.withdraw(address);
                 self.given_back(address, withdrawn, reply, cx);
             }
             IpamMsg::RestoreFinished => {
-                self.ledger.borrow_mut().restore_finished();
+                self.ledger.restore_finished();
                 for question in std::mem::take(&mut self.waiting) {
                     self.allocate(question, cx);
                 }
@@ -193,7 +193,7 @@ impl Behaviour for Ipam {
     }
 
     fn observe(&self) -> IpamView {
-        let ledger = self.ledger.borrow();
+        let ledger = &*self.ledger;
         IpamView {
             held: ledger.held().len(),
             expiring: ledger.held().values().filter(|holder| holder.expires.is_some()).count(),

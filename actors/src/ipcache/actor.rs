@@ -1,4 +1,4 @@
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{rc::Rc, time::Duration};
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     drift::Watch,
-    host::{AskError, Behaviour, Cx, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Reply, Survives},
     ports::{Kernel, KernelDone, KernelError, Refusal},
 };
 
@@ -29,7 +29,7 @@ pub struct Ipcache {
     pub(super) sweep: Option<Sweep>,
     pub(super) hearers: Vec<Hearer>,
     /// Outlives a crash: what sources said is said only once.
-    pub(super) ledger: Rc<RefCell<Ledger>>,
+    pub(super) ledger: Lent<Ledger>,
     /// Questions that wait for the next batch.
     asking: Vec<Asker>,
     /// Questions that wait for the batch under way.
@@ -59,13 +59,13 @@ pub struct IpcacheView {
 impl Ipcache {
     /// Makes each life of the actor that writes to this kernel.
     pub fn factory(kernel: Rc<dyn Kernel>, watch: Watch) -> impl FnMut() -> Self + 'static {
-        let ledger = Rc::default();
+        let ledger = Survives::default();
         move || Self {
             kernel: Rc::clone(&kernel),
             watch: watch.clone(),
             sweep: None,
             hearers: Vec::new(),
-            ledger: Rc::clone(&ledger),
+            ledger: ledger.lend(),
             asking: Vec::new(),
             written_for: None,
             failures: 0,
@@ -83,10 +83,9 @@ impl Ipcache {
         if self.written_for.is_some() {
             return;
         }
-        let mut ledger = self.ledger.borrow_mut();
+        let ledger = &mut *self.ledger;
         let batch = ledger.next_batch();
         let job = batch.map(|it| (it.job(), it.prefixes().count(), it.makes_room));
-        drop(ledger);
         // What makes room first is not yet what is asked for.
         let askers = match job {
             Some((.., true)) => Vec::new(),
@@ -104,7 +103,7 @@ impl Ipcache {
     }
 
     fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        let (puts, deletes) = self.ledger.borrow_mut().written(done.map_err(unanswered));
+        let (puts, deletes) = self.ledger.written(done.map_err(unanswered));
         for asker in self.written_for.take().unwrap_or_default() {
             let removed = if asker.removes { deletes.result() } else { Ok(()) };
             asker.reply.send(puts.result().and(removed));
@@ -131,29 +130,27 @@ impl Behaviour for Ipcache {
     type Observed = IpcacheView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.ledger.borrow_mut().lose_batch();
+        self.ledger.lose_batch();
         self.sweep_later(cx);
         self.write(cx);
     }
 
     fn handle(&mut self, msg: IpcacheMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            IpcacheMsg::Restore(rows) => self.ledger.borrow_mut().restore(rows),
+            IpcacheMsg::Restore(rows) => self.ledger.restore(rows),
             IpcacheMsg::Upsert { entries, reply } => {
-                let mut ledger = self.ledger.borrow_mut();
+                let ledger = &mut *self.ledger;
                 entries.into_iter().for_each(|(prefix, entry)| ledger.put(prefix, entry));
-                drop(ledger);
                 self.asking.push(Asker { removes: false, reply });
             }
             IpcacheMsg::Remove { prefixes, source, reply } => {
-                let mut ledger = self.ledger.borrow_mut();
+                let ledger = &mut *self.ledger;
                 prefixes.into_iter().for_each(|prefix| ledger.remove(prefix, source));
-                drop(ledger);
                 self.asking.push(Asker { removes: true, reply });
             }
-            IpcacheMsg::Prune => self.ledger.borrow_mut().prune(),
+            IpcacheMsg::Prune => self.ledger.prune(),
             IpcacheMsg::List(reply) => {
-                let all = self.ledger.borrow().list();
+                let all = self.ledger.list();
                 reply.send(all);
             }
             IpcacheMsg::Show(reply) => {
@@ -168,7 +165,7 @@ impl Behaviour for Ipcache {
         match answer {
             IpcacheAnswer::Sweep => self.compare(None, cx),
             IpcacheAnswer::Written(done) => self.written(done, cx),
-            IpcacheAnswer::Retry => self.ledger.borrow_mut().resume(),
+            IpcacheAnswer::Retry => self.ledger.resume(),
             IpcacheAnswer::Page(done) => self.page(done, cx),
             IpcacheAnswer::Cleaned(done) => {
                 if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
@@ -180,7 +177,7 @@ impl Behaviour for Ipcache {
     }
 
     fn observe(&self) -> IpcacheView {
-        let (rows, open) = self.ledger.borrow().counts();
+        let (rows, open) = self.ledger.counts();
         IpcacheView { rows, open, failures: self.failures, last_error: self.last_error.clone() }
     }
 }

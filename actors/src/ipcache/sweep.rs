@@ -40,7 +40,7 @@ impl Ipcache {
         if self.sweep.is_some() {
             return self.hearers.extend(hearer);
         }
-        self.ledger.borrow_mut().begin_sweep();
+        self.ledger.begin_sweep();
         let hearers = hearer.into_iter().collect();
         self.sweep = Some(Sweep { hearers, ..Sweep::default() });
         self.read_page(None, cx);
@@ -62,12 +62,11 @@ impl Ipcache {
     pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         match (KernelDone::rows(done), &mut self.sweep) {
             (Ok(RowPage { rows: PageRows::Ipcache(rows), strange, next }), Some(sweep)) => {
-                let mut ledger = self.ledger.borrow_mut();
+                let ledger = &mut *self.ledger;
                 sweep.strange.extend(strange);
                 for (prefix, row) in rows {
                     ledger.see(prefix, row, &mut sweep.found, &mut sweep.strangers);
                 }
-                drop(ledger);
                 match next {
                     Some(next) => self.read_page(Some(next), cx),
                     None => self.end_sweep(cx),
@@ -85,7 +84,7 @@ impl Ipcache {
     fn end_sweep(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(mut sweep) = self.sweep.take() else { return };
         if !mutated(Mutant::IpcacheNotSwept) {
-            self.ledger.borrow_mut().end_sweep(sweep.strangers, &mut sweep.found);
+            self.ledger.end_sweep(sweep.strangers, &mut sweep.found);
         }
         for _ in &sweep.strange {
             sweep.found.note(RowMap::Ipcache.name(), Kind::Foreign, "a key that is no prefix");

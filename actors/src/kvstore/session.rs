@@ -8,7 +8,6 @@ mod answers;
 mod messages;
 
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     rc::Rc,
     time::Duration,
@@ -25,7 +24,7 @@ use super::{
 };
 use crate::{
     dice::Dice,
-    host::{AskError, Behaviour, Cx, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Reply, Survives, TimerId},
     mutants::{Mutant, mutated},
     ports::{
         Change, Condition, KvError, KvStore, LeaseId, Listing, Pair, Put, StoreHeader,
@@ -53,7 +52,7 @@ pub struct Session {
     store: Rc<dyn KvStore>,
     ttl: Duration,
     /// What is to be there. Outlives a crash: it is said only once.
-    wanted: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
+    wanted: Lent<BTreeMap<String, Vec<u8>>>,
     lease: Option<LeaseId>,
     leases: u64,
     granting: bool,
@@ -86,11 +85,11 @@ impl Session {
         before: Option<StoreHeader>,
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
-        let wanted = Rc::default();
+        let wanted = Survives::default();
         move || Self {
             store: Rc::clone(&store),
             ttl,
-            wanted: Rc::clone(&wanted),
+            wanted: wanted.lend(),
             lease: None,
             leases: 0,
             granting: false,
@@ -189,7 +188,7 @@ impl Session {
         match &answer {
             Ok(true) => {
                 for Pair { key, value } in leased {
-                    self.wanted.borrow_mut().insert(key.clone(), value.clone());
+                    self.wanted.insert(key.clone(), value.clone());
                     if self.lease == Some(lease) && !self.removed.contains(&key) {
                         self.written.insert(key, value);
                     }
@@ -202,7 +201,7 @@ impl Session {
     }
 
     fn write(&mut self, cx: &mut Cx<'_, Self>, lease: LeaseId) {
-        let wanted = self.wanted.borrow();
+        let wanted = &*self.wanted;
         let missing = wanted.iter().filter(|(key, value)| self.written.get(*key) != Some(value));
         let pairs: Vec<Pair> = missing
             .take(TRANSACTION_MAX)
@@ -210,7 +209,6 @@ impl Session {
             .collect();
         let surplus = self.written.iter().find(|(key, _)| !wanted.contains_key(*key));
         let surplus = surplus.map(|(key, value)| (key.clone(), value.clone()));
-        drop(wanted);
         if !pairs.is_empty() {
             let put = |Pair { key, value }| Put { key, value, lease: Some(lease) };
             let puts = pairs.iter().cloned().map(put).collect();
@@ -341,17 +339,15 @@ impl Session {
     }
 
     fn touched(&mut self, change: Change) {
-        let wanted = self.wanted.borrow();
+        let wanted = &*self.wanted;
         match change {
             Change::Delete(key) if wanted.contains_key(&key) => {
-                drop(wanted);
                 tracing::info!(key, "a key of this node was deleted; it is written again");
                 self.lack(key);
             }
             Change::Put(Pair { key, value })
                 if wanted.get(&key).is_some_and(|own| *own != value) =>
             {
-                drop(wanted);
                 self.overwritten.insert(key);
             }
             Change::Put(_) | Change::Delete(_) => {}
@@ -393,7 +389,7 @@ impl Session {
         SessionView {
             lease: self.lease,
             leases: self.leases,
-            announced: self.wanted.borrow().len(),
+            announced: self.wanted.len(),
             written: self.written.len(),
             quorum_errors: self.quorum_errors,
             unreachable: self.outage.view(),
@@ -432,7 +428,7 @@ impl Behaviour for Session {
     fn handle(&mut self, msg: SessionMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             SessionMsg::Announce(changes) => {
-                let mut wanted = self.wanted.borrow_mut();
+                let wanted = &mut *self.wanted;
                 for (key, value) in changes {
                     match value {
                         Some(value) => wanted.insert(key, value),

@@ -9,7 +9,6 @@ mod answers;
 mod followed;
 
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     rc::Rc,
@@ -28,7 +27,7 @@ use super::{
     session::Unreachable,
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Message, Ref, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Message, Ref, Reply, TimerId},
     mutants::{Mutant, mutated},
     ports::{
         Change, KvError, KvStore, Listing, Pair, Place, Revision, StoreHeader, WATCH_ALIVE_EVERY,
@@ -82,7 +81,7 @@ pub struct Watcher<M: Message> {
     message: Rc<dyn Fn(Update) -> M>,
     /// Outlives a crash, as what the listener heard does: each key with what tells its value from
     /// another one.
-    known: Rc<RefCell<BTreeMap<String, u64>>>,
+    known: Lent<BTreeMap<String, u64>>,
     /// Up to where everything was told; none before the first list and where it must be listed
     /// again.
     revision: Option<Revision>,
@@ -149,7 +148,7 @@ impl<M: Message> Watcher<M> {
             Some(revision) => self.watch(cx, Revision(revision.0 + 1)),
             None if self.listing.is_some() => {}
             None => {
-                let unnamed: BTreeSet<_> = self.known.borrow().keys().cloned().collect();
+                let unnamed: BTreeSet<_> = self.known.keys().cloned().collect();
                 let first = unnamed.is_empty();
                 let since = Revision::default();
                 self.listing = Some(List { first, unnamed, since, begun: false });
@@ -248,7 +247,7 @@ impl<M: Message> Watcher<M> {
 
     /// What of these is not known; of a `first` list nothing is.
     fn news(&self, pairs: Vec<Pair>, first: bool) -> Vec<Marked> {
-        let known = self.known.borrow();
+        let known = &*self.known;
         let is_new = |(change, mark): &Marked| first || known.get(change.key()) != mark.as_ref();
         pairs.into_iter().map(Change::Put).map(marked).filter(is_new).collect()
     }
@@ -268,7 +267,7 @@ impl<M: Message> Watcher<M> {
             self.pause(cx, format!("whoever wants to know of {}: {refused}", self.prefix));
             return false;
         }
-        let mut known = self.known.borrow_mut();
+        let known = &mut *self.known;
         for (key, mark) in marks {
             match mark {
                 Some(mark) => known.insert(key, mark),
@@ -442,7 +441,7 @@ impl<M: Message> Behaviour for Watcher<M> {
     fn observe(&self) -> WatcherView {
         WatcherView {
             prefix: self.prefix.to_string(),
-            keys: self.known.borrow().len(),
+            keys: self.known.len(),
             revision: self.revision,
             lists: self.lists,
             watching: self.watch.is_some(),

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     rc::Rc,
@@ -12,7 +11,7 @@ use super::{NodeMsg, NodeSettings, NodeStatus, answers::NodeAnswer, sweep::Sweep
 use crate::{
     devices::DevicesMsg,
     drift::Watch,
-    host::{AskError, Behaviour, Cx, Ref, Reply, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, TimerId},
     ipcache::{IpcacheEntry, IpcacheMsg, Source},
     model::NodeFacts,
     ports::{
@@ -38,7 +37,7 @@ pub struct Node {
     hearers: NodeHearers,
     settings: Rc<NodeSettings>,
     /// Outlives a crash: what was written must be found again to be removed one day.
-    pub(super) kept: Rc<RefCell<Kept>>,
+    pub(super) kept: Lent<Kept>,
     waiting: Vec<Reply<()>>,
     next_look: Option<TimerId>,
     telling: Telling,
@@ -101,7 +100,7 @@ impl Node {
     ) -> impl FnMut() -> Self + 'static {
         let is_host = |row: &LxcRow| row.flags & lxc_flags::HOST != 0;
         let rows = lxc.iter().filter(|(_, row)| is_host(row));
-        let kept = Rc::new(RefCell::new(Kept {
+        let kept = Survives::new(Kept {
             begun: false,
             addresses: BTreeSet::new(),
             facts: settings.facts.clone(),
@@ -109,7 +108,7 @@ impl Node {
             rows: rows.map(|(&address, &row)| (address, Some(row))).collect(),
             mapped: BTreeMap::new(),
             under_way: Vec::new(),
-        }));
+        });
         let settings = Rc::new(settings);
         move || Self {
             kernel: Rc::clone(&kernel),
@@ -117,7 +116,7 @@ impl Node {
             sweep: None,
             hearers: hearers.clone(),
             settings: Rc::clone(&settings),
-            kept: Rc::clone(&kept),
+            kept: kept.lend(),
             waiting: Vec::new(),
             next_look: None,
             telling: Telling::default(),
@@ -135,7 +134,7 @@ impl Node {
         if let Some(timer) = self.next_look.take() {
             cx.cancel(timer);
         }
-        self.kept.borrow_mut().begun = true;
+        self.kept.begun = true;
         let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeAnswer::Looked);
         self.kernel.submit(KernelJob::new(vec![KernelOp::ReadLinks]), reply);
     }
@@ -143,7 +142,7 @@ impl Node {
     /// What changes amid a look may have been missed by it: the next follows at once.
     fn changed(&mut self, cx: &mut Cx<'_, Self>) {
         self.again = self.busy;
-        if self.kept.borrow().begun {
+        if self.kept.begun {
             self.look(cx);
         }
     }
@@ -156,14 +155,15 @@ impl Node {
         match links {
             Ok(links) => {
                 let addresses = self.settings.host_addresses(&links);
-                self.kept.borrow_mut().addresses.clone_from(&addresses);
-                let NodeHearers { services, devices, .. } = &self.hearers;
+                self.kept.addresses.clone_from(&addresses);
                 // Whoever does not hear of it now will at the next look.
-                if let Err(refused) = services.tell(ServicesMsg::HostAddresses(addresses)) {
+                if let Err(refused) =
+                    self.hearers.services.tell(ServicesMsg::HostAddresses(addresses))
+                {
                     tracing::warn!(%refused, "services did not hear of the host's addresses");
                 }
                 self.tell_routes(&links);
-                if let Err(refused) = devices.tell(DevicesMsg::Links(Rc::new(links))) {
+                if let Err(refused) = self.hearers.devices.tell(DevicesMsg::Links(Rc::new(links))) {
                     tracing::warn!(%refused, "nobody heard of the node's interfaces");
                 }
                 self.proceed(cx);
@@ -173,11 +173,11 @@ impl Node {
     }
 
     /// Ways to other nodes are looked at when something changed at the node's own interfaces.
-    fn tell_routes(&self, links: &BTreeMap<u32, Link>) {
+    fn tell_routes(&mut self, links: &BTreeMap<u32, Link>) {
         let own = links.values().filter(|link| !self.settings.is_pods(link));
         let now: BTreeMap<u32, Interface> =
             own.map(|link| (link.ifindex, (link.up, link.mtu, link.addresses.clone()))).collect();
-        let before = std::mem::replace(&mut self.kept.borrow_mut().interfaces, now.clone());
+        let before = std::mem::replace(&mut self.kept.interfaces, now.clone());
         if !before.is_empty()
             && before != now
             && let Err(refused) = self.hearers.routes.tell(RoutesMsg::Disturbed)
@@ -189,7 +189,7 @@ impl Node {
     /// Takes the next step towards what is wanted: rows, then what the ipcache lacks, then what
     /// it has too much.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let ops = steps(&kept.rows, &self.settings.rows(&kept.addresses));
         if !ops.is_empty() {
             self.sweep.iter_mut().for_each(Sweep::spoil);
@@ -206,7 +206,6 @@ impl Node {
         missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(&Some(*entry)));
         if !missing.is_empty() {
             kept.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
-            drop(kept);
             self.telling.upserts.clone_from(&missing);
             let entries = missing.into_iter().collect();
             let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
@@ -214,21 +213,19 @@ impl Node {
             cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeAnswer::Mapped);
         } else if !surplus.is_empty() {
             kept.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
-            drop(kept);
             self.telling.removals.clone_from(&surplus);
             let source = Source::Node;
             let remove = |reply| IpcacheMsg::Remove { prefixes: surplus, source, reply };
             let ipcache = self.hearers.ipcache.clone();
             cx.ask(&ipcache, PATIENCE, "addresses that are gone", remove, NodeAnswer::Mapped);
         } else {
-            drop(kept);
             self.finish(Ok(()), cx);
         }
     }
 
     fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         let error = {
-            let mut kept = self.kept.borrow_mut();
+            let kept = &mut *self.kept;
             let ops = std::mem::take(&mut kept.under_way);
             let succeeded = done.as_ref().map_or(0, |done| done.outcomes.len());
             for op in ops.into_iter().take(succeeded) {
@@ -254,7 +251,7 @@ impl Node {
     fn mapped(&mut self, answer: Result<Result<(), KernelError>, AskError>, cx: &mut Cx<'_, Self>) {
         let Telling { upserts, removals } = std::mem::take(&mut self.telling);
         if answer.is_ok() {
-            let mapped = &mut self.kept.borrow_mut().mapped;
+            let mapped = &mut self.kept.mapped;
             mapped.extend(upserts.into_iter().map(|(prefix, entry)| (prefix, Some(entry))));
             mapped.retain(|prefix, _| !removals.contains(prefix));
         }
@@ -288,8 +285,8 @@ impl Node {
     fn status(&self) -> NodeStatus {
         NodeStatus {
             router: self.settings.router,
-            addresses: self.kept.borrow().addresses.clone(),
-            facts: self.kept.borrow().facts.clone(),
+            addresses: self.kept.addresses.clone(),
+            facts: self.kept.facts.clone(),
             last_error: self.last_error.clone(),
         }
     }
@@ -310,7 +307,7 @@ impl Behaviour for Node {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.sweep_later(cx);
-        let begun = self.kept.borrow().begun;
+        let begun = self.kept.begun;
         if begun {
             self.look(cx);
         }
@@ -323,7 +320,7 @@ impl Behaviour for Node {
                 self.look(cx);
             }
             NodeMsg::Changed => self.changed(cx),
-            NodeMsg::Facts(facts) => self.kept.borrow_mut().facts = facts,
+            NodeMsg::Facts(facts) => self.kept.facts = facts,
             NodeMsg::Compare(hearer) => self.compare(Some(hearer), cx),
             NodeMsg::Show(reply) => reply.send(self.status()),
         }

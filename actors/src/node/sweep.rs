@@ -51,7 +51,7 @@ impl Node {
             return sweep.hearers.extend(hearer);
         }
         // A look that only reads changes no rows.
-        let spoilt = !self.kept.borrow().under_way.is_empty();
+        let spoilt = !self.kept.under_way.is_empty();
         let hearers = hearer.into_iter().collect();
         self.sweep = Some(Sweep { spoilt, hearers, ..Sweep::default() });
         self.read_page(RowMap::Lxc, None, cx);
@@ -113,8 +113,8 @@ impl Node {
     }
 
     /// What the kernel has of the host's addresses; whether that is not what was written.
-    fn take_in(&self, seen: &BTreeMap<IpAddr, LxcRow>, found: &mut Found) -> bool {
-        let kept = &mut *self.kept.borrow_mut();
+    fn take_in(&mut self, seen: &BTreeMap<IpAddr, LxcRow>, found: &mut Found) -> bool {
+        let kept = &mut *self.kept;
         if kept.rows.values().any(Option::is_none) {
             // Nobody knows what became of a write: the next look finds out.
             return false;

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     rc::Rc,
@@ -22,10 +21,9 @@ use super::{
     objects::Objects,
 };
 use crate::{
-    changing::Changing,
     cluster::Feed,
     clustermesh::{Clusters, Origin, Told},
-    host::{Behaviour, Cx, Ref},
+    host::{Behaviour, Cx, Lent, Ref, Survives},
     identity::IdentityMsg,
     ipam::Pools,
     ipcache::IpcacheMsg,
@@ -99,9 +97,9 @@ pub(super) struct Kept {
 /// The owner of the cluster's nodes on this node.
 pub struct Nodes {
     pub(super) peers: NodesPeers,
-    settings: Rc<NodesSettings>,
-    lasting: Changing<NodesSettings>,
-    pub(super) kept: Rc<RefCell<Kept>>,
+    /// Outlive a crash: they change.
+    settings: Lent<Rc<NodesSettings>>,
+    pub(super) kept: Lent<Kept>,
     pub(super) busy: bool,
     /// The step that is under way failed, and rests.
     pub(super) resting: bool,
@@ -129,20 +127,20 @@ impl Nodes {
             announced: None,
             usurped: false,
         };
-        let (kept, lasting) = (Rc::new(RefCell::new(kept)), Changing::new(settings));
+        let (kept, settings) = (Survives::new(kept), Survives::new(Rc::new(settings)));
         move || Self {
             peers: peers(),
-            settings: lasting.get(),
-            lasting: lasting.clone(),
-            kept: Rc::clone(&kept),
+            settings: settings.lend(),
+            kept: kept.lend(),
             busy: false,
             resting: false,
             ready: false,
         }
     }
 
-    fn update(&self, cx: &mut Cx<'_, Self>, update: Update) {
-        let cluster = &self.settings.key.cluster;
+    fn update(&mut self, cx: &mut Cx<'_, Self>, update: Update) {
+        let settings = Rc::clone(&self.settings);
+        let cluster = &settings.key.cluster;
         let root = format!("{NODES}{cluster}/");
         for change in update.changes {
             let Some(key) = node_of(&change, &root, cluster) else { continue };
@@ -160,20 +158,20 @@ impl Nodes {
     }
 
     /// All nodes of this cluster are known.
-    fn listed(&self) {
-        self.kept.borrow_mut().book.listed();
+    fn listed(&mut self) {
+        self.kept.book.listed();
         self.settle();
     }
 
-    fn settle(&self) {
-        let mut kept = self.kept.borrow_mut();
+    fn settle(&mut self) {
+        let kept = &mut *self.kept;
         if kept.book.is_listed() && kept.others.all(Told::is_listed) {
             kept.book.settle();
         }
     }
 
-    fn clusters(&self, names: BTreeSet<Arc<str>>) {
-        let gone = self.kept.borrow_mut().others.configure(names);
+    fn clusters(&mut self, names: BTreeSet<Arc<str>>) {
+        let gone = self.kept.others.configure(names);
         for key in gone.iter().flat_map(|(_, nodes)| nodes.keys()) {
             self.set(key, None);
         }
@@ -181,8 +179,8 @@ impl Nodes {
     }
 
     /// Another cluster says something of its nodes.
-    fn cluster(&self, origin: &Origin, update: Update) {
-        let mut kept = self.kept.borrow_mut();
+    fn cluster(&mut self, origin: &Origin, update: Update) {
+        let kept = &mut *self.kept;
         let Some(nodes) = kept.others.of(&origin.cluster) else { return };
         if !nodes.heeds(origin.generation) {
             return;
@@ -194,7 +192,6 @@ impl Nodes {
         };
         let changes: Vec<_> = update.changes.into_iter().filter_map(node).collect();
         let gone = if update.listed { nodes.listed() } else { BTreeSet::new() };
-        drop(kept);
         for (key, change) in changes {
             match change {
                 Change::Put(pair) => self.named(&key, NodeEntry::of_pair(&key, &pair)),
@@ -205,13 +202,14 @@ impl Nodes {
         self.settle();
     }
 
-    fn objects(&self, feed: Feed, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
-        let NodeKey { cluster, name: own } = &self.settings.key;
+    fn objects(&mut self, feed: Feed, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
+        let settings = Rc::clone(&self.settings);
+        let NodeKey { cluster, name: own } = &settings.key;
         for (ObjectKey { name, .. }, object) in objects {
             match (feed, object) {
                 (Feed::Node, Some(node)) if name == *own => {
                     let said = (of_node(&node), texts(&node["metadata"]["labels"]));
-                    self.kept.borrow_mut().node = Some(said);
+                    self.kept.node = Some(said);
                 }
                 // What it said is true until it says something else.
                 (Feed::Node, _) => {}
@@ -223,8 +221,8 @@ impl Nodes {
                 }
                 (_, object) => {
                     let key = NodeKey { cluster: cluster.clone(), name };
-                    self.kept.borrow_mut().objects.set(&key, object.is_some());
-                    let plain = self.kept.borrow().objects.plain(&key);
+                    self.kept.objects.set(&key, object.is_some());
+                    let plain = self.kept.objects.plain(&key);
                     let object = match (object, plain) {
                         (None, Some(plain)) => {
                             self.named(&key, Ok(plain));
@@ -247,20 +245,19 @@ impl Nodes {
     }
 
     /// A Node of Kubernetes says something of a node: less than its CiliumNode does.
-    fn plainly_named(&self, key: NodeKey, entry: Option<Result<NodeEntry, NodeError>>) {
+    fn plainly_named(&mut self, key: NodeKey, entry: Option<Result<NodeEntry, NodeError>>) {
         let known = entry.as_ref().and_then(|entry| entry.as_ref().ok()).cloned();
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         if !kept.objects.set_plain(&key, known) {
             return;
         }
-        drop(kept);
         match entry {
             Some(entry) => self.named(&key, entry),
             None => self.set(&key, None),
         }
     }
 
-    fn named(&self, key: &NodeKey, entry: Result<NodeEntry, NodeError>) {
+    fn named(&mut self, key: &NodeKey, entry: Result<NodeEntry, NodeError>) {
         match entry {
             Ok(entry) => self.set(key, Some(self.without_own(key, entry))),
             Err(error) => {
@@ -272,7 +269,7 @@ impl Nodes {
 
     /// What is this node's is nobody else's, whoever says so.
     fn without_own(&self, key: &NodeKey, mut entry: NodeEntry) -> NodeEntry {
-        let NodesSettings { addresses, router, .. } = &*self.settings;
+        let NodesSettings { addresses, router, .. } = &**self.settings;
         let own: BTreeSet<IpAddr> = addresses.iter().chain(router.iter()).collect();
         entry.addresses.retain(|address| {
             let theirs = !own.contains(&address.ip);
@@ -284,8 +281,8 @@ impl Nodes {
         entry
     }
 
-    fn set(&self, key: &NodeKey, mut entry: Option<NodeEntry>) {
-        let Kept { book, numbers, unheard, .. } = &mut *self.kept.borrow_mut();
+    fn set(&mut self, key: &NodeKey, mut entry: Option<NodeEntry>) {
+        let Kept { book, numbers, unheard, .. } = &mut *self.kept;
         unheard.note(key);
         if let Some(entry) = entry.as_mut().filter(|_| self.settings.by_labels) {
             entry.identity = numbers.of(entry);
@@ -297,8 +294,8 @@ impl Nodes {
     }
 
     /// Somebody wrote under this node's name: this life, the one before, or another node.
-    fn own_named(&self, cx: &mut Cx<'_, Self>, pair: &Pair) {
-        let mut kept = self.kept.borrow_mut();
+    fn own_named(&mut self, cx: &mut Cx<'_, Self>, pair: &Pair) {
+        let kept = &mut *self.kept;
         match &kept.announced {
             None => kept.before = NodeEntry::of_pair(&self.settings.key, pair).ok(),
             Some(announced) if *announced == pair.value => kept.usurped = false,
@@ -315,8 +312,8 @@ impl Nodes {
         self.tell_session(SessionMsg::Removed(self.settings.key.in_store()));
     }
 
-    fn contend(&self) {
-        if std::mem::take(&mut self.kept.borrow_mut().usurped) {
+    fn contend(&mut self) {
+        if std::mem::take(&mut self.kept.usurped) {
             let node = &self.settings.key;
             tracing::warn!(%node, "another node has this name in the store; give it another one");
             self.reclaim();
@@ -325,22 +322,20 @@ impl Nodes {
 
     /// Others reach this node at other addresses from now on.
     fn take_addresses(&mut self, addresses: Addresses) {
-        self.settings = self.lasting.set(NodesSettings { addresses, ..(*self.settings).clone() });
+        *self.settings = Rc::new(NodesSettings { addresses, ..(**self.settings).clone() });
         self.announce();
     }
 
     /// Says in the store where this node is, once that has said what is known there of it.
-    fn announce(&self) {
-        let mut kept = self.kept.borrow_mut();
-        if self.peers.session.is_none() || !kept.book.is_listed() {
+    fn announce(&mut self) {
+        if self.peers.session.is_none() || !self.kept.book.is_listed() {
             return;
         }
-        let entry = self.own_entry(&kept);
-        let NodesSettings { key, cluster_id, boot_id, .. } = &*self.settings;
+        let entry = self.own_entry(&self.kept);
+        let NodesSettings { key, cluster_id, boot_id, .. } = &**self.settings;
         let value = Announced::new(key, *cluster_id, &entry, boot_id).to_bytes();
-        if kept.announced.as_ref() != Some(&value) {
-            kept.announced = Some(value.clone());
-            drop(kept);
+        if self.kept.announced.as_ref() != Some(&value) {
+            self.kept.announced = Some(value.clone());
             let key = self.settings.key.in_store();
             self.tell_session(SessionMsg::Announce(BTreeMap::from([(key, Some(value))])));
         }
@@ -348,7 +343,7 @@ impl Nodes {
 
     /// What this node is. As long as its Node has not said so, what it said to the life before.
     fn own_entry(&self, kept: &Kept) -> NodeEntry {
-        let NodesSettings { addresses, router, pools, has_node, .. } = &*self.settings;
+        let NodesSettings { addresses, router, pools, has_node, .. } = &**self.settings;
         let of = |kind: &'static str, all: Addresses| {
             all.iter().map(move |ip| NodeAddress { kind: kind.to_owned(), ip })
         };
@@ -372,7 +367,7 @@ impl Nodes {
     }
 
     fn view(&self) -> NodesView {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let (mapped, open) = kept.book.counts();
         NodesView {
             known: kept.book.nodes().len(),
@@ -391,7 +386,7 @@ impl Nodes {
             Some(_) => NodesSource::Store,
             None => NodesSource::Objects,
         };
-        NodesList { source, nodes: self.kept.borrow().book.nodes().clone() }
+        NodesList { source, nodes: self.kept.book.nodes().clone() }
     }
 }
 
@@ -410,7 +405,7 @@ impl Behaviour for Nodes {
     type Observed = NodesView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.borrow().usurped {
+        if self.kept.usurped {
             cx.after(CONTEND_AFTER, NodesAnswer::Contend);
         }
         if self.settings.by_labels {
@@ -443,7 +438,7 @@ impl Behaviour for Nodes {
             NodesAnswer::Told(rows, answer) => self.told(cx, rows, answer),
             NodesAnswer::Again => {
                 self.busy &= !std::mem::take(&mut self.resting);
-                self.kept.borrow_mut().book.resume();
+                self.kept.book.resume();
             }
             NodesAnswer::Contend => self.contend(),
         }

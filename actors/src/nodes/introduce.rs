@@ -44,17 +44,15 @@ impl Nodes {
         if self.busy {
             return;
         }
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let super::actor::Kept { book, numbers, .. } = &mut *kept;
         if let Some(rows) = book.next(|id| numbers.is_known(id)) {
-            drop(kept);
             self.busy = true;
             return self.remove(cx, rows);
         }
         let strangers = book.strangers(|id| numbers.is_known(id));
         if !strangers.is_empty() && self.ready {
             let strangers = numbers.labels(strangers);
-            drop(kept);
             self.busy = true;
             return self.adopt(cx, strangers);
         }
@@ -62,7 +60,6 @@ impl Nodes {
             true => Vec::new(),
             false => numbers.give_up(&book.used()),
         };
-        drop(kept);
         if !over.is_empty()
             && let Err(refused) = self.peers.identities.tell(IdentityMsg::Abandon(over))
         {
@@ -118,7 +115,7 @@ impl Nodes {
         match answer {
             Ok(()) => {
                 self.busy = false;
-                self.kept.borrow_mut().numbers.learned(ids);
+                self.kept.numbers.learned(ids);
             }
             Err(error) => self.failed(cx, &error.to_string()),
         }
@@ -176,7 +173,7 @@ impl Nodes {
         match answer {
             Ok(Ok(())) => {
                 self.busy = false;
-                self.kept.borrow_mut().book.told(rows);
+                self.kept.book.told(rows);
             }
             Ok(Err(error)) => self.unwritten(cx, rows, &error),
             Err(error) => self.failed(cx, &error.to_string()),
@@ -186,7 +183,7 @@ impl Nodes {
     /// What is in force of these is not known: whoever an address was is somebody until it is.
     fn unwritten(&mut self, cx: &mut Cx<'_, Self>, rows: Rows, error: &KernelError) {
         self.busy = false;
-        self.kept.borrow_mut().book.failed(rows);
+        self.kept.book.failed(rows);
         tracing::warn!(%error, "addresses of other nodes are not in force yet; trying again");
         cx.after(AGAIN_AFTER, NodesAnswer::Again);
     }

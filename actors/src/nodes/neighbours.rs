@@ -22,8 +22,8 @@ impl Unheard {
 
 impl Nodes {
     /// Says what is new. What is refused is said again with the next.
-    pub(super) fn tell_routes(&self) {
-        let Kept { book, unheard, .. } = &mut *self.kept.borrow_mut();
+    pub(super) fn tell_routes(&mut self) {
+        let Kept { book, unheard, .. } = &mut *self.kept;
         let all = book.is_settled();
         if unheard.nodes.is_empty() && all == unheard.told_all {
             return;

@@ -1,7 +1,5 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -21,7 +19,7 @@ use super::{
 use crate::{
     cluster::{ClusterMsg, Feed},
     endpoints::{Awaited, EndpointsMsg, Reached},
-    host::{AskError, Behaviour, Cx, Ref, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     identity::{Identity, IdentityMsg},
     ipcache::IpcacheMsg,
     model::{IdentityId, Labels, NamedPorts},
@@ -59,8 +57,8 @@ pub struct PolicyPeers {
 /// The owner of the policy repository.
 pub struct Policies {
     pub(super) peers: PolicyPeers,
-    pub(super) known: Knowledge,
-    heirloom: Rc<RefCell<Option<Knowledge>>>,
+    /// Outlives a crash.
+    pub(super) known: Lent<Knowledge>,
     held: Vec<(Subject, Asker)>,
     /// Who waits for the first policies.
     pub(super) unready: Vec<Reply<()>>,
@@ -105,13 +103,10 @@ impl Policies {
         inherited: BTreeMap<IpNet, IdentityId>,
         named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     ) -> impl FnMut() -> Self + 'static {
-        let first = Knowledge::new(repository, reserved, inherited, named_ports);
-        let heirloom = Rc::new(RefCell::new(Some(first.clone())));
+        let known = Survives::new(Knowledge::new(repository, reserved, inherited, named_ports));
         move || Self {
             peers: peers(),
-            // A crash while it is handed on would leave nothing: then all is read anew.
-            known: heirloom.take().unwrap_or_else(|| first.clone()),
-            heirloom: Rc::clone(&heirloom),
+            known: known.lend(),
             held: Vec::new(),
             unready: Vec::new(),
             learning: BTreeMap::new(),
@@ -353,13 +348,6 @@ pub(super) fn policies_of(objects: Vec<Value>) -> Vec<Value> {
             .is_none_or(|kind| KINDS.contains(&kind.strip_suffix("List").unwrap_or(kind)))
     };
     objects.into_iter().filter(is_policy).collect()
-}
-
-/// Hands what is known on to the next life.
-impl Drop for Policies {
-    fn drop(&mut self) {
-        self.heirloom.replace(Some(self.known.clone()));
-    }
 }
 
 impl Behaviour for Policies {

@@ -134,11 +134,12 @@ impl Policies {
 
     /// Ports of this node's endpoints that have these identities changed.
     fn look_again(&mut self, identities: BTreeSet<IdentityId>) -> Vec<PeerFacts> {
+        let known = &mut *self.known;
         for &id in &identities {
-            let Some(before) = self.known.view.get(id).cloned() else { continue };
-            let bearers = &self.known.bearers;
+            let Some(before) = known.view.get(id).cloned() else { continue };
+            let bearers = &known.bearers;
             // Nobody asks any more for the policy of an endpoint with the ports of before.
-            self.known.computed.retain(|subject, _| {
+            known.computed.retain(|subject, _| {
                 let has = |ports: &NamedPorts| *ports == subject.named_ports;
                 subject.labels != before.labels
                     || subject.named_ports.is_empty()

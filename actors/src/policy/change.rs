@@ -108,11 +108,11 @@ impl Policies {
 
     /// Asks for numbers of all prefixes that rules name or named.
     fn number(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(change) = &mut self.known.change else { return };
+        let known = &mut *self.known;
+        let Some(change) = &mut known.change else { return };
         change.put_off = false;
-        change.wanted =
-            change.rules.as_ref().map_or(&self.known.repository, |(rules, _)| rules).cidrs();
-        let all = change.wanted.iter().chain(self.known.prefixes.keys()).copied().collect();
+        change.wanted = change.rules.as_ref().map_or(&known.repository, |(rules, _)| rules).cidrs();
+        let all = change.wanted.iter().chain(known.prefixes.keys()).copied().collect();
         let identities = self.peers.identities.clone();
         cx.ask(
             &identities,
@@ -139,20 +139,21 @@ impl Policies {
             }
             renumbered |= self.known.view.insert(id, prefix_facts(prefix, families));
         }
-        let Some(change) = &mut self.known.change else { return };
+        let known = &mut *self.known;
+        let Some(change) = &mut known.change else { return };
         change.renumbered |= renumbered;
         change.stale = numbers
             .iter()
             .filter(|(prefix, _)| !change.wanted.contains(prefix))
             .map(|(&prefix, &id)| (prefix, id))
             .collect();
-        let known = &self.known.prefixes;
+        let before = &known.prefixes;
         let new = change.wanted.iter().filter_map(|prefix| numbers.get_key_value(prefix));
         change
             .unmapped
-            .extend(new.filter(|(prefix, id)| known.get(prefix) != Some(id)).map(|it| *it.1));
+            .extend(new.filter(|(prefix, id)| before.get(prefix) != Some(id)).map(|it| *it.1));
         let prepares = change.rules.is_some() && !change.unmapped.is_empty();
-        self.known.prefixes = numbers;
+        known.prefixes = numbers;
         match (prepares, self.known.ready) {
             (true, true) => self.prepare(cx),
             (true, false) => self.bequeath(cx),
@@ -271,11 +272,12 @@ impl Policies {
     fn enforce(&mut self, cx: &mut Cx<'_, Self>) {
         // Where peers are what they were, a policy changes by its own rules only.
         let (mut report, mut before, mut ruled) = (None, None, false);
-        if let Some(change) = &mut self.known.change
+        let known = &mut *self.known;
+        if let Some(change) = &mut known.change
             && let Some((rules, changed)) = change.rules.take()
         {
-            let old = std::mem::replace(&mut self.known.repository, rules);
-            (before, ruled) = (self.known.ready.then_some(old), true);
+            let old = std::mem::replace(&mut known.repository, rules);
+            (before, ruled) = (known.ready.then_some(old), true);
             report = (!change.renumbered).then_some(changed);
         }
         let mut touched = self.recompute(|subject| {

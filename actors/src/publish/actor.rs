@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     hash::{Hash, Hasher},
     rc::Rc,
@@ -18,11 +17,10 @@ use super::{
     node::Wanted,
 };
 use crate::{
-    changing::Changing,
     cluster::Backoff,
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
-    host::{AskError, Behaviour, Cx, Ref, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     model::{Labels, Timestamp},
     ports::{Cluster, ClusterError, ObjectWrite, Verb},
     restore::RestoreMsg,
@@ -51,10 +49,10 @@ pub struct PublisherPeers {
 /// Keeps true what this node says of itself in the cluster.
 pub struct Publisher {
     peers: PublisherPeers,
-    settings: Rc<PublishSettings>,
-    lasting: Changing<PublishSettings>,
+    /// Outlive a crash: they change.
+    settings: Lent<Rc<PublishSettings>>,
     /// Outlives a crash: it is told only once.
-    kept: Rc<RefCell<Known>>,
+    kept: Lent<Known>,
     /// What is to be looked at.
     due: BTreeSet<Item>,
     /// Writes under way, and whether to look at it once more when they have ended.
@@ -96,14 +94,13 @@ impl Publisher {
         settings: PublishSettings,
     ) -> impl FnMut() -> Self + 'static {
         let seed = settings.seed;
-        let lasting = Changing::new(settings);
-        let kept = Rc::new(RefCell::new(Known::default()));
+        let settings = Survives::new(Rc::new(settings));
+        let kept = Survives::new(Known::default());
         move || Self {
             peers: peers(),
             backoff: Backoff::new(seed, "publisher"),
-            settings: lasting.get(),
-            lasting: lasting.clone(),
-            kept: Rc::clone(&kept),
+            settings: settings.lend(),
+            kept: kept.lend(),
             due: BTreeSet::new(),
             writing: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -126,7 +123,7 @@ impl Publisher {
     /// once it is asked which there are; not if nobody looked for them.
     fn programmed(&mut self, cx: &mut Cx<'_, Self>, answer: Result<bool, AskError>) {
         let Ok(restored) = answer else { return self.await_programmed(cx) };
-        self.kept.borrow_mut().programmed = true;
+        self.kept.programmed = true;
         self.due.extend(Item::OF_NODE);
         if restored {
             self.ask_all(cx);
@@ -142,7 +139,7 @@ impl Publisher {
 
     fn all(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Vec<Arc<EndpointView>>, AskError>) {
         let Ok(views) = answer else { return self.ask_all(cx) };
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         kept.endpoints_are(views);
         kept.collects = true;
         self.due.extend(kept.endpoint_items());
@@ -161,7 +158,7 @@ impl Publisher {
     }
 
     fn write(&mut self, cx: &mut Cx<'_, Self>, item: Item) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let now = Timestamp::from_nanos(cx.wall()).0;
         let wanted = kept.wanted(&item, &self.settings, &now);
         let Some(wanted) = wanted else {
@@ -174,7 +171,6 @@ impl Publisher {
         if kept.told.get(&item) == Some(&mark) {
             return;
         }
-        drop(kept);
         let verb = wanted.verb;
         let (resource, key) = item.place(&self.settings.node_name);
         let attempt =
@@ -206,7 +202,7 @@ impl Publisher {
         if let Some(failure) = self.failed.remove(&item) {
             tracing::info!(what = %item, tries = failure.tries, "is said in the cluster at last");
         }
-        self.kept.borrow_mut().told.insert(item, mark);
+        self.kept.told.insert(item, mark);
     }
 
     /// Who is down, busy or refuses does so for all; anything else is about that object.
@@ -250,7 +246,7 @@ impl Publisher {
             tries: failure.tries,
             why: failure.why.clone(),
         });
-        failed.chain(self.kept.borrow().disputes(&self.settings)).collect()
+        failed.chain(self.kept.disputes(&self.settings)).collect()
     }
 }
 
@@ -267,10 +263,9 @@ impl Behaviour for Publisher {
     type Observed = PublisherView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let (programmed, collects) = (kept.programmed, kept.collects);
         self.due = Item::OF_NODE.into_iter().chain(kept.endpoint_items()).collect();
-        drop(kept);
         match programmed && collects {
             // What ended the life before may have been news of one.
             true => self.ask_all(cx),
@@ -282,19 +277,19 @@ impl Behaviour for Publisher {
     fn handle(&mut self, msg: PublisherMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             PublisherMsg::Objects { feed, objects, defined } => {
-                let due = self.kept.borrow_mut().objects(feed, objects, defined, &self.settings);
+                let due = self.kept.objects(feed, objects, defined, &self.settings);
                 self.due.extend(due);
             }
             PublisherMsg::Endpoint(view) => {
-                self.due.extend(self.kept.borrow_mut().endpoint(view));
+                self.due.extend(self.kept.endpoint(view));
             }
             PublisherMsg::Address(address) => {
-                let settings = PublishSettings { address, ..(*self.settings).clone() };
-                self.settings = self.lasting.set(settings);
-                let kept = self.kept.borrow();
+                let settings = PublishSettings { address, ..(**self.settings).clone() };
+                *self.settings = Rc::new(settings);
+                let kept = &*self.kept;
                 self.due.extend(Item::OF_NODE.into_iter().chain(kept.endpoint_items()));
             }
-            PublisherMsg::Gone(id) => self.due.extend(self.kept.borrow_mut().gone(id)),
+            PublisherMsg::Gone(id) => self.due.extend(self.kept.gone(id)),
             PublisherMsg::Show(reply) => reply.send(self.unpublished()),
         }
         self.proceed(cx);
@@ -317,7 +312,7 @@ impl Behaviour for Publisher {
     }
 
     fn observe(&self) -> PublisherView {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let failed = self.failed.iter();
         PublisherView {
             endpoints: kept.endpoint_count(),

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::IpAddr,
     rc::Rc,
@@ -20,7 +19,7 @@ use crate::{
     auditor::AuditorMsg,
     conntrack::ConntrackMsg,
     endpoints::EndpointsMsg,
-    host::{AskError, Behaviour, Cx, Ref, Reply},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     identity::{Identity, IdentityMsg},
     ipam::{IpamError, IpamMsg},
     ipcache::IpcacheMsg,
@@ -91,8 +90,7 @@ pub(super) enum Phase {
 /// Brings the endpoints of the life before back, then removes what nobody claims.
 pub struct Restore {
     pub(super) peers: RestorePeers,
-    pub(super) kept: Kept,
-    heirloom: Rc<RefCell<Kept>>,
+    pub(super) kept: Lent<Kept>,
 }
 
 /// What outlives a crash: all of it, for the endpoints do too.
@@ -146,8 +144,8 @@ pub type Observed = RestoreReport;
 impl Restore {
     /// Makes each life of a supervisor that waits to be told to begin.
     pub fn factory(peers: RestorePeers) -> impl FnMut() -> Self + 'static {
-        let heirloom = Rc::<RefCell<Kept>>::default();
-        move || Self { peers: peers.clone(), kept: heirloom.take(), heirloom: Rc::clone(&heirloom) }
+        let kept = Survives::<Kept>::default();
+        move || Self { peers: peers.clone(), kept: kept.lend() }
     }
 
     fn begin(&mut self, cx: &mut Cx<'_, Self>, mut input: RestoreInput, reply: Reply<()>) {
@@ -171,8 +169,8 @@ impl Restore {
         }
         // What could not be read may be somebody's: nobody else gets the number.
         let unread = input.disk.unread.keys().copied();
-        let candidates = &self.kept.plan.candidates;
-        self.kept.dormant.extend(unread.filter(|id| !candidates.contains_key(id)));
+        let Kept { plan, dormant, .. } = &mut *self.kept;
+        dormant.extend(unread.filter(|id| !plan.candidates.contains_key(id)));
         let unread = input.disk.unread.values().chain(&input.disk.unlisted);
         self.kept.report.problems.extend(unread.map(|error| {
             format!(
@@ -306,7 +304,7 @@ impl Restore {
 
     fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Spawning;
-        let Kept { plan, report, alive, untidied, .. } = &mut self.kept;
+        let Kept { plan, report, alive, untidied, .. } = &mut *self.kept;
         let mut endpoints = Vec::with_capacity(plan.candidates.len());
         for (id, mut candidate) in std::mem::take(&mut plan.candidates) {
             // From now on its directories are its own to write.
@@ -356,13 +354,6 @@ impl Restore {
         let seconds = cx.now().since(self.kept.phase_began).as_secs_f64();
         self.kept.report.phases.push(PhaseReport { name: name.to_owned(), seconds });
         self.kept.phase_began = cx.now();
-    }
-}
-
-/// Hands all on to the next life.
-impl Drop for Restore {
-    fn drop(&mut self) {
-        self.heirloom.replace(std::mem::take(&mut self.kept));
     }
 }
 

@@ -57,7 +57,8 @@ impl Restore {
                 self.problem(format!(
                     "rows nobody claims were not removed: {error}; it is tried again"
                 ));
-                self.kept.unremoved.extend(std::mem::take(&mut self.kept.prune));
+                let Kept { unremoved, prune, .. } = &mut *self.kept;
+                unremoved.extend(prune.drain(..));
             }
         }
         self.prune_next(cx);
@@ -92,7 +93,7 @@ impl Restore {
     /// Restoring is over; what could not be removed is tried again until it is. Till then nobody
     /// gets a number or an address of which something may be left.
     pub(super) fn free_when_removed(&mut self, cx: &mut Cx<'_, Self>) {
-        let Kept { unremoved, untidied, unforgotten, .. } = &self.kept;
+        let Kept { unremoved, untidied, unforgotten, .. } = &*self.kept;
         if unremoved.is_empty() && untidied.is_empty() && unforgotten.is_empty() {
             return self.free_remains();
         }
@@ -112,7 +113,7 @@ impl Restore {
     /// Removes the state directories of endpoints that could not be brought back.
     pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Forgetting;
-        let Kept { plan, disk, report, untidied, unforgotten, dormant, .. } = &mut self.kept;
+        let Kept { plan, disk, report, untidied, unforgotten, dormant, .. } = &mut *self.kept;
         unforgotten.extend(plan.failed.keys().filter(|id| !dormant.contains(id)));
         let disputed = std::mem::take(&mut plan.disputed);
         for (&id, failed) in plan.failed.iter().filter(|(id, _)| disputed.contains(id)) {

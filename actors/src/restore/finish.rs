@@ -122,7 +122,8 @@ impl Restore {
         self.kept.report.ipcache_waits_for = unbuilt.map(|(&id, _)| id).collect();
         self.prune_ipcache(cx);
         self.kept.prune = self.kept.remains.iter().flat_map(unseen).collect();
-        self.kept.prune.extend(prune(&self.kept.kernel, &self.kept.alive, self.kept.host));
+        let kept = &mut *self.kept;
+        kept.prune.extend(prune(&kept.kernel, &kept.alive, kept.host));
         self.kept.phase = Phase::Pruning;
         self.prune_next(cx);
     }

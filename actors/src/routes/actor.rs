@@ -1,4 +1,4 @@
-use std::{cell::RefCell, collections::BTreeMap, mem, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, mem, rc::Rc, time::Duration};
 
 use ipnet::IpNet;
 
@@ -8,8 +8,7 @@ use super::{
     plan::{Known, Plan},
 };
 use crate::{
-    changing::Changing,
-    host::{AskError, Behaviour, Cx, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Survives, TimerId},
     model::NodeFacts,
     nodes::NodeKey,
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Routing, RoutingOp},
@@ -30,10 +29,10 @@ const ROUNDS_MAX: u32 = 8;
 /// The owner of the ways to other nodes.
 pub struct Routes {
     kernel: Rc<dyn Kernel>,
-    settings: Rc<RoutesSettings>,
-    lasting: Changing<RoutesSettings>,
+    /// Outlive a crash: they change.
+    settings: Lent<Rc<RoutesSettings>>,
     /// Outlives a crash: what was said of nodes is said only once.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     next_look: Option<TimerId>,
     busy: bool,
     /// Something new was said since the look began.
@@ -88,12 +87,11 @@ impl Routes {
         settings: RoutesSettings,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Kept { all: settings.alone, ..Kept::default() };
-        let (kept, lasting) = (Rc::new(RefCell::new(kept)), Changing::new(settings));
+        let (kept, settings) = (Survives::new(kept), Survives::new(Rc::new(settings)));
         move || Self {
             kernel: Rc::clone(&kernel),
-            settings: lasting.get(),
-            lasting: lasting.clone(),
-            kept: Rc::clone(&kept),
+            settings: settings.lend(),
+            kept: kept.lend(),
             next_look: None,
             busy: false,
             again: false,
@@ -114,7 +112,7 @@ impl Routes {
         if let Some(timer) = self.next_look.take() {
             cx.cancel(timer);
         }
-        self.kept.borrow_mut().begun = true;
+        self.kept.begun = true;
         (self.again, self.round) = (false, 0);
         self.refused.clear();
         self.read(cx);
@@ -123,16 +121,15 @@ impl Routes {
     /// Tunnels lead from another address, or take larger packets.
     fn take_facts(&mut self, facts: NodeFacts, cx: &mut Cx<'_, Self>) {
         let NodeFacts { addresses, mtu, .. } = facts;
-        self.settings =
-            self.lasting.set(RoutesSettings { addresses, mtu, ..(*self.settings).clone() });
-        if self.kept.borrow().begun {
+        *self.settings = Rc::new(RoutesSettings { addresses, mtu, ..(**self.settings).clone() });
+        if self.kept.begun {
             self.look(cx);
         }
     }
 
     /// Looks at once what somebody else did, unless that was put right too often lately: then later.
     fn disturbed(&mut self, cx: &mut Cx<'_, Self>) {
-        if !self.kept.borrow().begun {
+        if !self.kept.begun {
             let timer = self.next_look.replace(cx.after(SOON, RoutesAnswer::Look));
             return timer.into_iter().for_each(|timer| cx.cancel(timer));
         }
@@ -166,10 +163,9 @@ impl Routes {
     }
 
     fn compare(&mut self, routing: &Routing, cx: &mut Cx<'_, Self>) {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let known = Known { nodes: &kept.nodes, all: kept.all, refused: &self.refused };
         let plan = Plan::of(&self.settings, known, routing);
-        drop(kept);
         self.tell_new(&plan.troubles);
         let Plan { ops, troubles, skipped } = plan;
         let (routes, tunnel) = (routing.routes.len(), routing.tunnel);
@@ -257,7 +253,7 @@ impl Routes {
     }
 
     fn view(&self) -> RoutesView {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let Shown { routes, tunnel, troubles, skipped, last_error } = &self.shown;
         RoutesView {
             mode: self.settings.mode,
@@ -280,7 +276,7 @@ impl Behaviour for Routes {
     /// The first look is when nodes are named, or a minute after the start: others need the kernel
     /// more then.
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        let begun = self.kept.borrow().begun;
+        let begun = self.kept.begun;
         match begun {
             true => self.look(cx),
             false => self.next_look = Some(cx.after(EVERY, RoutesAnswer::Look)),
@@ -290,7 +286,7 @@ impl Behaviour for Routes {
     fn handle(&mut self, msg: RoutesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             RoutesMsg::Nodes { changed, all } => {
-                if self.kept.borrow_mut().take(changed, all) {
+                if self.kept.take(changed, all) {
                     self.look(cx);
                 }
             }

@@ -3,7 +3,6 @@ mod prune;
 mod quarantine;
 
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::IpAddr,
     rc::Rc,
@@ -31,7 +30,7 @@ use crate::{
     cluster::Feed,
     drift::Watch,
     health_checks::HealthChecksMsg,
-    host::{AskError, Behaviour, Cx, Ref},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
     model::Families,
     ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
     sockets::SocketsMsg,
@@ -69,7 +68,7 @@ pub struct Services {
     /// Who ends what is connected to backends that go, if anybody need.
     sockets: Option<Ref<SocketsMsg>>,
     /// Outlives a crash: what sources said is said only once.
-    pub(super) kept: Rc<RefCell<Kept>>,
+    pub(super) kept: Lent<Kept>,
     /// The batch under way.
     pub(super) writing: Option<Batch>,
     resting: bool,
@@ -165,7 +164,7 @@ impl Services {
         for problem in findings.foreign.iter().chain(&findings.problems) {
             tracing::warn!("maps of services: {problem}");
         }
-        let kept = Rc::new(RefCell::new(Kept {
+        let kept = Survives::new(Kept {
             book: Book::default(),
             table,
             backends,
@@ -194,7 +193,7 @@ impl Services {
             open_batch: false,
             backends_gone: true,
             cluster: "cluster".into(),
-        }));
+        });
         let settings = Rc::new(settings);
         move || Self {
             kernel: Rc::clone(&kernel),
@@ -203,7 +202,7 @@ impl Services {
             hearers: Vec::new(),
             settings: Rc::clone(&settings),
             sockets: sockets.clone(),
-            kept: Rc::clone(&kept),
+            kept: kept.lend(),
             writing: None,
             resting: false,
             going: false,
@@ -216,8 +215,8 @@ impl Services {
 
     /// Looks at more of what is new, then writes what differs.
     fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
-        let more = self.kept.borrow_mut().proceed(&self.settings.node);
-        self.kept.borrow_mut().tell_pressure();
+        let more = self.kept.proceed(&self.settings.node);
+        self.kept.tell_pressure();
         if more && !self.going {
             // A full mailbox has something else in it that goes on.
             self.going = cx.home().tell(ServicesAnswer::Continue);
@@ -229,7 +228,7 @@ impl Services {
 
     /// Tells what is new to who answers load balancers; if that one crashes over it, all of it.
     fn tell_health(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Some(health) = kept.health.as_mut().filter(|_| !self.telling) else { return };
         let Some((all, changes)) = health.take_news() else { return };
         let make = |reply| HealthChecksMsg::Set { all, changes, reply };
@@ -240,14 +239,14 @@ impl Services {
     fn health_told(&mut self, told: Result<(), AskError>) {
         self.telling = false;
         let is_lost = told.is_err_and(|error| error != AskError::Gone);
-        if let Some(health) = self.kept.borrow_mut().health.as_mut().filter(|_| is_lost) {
+        if let Some(health) = self.kept.health.as_mut().filter(|_| is_lost) {
             health.begin_anew();
         }
     }
 
     /// Before all are known whom anybody names, nobody is gone; a full mailbox has the same in it.
-    fn tell_sockets(&self) {
-        let kept = &mut *self.kept.borrow_mut();
+    fn tell_sockets(&mut self) {
+        let kept = &mut *self.kept;
         let is_due = kept.backends_gone && kept.pruned.backends.is_some() && self.writing.is_none();
         if let Some(sockets) = self.sockets.as_ref().filter(|_| is_due) {
             kept.backends_gone = sockets.tell(SocketsMsg::BackendsGone).is_err_and(|it| it.gone);
@@ -259,7 +258,7 @@ impl Services {
         if self.writing.is_some() || self.resting {
             return;
         }
-        let kept = &mut *self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let is_pruned = kept.pruned.frontends.is_some();
         if is_pruned && !kept.findings.orphans.is_empty() {
             // Somebody may have come to mean them.
@@ -282,7 +281,7 @@ impl Services {
 
     fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         let Some(batch) = self.writing.take() else { return };
-        let kept = &mut *self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         kept.open_batch = false;
         let steps = done.as_ref().map_or(0, |done| done.outcomes.len());
         batch.end(steps, &mut kept.table, &mut kept.backends);
@@ -319,7 +318,7 @@ impl Services {
     }
 
     fn status(&self) -> ServicesStatus {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let ((frontends, open), (backends, more)) = (kept.table.counts(), kept.backends.counts());
         let [six, four] = kept.table.weight().slots;
         let wildcards = |is_ipv4| kept.table.wildcards.rows(is_ipv4);
@@ -398,7 +397,7 @@ impl Behaviour for Services {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         {
-            let kept = &mut *self.kept.borrow_mut();
+            let kept = &mut *self.kept;
             if std::mem::take(&mut kept.open_batch) {
                 // Nobody heard how it ended.
                 kept.table.end(false);
@@ -413,7 +412,7 @@ impl Behaviour for Services {
     fn handle(&mut self, msg: ServicesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             ServicesMsg::Objects { feed, objects } => {
-                let news = &mut self.kept.borrow_mut().news;
+                let news = &mut self.kept.news;
                 news.extend(objects.into_iter().map(News::Object));
                 match feed {
                     Feed::Services => news.push_back(News::Synced(ServiceSource::Cluster)),
@@ -423,20 +422,20 @@ impl Behaviour for Services {
                 }
             }
             ServicesMsg::Manifests(manifests) => {
-                let news = &mut self.kept.borrow_mut().news;
+                let news = &mut self.kept.news;
                 news.extend(manifests.into_iter().map(News::Manifest));
                 news.push_back(News::Synced(ServiceSource::Manifests));
             }
             ServicesMsg::HostAddresses(addresses) => {
-                self.kept.borrow_mut().host_addresses(addresses);
+                self.kept.host_addresses(addresses);
             }
             ServicesMsg::Remote { cluster, changes, listed } => {
-                let kept = &mut *self.kept.borrow_mut();
+                let kept = &mut *self.kept;
                 kept.changed.append(&mut kept.remote.apply(&cluster, changes, listed));
                 kept.mesh_synced();
             }
             ServicesMsg::Clusters(clusters) => {
-                let kept = &mut *self.kept.borrow_mut();
+                let kept = &mut *self.kept;
                 kept.changed.append(&mut kept.remote.configured(clusters));
                 kept.mesh_synced();
             }
@@ -444,11 +443,11 @@ impl Behaviour for Services {
                 self.quarantine(backend, wanted, reply);
             }
             ServicesMsg::List(reply) => {
-                let kept = self.kept.borrow();
+                let kept = &*self.kept;
                 return reply.send(shown::services(&kept.table, &kept.backends));
             }
             ServicesMsg::ListBackends(reply) => {
-                return reply.send(shown::backends(&self.kept.borrow().backends));
+                return reply.send(shown::backends(&self.kept.backends));
             }
             ServicesMsg::Show(reply) => return reply.send(self.status()),
             ServicesMsg::Compare(hearer) => self.compare(Some(hearer), cx),

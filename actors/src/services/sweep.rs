@@ -87,7 +87,7 @@ impl Services {
         if self.sweep.is_some() {
             return self.hearers.extend(hearer);
         }
-        let (index, hearers) = (self.kept.borrow_mut().begin_sweep(), hearer.into_iter().collect());
+        let (index, hearers) = (self.kept.begin_sweep(), hearer.into_iter().collect());
         self.sweep = Some(Sweep { index, hearers, ..Sweep::default() });
         self.go_to(Next::Page(RowMap::SERVICES[0], None), cx);
     }
@@ -114,7 +114,7 @@ impl Services {
     /// Some tables that are to be there, and which frontend's is the last of them.
     fn tables_after(&mut self, after: Option<Frontend>) -> Option<(Frontend, Vec<MaglevTable>)> {
         let sweep = self.sweep.as_mut()?;
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let frontends = kept.table.with_tables(after, TABLES_AT_ONCE);
         let last = frontends.last()?.0;
         if sweep.places.is_empty() {
@@ -143,12 +143,12 @@ impl Services {
         match rows {
             // What is being written may be either.
             PageRows::Unused(_) if self.writing.is_some() => {}
-            rows => self.kept.borrow_mut().see(map, rows, sweep),
+            rows => self.kept.see(map, rows, sweep),
         }
         if next.is_some() {
             return self.go_to(Next::Page(map, next), cx);
         }
-        self.kept.borrow_mut().end_map(map, sweep);
+        self.kept.end_map(map, sweep);
         sweep.at += 1;
         let next = RowMap::SERVICES.get(sweep.at).map(|map| Next::Page(*map, None));
         self.go_to(next.unwrap_or(Next::Tables(None)), cx);
@@ -172,7 +172,7 @@ impl Services {
                     let Some(frontend) = sweep.whose(id) else { continue };
                     // One that is missing is known to be.
                     let known = sweep.doubts.get(&frontend).is_some_and(|it| it.has_table);
-                    if !known && self.kept.borrow().table.is_judged(&frontend) {
+                    if !known && self.kept.table.is_judged(&frontend) {
                         sweep.doubt(map, frontend, Kind::Changed);
                     }
                 }
@@ -192,7 +192,7 @@ impl Services {
         if mutated(Mutant::ServicesNotSwept) {
             return;
         }
-        self.kept.borrow_mut().end_sweep(&mut sweep);
+        self.kept.end_sweep(&mut sweep);
         for (map, keys) in sweep.strange {
             keys.iter().for_each(|_| sweep.found.note(map.name(), Kind::Foreign, "a strange key"));
             let why = "strange rows to go";

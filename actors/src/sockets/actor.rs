@@ -1,10 +1,10 @@
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use super::{SocketsMsg, SocketsStatus, answers::SocketsAnswer};
 use crate::{
     endpoint::EndpointView,
     endpoints::EndpointsMsg,
-    host::{AskError, Behaviour, Cx, Ref},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
     model::Labels,
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
@@ -28,19 +28,19 @@ pub struct Sockets {
     /// A round is under way, or waits for its time.
     busy: bool,
     /// Outlives a crash: that backends went is said once.
-    kept: Rc<RefCell<SocketsStatus>>,
+    kept: Lent<SocketsStatus>,
 }
 
 impl Sockets {
     /// Makes each life of the actor.
     pub fn factory(peers: impl Fn() -> SocketsPeers + 'static) -> impl FnMut() -> Self + 'static {
-        let kept = Rc::<RefCell<SocketsStatus>>::default();
-        move || Self { peers: peers(), busy: false, kept: Rc::clone(&kept) }
+        let kept = Survives::<SocketsStatus>::default();
+        move || Self { peers: peers(), busy: false, kept: kept.lend() }
     }
 
     /// Begins a round, unless one is under way: what goes meanwhile is the next one's.
     fn begin(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.borrow().due && !std::mem::replace(&mut self.busy, true) {
+        if self.kept.due && !std::mem::replace(&mut self.busy, true) {
             let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
             let why = "whose sockets are to be looked at";
             cx.ask(&self.peers.endpoints, PATIENCE, why, list, SocketsAnswer::Endpoints);
@@ -48,18 +48,18 @@ impl Sockets {
     }
 
     /// The kernel looks at what is noted of sockets: what it finds is not lost with a life.
-    fn look(&self, endpoints: &[Arc<EndpointView>], cx: &mut Cx<'_, Self>) {
+    fn look(&mut self, endpoints: &[Arc<EndpointView>], cx: &mut Cx<'_, Self>) {
         // What goes from now on may be missed by this round.
-        self.kept.borrow_mut().due = false;
+        self.kept.due = false;
         let paths = endpoints.iter().map(|it| it.spec.container_netns_path.clone());
         let namespaces: BTreeSet<_> = paths.filter(|path| !path.is_empty()).collect();
         let reply = cx.expect("kernel", PATIENCE, "sockets to be ended", SocketsAnswer::Ended);
         self.peers.kernel.submit(KernelJob::new(vec![KernelOp::EndSockets { namespaces }]), reply);
     }
 
-    fn failed(&self, error: String, cx: &mut Cx<'_, Self>) {
+    fn failed(&mut self, error: String, cx: &mut Cx<'_, Self>) {
         tracing::warn!(error, retry_in = ?RETRY, "sockets of backends that are gone were not ended");
-        let kept = &mut *self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         (kept.due, kept.last_error) = (true, Some(error));
         cx.after(RETRY, SocketsAnswer::Retry);
     }
@@ -67,7 +67,7 @@ impl Sockets {
     fn ended(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         match ended(done) {
             Ok(ended) => {
-                let kept = &mut *self.kept.borrow_mut();
+                let kept = &mut *self.kept;
                 kept.rounds += 1;
                 kept.ended_total += ended;
                 kept.last_error = None;
@@ -89,7 +89,7 @@ impl Behaviour for Sockets {
 
     fn handle(&mut self, msg: SocketsMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            SocketsMsg::BackendsGone => self.kept.borrow_mut().due = true,
+            SocketsMsg::BackendsGone => self.kept.due = true,
         }
         self.begin(cx);
     }
@@ -105,7 +105,7 @@ impl Behaviour for Sockets {
     }
 
     fn observe(&self) -> SocketsStatus {
-        self.kept.borrow().clone()
+        self.kept.clone()
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object
 use crate::{
     cluster::{ClusterMsg, Feed},
     endpoints::EndpointsMsg,
-    host::{Behaviour, Cx, Ref, Reply},
+    host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
     model::{EndpointId, Labels, NamedPorts},
 };
 
@@ -47,7 +47,7 @@ impl Kept {
 /// The keeper of pods and namespaces.
 pub struct Workloads {
     /// Outlives a crash: a manifest is read when it changes, not again.
-    kept: Rc<RefCell<Kept>>,
+    kept: Lent<Kept>,
     waiting: Vec<Question>,
     retrying: bool,
     /// Who follows the cluster, if pods come from there.
@@ -103,18 +103,13 @@ impl Workloads {
     ) -> impl FnMut() -> Self + 'static {
         let book = Book::new(cluster.into(), node.into());
         let kept = Kept { book, listener: None, untold: BTreeMap::new(), untold_node: None };
-        let kept = Rc::new(RefCell::new(kept));
-        move || Self {
-            kept: Rc::clone(&kept),
-            waiting: Vec::new(),
-            retrying: false,
-            cluster: follows(),
-        }
+        let kept = Survives::new(kept);
+        move || Self { kept: kept.lend(), waiting: Vec::new(), retrying: false, cluster: follows() }
     }
 
     /// Waits for the cluster's pods, for everyone to see.
     fn await_cluster(&self, cx: &mut Cx<'_, Self>) {
-        let complete = self.kept.borrow().book.complete;
+        let complete = self.kept.book.complete;
         let Some(cluster) = self.cluster.as_ref().filter(|_| !complete) else { return };
         cx.ask(
             cluster,
@@ -128,7 +123,7 @@ impl Workloads {
     /// Whether it can be answered. A restart does not wait for a cluster; a new pod does, until the
     /// cluster says who it is.
     fn is_answerable(&self, question: &Question) -> bool {
-        let book = &self.kept.borrow().book;
+        let book = &self.kept.book;
         match (question, &self.cluster) {
             (_, None) => book.complete,
             (Question::Ports(..), Some(_)) => true,
@@ -148,8 +143,8 @@ impl Workloads {
         }
     }
 
-    fn answer(&self, question: Question) {
-        let book = &mut self.kept.borrow_mut().book;
+    fn answer(&mut self, question: Question) {
+        let book = &mut self.kept.book;
         match question {
             Question::Facts(pod, _, reply) => reply.send(book.facts_of(pod)),
             Question::Ports(pods, reply) => {
@@ -161,7 +156,7 @@ impl Workloads {
 
     /// Tells what changed; what is not taken is told a little later.
     fn tell(&mut self, cx: &mut Cx<'_, Self>) {
-        let mut kept = self.kept.borrow_mut();
+        let kept = &mut *self.kept;
         let Some(listener) = kept.listener.clone() else { return };
         if kept.tell(&listener) && !std::mem::replace(&mut self.retrying, true) {
             cx.after(RETRY, WorkloadsAnswer::Retell);
@@ -182,14 +177,13 @@ impl Behaviour for Workloads {
     fn handle(&mut self, msg: WorkloadsMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             WorkloadsMsg::Manifests(manifests) => {
-                let mut kept = self.kept.borrow_mut();
+                let kept = &mut *self.kept;
                 let changed = kept.book.apply(manifests);
                 kept.untold.extend(changed);
                 // A cluster tells of nodes apart.
                 if self.cluster.is_none() {
                     kept.look_at_node();
                 }
-                drop(kept);
                 for question in std::mem::take(&mut self.waiting) {
                     if !question.is_closed() {
                         self.ask(question);
@@ -197,7 +191,7 @@ impl Behaviour for Workloads {
                 }
             }
             WorkloadsMsg::Nodes(objects) => {
-                let mut kept = self.kept.borrow_mut();
+                let kept = &mut *self.kept;
                 kept.book.node(objects);
                 kept.look_at_node();
             }
@@ -205,7 +199,7 @@ impl Behaviour for Workloads {
                 self.ask(Question::Facts((namespace, pod), uid, reply));
             }
             WorkloadsMsg::PortsOf { pods, reply } => self.ask(Question::Ports(pods, reply)),
-            WorkloadsMsg::Subscribe(listener) => self.kept.borrow_mut().listener = Some(listener),
+            WorkloadsMsg::Subscribe(listener) => self.kept.listener = Some(listener),
         }
         self.tell(cx);
     }
@@ -220,7 +214,7 @@ impl Behaviour for Workloads {
     }
 
     fn observe(&self) -> WorkloadsView {
-        let kept = self.kept.borrow();
+        let kept = &*self.kept;
         let (sources, pods, namespaces) = kept.book.counts();
         let (waiting, untold) = (self.waiting.len(), kept.untold.len());
         WorkloadsView { sources, pods, namespaces, waiting, untold }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::{CAPACITY, Doubt, Update, Watcher, WatcherMsg};
 use crate::{
     dice::Dice,
-    host::{Host, Message, Ref},
+    host::{Host, Message, Ref, Survives},
     kvstore::outage::Outage,
     ports::KvStore,
     sources::Hearing,
@@ -40,7 +40,7 @@ impl Followed {
         listener: &Ref<M>,
         message: impl Fn(Update) -> M + 'static,
     ) -> Ref<WatcherMsg> {
-        let (listener, known) = (listener.clone(), Rc::default());
+        let (listener, known) = (listener.clone(), Survives::default());
         let message: Rc<dyn Fn(Update) -> M> = Rc::new(message);
         let watcher = move || Watcher {
             store: Rc::clone(&self.store),
@@ -48,7 +48,7 @@ impl Followed {
             canary: self.canary.clone(),
             listener: listener.clone(),
             message: Rc::clone(&message),
-            known: Rc::clone(&known),
+            known: known.lend(),
             revision: None,
             listing: None,
             begun: 0,

@@ -46,7 +46,7 @@ impl Asked {
 
 impl Services {
     pub(super) fn quarantine(&mut self, at: L4Address, wanted: bool, reply: Answer) {
-        if self.kept.borrow_mut().quarantine(at, wanted) {
+        if self.kept.quarantine(at, wanted) {
             self.asked.before.push(reply);
         } else {
             reply.send(Err(UnknownBackend(at)));

@@ -25,7 +25,7 @@ use volvox_actors::{
         CreateError, DeleteError, EndpointsMsg, Lengths, NotFound, PatchError, Regenerations,
         Target,
     },
-    host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoRecorder, Ref},
+    host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoAnswer, NoRecorder, Ref},
     model::{ClusterId, Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
     ports::Time,
     routes::RoutingMode,
@@ -49,10 +49,15 @@ struct Fake<M: Message>(Box<dyn FnMut(M)>, std::marker::PhantomData<M>);
 
 impl<M: Message> Behaviour for Fake<M> {
     type Msg = M;
+    type Answer = NoAnswer;
     type Observed = &'static str;
 
     fn handle(&mut self, msg: M, _: &mut Cx<'_, Self>) {
         (self.0)(msg);
+    }
+
+    fn answered(&mut self, answer: NoAnswer, _: &mut Cx<'_, Self>) {
+        match answer {}
     }
 
     fn observe(&self) -> &'static str {
