@@ -1,3 +1,5 @@
+//! Pseudo-random numbers by seed, for pauses and for the choice of identity numbers.
+
 use std::time::Duration;
 
 /// Randomness that can be repeated: Vigna's splitmix64.

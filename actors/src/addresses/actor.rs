@@ -1,3 +1,6 @@
+//! The actor that has other nodes' addresses mapped and this node's announced.
+//! It takes one step at a time and tries again what failed. What there is to do, `remote` knows.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,5 @@
+//! Short numbers for nodes: each of many rows has a number in place of a node's address.
+
 use std::collections::BTreeMap;
 
 use crate::model::Tunnel;

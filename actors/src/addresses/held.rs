@@ -1,3 +1,6 @@
+//! Counts the addresses of each identity of other nodes, so that policies forget an identity only
+//! after its last address is gone.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::IdentityId;

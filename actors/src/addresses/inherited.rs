@@ -1,3 +1,6 @@
+//! What a restart starts with: mappings of other nodes' pods, taken from the kernel's ipcache, and
+//! the identities and port names that they need.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -1,3 +1,6 @@
+//! The state of the actor that outlives its crash: what the cluster says, what is mapped, and what
+//! this node announces under which key.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,5 @@
+//! Messages to the owner of the cluster's addresses, and the view that it shows of itself.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,6 @@
+//! Tracks the named ports of other nodes' pods: what addresses say, and what policies know of it.
+//! An address waits for its mapping until policies know its names.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,6 @@
+//! Reads what other clusters say of addresses and identities. A cluster can speak only of its own:
+//! what else it says is refused and logged.
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use ipnet::IpNet;

@@ -1,3 +1,6 @@
+//! Desired and realised mappings of other nodes' addresses, and the next step between them. No
+//! messages are sent from here: the actor does that.
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,

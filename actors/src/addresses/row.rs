@@ -1,3 +1,6 @@
+//! The row of one address: which identity and node it is to have, which it has, and whether it may
+//! get the new one yet.
+
 use super::{
     ends::Via,
     held::Held,

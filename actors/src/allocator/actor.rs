@@ -1,3 +1,6 @@
+//! The actor that claims a number for each set of labels and keeps the claims of those in use.
+//! It tries again what failed; how a claim is made is the backend's part.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

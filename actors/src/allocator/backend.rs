@@ -1,3 +1,5 @@
+//! What a backend must be able to do, and the choice of the number that is tried next.
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{Allocator, Directory, Entry};

@@ -1,3 +1,5 @@
+//! An index of the cluster's identities: labels by number and numbers by labels.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! Messages to the allocator: what the cluster says, and what this node needs or gives back.
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;

@@ -1,3 +1,6 @@
+//! The actor that takes each look: it asks the owners and the kernel, one after the other, compares
+//! their answers and counts what does not fit. It repairs nothing.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

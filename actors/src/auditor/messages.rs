@@ -1,3 +1,5 @@
+//! Messages to the auditor, and the view of what it found: broken invariants and drifted rows.
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,6 @@
+//! Tests: a sound node has no findings; what is broken is found, counted and shown until it is
+//! put right.
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{AuditView, AuditorMsg};

@@ -1,3 +1,6 @@
+//! The actor that gives each free permit to the next in line. `line` has the order, `permits` the
+//! count.
+
 use super::{
     BuildQueueMsg, Queued,
     answers::BuildQueueAnswer,

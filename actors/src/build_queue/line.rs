@@ -1,3 +1,5 @@
+//! The waiting line for permits: its order, and that no endpoint stands in it twice.
+
 use std::collections::BTreeMap;
 
 use super::{Class, Permit};

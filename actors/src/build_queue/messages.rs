@@ -1,3 +1,5 @@
+//! Messages to the build queue, the classes of builds, and the view of the queue.
+
 use serde::Serialize;
 
 use super::Permit;

@@ -1,3 +1,5 @@
+//! Counts build permits: who holds one, when it comes back, and when a slow build counts no longer.
+
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use super::answers::BuildQueueAnswer;

@@ -1,3 +1,5 @@
+//! Tests: permits go out in order, survive crashes, and are neither exceeded nor lost.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

@@ -1,3 +1,6 @@
+//! The supervisor of the sources: it starts them, holds back what they tell until that is whole,
+//! and has all of them list again when another API server answers.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -1,3 +1,5 @@
+//! Pauses between tries against a server that fails: exponential, bounded, and random by node.
+
 use std::{hash::Hasher, time::Duration};
 
 use crate::dice::Dice;

@@ -1,3 +1,6 @@
+//! Objects between their source and their subscriber: held until they may go on, and again while
+//! the subscriber's mailbox is full.
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Messages to the supervisor and to its sources, the feeds, and the state of each source.
+
 use serde_json::Value;
 
 use super::ServerView;

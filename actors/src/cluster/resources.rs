@@ -1,3 +1,5 @@
+//! The list of Kubernetes and Cilium resources to watch: their API paths, versions and feeds.
+
 use super::Feed;
 use crate::ports::Resource;
 

@@ -1,3 +1,6 @@
+//! The actor of one resource: list, watch, notice silence or another server, and list again. The
+//! supervisor decides what is held back.
+
 use std::{rc::Rc, time::Duration};
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! Remembers by hash which objects a source told, so that only changes go on.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{Hash, Hasher},

@@ -1,3 +1,6 @@
+//! The supervisor of other clusters: one reader for each that is configured, and no cluster number
+//! used twice. What a cluster says is its reader's part.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

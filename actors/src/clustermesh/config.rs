@@ -1,3 +1,5 @@
+//! Parses the configuration that a cluster writes of itself, and says why one cannot be read.
+
 use serde::{Deserialize, Serialize};
 
 use crate::{model::ClusterId, ports::Pair};

@@ -1,3 +1,6 @@
+//! Where the keys of another cluster are in its store, by kind: identities, addresses, nodes and
+//! services.
+
 use std::sync::Arc;
 
 use serde::Serialize;

@@ -1,3 +1,6 @@
+//! The actor that reads one other cluster: first its configuration, then all it has. It has
+//! watchers tell the owners of addresses and nodes, and passes services on itself.
+
 mod answers;
 
 use std::{

@@ -1,3 +1,5 @@
+//! The JSON of a service as another cluster shares it: frontends, backends, and who may use them.
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,6 @@
+//! Tables of what other clusters said. Old entries stay until a cluster has listed all it has, or
+//! is no longer configured.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

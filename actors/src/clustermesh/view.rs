@@ -1,3 +1,5 @@
+//! The status of another cluster for users: whether it is reached, read and complete.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! Addresses of actors that are spawned later, for those that are spawned before them.
+
 use std::{cell::OnceCell, rc::Rc, time::Duration};
 
 use crate::{auditor::AuditorMsg, drift::Watch, host::Ref};

@@ -1,3 +1,6 @@
+//! The actor that asks the kernel to collect dead connections. `rounds` says when the next round is
+//! due, `interval` how long the time between two is.
+
 use std::{rc::Rc, time::Duration};
 
 use super::{

@@ -1,3 +1,5 @@
+//! Chooses the time between two rounds from what the last one found.
+
 use std::time::Duration;
 
 /// Before anything is known of the node's traffic.

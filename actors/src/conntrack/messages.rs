@@ -1,3 +1,5 @@
+//! Messages to the collector of dead connections, and the status that it shows.
+
 use std::time::Duration;
 
 use serde::Serialize;

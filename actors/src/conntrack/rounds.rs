@@ -1,3 +1,5 @@
+//! Decides when a round is due and which families it covers, by time and by signals of full tables.
+
 use std::{mem, time::Duration};
 
 use super::interval;

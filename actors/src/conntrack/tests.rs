@@ -1,3 +1,5 @@
+//! Tests: rounds follow the traffic and signals of full tables; failures and crashes lose none.
+
 use std::{rc::Rc, time::Duration};
 
 use super::*;

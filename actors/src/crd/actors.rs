@@ -1,3 +1,5 @@
+//! Spawns the owners of the cluster's identities and addresses where the API server shares these.
+
 use std::rc::Rc;
 
 use super::identities::ObjectIdentities;

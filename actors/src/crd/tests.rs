@@ -1,3 +1,5 @@
+//! Nodes that share identities and addresses through objects of an API server.
+
 mod addresses;
 mod identities;
 mod outages;

@@ -1,3 +1,6 @@
+//! The actor that brings the devices' programs and rows from the realised to the desired state. A
+//! device that fails is tried again later and holds up no other.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -1,3 +1,5 @@
+//! Chooses devices among the node's interfaces, and the row of each: addresses and masquerading.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,

@@ -1,3 +1,5 @@
+//! Messages to the owner of devices, and the status that it shows.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

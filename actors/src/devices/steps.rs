@@ -1,3 +1,6 @@
+//! The kernel steps from realised to desired devices, in an order that never leaves a program
+//! without its row.
+
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;

@@ -1,3 +1,5 @@
+//! Tests: the right devices run programs, in a safe order, through changes, failures and restarts.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -1,3 +1,6 @@
+//! The actor of one endpoint: its whole state, how it starts, and which of the other parts handles
+//! each message and answer.
+
 use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use ipnet::IpNet;

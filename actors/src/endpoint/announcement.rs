@@ -1,3 +1,5 @@
+//! The part of an endpoint's view that goes to the owner of the cluster's addresses.
+
 use std::sync::Arc;
 
 use super::{EndpointSpec, State};

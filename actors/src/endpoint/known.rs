@@ -1,3 +1,5 @@
+//! The realised state of an endpoint: what it believes the kernel holds, updated after each step.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,

@@ -1,3 +1,5 @@
+//! The status log of an endpoint: its latest events, cheap to copy.
+
 use std::{collections::VecDeque, sync::Arc};
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! Messages to an endpoint: their lanes, and which of them merge while they wait.
+
 use std::sync::Arc;
 
 use super::{Brought, EndpointView, Heirs, Inherited};

@@ -1,3 +1,5 @@
+//! The actors, ports and settings that every endpoint of the node shares.
+
 use std::{collections::BTreeMap, rc::Rc};
 
 use crate::{

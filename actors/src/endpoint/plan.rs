@@ -1,3 +1,6 @@
+//! Compares desired with realised state and orders the kernel steps so that no packet meets a third
+//! verdict. It also plans a teardown. It runs no step.
+
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{EndpointSpec, known::Known};

@@ -1,3 +1,5 @@
+//! A counted reference to an identity that gives itself back, so that a crash leaks none.
+
 use std::fmt;
 
 use crate::{

@@ -1,3 +1,6 @@
+//! What an endpoint is made of, from its creation to its deletion, and how that goes to and from
+//! its state file.
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -1,3 +1,5 @@
+//! The states of an endpoint, their names, and which may follow which.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

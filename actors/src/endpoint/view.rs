@@ -1,3 +1,6 @@
+//! What others may see of an endpoint: its state, its health and its realised state in the kernel.
+//! A view is a copy; the endpoint's actor owns the state behind it.
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;

@@ -1,3 +1,6 @@
+//! The supervisor's actor: it owns the list of children and hands each message to who handles it.
+//! Creation, restore, probes and policy changes have files of their own beside it.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -1,3 +1,5 @@
+//! Barriers: who waits until endpoints are built or enforce a revision of the policy.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Reached;

@@ -1,3 +1,6 @@
+//! What the supervisor keeps of each endpoint: its address, its last view, and what it was told.
+//! It keeps what a full mailbox refused, and tells whether a late endpoint lets denied peers pass.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! Messages of the endpoint supervisor: what it can be asked, what it answers, and its errors.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,5 @@
+//! Allocation of endpoint numbers: which are taken, and which comes next.
+
 use std::collections::BTreeSet;
 
 use crate::{

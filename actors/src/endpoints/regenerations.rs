@@ -1,3 +1,5 @@
+//! Counts of finished builds and histograms of how long they took, for metrics.
+
 use std::time::Duration;
 
 use crate::endpoint::EndpointView;

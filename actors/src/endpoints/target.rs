@@ -1,3 +1,5 @@
+//! Parses and prints the names by which the API means an endpoint, and matches them to endpoints.
+
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use super::Target;

@@ -1,3 +1,6 @@
+//! The actor that decides which service has which health check port, and has it listened on.
+//! After a failure it tries again, each time later. What listens is outside the actors.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -1,3 +1,5 @@
+//! Messages of the owner of health checks, and what it shows of each service.
+
 use std::rc::Rc;
 
 use serde::Serialize;

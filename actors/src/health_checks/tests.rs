@@ -1,3 +1,5 @@
+//! Tests: ports follow their services, also when a port is taken or the actor crashes.
+
 use std::{rc::Rc, time::Duration};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The driver of production: actix says when a cell runs and when the next timer fires.
+
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,

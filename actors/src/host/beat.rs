@@ -1,3 +1,5 @@
+//! Shows a watchdog which handler runs now and since when, so that one that hangs is found.
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ports::Time;

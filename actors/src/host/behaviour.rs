@@ -1,3 +1,5 @@
+//! The contract between an actor and the host: behaviours, messages and the lanes of a mailbox.
+
 use serde::Serialize;
 
 use super::Cx;

@@ -1,3 +1,6 @@
+//! A cell runs one behaviour: it takes messages from the mailbox, catches panics and makes it anew.
+//! It also keeps the counters that are shown of an actor. The driver says when it runs.
+
 use std::{
     any::Any,
     cell::RefCell,

@@ -1,3 +1,5 @@
+//! The context that a handler gets: through it an actor asks others, sets timers and stops.
+
 use std::{borrow::Cow, time::Duration};
 
 use super::{

@@ -1,3 +1,5 @@
+//! The interface between a host and what schedules its cells.
+
 use super::{CellId, Host};
 use crate::ports::Time;
 

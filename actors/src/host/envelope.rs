@@ -1,3 +1,5 @@
+//! Envelopes: where a message comes from, what caused it, and what became of it.
+
 use serde::{Deserialize, Serialize};
 
 use super::{Absorbed, Behaviour, CellId, Lane, Message, RootId};

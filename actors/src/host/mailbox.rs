@@ -1,3 +1,5 @@
+//! The queue of a cell: it keeps lanes, merges messages, and refuses what exceeds its capacity.
+
 use std::collections::VecDeque;
 
 use super::{Absorbed, Lane, Message, envelope::Envelope};

@@ -1,3 +1,5 @@
+//! What a host tells of itself: the records of its trace, and the interface of who keeps them.
+
 use serde::{Deserialize, Serialize};
 
 use super::{CellId, EnvelopeId, Header, Outcome, Wait};

@@ -1,3 +1,5 @@
+//! Addresses of actors: through one a message reaches a mailbox, or comes back.
+
 use std::{fmt, rc::Weak};
 
 use super::{CellId, Message};

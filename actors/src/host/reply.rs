@@ -1,3 +1,5 @@
+//! Questions and answers: each question gets exactly one answer, or the reason why there is none.
+
 use std::{
     cell::{Cell, RefCell},
     future::Future,

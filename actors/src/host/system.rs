@@ -1,3 +1,6 @@
+//! The host: it spawns cells, runs them, fires timers, and registers every wait.
+//! It notes what caused each message. The driver decides when it does all that.
+
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use super::{

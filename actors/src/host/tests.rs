@@ -1,3 +1,5 @@
+//! Tests of the actor runtime: lanes, crashes, deadlines, waits, traces, and state that survives.
+
 use std::{cell::Cell, rc::Rc, time::Duration};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The timers of a host, sorted by when they are due.
+
 use std::collections::BTreeMap;
 
 use crate::ports::Time;

@@ -1,3 +1,5 @@
+//! A host for tests and the simulator: time is virtual, and the caller picks the next cell to run.
+
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,

@@ -1,3 +1,5 @@
+//! The register of waits: who waits for whom, which waits last long, and where there is a deadlock.
+
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},

@@ -1,3 +1,6 @@
+//! The actor that resolves labels and prefixes to identities and counts who uses each of them.
+//! A new number is stored before it is told. In a cluster with an allocator, that one chooses it.
+
 use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use serde::Serialize;

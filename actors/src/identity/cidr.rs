@@ -1,3 +1,5 @@
+//! Reads the prefix back from the labels of a prefix's identity.
+
 use ipnet::IpNet;
 
 use crate::model::Labels;

@@ -1,3 +1,5 @@
+//! Decides which labels are part of an identity: Cilium's default list or custom patterns.
+
 use regex_lite::Regex;
 
 use crate::model::{Label, Labels};

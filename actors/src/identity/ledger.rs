@@ -1,3 +1,5 @@
+//! The state that the owner of identities keeps through a crash: stored tables, uses and disputes.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

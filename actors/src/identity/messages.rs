@@ -1,3 +1,5 @@
+//! Messages of the owner of identities, its answers and its errors.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! An index of label sets and their numbers, searched both ways and cheap to copy.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,6 @@
+//! Allocation within one range of identities: it picks free numbers and forgets the longest unused.
+//! Who uses which number is in `uses`.
+
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
 use super::{IdentityError, numbered::Numbered, uses::Uses};

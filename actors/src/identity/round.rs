@@ -1,3 +1,5 @@
+//! One write of the identity table: it picks numbers for questions and answers them afterwards.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,

@@ -1,3 +1,6 @@
+//! The identity table: numbers of the cluster, numbers of local prefixes, and names of ports.
+//! It is made from what was stored, and turned back into that.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,

@@ -1,3 +1,5 @@
+//! Tests: identities are stored before they are told, and survive restarts and crashes.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

@@ -1,3 +1,5 @@
+//! Reference counts of identities, and the order in which unused ones may be forgotten.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::IdentityId;

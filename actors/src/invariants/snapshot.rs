@@ -1,3 +1,5 @@
+//! The data that invariants are checked on: a copy of the actors' and the kernel's state.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

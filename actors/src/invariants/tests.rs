@@ -1,3 +1,5 @@
+//! Tests: a sound node breaks no invariant, and each kind of damage breaks the right one.
+
 use std::{net::IpAddr, sync::Arc};
 
 use super::*;

@@ -1,3 +1,6 @@
+//! The actor that hands out addresses and takes back those that nobody claims in time.
+//! Until restore is over, requests wait. Which addresses are held is in the ledger.
+
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use serde::Serialize;

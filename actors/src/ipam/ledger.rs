@@ -1,3 +1,6 @@
+//! The record of all addresses and their holders: it reserves, claims, hands out and takes back.
+//! Time limits are noted here; the actor enforces them.
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::{Ipv4Net, Ipv6Net};

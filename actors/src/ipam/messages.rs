@@ -1,3 +1,5 @@
+//! Messages of IPAM, its answers and its errors.
+
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

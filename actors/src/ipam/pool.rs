@@ -1,3 +1,5 @@
+//! The pool of one prefix: which addresses are free, and which comes next.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;

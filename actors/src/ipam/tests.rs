@@ -1,3 +1,5 @@
+//! Tests: no address has two owners, none is lost, and none is handed out before restore is over.
+
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use proptest::prelude::*;

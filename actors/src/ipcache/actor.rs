@@ -1,3 +1,6 @@
+//! The actor that brings the kernel's ipcache to the desired state, and tries again after failures.
+//! The ledger computes what is to be written; `sweep` looks for drift.
+
 use std::{rc::Rc, time::Duration};
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! A batch of ipcache writes: the kernel job that it becomes, and how to read the job's result.
+
 use ipnet::IpNet;
 
 use crate::ports::{IpcacheRow, KernelDone, KernelError, KernelJob, KernelOp, Refusal};

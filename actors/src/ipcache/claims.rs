@@ -1,3 +1,5 @@
+//! What all sources say of one prefix, and whose word counts.
+
 use super::{IpcacheEntry, messages::Source};
 
 /// What each source says of a prefix, what counts most first; of several endpoints the latest

@@ -1,3 +1,5 @@
+//! Desired and realised state of every ipcache row, and the next batch between the two.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;

@@ -1,3 +1,5 @@
+//! Messages of the owner of the ipcache, its entries and their sources.
+
 use std::{collections::BTreeMap, fmt};
 
 use ipnet::IpNet;

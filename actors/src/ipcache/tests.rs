@@ -1,3 +1,5 @@
+//! Tests: the kernel gets the rows that count, in a safe order, also after failures and crashes.
+
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use ipnet::IpNet;

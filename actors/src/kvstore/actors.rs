@@ -1,3 +1,5 @@
+//! Spawns the actors that share a store with other nodes, and connects them with each other.
+
 use std::rc::Rc;
 
 use super::{

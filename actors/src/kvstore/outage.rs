@@ -1,3 +1,5 @@
+//! An outage of the store: since when, how often it was tried, and when it is tried again.
+
 use std::time::Duration;
 
 use super::session::Unreachable;

@@ -1,3 +1,5 @@
+//! Reads and writes the keys and values by which nodes announce addresses, in Cilium's format.
+
 use std::net::IpAddr;
 
 use ipnet::IpNet;

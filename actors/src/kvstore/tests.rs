@@ -1,3 +1,5 @@
+//! Tests of what nodes share through a store; `town` is the bench of most of them.
+
 mod api;
 mod conformance;
 mod identities;

@@ -1,3 +1,5 @@
+//! Addresses of one endpoint or node: MAC, IPv4 and IPv6.
+
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

@@ -1,3 +1,5 @@
+//! The number of an endpoint, and the policy map slots that belong to it.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

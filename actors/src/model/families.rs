@@ -1,3 +1,5 @@
+//! IPv4 and IPv6: which are enabled, and what identity the world has in each.
+
 use super::IdentityId;
 
 /// Address families: those that are enabled, say.

@@ -1,3 +1,6 @@
+//! Numbers of security identities: the reserved ones, and the range of each scope and cluster.
+//! Who gets which number is decided elsewhere.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

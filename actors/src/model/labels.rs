@@ -1,3 +1,5 @@
+//! Labels and sets of labels: how they are read, written, compared and shared in memory.
+
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use serde::{

@@ -1,3 +1,5 @@
+//! Names of a pod's ports. Equal sets are kept once, as most pods of a workload have the same.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! What the kernel tells of the node: its addresses and its MTU.
+
 use serde::Serialize;
 
 use super::Addresses;

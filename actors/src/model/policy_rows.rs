@@ -1,3 +1,6 @@
+//! Rows of an endpoint's policy map: key, value and precedence, as the datapath reads them.
+//! How rules become rows is the policy engine's matter.
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

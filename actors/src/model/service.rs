@@ -1,3 +1,5 @@
+//! The words for load balancing: frontends, backends, their numbers, ports and protocols.
+
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},

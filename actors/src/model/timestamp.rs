@@ -1,3 +1,5 @@
+//! Wall-clock time as text, for people and for stored records. Spans are measured elsewhere.
+
 use serde::{Deserialize, Serialize};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;

@@ -1,3 +1,5 @@
+//! The tunnel endpoint of an address, in a compact form for the ipcache.
+
 use std::{
     fmt,
     net::{IpAddr, Ipv6Addr},

@@ -1,3 +1,5 @@
+//! The switch that turns one known bug on for the current thread, and the list of all of them.
+
 use std::cell::Cell;
 
 use super::Mutant;

@@ -1,3 +1,6 @@
+//! The actor that keeps the host's own rows: it looks at the interfaces, writes what differs, and
+//! tells the ipcache, services, devices and routes of it.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,5 @@
+//! Messages to the node's actor, and the status that it shows.
+
 use std::{collections::BTreeSet, net::IpAddr};
 
 use serde::Serialize;

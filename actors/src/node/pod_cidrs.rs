@@ -1,3 +1,6 @@
+//! Pod CIDRs of a node, as its Node or CiliumNode gives them. Addresses are allocated from them
+//! elsewhere.
+
 use std::fmt;
 
 use ipnet::IpNet;

@@ -1,3 +1,5 @@
+//! Tests: the host's rows and ipcache entries follow the interfaces, also over faults and crashes.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

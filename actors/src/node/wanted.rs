@@ -1,3 +1,6 @@
+//! The desired rows of the host and its desired ipcache entries, derived from interfaces and
+//! settings. All of it is pure; the actor does the writing.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

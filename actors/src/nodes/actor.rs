@@ -1,3 +1,6 @@
+//! The actor that owns what is known of the cluster's nodes: it merges what stores and objects
+//! say, keeps the result in the ipcache, and announces this node in the store.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

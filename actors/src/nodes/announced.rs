@@ -1,3 +1,5 @@
+//! How a node announces itself in the store: Cilium's JSON, byte for byte.
+
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

@@ -1,3 +1,6 @@
+//! Desired and realised ipcache entries of other nodes, and which node claims which address. The
+//! book decides what to write next; the actor tells the ipcache.
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},

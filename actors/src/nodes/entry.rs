@@ -1,3 +1,5 @@
+//! A node as others know it, read from the store, a CiliumNode or a Node.
+
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};

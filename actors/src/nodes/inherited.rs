@@ -1,3 +1,6 @@
+//! Which ipcache rows and identities of other nodes an earlier life of the agent left in the
+//! kernel.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;

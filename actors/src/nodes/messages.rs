@@ -1,3 +1,5 @@
+//! Messages to the owner of the cluster's nodes, and what it shows of them.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

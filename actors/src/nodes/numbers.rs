@@ -1,3 +1,6 @@
+//! Local identities for the labels of other nodes: which number stands for which labels, and
+//! which of them every policy already knows.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! Tests: the cluster's nodes, known from a store or from objects, with and without labels.
+
 mod labels;
 mod objects;
 mod store;

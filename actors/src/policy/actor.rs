@@ -1,3 +1,6 @@
+//! The actor around the policy engine: it owns the rules and the known identities, computes each
+//! endpoint's policy, and waits until endpoints enforce it. Endpoints write the rows.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! Who waits for a policy, and whether they may keep the one that the kernel holds.
+
 use std::sync::Arc;
 
 use super::EndpointPolicy;

@@ -1,3 +1,5 @@
+//! Cookies of policy rows: from the clauses behind a row to its number.
+
 use std::collections::BTreeSet;
 
 use super::Origin;

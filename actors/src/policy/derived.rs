@@ -1,3 +1,5 @@
+//! An endpoint's policy by direction and port, for Cilium's REST interface.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! Which rows to write and which to delete, to get from one policy map to another.
+
 use crate::model::{PolicyEntry, PolicyKey, PolicyRows};
 
 /// The row writes that lead from one policy to another.

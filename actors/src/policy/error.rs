@@ -1,3 +1,5 @@
+//! Why a policy document is refused, and which parts of an accepted one have no effect.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,6 @@
+//! The identities that a peer may have, and the search for those that a clause selects. The
+//! numbers come from elsewhere.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

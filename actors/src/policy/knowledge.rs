@@ -1,3 +1,6 @@
+//! The state of the policy owner that survives a crash: rules, identities, computed policies and
+//! changes that wait.
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! The datapath's lookup in a policy map, told in Rust: what becomes of a packet.
+
 use crate::model::{Direction, IdentityId, PolicyEntry, PolicyKey, PolicyRows};
 
 use super::ports::Cell;

@@ -1,3 +1,5 @@
+//! Messages to the owner of the policy, and what it answers.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! Protocols and ports: ranges as rules have them, and the prefixes that rows need for them.
+
 /// IP protocol numbers that policies speak of.
 pub mod protocol {
     /// ICMP, of IPv4.

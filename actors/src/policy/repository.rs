@@ -1,3 +1,6 @@
+//! The policies in force, by source: how documents replace earlier ones, and whom a change
+//! touches. Documents are read by the parser, rows are made by the resolver.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

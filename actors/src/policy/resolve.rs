@@ -1,3 +1,6 @@
+//! From rules to an endpoint's policy: each clause says a word on each peer and port. How words
+//! become rows is in `rows`.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

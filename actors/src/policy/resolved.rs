@@ -1,3 +1,5 @@
+//! What goes into a resolution and what comes out: the subject, and its policy.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::Origin;

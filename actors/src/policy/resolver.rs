@@ -1,3 +1,6 @@
+//! Policies of many endpoints at once, with the work shared between them; and which rules a change
+//! of peers concerns.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{

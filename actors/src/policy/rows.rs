@@ -1,3 +1,5 @@
+//! From the words of clauses to the rows of a policy map, with no row that another makes needless.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

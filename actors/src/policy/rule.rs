@@ -1,3 +1,5 @@
+//! The form that every policy object is read into: policies, rules, clauses, peers and ports.
+
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use ipnet::IpNet;

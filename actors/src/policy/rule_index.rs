@@ -1,3 +1,5 @@
+//! Finds the rules that select an endpoint, without a look at all the others.
+
 use std::collections::BTreeMap;
 
 use super::rule::Rule;

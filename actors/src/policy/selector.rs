@@ -1,3 +1,5 @@
+//! Label selectors of policies: how they match labels, and how Cilium writes them.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,

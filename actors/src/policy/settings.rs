@@ -1,3 +1,5 @@
+//! Settings of the agent that change what policies mean.
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::Families;

@@ -1,3 +1,5 @@
+//! The policies as people ask for them: as written, and which identities each selector selects.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;

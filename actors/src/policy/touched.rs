@@ -1,3 +1,6 @@
+//! Which endpoints a change concerns, and their new policies, each with the difference to the rows
+//! before.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! The port to the clock: monotonic time to reckon with, wall-clock time to show.
+
 use std::{fmt, ops::Add, time::Duration};
 
 use serde::{Deserialize, Serialize};

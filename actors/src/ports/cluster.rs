@@ -1,3 +1,6 @@
+//! The port to a Kubernetes API server: list, watch and write objects. What they mean is the
+//! actors' matter.
+
 use std::{fmt, time::Duration};
 
 use serde::Serialize;

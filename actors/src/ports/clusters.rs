@@ -1,3 +1,5 @@
+//! The port to the other clusters of a mesh: which there are, and a store for each.
+
 use std::{collections::BTreeMap, rc::Rc};
 
 use super::KvStore;

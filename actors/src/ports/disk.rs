@@ -1,3 +1,5 @@
+//! The port to the disk: what an actor wants of the state and library directories.
+
 mod steps;
 
 use std::path::PathBuf;

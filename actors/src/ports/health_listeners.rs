@@ -1,3 +1,6 @@
+//! The port for health checks of services: load balancers outside the node ask, and an actor sets
+//! the answers.
+
 use std::sync::Arc;
 
 use serde::Serialize;

@@ -1,3 +1,6 @@
+//! The port to the kernel: rows of the BPF maps, interfaces, steps and snapshots.
+//! It says what a step means; how a step is done is left to the agent.
+
 mod about;
 mod devices;
 mod done;

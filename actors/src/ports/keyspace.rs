@@ -1,3 +1,6 @@
+//! Keys, revisions and leases, shared by the store in a file and the store in memory.
+//! It knows no clock of its own: callers pass the time.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{

@@ -1,3 +1,5 @@
+//! The port to a key-value store: lists, transactions, watches and leases.
+
 use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Rows of a kernel snapshot, sorted by the endpoint that owns them.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

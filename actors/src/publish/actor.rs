@@ -1,3 +1,6 @@
+//! The actor that publishes this node. It decides when each item is compared and written, and when
+//! a failed write is tried again. What an item has to say is computed in the modules beside it.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{Hash, Hasher},

@@ -1,3 +1,5 @@
+//! JSON merge patches: from what the API server has to what it should have.
+
 use serde_json::{Map, Value};
 
 /// The JSON merge patch that brings `wanted` into `have`, whatever else is in there; `None` if it

@@ -1,3 +1,5 @@
+//! The items that are published, in order of urgency, and the object that holds each of them.
+
 use std::fmt;
 
 use crate::{

@@ -1,3 +1,5 @@
+//! Messages to the publisher, and what it keeps of a write under way.
+
 use std::{net::IpAddr, sync::Arc};
 
 use serde_json::Value;

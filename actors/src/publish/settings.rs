@@ -1,3 +1,5 @@
+//! Settings of the publisher, and the feeds that it needs for them.
+
 use std::net::IpAddr;
 
 use crate::{

@@ -1,3 +1,6 @@
+//! The restore supervisor: it takes a restart through its phases and owns the report.
+//! It asks other supervisors to do the work, and goes on with the same phase after a crash.
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::IpAddr,

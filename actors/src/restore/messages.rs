@@ -1,3 +1,5 @@
+//! Messages to the restore supervisor, its input at start, and the candidates to be restored.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::RestoreReport;

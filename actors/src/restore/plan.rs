@@ -1,3 +1,6 @@
+//! Decides which endpoints are restored, and settles disputes about interfaces and addresses.
+//! It only compares disk and kernel; it changes neither.
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},

@@ -1,3 +1,6 @@
+//! Finds rows, routes and programs in the kernel that no endpoint claims, and the steps to remove
+//! them. When these steps run, and what happens if they fail, is decided elsewhere.
+
 use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::{

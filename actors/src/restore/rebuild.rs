@@ -1,3 +1,5 @@
+//! Rebuilds an endpoint whose record on disk is lost or unusable, from the kernel's rows.
+
 use super::{
     messages::Candidate,
     plan::Owned,

@@ -1,3 +1,6 @@
+//! Finds the numbers and addresses of endpoints that are not restored: they are not free before
+//! all that is left of these endpoints is removed.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

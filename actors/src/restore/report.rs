@@ -1,3 +1,5 @@
+//! The report of a restart: its phases, the fate of each endpoint, and what went wrong.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};

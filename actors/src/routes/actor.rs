@@ -1,3 +1,6 @@
+//! The actor that keeps routes to other nodes as they should be: it reads the kernel, has the
+//! difference planned, and writes it. It looks again at intervals and after changes in the kernel.
+
 use std::{collections::BTreeMap, mem, rc::Rc, time::Duration};
 
 use ipnet::IpNet;

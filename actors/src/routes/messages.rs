@@ -1,3 +1,5 @@
+//! Messages to the owner of routes, and the view that it shows.
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

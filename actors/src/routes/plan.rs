@@ -1,3 +1,5 @@
+//! Compares desired and realised routing, and lists the next kernel steps: devices, routes, rules.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;

@@ -1,3 +1,5 @@
+//! Routing settings of this node: the mode, its addresses, and the MTU that is left for pods.
+
 use std::net::IpAddr;
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! Computes the desired routes to other nodes' pods, and why a prefix gets none.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

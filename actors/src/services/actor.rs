@@ -1,3 +1,6 @@
+//! The actor that owns services. It takes in news, writes batches to the kernel, and tries again
+//! what failed. Reading news and pruning are in its submodules.
+
 mod proceed;
 mod prune;
 mod quarantine;

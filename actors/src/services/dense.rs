@@ -1,3 +1,5 @@
+//! A map that gives back the memory of half-empty tree nodes, for large tables of services.
+
 use std::{collections::BTreeMap, mem, ops::Deref, ops::DerefMut};
 
 /// Growth after which a map is packed again: by a quarter, and that many.

@@ -1,3 +1,5 @@
+//! Messages to the owner of services, its sources, and the views that it shows.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,5 @@
+//! Tests of services, by subject; the town is the node that they share.
+
 mod health_checks;
 mod histories;
 mod host_ports;

@@ -1,3 +1,6 @@
+//! The actor that has the kernel end sockets of backends that are gone, one round at a time.
+//! Rounds cover the network namespaces of all endpoints; a failed round is tried again.
+
 use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use super::{SocketsMsg, SocketsStatus, answers::SocketsAnswer};

@@ -1,3 +1,5 @@
+//! The message that starts a round of ending sockets, and the status of the rounds.
+
 use serde::Serialize;
 
 use crate::host::Message;

@@ -1,3 +1,5 @@
+//! Tests: which network namespaces a round covers, and when another round follows.
+
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Errors of the state directory: each names the file, the cause and the remedy.
+
 /// What is wrong with something on disk, and what becomes of it.
 ///
 /// Files are named relative to the state directory.

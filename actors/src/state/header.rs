@@ -1,3 +1,5 @@
+//! The C header form of an endpoint's record (`ep_config.h`), for agents that read no JSON form.
+
 use std::{borrow::Cow, fmt::Write};
 
 use base64::{Engine, prelude::BASE64_STANDARD};

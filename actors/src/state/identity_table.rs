@@ -1,3 +1,6 @@
+//! The table of identities on disk, and the changes since it was last written as a whole.
+//! Identities are allocated elsewhere.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -1,3 +1,5 @@
+//! The node's own addresses and pools on disk, with a copy that survives the state directory.
+
 use std::net::IpAddr;
 
 use ipnet::{Ipv4Net, Ipv6Net};

@@ -1,3 +1,6 @@
+//! Disk operations that commit, remove or quarantine an endpoint's record, and the names that they
+//! use. A port does them.
+
 use std::path::{Path, PathBuf};
 
 use super::EndpointRecord;

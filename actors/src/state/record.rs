@@ -1,3 +1,5 @@
+//! The record of an endpoint on disk: its fields, and how both file forms are read and written.
+
 use std::{collections::BTreeMap, fmt::Display, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};

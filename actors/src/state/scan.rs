@@ -1,3 +1,6 @@
+//! Reads the state directory at start: which records are usable, which go to quarantine, and which
+//! steps tidy up. It writes nothing itself.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,

@@ -1,3 +1,5 @@
+//! Seals state files with a version, a generation and a checksum, and verifies them when read.
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};

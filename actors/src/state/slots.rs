@@ -1,3 +1,5 @@
+//! State files in two alternating copies: a torn write leaves the other copy.
+
 use std::{marker::PhantomData, path::PathBuf};
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Remembers what the disk in memory has acknowledged, and finds what a power cut lost of it.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},

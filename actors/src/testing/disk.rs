@@ -1,3 +1,5 @@
+//! A fake disk for tests of one actor: the test answers each submission itself.
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, VecDeque},

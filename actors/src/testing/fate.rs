@@ -1,3 +1,6 @@
+//! Fault injection for the kernel and the disk in memory: which step fails, and where the agent
+//! dies.
+
 use std::{cell::RefCell, rc::Rc};
 
 use crate::ports::Refusal;

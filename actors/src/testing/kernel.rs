@@ -1,3 +1,5 @@
+//! A fake kernel for tests of one actor: the test answers each job itself.
+
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 use crate::{

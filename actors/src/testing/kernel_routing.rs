@@ -1,3 +1,5 @@
+//! The memory kernel's routing: devices, routes and rules, and how steps change them.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,5 @@
+//! The memory kernel's load-balancing maps, and where a packet to a frontend would go by them.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,

@@ -1,3 +1,6 @@
+//! The state of the memory kernel, and the effect of each step on it. When steps run and which
+//! of them fail is left to the memory kernel itself.
+
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{kernel_routing::KernelRouting, kernel_services::KernelServices};

@@ -1,3 +1,6 @@
+//! An API server in memory: lists in pages, watches and writes.
+//! What can go wrong with it is in its submodule.
+
 mod faults;
 
 use std::{

@@ -1,3 +1,5 @@
+//! Remote clusters in memory: a store for each, which tests configure and remove.
+
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use super::MemoryKvStore;

@@ -1,3 +1,6 @@
+//! The disk port in memory: jobs run step by step, and steps may fail or meet a power cut.
+//! The files themselves are in `memory_fs`.
+
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,

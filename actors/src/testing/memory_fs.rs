@@ -1,3 +1,6 @@
+//! A file system in memory: how names and files change with each step.
+//! What of it survives a power cut is left to `memory_platter`.
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

@@ -1,3 +1,6 @@
+//! The kernel port in memory: it queues jobs and runs their steps in the order that a test chooses.
+//! What a step changes is in `kernel_state`.
+
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},

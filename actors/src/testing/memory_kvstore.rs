@@ -1,3 +1,6 @@
+//! A key-value store in memory, with a link to it that can fail. Tests can replace, restore and
+//! compact it.
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, VecDeque},

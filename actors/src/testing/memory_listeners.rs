@@ -1,3 +1,5 @@
+//! Health listeners in memory: which port answers what, and which ports are taken.
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -1,3 +1,5 @@
+//! Models which writes have reached the disk, and what a power cut may leave of the rest.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     rc::Rc,

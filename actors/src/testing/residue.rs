@@ -1,3 +1,5 @@
+//! Finds leaks: compares all that endpoints have in kernel, disk and actors, before and after.
+
 use std::collections::BTreeSet;
 
 use super::World;

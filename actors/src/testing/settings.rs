@@ -1,3 +1,5 @@
+//! Default settings of an agent in tests.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{

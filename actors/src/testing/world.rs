@@ -1,3 +1,6 @@
+//! A whole node in memory, for tests and the simulator: starts, stops and questions to the agent,
+//! and samples of pods, nodes and policies.
+
 use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};

@@ -1,3 +1,6 @@
+//! The actor that owns pods and namespaces: it answers questions once the facts are known, and
+//! tells its subscriber of changes. The facts themselves are in the book.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;

@@ -1,3 +1,6 @@
+//! The facts about pods, namespaces and this node, merged from all sources; and the labels that
+//! a pod gets from them.
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{

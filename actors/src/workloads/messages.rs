@@ -1,3 +1,5 @@
+//! Messages to the keeper of pods and namespaces, and the facts that it answers with.
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;

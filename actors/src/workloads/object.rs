@@ -1,3 +1,6 @@
+//! Reads pods, namespaces and nodes from the JSON of manifests or of the API server. An object that
+//! cannot be read keeps its last good version.
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;

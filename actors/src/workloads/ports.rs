@@ -1,3 +1,5 @@
+//! Reads the named ports of a pod from its manifest; policies refer to ports by these names.
+
 use serde_json::Value;
 
 use super::ObjectError;

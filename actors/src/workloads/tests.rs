@@ -1,3 +1,6 @@
+//! Tests: which labels and named ports a pod has, who is told when they change, and what bad
+//! manifests and crashes leave in place.
+
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use serde_json::{Value, json};

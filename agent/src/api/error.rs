@@ -1,3 +1,5 @@
+//! How the API refuses a request, and how each failure to ask an actor becomes an HTTP code.
+
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},

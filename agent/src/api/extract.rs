@@ -1,3 +1,6 @@
+//! How handlers get a request's JSON body and the variable part of its path; an error says where
+//! the request is wrong.
+
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Path, Request},

@@ -1,3 +1,6 @@
+//! What is fixed when the agent starts, for the answers that mention it. What can change is asked
+//! of the actors or is in the runtime options.
+
 use std::{collections::BTreeMap, path::PathBuf};
 
 use ipnet::{Ipv4Net, Ipv6Net};

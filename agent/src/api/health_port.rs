@@ -1,3 +1,5 @@
+//! The HTTP port that a kubelet probes. It says whether the actors answer, and nothing more.
+
 use axum::{
     Router,
     extract::State,

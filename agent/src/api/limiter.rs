@@ -1,3 +1,5 @@
+//! Limits of how often and how many at a time the endpoint calls of the API may be made.
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},

@@ -1,3 +1,6 @@
+//! Which path and method leads to which handler, for the unix socket, the metrics port and the
+//! dashboard.
+
 use std::sync::Arc;
 
 use axum::{

@@ -1,3 +1,6 @@
+//! Options of all endpoints, as they can be changed while the agent runs. The handlers bring a
+//! change to the endpoints that exist.
+
 use std::{
     collections::BTreeMap,
     sync::{Mutex as Cell, PoisonError},

@@ -1,3 +1,6 @@
+//! The HTTP server: its thread, its listeners, the limits of each connection, and how it stops. The
+//! routers say what is answered.
+
 use std::{
     io,
     net::{SocketAddr, TcpListener as StdTcpListener},

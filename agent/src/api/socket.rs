@@ -1,3 +1,5 @@
+//! The unix socket of the API: how it is put in place, with which rights, and how it is removed.
+
 use std::{
     fs, io,
     os::unix::{

@@ -1,3 +1,5 @@
+//! Tests of the API, over its routers and sockets, with fake actors behind them.
+
 mod bodies;
 pub(crate) mod colony;
 mod health;

@@ -1,3 +1,5 @@
+//! The command line of `volvox`: its commands, their arguments and their help texts.
+
 use std::{
     net::{IpAddr, SocketAddr},
     path::PathBuf,

@@ -1,3 +1,6 @@
+//! `volvox bpf`: tables of what the kernel's maps hold. It reads the maps itself, without the
+//! agent.
+
 mod load_balancing;
 
 use std::{collections::BTreeMap, path::Path};

@@ -1,3 +1,5 @@
+//! `volvox dashboard`: serves the dashboard over flight records on disk, on a loopback address.
+
 use axum::Router;
 
 use super::{args::DashboardArguments, error::ClientError, output::Output};

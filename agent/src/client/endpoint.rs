@@ -1,3 +1,5 @@
+//! `volvox endpoint`: shows endpoints, and changes, regenerates or disconnects one.
+
 use std::{
     collections::BTreeMap,
     io::{self, BufRead, IsTerminal, Write},

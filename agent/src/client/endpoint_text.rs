@@ -1,3 +1,5 @@
+//! How `volvox endpoint` shows endpoints to people: tables and lists of members.
+
 use super::{error::ClientError, output::Output};
 use crate::{
     api::models::{

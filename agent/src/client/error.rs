@@ -1,3 +1,5 @@
+//! Errors of the command line client, and the exit code for each.
+
 use std::{io, process::ExitCode};
 
 use crate::{dashboard::DashboardError, ports::kernel::DatapathError, rest_client::RestError};

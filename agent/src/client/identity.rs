@@ -1,3 +1,5 @@
+//! `volvox identity`: lists identities, or shows one.
+
 use super::{args::IdentityCommand, endpoint::label_query, error::ClientError, output::Output};
 use crate::{api::models::Identity, rest_client::RestClient};
 

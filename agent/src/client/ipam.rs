@@ -1,3 +1,5 @@
+//! `volvox ipam`: lists the addresses that are allocated, with their owners.
+
 use super::{
     args::IpamCommand,
     error::ClientError,

@@ -1,3 +1,5 @@
+//! `volvox metrics`: prints the agent's metrics.
+
 use hyper::Method;
 use serde_json::Value;
 

@@ -1,3 +1,5 @@
+//! How answers are written: tables and lines for people, JSON for programs.
+
 use std::io::Write;
 
 use comfy_table::{Table, presets::NOTHING};

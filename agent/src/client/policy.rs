@@ -1,3 +1,6 @@
+//! `volvox policy`: the rules in force, how each policy stands, and a check of manifests without
+//! the agent.
+
 use std::{fs, path::PathBuf};
 
 use serde::Serialize;

@@ -1,3 +1,6 @@
+//! `volvox service` and `volvox backend`: frontends and their backends, and how a backend is
+//! quarantined and released.
+
 use hyper::Method;
 use volvox_actors::ports::BackendState;
 

@@ -1,3 +1,5 @@
+//! `volvox status`: asks the agent for all that its state is made of, and shows it on one page.
+
 use std::{collections::BTreeMap, path::Path};
 
 use hyper::Method;

@@ -1,3 +1,6 @@
+//! ADD: makes the interface, has the agent allocate addresses and make the endpoint, and answers.
+//! What has to be undone after a failure is noted on the way; `undo` does it.
+
 use std::{net::IpAddr, time::Duration};
 
 use hyper::Method;

@@ -1,3 +1,5 @@
+//! How a call is given up: the runtime sends a signal, and work that waits fails at once.
+
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,

@@ -1,3 +1,6 @@
+//! CHECK: compares the interface with the result of ADD, and asks the agent for the endpoint's
+//! health.
+
 use ipnet::IpNet;
 use volvox_actors::ports::Link;
 

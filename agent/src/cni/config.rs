@@ -1,3 +1,5 @@
+//! The network's configuration: how it is read and checked, and which keys are refused.
+
 use std::{collections::BTreeSet, path::PathBuf};
 
 use serde_json::{Map, Value};

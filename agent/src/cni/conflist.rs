@@ -1,3 +1,6 @@
+//! The file that makes container runtimes call the plugin. The agent installs and removes it, and
+//! sets the configurations of other plugins aside.
+
 use std::{
     fs::{self, File},
     io::{self, Write},

@@ -1,3 +1,5 @@
+//! DEL: removes the interface, and has the endpoint deleted now or by the next agent.
+
 use std::time::Duration;
 
 use super::{CniError, ErrorCode, attachment, delete::delete, interface, run::Call};

@@ -1,3 +1,5 @@
+//! How the plugin has endpoints deleted: by the agent, or through the queue if there is none.
+
 use std::time::Duration;
 
 use hyper::Method;

@@ -1,3 +1,5 @@
+//! Errors of the plugin, with the codes of the CNI specification and those of our own.
+
 use std::fmt;
 
 use serde_json::{Value, json};

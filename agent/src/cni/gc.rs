@@ -1,3 +1,6 @@
+//! GC: compares the agent's endpoints with the runtime's list, and removes those that are left
+//! over.
+
 use super::{CniError, ErrorCode, attachment, interface, run::Call};
 use crate::api::models::{Endpoint, ExternalIdentifiers};
 

@@ -1,3 +1,5 @@
+//! What the runtime says in the environment: the command, the container and the pod.
+
 use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{CniError, ErrorCode};

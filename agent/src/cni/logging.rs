@@ -1,3 +1,5 @@
+//! The plugin's log: where it goes, and the line that each call leaves there.
+
 use std::{
     fs::File,
     io::{self, IsTerminal},

@@ -1,3 +1,6 @@
+//! Results of ADD: written in the shape of each version of the specification, and read back from
+//! `prevResult`.
+
 use std::net::IpAddr;
 
 use ipnet::IpNet;

@@ -1,3 +1,6 @@
+//! One call from beginning to end: reads it, carries out its command, and answers.
+//! An ADD that fails is undone, and begun again if the agent went away meanwhile.
+
 use std::{
     collections::BTreeMap,
     io::{self, Read, Write},

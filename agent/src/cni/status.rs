@@ -1,3 +1,5 @@
+//! STATUS: asks the agent how it is, and tells it in the codes of the specification.
+
 use std::time::Duration;
 
 use super::{CniError, ErrorCode, run::Call};

@@ -1,3 +1,5 @@
+//! How a failed ADD is undone: its interface, its endpoint and its addresses go.
+
 use std::{net::IpAddr, time::Duration};
 
 use hyper::Method;

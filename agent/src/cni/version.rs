@@ -1,3 +1,5 @@
+//! Versions of the CNI specification that the plugin speaks, and the commands that each has.
+
 use super::{CniError, Command, ErrorCode};
 
 /// A version of the CNI specification, oldest first.

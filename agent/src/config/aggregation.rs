@@ -1,3 +1,5 @@
+//! Settings of how the datapath aggregates its records: the level, the TCP flags, the interval.
+
 use std::{fmt, str::FromStr, time::Duration};
 
 use clap::ValueEnum;

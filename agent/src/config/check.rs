@@ -1,3 +1,6 @@
+//! Checks across settings: those that contradict each other, are not supported, or have no effect.
+//! That each single value is well formed is known before.
+
 use clap::ValueEnum;
 use volvox_actors::node::IpamMode;
 

@@ -1,3 +1,5 @@
+//! Durations in the notation of Go, which Cilium's settings use: read and written.
+
 use std::time::Duration;
 
 use serde::Serializer;

@@ -1,3 +1,5 @@
+//! Errors of the configuration: each names the setting, where it was said, and what is wrong.
+
 use std::{io, path::PathBuf};
 
 use super::Origin;

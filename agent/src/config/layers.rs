@@ -1,3 +1,6 @@
+//! The layers below the command line: environment and directory of settings.
+//! For each setting it is known which layer said it, so that an error can name the place.
+
 use std::{
     collections::BTreeMap,
     ffi::OsString,

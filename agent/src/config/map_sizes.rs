@@ -1,3 +1,5 @@
+//! Sizes of the maps for connections and address translation, from settings and the node's memory.
+
 use super::Config;
 
 /// Rows of the maps of connections and of what is translated for them.

@@ -1,3 +1,5 @@
+//! All settings of the agent: their flags, their defaults and their help texts.
+
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
@@ -22,8 +24,7 @@ use super::{
 };
 use crate::ports::kvstore::EtcdOptions;
 
-/// All settings. Serialised it has the names of Cilium's `daemonConfigurationMap`, durations in
-/// nanoseconds.
+/// All settings; serialised, by the names of Cilium's `daemonConfigurationMap`, in nanoseconds.
 #[derive(Clone, Debug, Args, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Config {
@@ -190,8 +191,7 @@ pub struct Config {
     #[arg(long, value_name = "PORT", default_value_t = 8472, value_parser = clap::value_parser!(u16).range(1..))]
     pub tunnel_port: u16,
 
-    /// Whether the agent routes the prefixes of other nodes to them, where these are neighbours; in
-    /// native mode
+    /// Whether native mode routes the prefixes of other nodes to them, where these are neighbours
     #[arg(long, action = ArgAction::Set, default_value = "false", value_name = "BOOL")]
     #[serde(rename = "EnableAutoDirectRouting")]
     pub auto_direct_node_routes: bool,

@@ -1,3 +1,5 @@
+//! Settings of the prefixes from which pods have their addresses: given, or derived from the node.
+
 use std::{fmt, net::Ipv4Addr, str::FromStr};
 
 use ipnet::{Ipv4Net, Ipv6Net};

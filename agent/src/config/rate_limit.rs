@@ -1,3 +1,5 @@
+//! The setting that limits the rate of API calls: how it is read. The API enforces it.
+
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use serde::{Serialize, Serializer};

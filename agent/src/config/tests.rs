@@ -1,3 +1,5 @@
+//! Tests: defaults, the order of the layers, and that wrong settings are refused by name and place.
+
 use std::{
     collections::BTreeMap, ffi::OsString, fs, os::unix::fs::symlink, path::Path, time::Duration,
 };

@@ -1,3 +1,5 @@
+//! Types of settings that are one of a few words or an address, and parsers for other values.
+
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr},

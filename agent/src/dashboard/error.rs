@@ -1,3 +1,5 @@
+//! Errors of the dashboard: records that it cannot read.
+
 use std::{io, path::PathBuf};
 
 use crate::{api::ApiError, ports::flight::FlightFileError};

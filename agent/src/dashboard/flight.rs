@@ -1,3 +1,5 @@
+//! `/api/flight`: a part of the events of one life, as JSON.
+
 use std::sync::Arc;
 
 use axum::extract::{Query, State};

@@ -1,3 +1,5 @@
+//! Which lives the dashboard can show: those of a running agent, or files that somebody opened.
+
 use std::{
     fs::File,
     io::{BufRead, BufReader},

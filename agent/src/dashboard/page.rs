@@ -1,3 +1,5 @@
+//! The files of the page, embedded in the binary, and how they are served.
+
 use axum::{
     extract::Request,
     http::{HeaderValue, header},

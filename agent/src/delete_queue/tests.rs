@@ -1,3 +1,5 @@
+//! Tests: no deletion is lost, rubbish is set aside, and the lock keeps plugin and agent apart.
+
 use super::*;
 
 fn queue() -> (tempfile::TempDir, DeleteQueue) {

@@ -1,3 +1,5 @@
+//! Tests: health ports answer as kube-proxy does, and nobody who asks too much holds up others.
+
 use std::{
     io::{Read, Write},
     net::{IpAddr, TcpListener, TcpStream},

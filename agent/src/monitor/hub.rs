@@ -1,3 +1,6 @@
+//! The thread that serves the monitor's socket: it reads the kernel's records and the agent's
+//! notices, and gives both to each listener.
+
 use std::{
     io,
     os::unix::net::{UnixListener, UnixStream},

@@ -1,3 +1,5 @@
+//! One listener at the monitor's socket: its backlog, and the count of what it lost.
+
 use std::{
     collections::VecDeque,
     io::{self, Read, Write},

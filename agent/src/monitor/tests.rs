@@ -1,3 +1,5 @@
+//! Tests: messages are as Go encodes them, and a slow listener is told how much it lost.
+
 use std::{
     io::Read,
     os::unix::net::UnixStream,

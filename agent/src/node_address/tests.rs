@@ -1,3 +1,5 @@
+//! Tests: which of the node's addresses is chosen, and why; those of flags are checked.
+
 use super::*;
 
 const AUTO: Wanted = Wanted { ipv4: NodeAddress::Auto, ipv6: NodeAddress::Auto };

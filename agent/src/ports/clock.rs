@@ -1,3 +1,5 @@
+//! The clock port, by the system's clocks.
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};

@@ -1,3 +1,6 @@
+//! Pools of threads for jobs that block. Jobs and outcomes cross threads here; replies stay on the
+//! actors' thread. A job that panics costs only itself, and a pool may grow while jobs hang.
+
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},

@@ -1,3 +1,6 @@
+//! Tests: the client reads answers, names refusals, waits for an agent that starts, and says
+//! whether a request may have been done.
+
 use std::{path::Path, time::Duration};
 
 use axum::{Json, Router, http::StatusCode, routing::get};

@@ -1,3 +1,5 @@
+//! Records as lines of text for people: when, which actor, what happened.
+
 use std::{sync::Arc, time::Duration};
 
 use volvox_actors::{

@@ -1,3 +1,5 @@
+//! Records as traces of OpenTelemetry, in OTLP/JSON.
+
 use std::{collections::BTreeMap, hash::Hasher};
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Records as a trace that Perfetto opens, in the JSON format of Chrome's tracing.
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Picks records: by endpoint, by outside event or by age.
+
 use std::{collections::BTreeSet, time::Duration};
 
 use volvox_actors::{

@@ -1,3 +1,6 @@
+//! An index over one life's records: names of actors, causes of messages, open waits, and why an
+//! endpoint was last regenerated.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

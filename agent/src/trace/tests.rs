@@ -1,3 +1,5 @@
+//! Tests: one recorded life, told as lines, as causes and waits, and as Perfetto and OTLP want it.
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::AtomicU64},

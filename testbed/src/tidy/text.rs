@@ -19,6 +19,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         if count > LONGEST {
             problems.push(whole(format!("{count} lines: split it, {LONGEST} is the limit")));
         }
+        let is_rust = path.extension().is_some_and(|end| end == "rs");
+        if is_rust && !text.starts_with("//! ") {
+            problems.push(whole("no head: say in its first line, by //!, what it is for".into()));
+        }
         if !text.is_empty() && !text.ends_with('\n') {
             problems.push(whole("ends without a new line".into()));
         }
@@ -54,17 +58,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_tabs_tails_and_length() {
-        let long = "a\n".repeat(LONGEST + 1);
+    fn finds_tabs_tails_heads_and_length() {
+        let long = "//! a\n".repeat(LONGEST + 1);
         let tree = Tree::of(&[
-            ("a.rs", "ok\n\ttab\ntail \n"),
+            ("a.rs", "//! ok\n\ttab\ntail \n"),
             ("b.c", "\tok\n"),
+            ("b.rs", "/// No head.\nstruct B;\n"),
             ("c.rs", &long),
             ("d.sh", "no end"),
             ("LICENSE", "\ttheirs"),
         ]);
         let found = check(&tree);
         let places: Vec<_> = found.iter().map(|p| (p.path.to_str().unwrap(), p.line)).collect();
-        assert_eq!(places, [("a.rs", 2), ("a.rs", 3), ("c.rs", 0), ("d.sh", 0)], "{found:?}");
+        let wrong = [("a.rs", 2), ("a.rs", 3), ("b.rs", 0), ("c.rs", 0), ("d.sh", 0)];
+        assert_eq!(places, wrong, "{found:?}");
     }
 }

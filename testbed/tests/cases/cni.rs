@@ -1,3 +1,6 @@
+//! Tests: an ADD that is killed leaves nothing behind. A new pod starts as soon as the agent is
+//! ready, can send at once, and meets its policy with its first packet.
+
 use std::{
     fs,
     net::{Ipv4Addr, UdpSocket},

@@ -1,3 +1,5 @@
+//! Tests: calls to the kernel fail, and an endpoint is ready only when its policy map is right.
+
 use std::{collections::BTreeMap, fs, process::Command};
 
 use anyhow::{Context, Result, ensure};

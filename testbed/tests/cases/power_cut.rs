@@ -1,3 +1,5 @@
+//! Tests: the power fails during work on endpoints; no endpoint is lost, and no address leaks.
+
 use std::{thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};

@@ -1,3 +1,5 @@
+//! Tests: packets still flow after a restart, while the agent stays away, and when a flag changes.
+
 use std::{
     net::{IpAddr, SocketAddr},
     path::Path,

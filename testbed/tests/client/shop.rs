@@ -1,3 +1,5 @@
+//! A node with two pods and one policy, and the means to run the client `volvox` on it.
+
 use std::{
     net::{SocketAddr, UdpSocket},
     process::{Command, Output},

@@ -1,3 +1,6 @@
+//! Tests: services of a real API server, with packets to their pods and with policies that follow
+//! the addresses behind them.
+
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};

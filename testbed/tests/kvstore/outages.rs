@@ -1,3 +1,5 @@
+//! Tests: etcd is away, hangs, is compacted or lets leases expire, and the agent forgets nothing.
+
 use anyhow::ensure;
 use volvox_testbed::lab::{self, Inventory, wait_for};
 

@@ -1,3 +1,5 @@
+//! Tests: the node announces addresses and identities as Cilium does, and learns those of others.
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_testbed::lab::{self, Metrics, NODE_NAME, Pod, Through};

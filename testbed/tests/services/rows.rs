@@ -1,3 +1,5 @@
+//! The backend rows in the kernel's map, and a check that backends keep their numbers.
+
 use std::{collections::BTreeMap, net::SocketAddrV4};
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+//! Tests: mappings wait for policies and for the ipcache's answers; many rows go in parts.
+
 use super::*;
 use crate::model::NamedPorts;
 

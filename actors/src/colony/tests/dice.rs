@@ -1,3 +1,5 @@
+//! Random numbers by seed, which decide the order of steps in tests.
+
 /// Numbers that follow from a seed (splitmix64).
 #[derive(Clone)]
 pub(super) struct Dice(pub(super) u64);

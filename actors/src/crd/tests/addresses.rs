@@ -1,3 +1,5 @@
+//! Tests: addresses from CiliumEndpoints are mapped, moved and removed; bad objects harm no other.
+
 use std::time::Duration;
 
 use serde_json::json;

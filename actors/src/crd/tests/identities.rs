@@ -1,3 +1,5 @@
+//! Tests: nodes share the numbers of labels, also when one is taken, deleted or disputed.
+
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;

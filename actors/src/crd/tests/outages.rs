@@ -1,3 +1,5 @@
+//! Tests: what is known stays in force without the API server, and writes it refuses come later.
+
 use std::time::Duration;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests: a creation programs all in a safe order, and refuses what is already in use.
+
 use crate::{
     endpoint::State,
     model::EndpointId,

@@ -1,3 +1,5 @@
+//! Tests: a deletion at any moment leaves nothing, and the same endpoint can be made again.
+
 use std::time::Duration;
 
 use crate::{

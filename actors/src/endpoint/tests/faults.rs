@@ -1,3 +1,5 @@
+//! Tests: a creation that fails at any step leaves nothing.
+
 use std::time::Duration;
 
 use crate::testing::{Residue, Turn, World, pod, spec};

@@ -1,3 +1,5 @@
+//! Tests: policy and identities change without a third verdict, and in the right order.
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},

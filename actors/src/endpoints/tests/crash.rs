@@ -1,3 +1,5 @@
+//! Tests: endpoints and their supervisor survive a crash of any actor and leave nothing behind.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{

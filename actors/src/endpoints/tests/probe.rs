@@ -1,3 +1,5 @@
+//! Tests: a lost interface or program is seen at once, and what can be repaired is repaired.
+
 use std::time::Duration;
 
 use crate::{

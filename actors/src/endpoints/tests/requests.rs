@@ -1,3 +1,5 @@
+//! Tests: requests for builds, changes and deletions, also while a build runs or steps fail.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{

@@ -1,3 +1,5 @@
+//! Tests: the regular sweep repairs drift in the kernel and removes endpoints without an interface.
+
 use std::time::Duration;
 
 use crate::{

@@ -1,3 +1,5 @@
+//! Decodes the content of a record. The reader finds records and checks that they are whole.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{

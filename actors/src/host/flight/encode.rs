@@ -1,3 +1,6 @@
+//! The kinds of records, and how the content of each is encoded.
+//! A message's content is encoded in `message`, a wait's in `wait`.
+
 use std::{borrow::Cow, net::IpAddr, sync::atomic::AtomicU64};
 
 use super::{

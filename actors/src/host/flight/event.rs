@@ -1,3 +1,5 @@
+//! What a reader gets: the events of one life, and how much of that life is left in the ring.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Numbers and texts as words: how a record's content is put together and taken apart.
+
 /// Longest text in a record, bytes; more is cut off.
 pub(super) const TEXT_MAX: usize = 512;
 /// Words of a record's content at most: two texts and ten numbers.

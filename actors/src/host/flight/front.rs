@@ -1,3 +1,6 @@
+//! The front of a ring: format version, whose life it is, and where everything else is.
+//! Names and the unfinished message are also at the front; files of their own write them.
+
 use std::{ops::Range, sync::atomic::AtomicU64};
 
 use super::{

@@ -1,3 +1,5 @@
+//! Decides which old records are still needed, so that they are carried over before they go.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::encode::Kind;

@@ -1,3 +1,5 @@
+//! The table of names in a ring: a record holds a number in place of a name.
+
 use std::{
     collections::BTreeMap,
     ops::Range,

@@ -1,3 +1,5 @@
+//! Reads a ring, even while it is written: finds whole records and leaves out those that are torn.
+
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use super::{

@@ -1,3 +1,5 @@
+//! The head of a segment and the label of a record, with the checks that find damaged ones.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::words::{Words, commit, put};

@@ -1,3 +1,5 @@
+//! Tests: what is written into a ring is read back as it was, whatever its numbers are.
+
 mod carried;
 mod damage;
 mod waits;

@@ -1,3 +1,5 @@
+//! Memory of a ring as words: read from bytes or shared memory, and stored in the right order.
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},

@@ -1,3 +1,6 @@
+//! The recorder that writes to a ring: it appends records and opens the next segment in time.
+//! Before a segment is used again, it carries over the records that are still needed.
+
 use std::{ops::Range, sync::atomic::AtomicU64};
 
 use super::{

@@ -1,3 +1,5 @@
+//! Tests: identities in the store, shared with other nodes and with agents of Cilium.
+
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests: a prefix of the store that is listed in pages, also if the list breaks off.
+
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use crate::{

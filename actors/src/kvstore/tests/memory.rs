@@ -1,3 +1,5 @@
+//! Tests: the key-value store in memory passes the conformance suite.
+
 use std::{cell::Cell, time::Duration};
 
 use super::conformance::{Bench, run};

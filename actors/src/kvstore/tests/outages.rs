@@ -1,3 +1,5 @@
+//! Tests: the store is away, silent or forgetful, a lease ends, an actor crashes; nothing is lost.
+
 use std::time::Duration;
 
 use serde_json::json;

@@ -1,3 +1,6 @@
+//! Tests: what a node takes from the store and what it announces there: addresses, identities,
+//! and the order in which policies and the ipcache learn of them.
+
 use std::time::Duration;
 
 use serde_json::json;

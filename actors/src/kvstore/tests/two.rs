@@ -1,3 +1,5 @@
+//! Tests: two nodes on one store agree on identity numbers and see each other's addresses.
+
 use std::time::Duration;
 
 use super::town::{make, mapped, town};

@@ -1,3 +1,5 @@
+//! Tests: nodes are known from CiliumNodes or plain Nodes, unless there is a store.
+
 use std::time::Duration;
 
 use serde_json::{Value, json};

@@ -1,3 +1,6 @@
+//! Tests: nodes announce themselves and find each other in a store, also over outages, crashes,
+//! rubbish and names or addresses that two nodes claim.
+
 use std::time::Duration;
 
 use serde_json::{Value, json};

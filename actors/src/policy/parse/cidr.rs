@@ -1,3 +1,5 @@
+//! Reads prefixes and their exceptions from policy documents.
+
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;

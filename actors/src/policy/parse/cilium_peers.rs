@@ -1,3 +1,5 @@
+//! Reads the peers of a clause in Cilium's policies: `fromEndpoints`, `toCIDRSet` and the like.
+
 use std::collections::BTreeSet;
 
 use super::{

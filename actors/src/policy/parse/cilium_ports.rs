@@ -1,3 +1,5 @@
+//! Reads the ports of a clause in Cilium's policies: `toPorts` and `icmps`.
+
 use super::{cilium::Side, icmp, port, scope::Scope};
 use crate::field::{Fault, Field, Mapping};
 use crate::policy::{

@@ -1,3 +1,5 @@
+//! Reads ICMP types, by number or by Cilium's names.
+
 use serde_json::Value;
 
 use crate::field::{Fault, Field};

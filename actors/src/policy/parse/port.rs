@@ -1,3 +1,5 @@
+//! Reads one port or range of ports, by number or by name. Protocols are read by the caller.
+
 use serde_json::Value;
 
 use crate::field::{Fault, Field};

@@ -1,3 +1,6 @@
+//! What the readers of one policy object share: its name, the settings, how selectors are
+//! narrowed, and the list of what is not supported.
+
 use std::sync::Arc;
 
 use crate::{

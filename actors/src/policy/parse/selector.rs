@@ -1,3 +1,5 @@
+//! Reads label selectors: of pods, namespaces, nodes and Cilium's own.
+
 use std::collections::BTreeSet;
 
 use super::scope::NAMESPACE_LABELS;

@@ -1,3 +1,5 @@
+//! Reads `toServices`: by name or by labels. Which backends these have is found out later.
+
 use super::selector::{Keys, selector};
 use crate::field::{Fault, Field};
 use crate::policy::services::{ServiceBy, ServiceMatch, ServiceSelector};

@@ -1,3 +1,5 @@
+//! Tests: Cilium's policies give the verdicts that their documents promise.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

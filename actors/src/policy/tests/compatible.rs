@@ -1,3 +1,5 @@
+//! Tests: rows and selectors are the same as those of a Cilium 1.19 agent.
+
 use std::sync::Arc;
 
 use ipnet::IpNet;

@@ -1,3 +1,5 @@
+//! Tests: Kubernetes' NetworkPolicies give the verdicts that their documents promise.
+
 use serde_json::{Value, json};
 
 use super::world::{World, address, pod_of};

@@ -1,3 +1,5 @@
+//! Tests: for random policies and packets, the rows say the same as the oracle.
+
 use ipnet::Ipv4Net;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 

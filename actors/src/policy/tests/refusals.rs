@@ -1,3 +1,5 @@
+//! Tests: a wrong document is refused, and the error names the field and the remedy.
+
 use crate::policy::PolicySettings;
 use serde_json::{Value, json};
 

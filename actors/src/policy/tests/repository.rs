@@ -1,3 +1,5 @@
+//! Tests: sources replace their documents, and a bad one leaves what is in force.
+
 use serde_json::{Value, json};
 
 use super::world::{World, no_services, pod};

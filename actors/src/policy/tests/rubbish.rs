@@ -1,3 +1,5 @@
+//! Tests: random documents neither crash the engine nor harm their neighbours.
+
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};
 

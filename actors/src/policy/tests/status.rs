@@ -1,3 +1,5 @@
+//! Tests: the status of each file is up to date, also when no rule changes.
+
 use std::time::Duration;
 
 use serde_json::json;

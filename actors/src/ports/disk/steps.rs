@@ -1,3 +1,6 @@
+//! The single steps that a list of disk operations becomes, in an order that a power cut cannot
+//! spoil. The real disk and the one in memory do the same steps.
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},

@@ -1,3 +1,5 @@
+//! Names of kernel steps and their subjects, for traces; and which steps write.
+
 use std::{fmt, net::IpAddr};
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! Network devices of the node: their rows, their programs, and what is not masqueraded.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;

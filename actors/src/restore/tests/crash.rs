@@ -1,3 +1,5 @@
+//! Tests: the agent dies at any step, or its restore supervisor crashes; all comes back.
+
 use std::time::Duration;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests: records, rows or interfaces are lost, torn or disputed when the agent starts.
+
 use std::time::Duration;
 
 use crate::{

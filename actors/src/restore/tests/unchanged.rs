@@ -1,3 +1,5 @@
+//! Tests: a restart after which kernel and disk are the same, without a single write.
+
 use std::time::Duration;
 
 use crate::{

@@ -1,3 +1,5 @@
+//! Tests: steps fail, the agent dies or crashes, and somebody else changes the node's routes.
+
 use std::time::Duration;
 
 use super::town::{

@@ -1,3 +1,5 @@
+//! Tests of native routing: direct routes to the pods of neighbour nodes.
+
 use std::time::Duration;
 
 use serde_json::json;

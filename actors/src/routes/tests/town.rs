@@ -1,3 +1,5 @@
+//! What tests of routes share: a node with a store, and other nodes that come and go.
+
 use ipnet::IpNet;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Tests of tunnel mode: the overlay, its host devices, and the routes that lead into it.
+
 use std::{net::IpAddr, time::Duration};
 
 use super::town::{TUNNEL, announce, leave, net, routes, routing, said, steps, town, view};

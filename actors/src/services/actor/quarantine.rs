@@ -1,3 +1,5 @@
+//! Quarantine of backends on request: whoever asks is answered when the kernel has it.
+
 use super::{Kept, Services};
 use crate::{host::Reply, model::L4Address, services::messages::UnknownBackend};
 

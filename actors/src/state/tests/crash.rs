@@ -1,3 +1,5 @@
+//! Tests: a crash or power cut amid a commit, a removal or tidying leaves a usable directory.
+
 use super::{MemoryFs, sample};
 use crate::{
     model::EndpointId,

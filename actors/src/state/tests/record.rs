@@ -1,3 +1,5 @@
+//! Tests: records keep their content and the fields of other agents, in both file forms.
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Tests: what a scan makes of each state that a directory of records can be in.
+
 use std::collections::BTreeMap;
 
 use super::{MemoryFs, sample};

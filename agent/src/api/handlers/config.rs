@@ -1,3 +1,5 @@
+//! `GET` and `PATCH /config`: the agent's configuration, and the options that all endpoints share.
+
 use std::collections::BTreeMap;
 
 use axum::extract::State;

@@ -1,3 +1,5 @@
+//! `GET /debuginfo`: status, endpoints, settings and policy in one answer.
+
 use axum::extract::State;
 use volvox_actors::model::Labels;
 

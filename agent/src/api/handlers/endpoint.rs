@@ -1,3 +1,6 @@
+//! `/endpoint/{id}`: creates, shows, changes and deletes one endpoint. Other handlers of endpoints
+//! share its helpers.
+
 use std::sync::Arc;
 
 use axum::{

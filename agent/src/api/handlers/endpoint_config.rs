@@ -1,3 +1,5 @@
+//! `/endpoint/{id}/config`: the options of one endpoint, and the labels that its user added.
+
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use serde::Deserialize;
 use volvox_actors::endpoints::{Patch, Target};

@@ -1,3 +1,5 @@
+//! `/endpoint`: lists endpoints by labels, and deletes all those of one container.
+
 use std::sync::Arc;
 
 use axum::{

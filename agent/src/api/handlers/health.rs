@@ -1,3 +1,5 @@
+//! `GET /healthz`: whether the agent is well, in brief or with the state of each part.
+
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use axum::{extract::State, http::HeaderMap};

@@ -1,3 +1,5 @@
+//! `/identity`: the identities that the agent knows, and those that the node's endpoints use.
+
 use std::collections::BTreeMap;
 
 use axum::{body::Bytes, extract::State, http::Uri};

@@ -1,3 +1,5 @@
+//! `GET /ip`: what the ipcache holds.
+
 use std::net::IpAddr;
 
 use axum::{extract::State, http::Uri};

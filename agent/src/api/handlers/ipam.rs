@@ -1,3 +1,6 @@
+//! `/ipam`: allocates, reserves and releases addresses of pods. Allocation waits until the agent
+//! may accept new endpoints.
+
 use std::{net::IpAddr, time::Duration};
 
 use axum::{

@@ -1,3 +1,5 @@
+//! `/map`: the pinned BPF maps, and the rows of those that have a text form, read from the kernel.
+
 use std::{
     fs, io,
     net::SocketAddr,

@@ -1,3 +1,6 @@
+//! `/cluster/nodes` and `/node/ids`: this node, the other nodes that are known, and their
+//! addresses.
+
 use std::net::IpAddr;
 
 use axum::extract::State;

@@ -1,3 +1,6 @@
+//! `/policy` and `/volvox/policy`: the rules, their selectors, how each policy stands, and where
+//! the rules behind a verdict are written.
+
 use axum::extract::State;
 use volvox_actors::{
     model::Labels,

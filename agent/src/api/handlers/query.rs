@@ -1,3 +1,5 @@
+//! Reads the parameters of a request's query, for the handlers that take some.
+
 use axum::{extract::Query, http::Uri};
 
 use crate::api::{ApiError, extract::read_json};

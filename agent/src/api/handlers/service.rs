@@ -1,3 +1,6 @@
+//! `/service`, `/volvox/services` and `/volvox/backends`: frontends and backends; an operator can
+//! put a backend into quarantine and release it.
+
 use axum::extract::State;
 use volvox_actors::services::{ServiceView, ServicesMsg, UnknownBackend};
 

@@ -1,3 +1,6 @@
+//! Most of `/volvox`, which Cilium does not have: actors, waits, sources, restore, builds and more.
+//! It also explains why an endpoint is not ready, and regenerates it.
+
 use std::collections::BTreeMap;
 
 use axum::{extract::State, http::Uri};

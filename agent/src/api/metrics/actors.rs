@@ -1,3 +1,5 @@
+//! Metrics of the actors: mailboxes, time in handlers, crashes and waits, summed by kind of actor.
+
 use std::collections::BTreeMap;
 
 use volvox_actors::host::CellInfo;

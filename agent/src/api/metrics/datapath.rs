@@ -1,3 +1,6 @@
+//! Metrics of the datapath: packets forwarded and dropped, writes to BPF maps, and how full the
+//! maps are.
+
 use std::{collections::BTreeMap, path::Path};
 
 use volvox_actors::services::ServicesStatus;

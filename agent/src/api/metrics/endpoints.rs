@@ -1,3 +1,5 @@
+//! Metrics of endpoints: their states, their builds, and how the last restart restored them.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use volvox_actors::{

@@ -1,3 +1,5 @@
+//! Metrics of the kvstore: whether it answers, and what this node reads and announces there.
+
 use super::sheet::{Sheet, bare, row};
 use crate::api::sharing::Sharing;
 

@@ -1,3 +1,5 @@
+//! Metrics of the cluster mesh: how each remote cluster stands.
+
 use super::sheet::{Sheet, bare, row};
 use crate::api::models::RemoteCluster;
 

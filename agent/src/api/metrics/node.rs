@@ -1,3 +1,6 @@
+//! Metrics of what the node has once: addresses, identities, policy, audits, and garbage collection
+//! of connections.
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use volvox_actors::{

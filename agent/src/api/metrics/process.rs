@@ -1,3 +1,5 @@
+//! Metrics of the agent's process and of its flight recorder.
+
 use std::fs;
 
 use rustix::param::{clock_ticks_per_second, page_size};

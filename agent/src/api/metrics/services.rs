@@ -1,3 +1,5 @@
+//! Metrics of services: counts of frontends and backends, and what is wrong with them.
+
 use volvox_actors::services::ServicesStatus;
 
 use super::sheet::{Sheet, bare};

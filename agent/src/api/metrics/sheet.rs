@@ -1,3 +1,5 @@
+//! Collects metrics for one answer, and writes them as Prometheus' text or as OpenMetrics.
+
 use std::{
     collections::BTreeSet,
     fmt::{self, Write},

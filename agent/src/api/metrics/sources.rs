@@ -1,3 +1,5 @@
+//! Metrics of the sources of news: whether each is connected, and how long it has been silent.
+
 use super::sheet::{Sheet, row};
 use crate::api::models::Source;
 

@@ -1,3 +1,5 @@
+//! Shape of the agent's configuration, in `GET` and `PATCH /config`.
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -1,3 +1,5 @@
+//! Shape of a bug report's data; its parts have shapes of their own.
+
 use serde::{Deserialize, Serialize};
 
 use super::{Endpoint, Policy, StatusAnswer};

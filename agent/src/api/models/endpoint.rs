@@ -1,3 +1,6 @@
+//! Shape of an endpoint and of its parts: labels, options, names, addresses, log, health. Its
+//! policy has a shape of its own.
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use volvox_actors::{

@@ -1,3 +1,6 @@
+//! Shape of an endpoint's realised policy, made from the rows that the kernel has and from the
+//! rules behind them.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};

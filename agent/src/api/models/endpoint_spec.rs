@@ -1,3 +1,6 @@
+//! Turns a request for an endpoint into the specification that actors use. Every length and label
+//! is checked here.
+
 use volvox_actors::{
     endpoint::{EndpointSpec, Kind},
     model::{EndpointId, Labels, Mac, NamedPorts},

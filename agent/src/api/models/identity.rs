@@ -1,3 +1,5 @@
+//! Shape of an identity, alone and with the number of endpoints that have it.
+
 use serde::{Deserialize, Serialize};
 use volvox_actors::{endpoint::EndpointView, identity as actor};
 

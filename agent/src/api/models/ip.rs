@@ -1,3 +1,5 @@
+//! Shape of an entry of the ipcache.
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;

@@ -1,3 +1,5 @@
+//! Shape of BPF maps and their rows; all rows are texts.
+
 use serde::{Deserialize, Serialize};
 
 /// Answer to `GET /map`.

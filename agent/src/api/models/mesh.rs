@@ -1,3 +1,5 @@
+//! Shape of the remote clusters in the agent's status.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Shape of nodes, with their addresses and numbers.
+
 use serde::{Deserialize, Serialize};
 
 use crate::rest_model::NodeAddressing;

@@ -1,3 +1,6 @@
+//! The options that an endpoint can have: their names, their values as text, and which of them can
+//! be changed at run time.
+
 use std::collections::BTreeMap;
 
 use crate::api::ApiError;

@@ -1,3 +1,5 @@
+//! Shape of the rules and their selectors.
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use volvox_actors::policy::{PolicySelector, WrittenPolicies};

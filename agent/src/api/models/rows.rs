@@ -1,3 +1,5 @@
+//! Shape of an endpoint's desired and realised rows, side by side.
+
 use serde::{Deserialize, Serialize};
 
 /// What an endpoint's rows in the kernel's maps should be, and what they are.

@@ -1,3 +1,5 @@
+//! Shape of frontends, backends, and the state of all services.
+
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
     model::{Frontend, L4Address, LookupScope, Transport},

@@ -1,3 +1,5 @@
+//! Shape of a source of news, as the API shows it.
+
 use serde::{Deserialize, Serialize};
 
 /// A source of news, and how it was heard.

@@ -1,3 +1,5 @@
+//! Shape of the agent's status, in the answer to `GET /healthz`.
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

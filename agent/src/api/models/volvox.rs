@@ -1,3 +1,6 @@
+//! Shapes of the answers below `/volvox` about actors, waits, repairs, garbage collection,
+//! addresses and the flight recorder.
+
 use std::collections::BTreeMap;
 
 use super::Endpoint;

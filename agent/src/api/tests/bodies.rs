@@ -1,3 +1,6 @@
+//! Tests: bodies that are broken, too large or not UTF-8 are refused with the reason; a stopped
+//! server listens no more.
+
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,

@@ -1,3 +1,6 @@
+//! Tests: what the agent's health says of failed endpoints and hung actors, and to whom the TCP
+//! ports answer.
+
 use std::{
     fs::OpenOptions,
     thread,

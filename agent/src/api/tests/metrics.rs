@@ -1,3 +1,5 @@
+//! Tests: metrics have the names that Cilium's dashboards use, in both formats of Prometheus.
+
 use axum::http::Method;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests: endpoints, addresses, options and maps over their paths, and what each path refuses.
+
 use axum::{body::Body, http::Method};
 use serde_json::{Value, json};
 

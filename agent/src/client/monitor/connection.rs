@@ -1,3 +1,6 @@
+//! The client's end of a socket that carries records of the datapath. Who is at the other end is
+//! the source's concern.
+
 use std::{
     io::{self, Read},
     mem,

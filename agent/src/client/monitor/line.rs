@@ -1,3 +1,6 @@
+//! Turns a record of the datapath into what `volvox monitor` shows, and joins a drop with the
+//! verdict before it.
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

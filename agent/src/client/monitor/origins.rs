@@ -1,3 +1,5 @@
+//! Asks the agent which rules stand behind a record's cookie, and remembers the answers.
+
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},

@@ -1,3 +1,5 @@
+//! Reads addresses, ports and flags from the captured start of a packet; a cut packet is no error.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;

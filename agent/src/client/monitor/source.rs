@@ -1,3 +1,6 @@
+//! From where a monitor has its records: from the agent, or without one from a monitor that stands
+//! in. It changes over when the agent goes or comes back.
+
 use std::{
     path::{Path, PathBuf},
     thread,

@@ -1,3 +1,6 @@
+//! What a monitor does while no agent lives: it reads the records and hands them on.
+//! A lock decides which monitor does so.
+
 use std::{fs::File, path::Path};
 
 use crate::{

@@ -1,3 +1,6 @@
+//! Tests: a drop is shown with the rules of the verdict before it; how records are shown to people
+//! and to programs.
+
 use serde_json::json;
 use volvox_bpf_progs::layouts::{
     Direction, DropRecord, EventHeader, Record, TraceRecord, VerdictRecord,

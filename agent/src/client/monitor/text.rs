@@ -1,3 +1,5 @@
+//! Records of packets as text: one line each. JSON for programs is made elsewhere.
+
 use std::net::{IpAddr, SocketAddr};
 
 use super::{

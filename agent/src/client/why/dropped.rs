@@ -1,3 +1,6 @@
+//! `volvox why` of a packet: looks it up in the policy maps and the ipcache as the datapath does.
+//! The agent is asked only for the places where the rules are written.
+
 use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! `volvox why` of a regeneration: the messages that led to it, from the flight recorder.
+
 use std::path::Path;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests: what ADD makes, and that an ADD that fails at any step leaves nothing.
+
 use axum::http::Method;
 use serde_json::json;
 use volvox_actors::model::Mac;

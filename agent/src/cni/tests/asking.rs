@@ -1,3 +1,5 @@
+//! Tests: CHECK names what was changed, STATUS follows the agent, and GC removes only what is ours.
+
 use serde_json::{Value, json};
 
 use super::scene::{CONTAINER, Scene, play};

@@ -1,3 +1,5 @@
+//! Tests: what the plugin reads, and in which shape it answers; wrong input is refused by name.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests: the list of plugins is installed and removed, and other lists get their names back.
+
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use crate::cni::{CONFLIST_FILE, CniVersion, Command, Conflist, NetworkConfig};

@@ -1,3 +1,5 @@
+//! Tests: DEL removes everything, with an agent, without one, and while one starts.
+
 use std::fs;
 
 use axum::http::Method;

@@ -1,3 +1,6 @@
+//! An agent for the tests: it serves the API on a socket, records requests, and fails as it is
+//! told.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr},

@@ -1,3 +1,5 @@
+//! A scene for the tests: network namespaces for node and container, and calls of the plugin there.
+
 use std::{collections::BTreeMap, os::fd::AsFd, os::fd::AsRawFd};
 
 use serde_json::{Value, json};

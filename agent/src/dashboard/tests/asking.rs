@@ -1,3 +1,5 @@
+//! Tests: lives are listed, read in parts and streamed; files that are no record are refused.
+
 use std::{fs, ops::RangeInclusive, path::Path};
 
 use axum::{

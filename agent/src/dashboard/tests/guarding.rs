@@ -1,3 +1,5 @@
+//! Tests: requests of other hosts and origins are refused, and so is every method but reading.
+
 use axum::{Router, body::Body, http::Request};
 use tower::ServiceExt;
 

@@ -1,3 +1,5 @@
+//! How the API server is reached: kubeconfig, settings or the pod's service account.
+
 use std::{env, path::PathBuf, time::Duration};
 
 // One version of the API must be chosen for kube, and that is done by a feature of this crate.

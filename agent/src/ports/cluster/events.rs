@@ -1,3 +1,5 @@
+//! Events of a watch: the stream is cut into lines, and each line becomes a change.
+
 use serde::Deserialize;
 use serde_json::Value;
 use volvox_actors::ports::{ClusterError, ObjectChange, Resource};

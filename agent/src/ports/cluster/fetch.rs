@@ -1,3 +1,6 @@
+//! Requests to the API server: lists, watches and writes, each with bounds on time and size.
+//! Failures are told as what the actors know; whether to try again is left to them.
+
 use std::{convert::Infallible, fmt::Write, time::Duration};
 
 use http_body_util::BodyExt;

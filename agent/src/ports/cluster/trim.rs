@@ -1,3 +1,6 @@
+//! Which parts of an object are kept. All others are dropped as soon as it is parsed, to save
+//! memory.
+
 use serde_json::{Map, Value};
 use volvox_actors::ports::{Object, ObjectKey, Resource};
 

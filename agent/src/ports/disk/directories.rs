@@ -1,3 +1,5 @@
+//! The agent's directories: they are made, and locked against a second agent; so is the BPF root.
+
 use std::{
     fs::{self, DirBuilder, File},
     io,

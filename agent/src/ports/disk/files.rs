@@ -1,3 +1,6 @@
+//! How the directories are read at the start: sizes are bounded, and errors that may pass are
+//! retried.
+
 use std::{
     cell::Cell,
     fs::{self, OpenOptions},

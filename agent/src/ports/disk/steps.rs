@@ -1,3 +1,6 @@
+//! How the directories are written: step by step, and all is on the disk when a call returns.
+//! Which steps an operation needs is planned on the actors' side.
+
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},

@@ -1,3 +1,5 @@
+//! Tests: steps on a real disk, also on one that is full or read-only, and the locks.
+
 mod killed;
 
 use std::{

@@ -1,3 +1,6 @@
+//! Errors of the disk, with a remedy for each, and the last one for whoever shows the agent's
+//! state.
+
 use std::{
     io,
     path::Path,

@@ -1,3 +1,5 @@
+//! When to look at a directory: inotify says it, and a timer in case that misses a change.
+
 use std::{collections::BTreeSet, io, path::Path, thread, time::Duration};
 
 use inotify::{EventMask, Inotify, WatchMask};

@@ -1,3 +1,5 @@
+//! The file of a flight recorder: how it is allocated and mapped, and how it is read.
+
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read},

@@ -1,3 +1,5 @@
+//! Tests: a life is recorded and read back, by itself, by the next life and by other processes.
+
 use std::thread;
 
 use volvox_actors::host::{

@@ -1,3 +1,6 @@
+//! Sweeps through the connection tracking maps: connections that expired, or whose address or
+//! service is gone.
+
 use std::net::IpAddr;
 
 use rustix::time::{ClockId, clock_gettime};

@@ -1,3 +1,6 @@
+//! The open datapath: maps, pins, the generation of programs, and what they are told of the node.
+//! Work on each of them is left to the modules beside it.
+
 use std::{
     cell::OnceCell,
     collections::BTreeSet,

@@ -1,3 +1,6 @@
+//! What the pinned maps hold, read without an agent: endpoints, ipcache, policies, connections,
+//! metrics. It only reads; services and translations have files of their own below.
+
 mod services;
 mod translations;
 

@@ -1,3 +1,6 @@
+//! Errors of the datapath: each names what failed and what an operator can do about it. Error
+//! numbers of the kernel become the refusals that the actors know.
+
 use std::{io, path::PathBuf};
 
 use volvox_actors::ports::{KernelError, Refusal};

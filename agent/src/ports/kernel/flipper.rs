@@ -1,3 +1,6 @@
+//! Puts built policy maps into their slots, and returns as soon as all are in force. Threads of its
+//! own wait for the kernel's grace periods; the maps themselves are built elsewhere.
+
 use std::{io, sync::Arc, thread};
 
 use crossbeam_channel as queue;

@@ -1,3 +1,6 @@
+//! Generations of the endpoints' programs: which one is wanted, and how it is loaded, pinned and
+//! made current. It leaves to others how hooks come to run it.
+
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},

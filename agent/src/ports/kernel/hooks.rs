@@ -1,3 +1,6 @@
+//! Attaching at an endpoint's host-side interface: which program runs at each of its two hooks, and
+//! whether by a filter or by a link. How programs are loaded is left to others.
+
 use std::os::fd::AsFd;
 
 use volvox_actors::{

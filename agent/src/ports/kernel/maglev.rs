@@ -1,3 +1,6 @@
+//! How large the Maglev tables of services are, and whether the pinned maps can take tables of that
+//! size. It leaves to others what stands in a table.
+
 use volvox_bpf_progs::maps::MAGLEV_TABLE;
 
 use super::{

@@ -1,3 +1,6 @@
+//! Opens the datapath's maps: pinned ones are taken over, missing ones are made, and those of
+//! another size are replaced with their rows kept. A map of another layout is refused.
+
 use std::{io, os::fd::AsFd, sync::Arc};
 
 use volvox_actors::ports::KernelError;

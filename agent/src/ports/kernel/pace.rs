@@ -1,3 +1,5 @@
+//! When to create TCX links: while nobody works at interfaces, or when that takes too long to come.
+
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     thread,

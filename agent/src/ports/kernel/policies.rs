@@ -1,3 +1,6 @@
+//! Policy maps of endpoints: they are built, put into slots, read, compared, changed row by row and
+//! pinned. What the rows should be, the actors decide.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,

@@ -1,3 +1,6 @@
+//! Connection tracking while its maps change size: the map before stays reachable until every hook
+//! uses the current one. Then its rows are copied, and it goes.
+
 use std::{
     io,
     os::fd::{AsFd, AsRawFd},

@@ -1,3 +1,6 @@
+//! The rings by which programs tell what becomes of packets and where room is missing: opened,
+//! waited for and drained. What the records mean is left to the reader.
+
 use std::{
     fs::File,
     os::fd::{AsFd, BorrowedFd},

@@ -1,3 +1,6 @@
+//! One job on its way through the lanes: its steps go in order, up to the first that fails, and the
+//! recorder hears when each began and ended.
+
 use std::{iter, mem, rc::Rc, vec};
 
 use volvox_actors::{

@@ -1,3 +1,6 @@
+//! The kernel's state at start, read as one snapshot, for the restore to compare with: rows, pins,
+//! hooks, interfaces and routes. It changes nothing.
+
 use std::{
     collections::BTreeMap,
     io,

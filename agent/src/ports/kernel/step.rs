@@ -1,3 +1,6 @@
+//! Does a single step of a job: it knows for each operation which part of the datapath, or which
+//! netlink call, does it. Which thread takes the step, and when, is decided elsewhere.
+
 use std::sync::Arc;
 
 use volvox_actors::ports::{HookState, KernelError, KernelOp, KernelOutcome, OVERLAY, RoutingOp};

@@ -1,3 +1,5 @@
+//! Moves every hook from an older program generation to the current one, one by one.
+
 use std::collections::BTreeMap;
 
 use volvox_actors::{

@@ -1,3 +1,6 @@
+//! A map with typed keys and rows: single reads and writes, batches, pages and whole scans. Every
+//! write and every full read is counted.
+
 use std::{
     collections::BTreeMap,
     io,

@@ -1,3 +1,6 @@
+//! How often each map was written to, how full it is, and a warning when it is nearly full. The
+//! numbers feed the metrics.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{

@@ -1,3 +1,6 @@
+//! Removes from the node all that the datapath made there, and lists it. What belongs to others
+//! stays; an uninstall that was interrupted can be run again.
+
 use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 
 use volvox_bpf_progs::maps::{POLICY, RETIRED, by_name};

@@ -1,3 +1,5 @@
+//! Counts the writes to the kernel since start, by kind of object. `tally` counts them by map.
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},

@@ -1,3 +1,6 @@
+//! The connection to etcd: made when it is first needed, and made anew after failures. Every call
+//! has a time limit.
+
 use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::timeout};

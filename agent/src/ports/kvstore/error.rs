@@ -1,3 +1,5 @@
+//! Errors of etcd and of its options, what kind each is, and how the actors are told of it.
+
 use std::{io, path::PathBuf};
 
 use volvox_actors::ports::KvError;

@@ -1,3 +1,6 @@
+//! Follows one prefix of the store by a watch, and hands what changes to its subscriber. To begin a
+//! new watch after an end is left to the subscriber.
+
 use tokio::{sync::mpsc::Sender, time::interval};
 use volvox_actors::ports::{KvError, Revision, WATCH_ALIVE_EVERY, WatchEvent};
 

@@ -1,3 +1,6 @@
+//! The options of `--kvstore-opt` and the file that they may name: servers, certificates, a user.
+//! They are read here; connecting is left to the client.
+
 use std::{
     collections::BTreeMap,
     fs,

@@ -1,3 +1,5 @@
+//! Addresses of interfaces: to list them and to assign them.
+
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv6Addr},

@@ -1,3 +1,5 @@
+//! Waits until an interface can carry packets, by the notices of the kernel.
+
 use std::time::{Duration, Instant};
 
 use netlink_packet_core::NlasIterator;

@@ -1,3 +1,6 @@
+//! Interfaces that the agent makes for itself: the VXLAN overlay and the veth pair of the host. A
+//! group number tells them from others of the same name.
+
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NlasIterator};
 use netlink_packet_route::{

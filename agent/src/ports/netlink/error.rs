@@ -1,3 +1,5 @@
+//! Errors of netlink: each names the request, the kernel's reason and what an operator can do.
+
 use std::io;
 
 use rustix::io::Errno;

@@ -1,3 +1,6 @@
+//! BPF filters at the clsact hooks of interfaces: added, listed and removed. Only filters at our
+//! priority and handle, and with our name, count as ours.
+
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};

@@ -1,3 +1,6 @@
+//! Interfaces: to list and find them, to change their state, name, Ethernet address and MTU, to
+//! move and to remove them.
+
 use std::{
     collections::BTreeMap,
     os::fd::{AsRawFd, BorrowedFd},

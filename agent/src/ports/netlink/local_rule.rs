@@ -1,3 +1,5 @@
+//! Routing rules that look up the node's own addresses: read, made and removed, for each family.
+
 use std::collections::BTreeMap;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};

@@ -1,3 +1,6 @@
+//! Our routes to the prefixes of other nodes, direct or by tunnel. Routes to local endpoints are
+//! kept apart from them, in `route`.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,

@@ -1,3 +1,6 @@
+//! Our routes to local endpoints, each a single address, and the default routes of a namespace.
+//! Routes to other nodes are in `node_route`.
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};

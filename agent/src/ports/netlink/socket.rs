@@ -1,3 +1,6 @@
+//! The netlink socket: sends a request, reads the answers, repeats a dump that was interrupted, and
+//! turns what the kernel says into errors.
+
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
     ParseableParametrized,

@@ -1,3 +1,6 @@
+//! Tests: interfaces, addresses, routes and filters of the real kernel, each test in a network
+//! namespace of its own.
+
 mod other_nodes;
 
 use std::{

@@ -1,3 +1,5 @@
+//! Makes the veth pair of a pod, in one request, with each side in its namespace.
+
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};

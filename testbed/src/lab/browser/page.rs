@@ -1,3 +1,6 @@
+//! The page in the browser: opens addresses, evaluates expressions, presses keys, takes pictures,
+//! and reports what the page complains of.
+
 use std::{
     fs,
     path::Path,

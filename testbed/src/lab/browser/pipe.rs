@@ -1,3 +1,5 @@
+//! The pipe to the browser's debugger: sends commands, finds the answer to each, keeps complaints.
+
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, Stdio},

@@ -1,3 +1,5 @@
+//! Tests: many prefixes and many pods neither slow a restart down nor hold a new pod back.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

@@ -1,3 +1,6 @@
+//! Tests: endpoints of before a restart are all accounted for; a pod that returns under the same
+//! name is another one.
+
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{

@@ -1,3 +1,6 @@
+//! Tests: an endpoint that never finishes a build holds up no other, and what it must deny waits
+//! for it.
+
 use std::time::Duration;
 
 use serde_json::json;

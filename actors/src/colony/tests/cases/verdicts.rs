@@ -1,3 +1,5 @@
+//! Tests: no packet meets a third verdict during a restart, and programs stay attached.
+
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Tests: a process that is killed while it writes loses nothing that it reported.
+
 use std::{
     env,
     io::{BufRead, BufReader, Write},

@@ -1,3 +1,5 @@
+//! The maps of address translation (SNAT), read without an agent.
+
 use std::net::IpAddr;
 
 use serde::Serialize;

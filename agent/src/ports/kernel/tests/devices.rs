@@ -1,3 +1,6 @@
+//! Tests: programs at the node's devices are attached, upgraded, detached and survive a rename, and
+//! the rows about devices are read as they were written.
+
 use std::{collections::BTreeSet, fs, thread, time::Duration};
 
 use volvox_actors::{

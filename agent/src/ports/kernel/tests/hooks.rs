@@ -1,3 +1,6 @@
+//! Tests: a hook goes from filter to link to nothing, also after a crash in between, and programs
+//! of another agent are left alone.
+
 use std::{fs, os::fd::AsFd};
 
 use volvox_actors::{

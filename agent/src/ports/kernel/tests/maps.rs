@@ -1,3 +1,6 @@
+//! Tests: maps are found again, are resized with their rows, or are refused. What is written to
+//! them is counted, and many rows are read by batches.
+
 use std::{
     fs,
     os::fd::{AsFd, AsRawFd},

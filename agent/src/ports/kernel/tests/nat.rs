@@ -1,3 +1,5 @@
+//! Tests: a translation goes when its connection is gone, and not before.
+
 use std::{cell::Cell, net::Ipv4Addr};
 
 use rustix::time::{ClockId, clock_gettime};

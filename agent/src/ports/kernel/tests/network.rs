@@ -1,3 +1,5 @@
+//! Tests: a packet that a policy denies is told by the ring and counted in the metrics.
+
 use std::{
     net::{Ipv4Addr, UdpSocket},
     time::Duration,

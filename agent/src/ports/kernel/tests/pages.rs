@@ -1,3 +1,6 @@
+//! Tests: pages show each row of a map once, and comparisons find what is not as it was written.
+//! Every map is compared, or is listed here as one that is not.
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use volvox_actors::{

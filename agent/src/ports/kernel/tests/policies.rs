@@ -1,3 +1,6 @@
+//! Tests: a policy map is built, put into its slot, read, changed and cleared, and a refusal costs
+//! only the slot that it is about.
+
 use std::sync::Arc;
 
 use volvox_actors::{

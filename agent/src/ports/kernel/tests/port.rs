@@ -1,3 +1,6 @@
+//! Tests: whole jobs through the kernel port create and delete endpoints, end at the first step
+//! that fails, and leave what belongs to another endpoint.
+
 use std::{net::IpAddr, rc::Rc};
 
 use tokio::sync::oneshot;

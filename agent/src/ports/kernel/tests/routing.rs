@@ -1,3 +1,6 @@
+//! Tests: the overlay and the routes to other nodes are read as they were made, and an uninstall
+//! removes them wherever it was killed before. Devices of others stay.
+
 use std::{collections::BTreeMap, process::Command};
 
 use volvox_actors::{

@@ -1,3 +1,6 @@
+//! The surroundings of one test: a network namespace, mounts and a BPF file system of its own, and
+//! rows for endpoints by number.
+
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
     path::Path,

@@ -1,3 +1,6 @@
+//! Tests: the maps of services are read alike with and without an agent, and rows that an earlier
+//! version did not write are added.
+
 use std::net::IpAddr;
 
 use volvox_actors::{

@@ -1,3 +1,5 @@
+//! Tests: a flow for which the translation finds no port is told by the ring of signals.
+
 use std::{
     net::{Ipv4Addr, UdpSocket},
     os::fd::AsFd,

@@ -1,3 +1,6 @@
+//! Tests: the programs that balance sockets run once at the one cgroup that is configured, whatever
+//! becomes of their pins, their maps or the mount.
+
 use std::{
     collections::BTreeMap,
     fs,

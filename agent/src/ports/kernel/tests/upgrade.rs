@@ -1,3 +1,6 @@
+//! Tests: an upgrade, and the way back, switch every hook to the wanted program generation, also
+//! after a crash half-way.
+
 use std::{fs, sync::Arc};
 
 use volvox_actors::ports::{Attachment, HookState};

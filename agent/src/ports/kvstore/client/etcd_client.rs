@@ -1,3 +1,5 @@
+//! The port's client by the crate `etcd-client`: options, requests and watches in its terms.
+
 use std::time::Duration;
 
 use etcd_client::{
