@@ -11,6 +11,7 @@
 mod facts;
 mod late;
 mod settings;
+mod spawn;
 #[cfg(test)]
 mod tests;
 
@@ -19,45 +20,38 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 use ipnet::IpNet;
 
 pub(crate) use self::late::Late;
-use self::settings::{mesh_settings, nodes_settings, routes_settings, services_settings};
+use self::spawn::{Basis, Own, Serving, Sharing, Spawn};
 use crate::{
-    addresses::{AddressesPeers, Inherited},
     allocator,
-    auditor::{Auditor, AuditorMsg, AuditorPeers},
-    build_queue::{BuildQueue, BuildQueueMsg},
-    cluster::{ClusterMsg, ClusterPeers, ClusterSettings, ClusterSupervisor, Feed, Hearer},
-    clustermesh::{Mesh, MeshMsg, MeshPeers},
-    conntrack::{Conntrack, ConntrackMsg},
+    auditor::AuditorMsg,
+    build_queue::BuildQueueMsg,
+    cluster::{ClusterMsg, ClusterSettings},
+    clustermesh::MeshMsg,
+    conntrack::ConntrackMsg,
     crd::CrdActors,
-    devices::{Devices, DevicesMsg, DevicesSettings},
-    endpoint::{Peers, Settings},
-    endpoints::{Announcer, Endpoints, EndpointsMsg, Schedule},
-    health_checks::{HealthChecks, HealthChecksMsg},
-    host::{Host, Ref, Reply},
-    identity::{Identities, IdentityMsg, LabelFilter, reserved},
-    ipam::{Ipam, IpamMsg, Pools},
-    ipcache::{Ipcache, IpcacheMsg},
-    kvstore::{KvActors, KvSettings, SessionMsg},
+    devices::{DevicesMsg, DevicesSettings},
+    endpoints::{EndpointsMsg, Schedule},
+    health_checks::HealthChecksMsg,
+    host::{Host, Ref},
+    identity::{IdentityMsg, LabelFilter},
+    ipam::{IpamMsg, Pools},
+    ipcache::IpcacheMsg,
+    kvstore::{KvActors, KvSettings},
     model::{IdentityId, Scope},
-    node::{Node, NodeHearers, NodeMsg, NodeSettings},
-    nodes::{self, Nodes, NodesMsg, NodesPeers},
-    policy::{Policies, PolicyMsg, PolicyPeers, PolicySettings, Repository},
+    node::{NodeMsg, NodeSettings},
+    nodes::NodesMsg,
+    policy::{PolicyMsg, PolicySettings},
     ports::{
-        AgentNotices, Cluster, Disk, HealthListeners, InOrder, Kernel, KernelSnapshot, KvStore,
+        AgentNotices, Cluster, Disk, HealthListeners, Kernel, KernelSnapshot, KvStore,
         RemoteClusters,
     },
-    publish::{PublishSettings, Publisher, PublisherMsg, PublisherPeers},
-    restore::{Restore, RestoreMsg, RestorePeers},
-    routes::{Routes, RoutesMsg, RoutingMode},
-    services::{Balancing, Services, ServicesMsg},
-    sockets::{Sockets, SocketsPeers},
-    state::{IdentityTable, NumberedLabels},
-    workloads::{Workloads, WorkloadsMsg},
+    publish::{PublishSettings, PublisherMsg},
+    restore::RestoreMsg,
+    routes::{RoutesMsg, RoutingMode},
+    services::{Balancing, ServicesMsg},
+    state::IdentityTable,
+    workloads::WorkloadsMsg,
 };
-
-/// Capacity of a supervisor's mailbox, messages: every endpoint that a node can have may tell it
-/// two things at once.
-const SUPERVISOR_CAPACITY: usize = 2 * 65_536;
 
 /// What the actors ask of the world.
 #[derive(Clone)]
@@ -130,6 +124,14 @@ pub struct Inheritance {
     pub kernel: KernelSnapshot,
 }
 
+impl Inheritance {
+    /// The prefixes that rules of an earlier life mapped, with their numbers.
+    fn prefixes(&self) -> BTreeMap<IpNet, IdentityId> {
+        let rows = self.kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
+        rows.filter(|(_, id)| id.scope() == Scope::LocalCidr).collect()
+    }
+}
+
 /// The supervisors of one node.
 #[derive(Clone)]
 pub struct Colony {
@@ -184,290 +186,31 @@ impl Colony {
     pub fn spawn(
         host: &Host,
         ports: &Ports,
-        mut settings: ColonySettings,
+        settings: ColonySettings,
         inheritance: &Inheritance,
     ) -> Self {
-        let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
-        let ports = Ports { kernel, ..ports.clone() };
-        let (kernel, disk) = (&ports.kernel, &ports.disk);
-        let families = settings.policy.families;
-        let cluster = settings.cluster.as_str();
-        let name = |name: &str| name.to_owned();
-        let (late_auditor, watch) = late::watch(settings.schedule.sweep);
-        let ipam = host.spawn(name("ipam"), SUPERVISOR_CAPACITY, Ipam::factory(settings.pools));
-        let by_objects = ports.cluster.clone().filter(|_| {
-            settings.identity_allocation == allocator::Mode::Crd && ports.kvstore.is_none()
-        });
-        let remote = match ports.kvstore.is_some() || by_objects.is_some() {
-            true => Inherited::of(inheritance),
-            false => Inherited::default(),
-        };
-        let mapped = prefixes(&inheritance.kernel);
-        // What a lost table does not say of prefixes, the kernel does.
-        let mut numbers = inheritance.identities.clone();
-        numbers.keep_ports(|id| remote.named_ports.contains_key(&id));
-        numbers.local.extend(mapped.iter().map(|(prefix, &id)| {
-            let labels = reserved::prefix_labels(prefix, families);
-            NumberedLabels { id, labels }
-        }));
-        let identities = Identities::factory(
-            Rc::clone(disk),
-            (cluster, settings.kvstore.cluster_id),
-            families,
-            &numbers,
-            inheritance.identities_generation,
-        );
-        let identities = host.spawn(name("identities"), SUPERVISOR_CAPACITY, identities);
-        let ipcache = Ipcache::factory(Rc::clone(kernel), watch.clone());
-        let ipcache = host.spawn(name("ipcache"), SUPERVISOR_CAPACITY, ipcache);
-        let build_queue = BuildQueue::factory(settings.permits);
-        let build_queue = host.spawn(name("build-queue"), SUPERVISOR_CAPACITY, build_queue);
-        // Who follows the cluster tells these two, and they ask it.
-        let late_cluster = Late::<Ref<ClusterMsg>>::default();
-        let follows = ports.cluster.is_some();
-        let workloads = {
-            let late = late_cluster.clone();
-            let node = settings.kvstore.node.as_str();
-            Workloads::factory(cluster, node, move || follows.then(|| late.get()))
-        };
-        let workloads = host.spawn(name("workloads"), SUPERVISOR_CAPACITY, workloads);
-        let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
-        let conntrack = host.spawn(name("conntrack"), SUPERVISOR_CAPACITY, conntrack);
-        let late = Late::<Ref<EndpointsMsg>>::default();
-        let sockets = settings.sockets.then(|| {
-            let (late, kernel) = (late.clone(), Rc::clone(kernel));
-            let peers = move || SocketsPeers { kernel: Rc::clone(&kernel), endpoints: late.get() };
-            host.spawn(name("sockets"), SUPERVISOR_CAPACITY, Sockets::factory(peers))
-        });
-        let health_checks = ports.health_listeners.clone().map(|listeners| {
-            let health_checks = HealthChecks::factory(listeners);
-            host.spawn(name("health-checks"), SUPERVISOR_CAPACITY, health_checks)
-        });
-        let services = {
-            let settings = services_settings(&settings, &ports);
-            let found = inheritance.kernel.services.clone();
-            let (sockets, health) = (sockets.clone(), health_checks.clone());
-            let (kernel, watch) = (Rc::clone(kernel), watch.clone());
-            Services::factory(kernel, settings, found, sockets, health, watch)
-        };
-        let services = host.spawn(name("services"), SUPERVISOR_CAPACITY, services);
-        let devices = Devices::factory(Rc::clone(kernel), settings.devices.clone(), watch.clone());
-        let devices = host.spawn(name("devices"), SUPERVISOR_CAPACITY, devices);
-        let in_cluster = follows || ports.kvstore.is_some();
-        let routes = Routes::factory(Rc::clone(kernel), routes_settings(&settings, in_cluster));
-        let routes = host.spawn(name("routes"), SUPERVISOR_CAPACITY, routes);
-        let hearers = NodeHearers {
-            ipcache: ipcache.clone(),
-            services: services.clone(),
-            devices: devices.clone(),
-            routes: routes.clone(),
-        };
-        let node = Node::factory(
-            Rc::clone(kernel),
-            hearers,
-            settings.node.clone(),
-            &inheritance.kernel.lxc,
-            watch.clone(),
-        );
-        let node = host.spawn(name("node"), SUPERVISOR_CAPACITY, node);
-
-        let mesh_settings = mesh_settings(&settings);
-        let late_session = Late::<Option<Ref<SessionMsg>>>::default();
-        let late_policy = Late::<Ref<PolicyMsg>>::default();
-        let of_nodes = nodes::inherited_identities(&inheritance.kernel, &inheritance.identities);
-        let nodes = in_cluster.then(|| {
-            let (late, late_policy) = (late_session.clone(), late_policy.clone());
-            let (ipcache, identities) = (ipcache.clone(), identities.clone());
-            let routes = routes.clone();
-            let peers = move || NodesPeers {
-                ipcache: ipcache.clone(),
-                identities: identities.clone(),
-                policy: late_policy.get(),
-                session: late.get(),
-                routes: routes.clone(),
-            };
-            let mapped = nodes::inherited(&inheritance.kernel);
-            let settings = nodes_settings(&settings, follows);
-            let nodes = Nodes::factory(peers, settings, mapped, &of_nodes);
-            host.spawn(name("nodes"), SUPERVISOR_CAPACITY, nodes)
-        });
-
-        // These two know each other.
-        let policy_peers = {
-            let (late, identities, ipcache) = (late.clone(), identities.clone(), ipcache.clone());
-            let late_cluster = late_cluster.clone();
-            move || PolicyPeers {
-                endpoints: late.get(),
-                identities: identities.clone(),
-                ipcache: ipcache.clone(),
-                cluster: follows.then(|| late_cluster.get()),
-            }
-        };
-        let known = reserved::identities()
-            .chain(reserved::well_known(cluster, reserved::OPERATOR_NAMESPACE))
-            .chain(remote.identities.clone())
-            .chain(of_nodes.clone());
-        let repository = Repository::new(settings.policy.clone());
-        let named_ports = remote.named_ports.clone();
-        let policy = Policies::factory(policy_peers, repository, known, mapped, named_ports);
-        let policy = host.spawn(name("policy"), SUPERVISOR_CAPACITY, policy);
-        late_policy.set(policy.clone());
-        let late_restore = Late::<Ref<RestoreMsg>>::default();
-        let publisher = ports.cluster.clone().zip(settings.publish).map(|(cluster, publish)| {
-            settings.follow.further = publish.feeds();
-            let (late, late_restore) = (late.clone(), late_restore.clone());
-            let peers = move || PublisherPeers {
-                cluster: Rc::clone(&cluster),
-                restore: late_restore.get(),
-                endpoints: late.get(),
-            };
-            let publisher = Publisher::factory(peers, publish);
-            host.spawn(name("publisher"), SUPERVISOR_CAPACITY, publisher)
-        });
-        let late_crd = Late::<CrdActors>::default();
-        if by_objects.is_some() {
-            let shared = [
-                (Feed::CiliumIdentities, Hearer::Allocator),
-                (Feed::CiliumEndpoints, Hearer::Addresses),
-            ];
-            settings.follow.further.extend(shared);
-        }
-        // As Cilium does: where there is a store, nodes meet there.
-        let feed = if ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
-        let of_services = [Feed::Services, Feed::Node, Feed::Ingresses, Feed::Workloads];
-        settings.follow.further.extend(of_services.map(|feed| (feed, Hearer::Services)));
-        settings.follow.further.extend([(feed, Hearer::Nodes), (Feed::Node, Hearer::Host)]);
-        let cluster = ports.cluster.clone().map(|cluster| {
-            let (policy, workloads) = (policy.clone(), workloads.clone());
-            let (publisher, shares) = (publisher.clone(), by_objects.is_some());
-            let (late_crd, nodes) = (late_crd.clone(), nodes.clone());
-            let services = services.clone();
-            let peers = move || ClusterPeers {
-                cluster: Rc::clone(&cluster),
-                policy: policy.clone(),
-                workloads: workloads.clone(),
-                publisher: publisher.clone(),
-                shared: shares.then(|| late_crd.get()).map(|it| (it.allocator, it.addresses)),
-                nodes: nodes.clone(),
-                services: Some(services.clone()),
-            };
-            let supervisor = ClusterSupervisor::factory(peers, settings.follow);
-            let supervisor = host.spawn(name("cluster"), SUPERVISOR_CAPACITY, supervisor);
-            late_cluster.set(supervisor.clone());
-            supervisor
-        });
-        // Mailboxes of new cells are empty.
-        let _ = identities.tell(IdentityMsg::Subscribe(policy.clone()));
-        let carried = inheritance.kernel.config.values().map(|row| row.identity).collect();
-        let _ = identities.tell(IdentityMsg::Withhold(carried));
-        let _ = identities.tell(IdentityMsg::Inherit(of_nodes.into_keys().collect()));
-
-        let endpoint_settings = Settings {
-            label_filter: settings.label_filter,
-            options: settings.options,
-            policy_rows_max: settings.policy.rows_max as usize,
-        };
-        let endpoint_settings = Rc::new(endpoint_settings);
-        let peers = {
-            let (late, ports) = (late.clone(), ports.clone());
-            let (identities, policy, build_queue, ipcache, ipam) = (
-                identities.clone(),
-                policy.clone(),
-                build_queue.clone(),
-                ipcache.clone(),
-                ipam.clone(),
-            );
-            move || Peers {
-                kernel: Rc::clone(&ports.kernel),
-                disk: Rc::clone(&ports.disk),
-                identities: identities.clone(),
-                policy: policy.clone(),
-                build_queue: build_queue.clone(),
-                ipcache: ipcache.clone(),
-                ipam: ipam.clone(),
-                endpoints: late.get(),
-                settings: Rc::clone(&endpoint_settings),
-                watch: watch.clone(),
-            }
-        };
-        let auditor_peers = {
-            let (late, kernel) = (late.clone(), Rc::clone(kernel));
-            let (ipam, identities) = (ipam.clone(), identities.clone());
-            let notices = ports.notices.clone();
-            move || AuditorPeers {
-                kernel: Rc::clone(&kernel),
-                endpoints: late.get(),
-                ipam: ipam.clone(),
-                identities: identities.clone(),
-                notices: notices.clone(),
-            }
-        };
-        let auditor = Auditor::factory(auditor_peers);
-        let auditor = host.spawn(name("auditor"), SUPERVISOR_CAPACITY, auditor);
-        late_auditor.set(auditor.clone());
-        let endpoints =
-            Endpoints::factory(peers, workloads.clone(), auditor.clone(), settings.schedule);
-        let endpoints = host.spawn(name("endpoints"), SUPERVISOR_CAPACITY, endpoints);
-        late.set(endpoints.clone());
-        if let Some(publisher) = &publisher {
-            let announcer = Announcer::Publisher(publisher.clone());
-            let _ = endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
-        }
-        let _ = ipcache.tell(IpcacheMsg::Restore(inheritance.kernel.ipcache.clone()));
-        if nodes.is_some() {
-            let reply = Reply::to(|_| {});
-            let entries = nodes::inherited_entries(&inheritance.kernel);
-            let _ = ipcache.tell(IpcacheMsg::Upsert { entries, reply });
-        }
-        let peers = AddressesPeers {
-            session: None,
-            endpoints: endpoints.clone(),
-            identities: identities.clone(),
-            policy: policy.clone(),
-            ipcache: ipcache.clone(),
-        };
-        let (mut kvstore, mut crd) = (None, None);
-        if let Some((store, nodes)) = ports.kvstore.as_ref().zip(nodes.as_ref()) {
-            kvstore = Some(KvActors::spawn(host, store, settings.kvstore, peers, remote, nodes));
-        } else if let Some((objects, follower)) = by_objects.zip(cluster.clone()) {
-            let settings = settings.kvstore;
-            let actors = CrdActors::spawn(host, &objects, follower, settings, &peers, remote);
-            late_crd.set(actors.clone());
-            crd = Some(actors);
-        }
-
-        let addresses = kvstore.as_ref().map(|it| &it.addresses);
-        let addresses = addresses.or_else(|| crd.as_ref().map(|it| &it.addresses));
-        let mesh = ports.clusters.clone().zip(addresses.cloned()).zip(nodes.clone());
-        let mesh = mesh.map(|((clusters, addresses), nodes)| {
-            let peers = MeshPeers { clusters, addresses, nodes, services: services.clone() };
-            host.spawn(
-                name("clustermesh"),
-                SUPERVISOR_CAPACITY,
-                Mesh::factory(peers, mesh_settings),
-            )
-        });
-        late_session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
-
-        let restore_peers = RestorePeers {
-            kernel: Rc::clone(kernel),
-            disk: Rc::clone(disk),
-            endpoints: endpoints.clone(),
-            ipam: ipam.clone(),
-            ipcache: ipcache.clone(),
-            identities: identities.clone(),
-            policy: policy.clone(),
-            workloads: workloads.clone(),
-            node: node.clone(),
-            conntrack: conntrack.clone(),
-            auditor: auditor.clone(),
-        };
-        let restore = Restore::factory(restore_peers);
-        let restore = host.spawn(name("restore"), SUPERVISOR_CAPACITY, restore);
-        late_restore.set(restore.clone());
-        let host = host.clone();
+        // In this order: who is spawned first has the first turn.
+        let mut spawn = Spawn::new(host, ports, settings, inheritance);
+        let basis = spawn.basis();
+        let serving = spawn.serving();
+        let own = spawn.own(&basis, &serving);
+        let nodes = spawn.nodes(&basis, &own);
+        let policy = spawn.policy(&basis);
+        let publisher = spawn.publisher();
+        let cluster = spawn.cluster(&basis, &serving, &policy, publisher.as_ref(), nodes.as_ref());
+        spawn.introduce(&basis, &policy);
+        let auditor = spawn.auditor(&basis);
+        let endpoints = spawn.endpoints(&basis, &policy, &auditor);
+        spawn.hand_down(&basis, &endpoints, publisher.as_ref(), nodes.is_some());
+        let sharing = spawn.sharing(&basis, &policy, &endpoints, nodes.as_ref(), cluster.as_ref());
+        let mesh = spawn.mesh(&serving, &sharing, nodes.as_ref());
+        let restore = spawn.restore(&basis, &own, &policy, &endpoints, &auditor);
+        let Basis { ipam, identities, ipcache, build_queue, workloads, conntrack } = basis;
+        let Serving { services, health_checks } = serving;
+        let Own { devices, routes, node } = own;
+        let Sharing { kvstore, crd } = sharing;
         Self {
-            host,
+            host: host.clone(),
             endpoints,
             ipam,
             identities,
@@ -491,10 +234,4 @@ impl Colony {
             mesh,
         }
     }
-}
-
-/// The prefixes that rules of an earlier life mapped, with their numbers.
-fn prefixes(kernel: &KernelSnapshot) -> BTreeMap<IpNet, IdentityId> {
-    let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
-    rows.filter(|(_, id)| id.scope() == Scope::LocalCidr).collect()
 }
