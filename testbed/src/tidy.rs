@@ -6,6 +6,7 @@
 mod actors;
 mod commands;
 mod dependencies;
+mod links;
 mod modules;
 mod rooms;
 mod text;
@@ -43,6 +44,7 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         dependencies::check,
         commands::check,
         actors::check,
+        links::check,
     ];
     let mut all: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     all.sort();

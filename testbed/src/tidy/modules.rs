@@ -72,7 +72,7 @@ fn declared(line: &str) -> Option<&str> {
 }
 
 /// The path without `..`.
-fn normal(path: &Path) -> PathBuf {
+pub(super) fn normal(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in path {
         if part == ".." {
