@@ -1,7 +1,7 @@
 //! One endpoint: a pod's interface, its addresses, its identity, its policy, its programs.
 //!
 //! A build goes identity → state file → policy → permit → aside → flip → ipcache. Each step asks
-//! somebody and goes on when the answer comes as a message; `plan` decides what is written.
+//! somebody and goes on when the answer comes; `plan` decides what is written.
 
 mod actor;
 mod announcement;

@@ -1,7 +1,7 @@
 //! What the actors ask of the world. The agent implements it for real, the testbed simulates it.
 //!
 //! A port never blocks and never calls back into an actor: it answers through a
-//! [`Reply`](crate::host::Reply), which arrives as a message.
+//! [`Reply`](crate::host::Reply), which arrives as an answer.
 
 mod agent_notices;
 mod clock;

@@ -340,7 +340,7 @@ impl Addresses {
     /// once, for the number may be all that it can have.
     fn move_disputed(&mut self) {
         let kept = &mut *self.kept;
-        let Kept { own, disputed, told, .. } = &mut *kept;
+        let Kept { own, disputed, told, .. } = kept;
         let theirs = own.values().filter(|own| disputed.contains(&own.identity));
         for id in theirs.map(|own| own.id).filter(|&id| told.insert(id)) {
             let (target, patch) = (Target::Id(id), Box::default());

@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern the allocation of identities: what comes of own questions, timers and ports.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::{
 
 /// What the allocator of identities hears of its own questions, timers and ports.
 pub enum AllocatorAnswer {
-    /// Who was.
-    Looked(Arc<Labels>, Result<Found, ClaimError>),
-    /// How a claim for these labels went: whether nobody else was there first.
-    Claimed(Arc<Labels>, IdentityId, Result<bool, ClaimError>),
     /// The first list is in.
     Listed(Result<(), AskError>),
+    /// How a claim for these labels went: whether nobody else was there first.
+    Claimed(Arc<Labels>, IdentityId, Result<bool, ClaimError>),
+    /// Who else was there for these labels.
+    Looked(Arc<Labels>, Result<Found, ClaimError>),
     /// Try again for these labels.
     Again(Arc<Labels>),
 }

@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern the API server's sources: what comes of own questions, timers and ports.
 
 use crate::{
     host::{AskError, Message},
@@ -35,7 +35,7 @@ impl Message for ClusterAnswer {
     }
 }
 
-/// What comes of the questions, timers and ports of What a source can be told..
+/// What a source hears of its own questions, timers and port.
 pub(super) enum SourceAnswer {
     /// A page of its list.
     Listed(Result<Result<Page, ClusterError>, AskError>),

@@ -55,7 +55,6 @@ impl Message for MeshMsg {
         }
     }
 
-    /// One lane for all: what is configured last counts.
     fn lane(&self) -> Lane {
         Lane::Request
     }
@@ -153,7 +152,7 @@ impl Mesh {
         });
         let ways: Ways = ways.into_iter().map(|(name, way)| (name.into(), way)).collect();
         let kept = &mut *self.kept;
-        let Kept { clusters, ids, leaving, .. } = &mut *kept;
+        let Kept { clusters, ids, leaving, .. } = kept;
         // At once: if one comes back before owners hear of it, some may have let go of what it said.
         let gone: Vec<_> =
             clusters.keys().filter(|name| !ways.contains_key(*name)).cloned().collect();

@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern the mesh: what comes of own questions, timers and ports.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +24,7 @@ impl Message for MeshAnswer {
     }
 
     fn lane(&self) -> Lane {
+        // In order: what was said last counts.
         Lane::Request
     }
 }

@@ -305,7 +305,7 @@ impl RemoteCluster {
 
     fn services(&mut self, cx: &mut Cx<'_, Self>, origin: &Origin, update: Update) {
         let kept = &mut *self.kept;
-        let Kept { services, untold: (changes, listed), .. } = &mut *kept;
+        let Kept { services, untold: (changes, listed), .. } = kept;
         if !services.heeds(origin.generation) {
             return;
         }

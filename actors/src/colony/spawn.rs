@@ -46,7 +46,7 @@ use crate::{
 /// two things at once.
 const SUPERVISOR_CAPACITY: usize = 2 * 65_536;
 
-/// What endpoints stand on.
+/// Owners of what pods have: addresses, identities, the ipcache, permits, labels and connections.
 pub(super) struct Basis {
     pub(super) ipam: Ref<IpamMsg>,
     pub(super) identities: Ref<IdentityMsg>,
@@ -400,7 +400,8 @@ impl<'a> Spawn<'a> {
         endpoints
     }
 
-    /// The ipcache hears what it holds, and whose that is; the publisher hears of endpoints.
+    /// The ipcache hears what it holds, and whose that is; the publisher is to hear of endpoints. Mailboxes
+    /// of new cells are empty.
     pub(super) fn hand_down(
         &self,
         basis: &Basis,
@@ -446,6 +447,7 @@ impl<'a> Spawn<'a> {
             self.late.crd.set(actors.clone());
             crd = Some(actors);
         }
+        self.late.session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
         Sharing { kvstore, crd }
     }
 
@@ -460,13 +462,11 @@ impl<'a> Spawn<'a> {
         let addresses = kvstore.as_ref().map(|it| &it.addresses);
         let addresses = addresses.or_else(|| crd.as_ref().map(|it| &it.addresses));
         let mesh = self.ports.clusters.clone().zip(addresses.cloned()).zip(nodes.cloned());
-        let mesh = mesh.map(|((clusters, addresses), nodes)| {
+        mesh.map(|((clusters, addresses), nodes)| {
             let services = serving.services.clone();
             let peers = MeshPeers { clusters, addresses, nodes, services };
             self.supervisor("clustermesh", Mesh::factory(peers, mesh_settings(&self.settings)))
-        });
-        self.late.session.set(kvstore.as_ref().map(|kvstore| kvstore.session.clone()));
-        mesh
+        })
     }
 
     /// Who brings the endpoints of the life before back.

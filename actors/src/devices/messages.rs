@@ -64,7 +64,7 @@ pub enum DevicesMsg {
     /// where they can.
     AtRest(Reply<()>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
-    /// what did. Nobody asks if it is only time.
+    /// what did.
     Compare(Reply<Vec<Drift>>),
     /// Show it.
     Show(Reply<DevicesStatus>),

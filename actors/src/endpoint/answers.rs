@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern an endpoint: what comes of own questions, timers and ports.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// What an endpoint hears of its own questions, timers and ports.
 pub enum EndpointAnswer {
-    /// That policy was read.
+    /// The policy of an earlier life, which is to know more identities, was read.
     Bequest {
         /// Its slot.
         slot: u32,
@@ -26,7 +26,7 @@ pub enum EndpointAnswer {
         /// What the kernel has.
         answer: Result<KernelDone, AskError>,
     },
-    /// That policy was written.
+    /// The policy of an earlier life was written.
     Inherited {
         /// The steps that were asked for.
         submitted: Vec<KernelOp>,

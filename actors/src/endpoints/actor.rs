@@ -117,18 +117,11 @@ impl Endpoints {
         schedule: Schedule,
     ) -> impl FnMut() -> Self + 'static {
         let family = Survives::<Family>::default();
-        let lend = move || {
-            let mut lent = family.lend();
-            if mutated(Mutant::FamilyForgotten) {
-                *lent = Family::default();
-            }
-            lent
-        };
         move || Self {
             peers: Rc::new(peers()),
             workloads: workloads.clone(),
             schedule,
-            family: lend(),
+            family: family.lend(),
             held: Vec::new(),
             inheriting: None,
             vanished: BTreeSet::new(),
@@ -310,6 +303,14 @@ fn refusal(gone: bool) -> PatchError {
     match gone {
         true => PatchError::NotFound,
         false => PatchError::Failed("too much is asked of this endpoint; try again".to_owned()),
+    }
+}
+
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        if mutated(Mutant::FamilyForgotten) {
+            *self.family = Family::default();
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern the endpoints' supervisor: what comes of own questions, timers and ports.
 
 use super::messages::DeleteError;
 use crate::{
@@ -25,7 +25,7 @@ pub enum EndpointsAnswer {
     },
     /// Time to look who has not done for long what is waited for.
     Overdue,
-    /// An endpoint's policy of an earlier life knows them.
+    /// An endpoint's policy of an earlier life knows the identities that are about to be mapped.
     Inherited(EndpointId, Result<Inherited, AskError>),
     /// From the kernel: the interface of a creation under way.
     Inspected(u64, Result<KernelDone, AskError>),

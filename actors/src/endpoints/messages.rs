@@ -347,7 +347,7 @@ pub enum EndpointsMsg {
     AnnounceTo(Announcer),
     /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
     Cleaned,
-    /// The same now, out of turn.
+    /// Look now at what the kernel holds of all endpoints, out of turn.
     Look,
 }
 

@@ -8,8 +8,8 @@ use super::Cx;
 pub trait Behaviour: Sized + 'static {
     /// What it can be told.
     type Msg: Message;
-    /// What comes of its own questions, timers and ports. Nobody else can send one: the type stands in a
-    /// private module. [`NoAnswer`] if it asks nobody.
+    /// What comes of its own questions, timers and ports. Nobody else can send one: only a [`Home`](super::Home) and
+    /// what [`Cx`] opens carry it. [`NoAnswer`] if it asks nobody.
     type Answer: Message;
     /// What it shows of itself, to tests and to people.
     type Observed: Serialize;
@@ -63,7 +63,8 @@ impl Message for NoAnswer {
     }
 }
 
-/// Lanes of a mailbox, first to last; answers come before all of them. Order is kept within a lane.
+/// Lanes of a mailbox, first to last. Order is kept within a lane. What was asked, expected or timed comes
+/// before all of them, whatever its lane; what [`Home::tell`](super::Home::tell) takes has its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lane {

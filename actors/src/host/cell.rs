@@ -304,7 +304,8 @@ impl<B: Behaviour> Inbox<B::Msg> for Cell<B> {
     fn put(&self, msg: B::Msg) -> Result<(), B::Msg> {
         match self.put_mail(Mail::Told(msg)) {
             Err(Mail::Told(msg)) => Err(msg),
-            Ok(()) | Err(Mail::Own(_)) => Ok(()),
+            Err(Mail::Own(_)) => unreachable!("what is told comes back as it was"),
+            Ok(()) => Ok(()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What of an actor outlives a crash of its handler.
 //!
-//! What survives is one type, what does not is another: the behaviour itself. The actor's factory makes
+//! What survives is held apart from what does not, the behaviour itself. The actor's factory makes
 //! a [`Survives`] and lends what is in it to each life of the behaviour, which changes it like a field
 //! of its own. When a life ends, by a crash or otherwise, it gives back what it had, as it was then.
 

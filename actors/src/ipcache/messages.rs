@@ -99,7 +99,7 @@ pub enum IpcacheMsg {
     /// Show how writing goes.
     Show(Reply<IpcacheView>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
-    /// what did. Nobody asks if it is only time.
+    /// what did.
     Compare(Reply<Vec<Drift>>),
 }
 

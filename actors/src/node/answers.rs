@@ -1,8 +1,8 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern the node's own rows: what comes of own questions, timers and ports.
 
 use crate::{
     host::{AskError, Message},
-    ports::KernelDone,
+    ports::{KernelDone, KernelError},
 };
 
 /// What the owner of the node's own rows hears of its own questions, timers and ports.
@@ -16,7 +16,7 @@ pub enum NodeAnswer {
     /// Rows were written.
     Written(Result<KernelDone, AskError>),
     /// The ipcache has the node's addresses.
-    Mapped(Result<Result<(), crate::ports::KernelError>, AskError>),
+    Mapped(Result<Result<(), KernelError>, AskError>),
     /// The kernel's answer: some rows.
     Page(Result<KernelDone, AskError>),
     /// The kernel's answer: what differed is written.

@@ -32,7 +32,7 @@ pub enum NodeMsg {
     /// It is so from now on.
     Facts(NodeFacts),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
-    /// what did. Nobody asks if it is only time.
+    /// what did.
     Compare(Reply<Vec<Drift>>),
     /// Show it.
     Show(Reply<NodeStatus>),

@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern other nodes: what comes of own questions, timers and ports.
 
 use std::collections::BTreeSet;
 

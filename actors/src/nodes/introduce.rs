@@ -45,7 +45,7 @@ impl Nodes {
             return;
         }
         let kept = &mut *self.kept;
-        let super::actor::Kept { book, numbers, .. } = &mut *kept;
+        let super::actor::Kept { book, numbers, .. } = kept;
         if let Some(rows) = book.next(|id| numbers.is_known(id)) {
             self.busy = true;
             return self.remove(cx, rows);

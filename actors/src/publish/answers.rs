@@ -1,9 +1,11 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern the publisher: what comes of own questions, timers and ports.
 
 use std::sync::Arc;
 
-use super::item::Item;
-use super::messages::{Attempt, Outcome};
+use super::{
+    item::Item,
+    messages::{Attempt, Outcome},
+};
 use crate::{
     endpoint::EndpointView,
     host::{AskError, Message},

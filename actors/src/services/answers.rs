@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern services: what comes of own questions, timers and ports.
 
 use crate::{
     host::{AskError, Lane, Message},
@@ -42,7 +42,7 @@ impl Message for ServicesAnswer {
     }
 
     fn lane(&self) -> Lane {
-        // In order with what others say: it waits its turn.
+        // `Continue` waits its turn behind what others said; nothing else comes this way.
         Lane::Request
     }
 }

@@ -106,7 +106,7 @@ pub enum ServicesMsg {
     /// Show how it stands.
     Show(Reply<ServicesStatus>),
     /// Compare the kernel's rows with what was written, and write again what differs; told then
-    /// what did. Nobody asks if it is only time.
+    /// what did.
     Compare(Reply<Vec<Drift>>),
 }
 

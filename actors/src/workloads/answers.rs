@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern pods: what comes of own questions, timers and ports.
 
 use crate::host::{AskError, Message};
 

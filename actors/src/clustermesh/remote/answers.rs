@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern another cluster: what comes of own questions, timers and ports.
 
 use super::super::{ConfigError, config::ClusterConfig};
 use crate::host::{AskError, Message};

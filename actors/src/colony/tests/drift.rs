@@ -288,10 +288,10 @@ fn a_regeneration_by_hand_puts_right_and_says_what() {
         state.services.reverse_nat.clear();
     });
     let rows = |all: &[Drift]| all.iter().map(|it| (it.map, it.rows())).collect::<Vec<_>>();
-    let ask = |reply| IpcacheMsg::Compare(reply);
+    let ask = IpcacheMsg::Compare;
     let found = world.ask(&world.colony().ipcache, ask);
     assert_eq!(rows(&found), [("cilium_ipcache_v2", 1)]);
-    let found = world.ask(&world.colony().services, |reply| ServicesMsg::Compare(reply));
+    let found = world.ask(&world.colony().services, ServicesMsg::Compare);
     assert_eq!(rows(&found), [("cilium_lb4_reverse_nat", 2), ("cilium_lb6_reverse_nat", 2)]);
     let (level, reason) = (Level::Rewrite, "a test".into());
     let view = world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {

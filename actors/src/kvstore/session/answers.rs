@@ -1,4 +1,4 @@
-//! Answers: private, so that nobody else can send one.
+//! Answers that concern the session with the store: what comes of own questions, timers and ports.
 
 use super::Committed;
 use crate::{
@@ -56,6 +56,7 @@ impl Message for SessionAnswer {
     }
 
     fn lane(&self) -> Lane {
+        // In order: what was said last counts.
         Lane::Request
     }
 }

@@ -211,10 +211,10 @@ pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri
 async fn repair(api: &Api, what: &str) -> Vec<Drift> {
     let gateway = &api.gateway;
     let (ipcache, services, devices, node) = tokio::join!(
-        gateway.ask(what, |it| &it.ipcache, |reply| IpcacheMsg::Compare(reply)),
-        gateway.ask(what, |it| &it.services, |reply| ServicesMsg::Compare(reply)),
-        gateway.ask(what, |it| &it.devices, |reply| DevicesMsg::Compare(reply)),
-        gateway.ask(what, |it| &it.node, |reply| NodeMsg::Compare(reply)),
+        gateway.ask(what, |it| &it.ipcache, IpcacheMsg::Compare),
+        gateway.ask(what, |it| &it.services, ServicesMsg::Compare),
+        gateway.ask(what, |it| &it.devices, DevicesMsg::Compare),
+        gateway.ask(what, |it| &it.node, NodeMsg::Compare),
     );
     [ipcache, services, devices, node].into_iter().flat_map(Result::unwrap_or_default).collect()
 }
