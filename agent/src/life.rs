@@ -308,7 +308,6 @@ async fn follow_restore(colony: Colony, evidence: Evidence, mut life: PastLife) 
     let mut pause = NOTE_FIRST;
     while !life.report.finished {
         tokio::time::sleep(pause).await;
-        resident::give_back();
         note(&colony, &evidence, &mut life).await;
         pause = NOTE_EVERY.min(pause * 2);
     }

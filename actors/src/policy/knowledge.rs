@@ -23,7 +23,6 @@ use crate::{
 const BEHIND_MAX: usize = 8;
 
 /// What outlives a crash of the owner: rules, and what they select.
-#[derive(Clone)]
 pub(super) struct Knowledge {
     pub(super) repository: Repository,
     /// What rules name by services. Those in force hold what these came to.
