@@ -88,9 +88,11 @@ impl Invocation {
                 format!("{} needs them (CNI specification, Parameters)", command.as_str()),
             ));
         }
-        let container_id = value("CNI_CONTAINERID").to_owned();
-        let ifname = value("CNI_IFNAME").to_owned();
-        if command.needs().contains(&"CNI_IFNAME") {
+        // What a command does not need is not read, so nothing that was not checked gets any further.
+        let needed = |key: &str| if command.needs().contains(&key) { value(key) } else { "" };
+        let container_id = needed("CNI_CONTAINERID").to_owned();
+        let ifname = needed("CNI_IFNAME").to_owned();
+        if !ifname.is_empty() {
             check_container_id(&container_id)?;
             check_ifname(&ifname)?;
         }

@@ -201,6 +201,23 @@ fn a_missing_or_wrong_parameter_is_named() {
     }
 }
 
+/// Each command: what it does not need is not looked at, and goes nowhere.
+#[test]
+fn what_a_command_does_not_need_is_not_read() {
+    let rubbish = [("CNI_CONTAINERID", "#/../a:b"), ("CNI_IFNAME", "eth0/1:%d"), ("CNI_NETNS", "x")];
+    for command in ["STATUS", "GC", "VERSION"] {
+        let mut env = environment(&rubbish);
+        env.insert("CNI_COMMAND".to_owned(), command.to_owned());
+        let invocation = Invocation::parse(&env).unwrap();
+        assert_eq!((invocation.container_id.as_str(), invocation.ifname.as_str()), ("", ""));
+    }
+    for command in ["ADD", "CHECK", "DEL"] {
+        let mut env = environment(&rubbish);
+        env.insert("CNI_COMMAND".to_owned(), command.to_owned());
+        Invocation::parse(&env).unwrap_err();
+    }
+}
+
 #[test]
 fn an_error_is_told_as_the_specification_wants() {
     let error = NetworkConfig::parse(b"{", Command::Add).unwrap_err();
