@@ -6,21 +6,25 @@ use std::sync::{Arc, OnceLock, atomic::AtomicU64};
 use serde_json::Value;
 
 use crate::{
-    allocator::Entry,
-    clustermesh, crd,
-    devices::DevicePattern,
-    endpoints::Target,
+    cluster::{
+        allocator::Entry,
+        clustermesh, crd,
+        kvstore::{self, ADDRESSES, IDENTITIES, Whose},
+        nodes, publish,
+    },
+    endpoints::{supervisor::Target, workloads},
     host::{
         CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Wait, WaitId, Whom, flight,
     },
-    identity::LabelFilter,
-    kvstore::{self, ADDRESSES, IDENTITIES, Whose},
     model::{ClusterId, IdentityId, L4Address, Label, Labels, Mac, SharedPorts},
-    node::PodCidrs,
-    nodes,
-    policy::{self, IdentityView, PeerFacts, PolicySettings, Repository, SelectorKey, Subject},
+    node::{devices::DevicePattern, local_node::PodCidrs},
+    policy::{
+        identity::LabelFilter,
+        rules::{self, IdentityView, PeerFacts, PolicySettings, Repository, SelectorKey, Subject},
+    },
     ports::{Change, ObjectKey, Pair, Time},
-    publish, services, state, workloads,
+    services::service_cache,
+    state_directory,
 };
 
 /// What runs a parser over bytes.
@@ -52,12 +56,12 @@ const PEERS: [&[&str]; 4] = [
 
 /// An endpoint's record.
 pub fn records(data: &[u8]) {
-    state::fuzzing::record(data);
+    state_directory::fuzzing::record(data);
 }
 
 /// All files of a state directory.
 pub fn state_directory(data: &[u8]) {
-    state::fuzzing::directory(data);
+    state_directory::fuzzing::directory(data);
 }
 
 /// A flight recorder's ring: the bytes themselves, and one that was written and is damaged as they say:
@@ -140,7 +144,7 @@ pub fn policies(data: &[u8]) {
         host_firewall: true,
         ..PolicySettings::default()
     };
-    let mut services = policy::Services::default();
+    let mut services = rules::Services::default();
     services.apply("fuzz.yaml", &documents, Some("default"));
     services.rejected().for_each(|(_, error)| assert!(!error.to_string().is_empty()));
     let mut repository = Repository::new(settings);
@@ -161,7 +165,7 @@ pub fn policies(data: &[u8]) {
     for subject in &subjects {
         let resolved = repository.resolve(subject, &view);
         let most = usize::try_from(repository.settings().rows_max).unwrap_or(usize::MAX);
-        policy::fit(&Default::default(), &resolved.rows, most);
+        rules::fit(&Default::default(), &resolved.rows, most);
     }
     repository.status(&subjects, &view);
     repository.cidrs();
@@ -173,7 +177,7 @@ pub fn policies(data: &[u8]) {
 
 /// Services, slices, Endpoints, Ingresses and pods with ports of their node.
 pub fn services(data: &[u8]) {
-    documents(data).into_iter().for_each(|it| services::fuzzing::documents(&it));
+    documents(data).into_iter().for_each(|it| service_cache::fuzzing::documents(&it));
 }
 
 /// Pods, namespaces and nodes.

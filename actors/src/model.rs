@@ -1,13 +1,17 @@
 //! The words that every actor shares: labels, identities, addresses, numbers.
 
 mod address;
+pub mod drift;
 mod endpoint_id;
 mod families;
+pub(crate) mod field;
 mod identity;
 mod labels;
 mod named_ports;
 mod node_facts;
 mod policy_rows;
+pub(crate) mod ranges;
+pub(crate) mod repairs;
 mod service;
 mod timestamp;
 mod tunnel;

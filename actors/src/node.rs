@@ -1,15 +1,8 @@
-//! The node itself: its own addresses, which are the host's, and its router address.
+//! The node itself: its addresses, devices, routes and connections, and the auditor of all.
 
-mod actor;
-mod answers;
-mod messages;
-mod pod_cidrs;
-mod sweep;
-#[cfg(test)]
-mod tests;
-mod wanted;
-
-pub use actor::{Node, NodeHearers};
-pub use messages::{NodeMsg, NodeStatus};
-pub use pod_cidrs::{IpamMode, PodCidrError, PodCidrs};
-pub use wanted::NodeSettings;
+pub mod auditor;
+pub mod conntrack;
+pub mod devices;
+pub mod invariants;
+pub mod local_node;
+pub mod routes;

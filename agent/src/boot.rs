@@ -16,11 +16,10 @@ use another_node::{pods_addresses, whose};
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
-    ipam::Pools,
+    endpoints::{ipam::Pools, workloads::Manifest},
     model::{Addresses, EndpointId},
     ports::{Clock, HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY, Time},
-    state::{EndpointRecord, Found, IdentityTable, NodeCopy, NodeState, Stored, scan},
-    workloads::Manifest,
+    state_directory::{EndpointRecord, Found, IdentityTable, NodeCopy, NodeState, Stored, scan},
 };
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use volvox_actors::{
     host::Beat,
     model::{ClusterId, Families},
-    node::IpamMode,
+    node::local_node::IpamMode,
 };
 
 use crate::{

@@ -12,8 +12,8 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 use volvox_actors::{
-    colony::Colony,
     host::{AskError, Message, Ref, Reply},
+    node_supervisor::Colony,
 };
 
 /// How many errands may wait for the actors' thread.

@@ -5,21 +5,20 @@ use std::{future::pending, mem, path::PathBuf, rc::Rc, sync::Arc, thread, time::
 use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
-    colony::{Colony, Inheritance, Ports},
-    conntrack::ConntrackMsg,
-    devices::DevicesMsg,
-    endpoints::EndpointsMsg,
+    cluster::publish::PublishSettings,
+    endpoints::{
+        ipam::Pools,
+        supervisor::EndpointsMsg,
+        workloads::{Manifest, WorkloadsMsg},
+    },
     host::{ActixDriver, Full, Host, Message, Record, Ref},
-    ipam::Pools,
     model::Families,
-    node::NodeMsg,
-    policy::PolicyMsg,
+    node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
+    node_supervisor::{Colony, Inheritance, Ports},
+    policy::rules::PolicyMsg,
     ports::{Clock, Notices},
-    publish::PublishSettings,
     restore::{RestoreInput, RestoreMsg},
-    routes::RoutesMsg,
-    services::ServicesMsg,
-    workloads::{Manifest, WorkloadsMsg},
+    services::service_cache::ServicesMsg,
 };
 
 #[cfg(not(feature = "etcd-rs"))]

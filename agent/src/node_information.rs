@@ -12,11 +12,13 @@ use ipnet::IpNet;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use volvox_actors::{
-    cluster::{Feed, further},
-    ipam::Pools,
-    node::{IpamMode, PodCidrs},
+    cluster::{
+        api_server::{Feed, further},
+        publish::{PublishSettings, new_cilium_node},
+    },
+    endpoints::ipam::Pools,
+    node::local_node::{IpamMode, PodCidrs},
     ports::ClusterError,
-    publish::{PublishSettings, new_cilium_node},
 };
 
 use crate::{

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use volvox_actors::{
-    colony::Colony,
-    endpoints::{DeleteError, EndpointsMsg, Target},
+    endpoints::supervisor::{DeleteError, EndpointsMsg, Target},
+    node_supervisor::Colony,
 };
 
 use crate::delete_queue::{Deletion, Exclusive};

@@ -10,10 +10,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
-    cluster::{ClusterMsg, KnownServer},
-    colony::{Colony, ColonySettings},
+    cluster::{
+        api_server::{ClusterMsg, KnownServer},
+        kvstore::SessionMsg,
+    },
     host::Reply,
-    kvstore::SessionMsg,
+    node_supervisor::{Colony, ColonySettings},
     ports::{Disk, FsOp, StoreHeader},
 };
 
@@ -96,7 +98,7 @@ async fn look(colony: &Colony, kept: &Remembered) -> Remembered {
     let (server, session) = colony.host.outside(what, || {
         let ask = |it| colony.host.ask(it, PATIENCE, what, ClusterMsg::Server);
         let server = colony.cluster.as_ref().map(ask);
-        let ask = |it: &volvox_actors::kvstore::KvActors| {
+        let ask = |it: &volvox_actors::cluster::kvstore::KvActors| {
             colony.host.ask(&it.session, PATIENCE, what, SessionMsg::Show)
         };
         (server, colony.kvstore.as_ref().map(ask))

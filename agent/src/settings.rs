@@ -11,21 +11,23 @@ use anyhow::Context;
 use ipnet::IpNet;
 use rustix::system::uname;
 use volvox_actors::{
-    allocator,
-    cluster::ClusterSettings,
-    colony::ColonySettings,
-    devices::DevicesSettings,
-    endpoints::Schedule,
-    identity::LabelFilter,
-    ipam::Pools,
-    kvstore::KvSettings,
+    cluster::{
+        allocator, api_server::ClusterSettings, kvstore::KvSettings, publish::PublishSettings,
+    },
+    endpoints::{ipam::Pools, supervisor::Schedule},
     model::{ClusterId, Families, NodeFacts},
-    node::{IpamMode, NodeSettings},
-    policy::{Enforcement, PolicySettings},
+    node::{
+        devices::DevicesSettings,
+        local_node::{IpamMode, NodeSettings},
+        routes::RoutingMode as Routing,
+    },
+    node_supervisor::ColonySettings,
+    policy::{
+        identity::LabelFilter,
+        rules::{Enforcement, PolicySettings},
+    },
     ports::{Clock, device_flags},
-    publish::PublishSettings,
-    routes::RoutingMode as Routing,
-    services::Balancing,
+    services::service_cache::Balancing,
 };
 
 use crate::{

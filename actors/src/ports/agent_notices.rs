@@ -1,6 +1,6 @@
 //! Who listens to what the agent itself has to say.
 
-use crate::drift::Drift;
+use crate::model::drift::Drift;
 
 /// Those who listen to what happens on the node.
 pub trait AgentNotices {

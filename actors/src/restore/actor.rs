@@ -19,19 +19,21 @@ use super::{
     report::{EndpointReport, Fate, PhaseReport, RestoreReport},
 };
 use crate::{
-    auditor::AuditorMsg,
-    conntrack::ConntrackMsg,
-    endpoints::EndpointsMsg,
+    endpoints::{
+        ipam::{IpamError, IpamMsg},
+        supervisor::EndpointsMsg,
+        workloads::WorkloadsMsg,
+    },
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
-    identity::{Identity, IdentityMsg},
-    ipam::{IpamError, IpamMsg},
-    ipcache::IpcacheMsg,
     model::{Addresses, EndpointId},
-    node::NodeMsg,
-    policy::PolicyMsg,
+    node::{auditor::AuditorMsg, conntrack::ConntrackMsg, local_node::NodeMsg},
+    policy::{
+        identity::{Identity, IdentityMsg},
+        ipcache::IpcacheMsg,
+        rules::PolicyMsg,
+    },
     ports::{Disk, FsOp, HOST_IFINDEX, Kernel, KernelSnapshot, Time},
-    state::Found,
-    workloads::WorkloadsMsg,
+    state_directory::Found,
 };
 
 /// How long another supervisor or a port may take.

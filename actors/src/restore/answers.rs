@@ -4,9 +4,8 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::messages::Source;
 use crate::{
-    endpoint::Held,
+    endpoints::{endpoint::Held, ipam::IpamError},
     host::{AskError, Message},
-    ipam::IpamError,
     model::{EndpointId, NamedPorts},
     ports::{DiskError, KernelDone},
 };

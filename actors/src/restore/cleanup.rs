@@ -12,12 +12,11 @@ use super::{
     prune::Removal,
 };
 use crate::{
-    endpoints::EndpointsMsg,
+    endpoints::{ipam::IpamMsg, supervisor::EndpointsMsg},
     host::{AskError, Cx, Reply},
-    ipam::IpamMsg,
     model::EndpointId,
     ports::{DiskError, KernelDone, KernelJob, Refusal},
-    state::remove_plan,
+    state_directory::remove_plan,
 };
 
 /// After a round in which something could not be removed: that long, then twice, three times …

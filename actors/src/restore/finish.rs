@@ -12,15 +12,11 @@ use super::{
     report::Fate,
 };
 use crate::{
-    auditor::AuditorMsg,
-    conntrack::ConntrackMsg,
-    endpoints::EndpointsMsg,
+    endpoints::supervisor::EndpointsMsg,
     host::{AskError, Cx},
-    identity::IdentityMsg,
-    ipcache::IpcacheMsg,
     model::EndpointId,
-    node::NodeMsg,
-    policy::PolicyMsg,
+    node::{auditor::AuditorMsg, conntrack::ConntrackMsg, local_node::NodeMsg},
+    policy::{identity::IdentityMsg, ipcache::IpcacheMsg, rules::PolicyMsg},
     ports::KernelSnapshot,
 };
 

@@ -14,14 +14,15 @@ use super::{
     rebuild,
 };
 use crate::{
-    endpoint::Held,
+    endpoints::{endpoint::Held, workloads::WorkloadsMsg},
     host::{AskError, Cx},
-    identity::{Identity, IdentityMsg},
     model::{EndpointId, IdentityId, NamedPorts, Scope},
-    policy::{Bearer, PolicyMsg},
+    policy::{
+        identity::{Identity, IdentityMsg},
+        rules::{Bearer, PolicyMsg},
+    },
     ports::KernelSnapshot,
-    state::IdentityTable,
-    workloads::WorkloadsMsg,
+    state_directory::IdentityTable,
 };
 
 /// The identities that rows of the kernel give endpoints beside those that they have: where the

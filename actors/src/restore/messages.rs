@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::RestoreReport;
 use crate::{
-    endpoints::RestoredEndpoint,
+    endpoints::supervisor::RestoredEndpoint,
     host::{Lane, Message, Reply},
     model::Addresses,
     ports::KernelSnapshot,
-    state::{Found, IdentityTable},
+    state_directory::{Found, IdentityTable},
 };
 
 /// All that is known at start.

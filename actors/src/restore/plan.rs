@@ -15,11 +15,13 @@ use super::{
     report::{EndpointReport, Fate},
 };
 use crate::{
-    endpoint::{EndpointSpec, options},
-    endpoints::RestoredEndpoint,
+    endpoints::{
+        endpoint::{EndpointSpec, options},
+        supervisor::RestoredEndpoint,
+    },
     model::{EndpointId, IdentityId, Labels},
     ports::{HOST_IFINDEX, KernelSnapshot, OwnedRows},
-    state::{Form, Found, FoundRecord, IdentityTable},
+    state_directory::{Form, Found, FoundRecord, IdentityTable},
 };
 
 /// Who comes back, and who cannot.

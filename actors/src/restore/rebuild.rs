@@ -6,10 +6,10 @@ use super::{
     report::{EndpointReport, Fate},
 };
 use crate::{
-    endpoint::{EndpointSpec, options},
+    endpoints::endpoint::{EndpointSpec, options},
     model::{EndpointId, IdentityId, Labels},
     ports::{ConfigRow, EndpointRow, HOST_IFINDEX, KernelSnapshot},
-    state::IdentityTable,
+    state_directory::IdentityTable,
 };
 
 /// Where such an endpoint comes from, in the report.

@@ -10,7 +10,7 @@ use super::RestorePlan;
 use crate::{
     model::EndpointId,
     ports::{KernelSnapshot, lxc_flags},
-    state::Found,
+    state_directory::Found,
 };
 
 /// What disk and kernel hold of endpoints that do not come back: their numbers, with the addresses

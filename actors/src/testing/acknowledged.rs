@@ -8,7 +8,7 @@ use std::{
 use super::memory_fs::{MemoryFs, Tree};
 use crate::{
     ports::FsOp,
-    state::{IdentityTable, StateFiles, scan},
+    state_directory::{IdentityTable, StateFiles, scan},
 };
 
 /// What the disk answered to be done, by the names at the top of the state directory and of the

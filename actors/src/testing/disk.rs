@@ -10,7 +10,7 @@ use std::{
 use crate::{
     host::Reply,
     ports::{Disk, DiskError, FsOp},
-    state::StateFiles,
+    state_directory::StateFiles,
 };
 
 type Pending = (Vec<FsOp>, Reply<Result<(), DiskError>>);

@@ -13,7 +13,7 @@ use crate::{
         FsOp,
         disk::{FsStep, beside, is_leftover, moved_aside, steps},
     },
-    state::StateFiles,
+    state_directory::StateFiles,
 };
 
 /// A tree of a file system: content by path below its top; a directory is `None`.

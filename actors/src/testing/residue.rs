@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::World;
-use crate::{build_queue::BuildQueueMsg, identity::IdentityMsg, ipam::IpamMsg, state::StateFiles};
+use crate::{
+    endpoints::{build_queue::BuildQueueMsg, ipam::IpamMsg},
+    policy::identity::IdentityMsg,
+    state_directory::StateFiles,
+};
 
 /// All that an endpoint could leave behind, a line for each thing.
 #[derive(Clone, Debug)]

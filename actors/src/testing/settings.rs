@@ -3,19 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    allocator,
-    cluster::ClusterSettings,
-    colony::ColonySettings,
-    devices::DevicesSettings,
-    endpoints::Schedule,
-    identity::LabelFilter,
-    ipam::Pools,
-    kvstore::KvSettings,
+    cluster::{allocator, api_server::ClusterSettings, kvstore::KvSettings},
+    endpoints::{ipam::Pools, supervisor::Schedule},
     model::{Addresses, ClusterId, Families},
-    node::NodeSettings,
-    policy::PolicySettings,
-    routes::RoutingMode,
-    services::Balancing,
+    node::{devices::DevicesSettings, local_node::NodeSettings, routes::RoutingMode},
+    node_supervisor::ColonySettings,
+    policy::{identity::LabelFilter, rules::PolicySettings},
+    services::service_cache::Balancing,
 };
 
 /// How the agent of a node in memory is run.

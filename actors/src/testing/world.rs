@@ -10,19 +10,21 @@ use super::{
     MemoryListeners, settings::settings,
 };
 use crate::{
-    colony::{Colony, ColonySettings, Inheritance, Ports},
-    endpoint::{EndpointSpec, EndpointView, State},
-    endpoints::{CreateError, EndpointsMsg, Target},
+    endpoints::{
+        endpoint::{EndpointSpec, EndpointView, State},
+        ipam::IpamMsg,
+        supervisor::{CreateError, EndpointsMsg, Target},
+        workloads::{Manifest, WorkloadsMsg},
+    },
     host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Universe},
-    invariants::{self, EndpointFacts, Snapshot},
-    ipam::IpamMsg,
     model::{Addresses, EndpointId, Labels, Mac, PolicyRows},
-    policy::PolicyMsg,
+    node::invariants::{self, EndpointFacts, Snapshot},
+    node_supervisor::{Colony, ColonySettings, Inheritance, Ports},
+    policy::rules::PolicyMsg,
     ports::{Link, Time},
     restore::{RestoreInput, RestoreMsg, RestoreReport},
-    services::ServicesMsg,
-    state::{IdentityTable, scan},
-    workloads::{Manifest, WorkloadsMsg},
+    services::service_cache::ServicesMsg,
+    state_directory::{IdentityTable, scan},
 };
 
 /// Longer than anything on this node may take.
@@ -380,7 +382,7 @@ impl World {
             EndpointFacts::new(view, rows)
         };
         let leases = self.ask(&colony.ipam, IpamMsg::Dump).into_iter();
-        let identities = self.ask(&colony.identities, crate::identity::IdentityMsg::List);
+        let identities = self.ask(&colony.identities, crate::policy::identity::IdentityMsg::List);
         let used = identities.into_iter().filter(|identity| identity.references > 0);
         let state = self.kernel.state();
         Snapshot {

@@ -1,6 +1,6 @@
 //! What is not as it should be with the node's devices.
 
-use volvox_actors::devices::{DeviceStatus, DevicesStatus};
+use volvox_actors::node::devices::{DeviceStatus, DevicesStatus};
 
 use super::troubles::Trouble;
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde_json::{Map, Value};
-use volvox_actors::{model::ClusterId, routes::RoutingMode};
+use volvox_actors::{model::ClusterId, node::routes::RoutingMode};
 
 use super::Features;
 

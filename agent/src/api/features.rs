@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use volvox_actors::{devices::DevicesStatus, model::Families};
+use volvox_actors::{model::Families, node::devices::DevicesStatus};
 use volvox_bpf_progs::maps::POLICY;
 
 use super::{
@@ -143,7 +143,7 @@ pub(super) fn cni_file(wanted: Option<&Path>) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::devices::DeviceStatus;
+    use volvox_actors::node::devices::DeviceStatus;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! How other clusters stand.
 
-use volvox_actors::{
+use volvox_actors::cluster::{
     clustermesh::{MeshMsg, RemoteView},
     nodes::{NodesMsg, NodesView},
 };

@@ -17,9 +17,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use volvox_actors::{
-    auditor::AuditorMsg, build_queue::BuildQueueMsg, colony::Colony, conntrack::ConntrackMsg,
-    endpoints::EndpointsMsg, host::Waits, identity::IdentityMsg, ipam::IpamMsg, model::Labels,
-    policy::PolicyMsg, restore::RestoreMsg,
+    endpoints::{build_queue::BuildQueueMsg, ipam::IpamMsg, supervisor::EndpointsMsg},
+    host::Waits,
+    model::Labels,
+    node::{auditor::AuditorMsg, conntrack::ConntrackMsg},
+    node_supervisor::Colony,
+    policy::{identity::IdentityMsg, rules::PolicyMsg},
+    restore::RestoreMsg,
 };
 
 use self::sheet::Sheet;

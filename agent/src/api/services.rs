@@ -1,8 +1,8 @@
 //! What is not as it should be with services.
 
-use volvox_actors::{
+use volvox_actors::services::{
     health_checks::{HealthCheckView, HealthChecksMsg},
-    services::{Refused, ServicesMsg, ServicesStatus},
+    service_cache::{Refused, ServicesMsg, ServicesStatus},
 };
 
 use super::{Api, troubles::Trouble};
@@ -82,7 +82,7 @@ fn listed<'a>(name: &str, what: &str, each: impl Iterator<Item = &'a String>) ->
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::{health_checks::HealthCheck, services::ServiceSource};
+    use volvox_actors::services::{health_checks::HealthCheck, service_cache::ServiceSource};
 
     use super::*;
 

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use volvox_actors::{
-    addresses::{AddressesMsg, AddressesView},
-    allocator::{AllocatorMsg, AllocatorView},
-    colony::Colony,
-    kvstore::{SessionMsg, SessionView},
+    cluster::{
+        addresses::{AddressesMsg, AddressesView},
+        allocator::{AllocatorMsg, AllocatorView},
+        kvstore::{SessionMsg, SessionView},
+    },
+    node_supervisor::Colony,
 };
 
 use super::{Api, troubles::Trouble};

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use volvox_actors::{
-    cluster::{ClusterMsg, ServerView, SourceState, SourceStatus},
-    clustermesh::{MeshMsg, RemoteView},
-    colony::Colony,
-    kvstore::{SessionMsg, SessionView, WatcherMsg, WatcherView},
+    cluster::{
+        api_server::{ClusterMsg, ServerView, SourceState, SourceStatus},
+        clustermesh::{MeshMsg, RemoteView},
+        kvstore::{SessionMsg, SessionView, WatcherMsg, WatcherView},
+        sources::{Hearing, SILENCE_WARNED},
+    },
+    node_supervisor::Colony,
     ports::Time,
-    sources::{Hearing, SILENCE_WARNED},
 };
 
 use super::{
@@ -217,7 +219,7 @@ fn outside(ears: &Ears, now: Time) -> impl Iterator<Item = Source> {
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::cluster::Feed;
+    use volvox_actors::cluster::api_server::Feed;
 
     use super::*;
 

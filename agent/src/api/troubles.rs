@@ -5,18 +5,17 @@ mod drift;
 use std::time::Duration;
 
 use volvox_actors::{
-    auditor::AuditView,
-    cluster::{SourceState, SourceStatus},
-    endpoint::EndpointView,
+    cluster::{
+        api_server::{SourceState, SourceStatus},
+        nodes::NodesView,
+        publish::Unpublished,
+    },
+    endpoints::endpoint::EndpointView,
     host::{CellInfo, Host, WaitCycle, Waits},
-    ipcache::IpcacheView,
-    node::NodeStatus,
-    nodes::NodesView,
-    policy::RefusedPolicy,
+    node::{auditor::AuditView, local_node::NodeStatus, routes::RoutesView},
+    policy::{ipcache::IpcacheView, rules::RefusedPolicy},
     ports::Time,
-    publish::Unpublished,
     restore::RestoreReport,
-    routes::RoutesView,
 };
 
 use super::{Api, devices, mesh, services, sharing::Sharing, sources, views::Views};
@@ -296,7 +295,7 @@ fn invariants(audit: &AuditView) -> impl Iterator<Item = Trouble> {
 mod tests {
     use volvox_actors::{
         host::{CellId, Wait, WaitId, Whom},
-        policy::PolicyError,
+        policy::rules::PolicyError,
     };
 
     use super::*;
@@ -390,7 +389,7 @@ mod tests {
     #[test]
     fn what_is_in_the_way_to_other_nodes_is_named_once() {
         let view = |error: &str| RoutesView {
-            mode: volvox_actors::routes::RoutingMode::Tunnel { port: 8472 },
+            mode: volvox_actors::node::routes::RoutingMode::Tunnel { port: 8472 },
             nodes: 1,
             synced: true,
             routes: 0,

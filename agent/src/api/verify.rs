@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{error::Elapsed, timeout};
 use volvox_actors::{
-    devices::DevicesMsg,
-    endpoints::{EndpointsMsg, Target},
+    endpoints::supervisor::{EndpointsMsg, Target},
+    node::devices::DevicesMsg,
 };
 
 use super::Api;

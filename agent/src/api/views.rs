@@ -3,23 +3,28 @@
 use std::sync::Arc;
 
 use volvox_actors::{
-    auditor::{AuditView, AuditorMsg},
-    cluster::{ClusterMsg, SourceStatus},
-    clustermesh::MeshMsg,
-    colony::Colony,
-    devices::{DevicesMsg, DevicesStatus},
-    endpoint::EndpointView,
-    endpoints::EndpointsMsg,
-    ipcache::{IpcacheMsg, IpcacheView},
+    cluster::{
+        api_server::{ClusterMsg, SourceStatus},
+        clustermesh::MeshMsg,
+        nodes::{NodesMsg, NodesView},
+        publish::{PublisherMsg, Unpublished},
+    },
+    endpoints::{endpoint::EndpointView, supervisor::EndpointsMsg},
     model::Labels,
-    node::{NodeMsg, NodeStatus},
-    nodes::{NodesMsg, NodesView},
-    policy::{PolicyMsg, RefusedPolicy},
+    node::{
+        auditor::{AuditView, AuditorMsg},
+        devices::{DevicesMsg, DevicesStatus},
+        local_node::{NodeMsg, NodeStatus},
+        routes::{RoutesMsg, RoutesView},
+    },
+    node_supervisor::Colony,
+    policy::{
+        ipcache::{IpcacheMsg, IpcacheView},
+        rules::{PolicyMsg, RefusedPolicy},
+    },
     ports::Time,
-    publish::{PublisherMsg, Unpublished},
     restore::{RestoreMsg, RestoreReport},
-    routes::{RoutesMsg, RoutesView},
-    services::ServicesStatus,
+    services::service_cache::ServicesStatus,
 };
 
 use super::{

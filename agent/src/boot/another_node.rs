@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use volvox_actors::{
     ports::KernelSnapshot,
-    state::{EndpointRecord, Found, NodeState},
+    state_directory::{EndpointRecord, Found, NodeState},
 };
 
 use crate::settings;
@@ -37,7 +37,7 @@ mod tests {
     use volvox_actors::{
         model::{Addresses, EndpointId, Mac},
         ports::{EndpointRow, Link},
-        state::{Form, FoundRecord},
+        state_directory::{Form, FoundRecord},
     };
 
     use super::*;

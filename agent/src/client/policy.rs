@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use volvox_actors::policy::{PolicySettings, PolicyStatus, PolicyView, Services, parse};
+use volvox_actors::policy::rules::{PolicySettings, PolicyStatus, PolicyView, Services, parse};
 
 use super::{
     args::PolicyCommand,

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::Path};
 use hyper::Method;
 use serde_json::{Value, json};
 use volvox_actors::{
-    devices::{DeviceStatus, DevicesStatus},
-    policy::PolicyView,
+    node::devices::{DeviceStatus, DevicesStatus},
+    policy::rules::PolicyView,
     restore::RestoreReport,
 };
 

@@ -2,7 +2,7 @@
 //! That each single value is well formed is known before.
 
 use clap::ValueEnum;
-use volvox_actors::node::IpamMode;
+use volvox_actors::node::local_node::IpamMode;
 
 use super::{
     Config, ConfigError, IdentityAllocationMode, KvStoreKind, Origin, RoutingMode, TunnelProtocol,

@@ -9,7 +9,7 @@ use std::{
 use clap::{ArgAction, Args};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
-use volvox_actors::devices::DevicePattern;
+use volvox_actors::node::devices::DevicePattern;
 
 use super::{
     AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,

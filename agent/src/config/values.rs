@@ -10,7 +10,7 @@ use std::{
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
-use volvox_actors::{node::IpamMode, services::Algorithm};
+use volvox_actors::{node::local_node::IpamMode, services::service_cache::Algorithm};
 
 use super::{duration::parse_duration, options::List};
 

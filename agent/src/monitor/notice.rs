@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::json;
-use volvox_actors::{drift::Drift, ports::AgentNotices};
+use volvox_actors::{model::drift::Drift, ports::AgentNotices};
 
 use super::gob::{agent_notify, read_agent_notify};
 use crate::ports::kernel::Event;
@@ -75,7 +75,7 @@ pub fn notice(record: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::drift::{Found, Kind};
+    use volvox_actors::model::drift::{Found, Kind};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::{io, path::Path, time::Duration};
 
 use tokio::sync::mpsc;
-use volvox_actors::{conntrack::FullTable, model::Families};
+use volvox_actors::{model::Families, node::conntrack::FullTable};
 use volvox_bpf_progs::layouts::SignalRecord;
 
 use super::kernel::{DatapathError, Event, Rings};

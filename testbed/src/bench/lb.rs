@@ -13,12 +13,11 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_actors::{
-    cluster::Feed,
-    drift::Watch,
+    cluster::api_server::Feed,
     host::{ActixDriver, Host, NoRecorder, Ref},
-    model::Families,
+    model::{Families, drift::Watch},
     ports::{InOrder, ObjectKey},
-    services::{
+    services::service_cache::{
         Balancing, ClusterObject, ServiceSource, Services, ServicesMsg, ServicesSettings,
         ServicesStatus,
     },

@@ -10,7 +10,7 @@ const SHARED: [&str; 4] = [
     "actors/src/host",
     "actors/src/ports",
     "actors/src/testing",
-    "actors/src/build_queue/permits.rs",
+    "actors/src/endpoints/build_queue/permits.rs",
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {

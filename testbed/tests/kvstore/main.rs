@@ -1,7 +1,7 @@
 //! A store that nodes share: a real etcd, alone and under a real agent.
 
 mod api;
-#[path = "../../../actors/src/kvstore/tests/conformance.rs"]
+#[path = "../../../actors/src/cluster/kvstore/tests/conformance.rs"]
 mod conformance;
 mod embedded;
 mod mesh;

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::{
         model::EndpointId,
-        state::{EndpointRecord, commit_plan, remove_plan},
+        state_directory::{EndpointRecord, commit_plan, remove_plan},
     };
 
     fn told(ops: &[FsOp]) -> String {

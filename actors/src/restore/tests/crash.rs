@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::{
-    endpoints::Target,
+    endpoints::supervisor::Target,
     restore::RestoreMsg,
     testing::{Residue, Turn, World, allow_from, crash, pod, spec},
 };
@@ -88,12 +88,9 @@ fn the_agent_may_die_at_any_step_of_a_deletion() {
         |world| {
             let target = Target::Pod("ns/pod-2".into());
             let endpoints = &world.colony().endpoints;
-            drop(
-                world.pose(endpoints, |reply| crate::endpoints::EndpointsMsg::Delete {
-                    target,
-                    reply,
-                }),
-            );
+            drop(world.pose(endpoints, |reply| {
+                crate::endpoints::supervisor::EndpointsMsg::Delete { target, reply }
+            }));
             world.settle();
         },
         |world, nth| {

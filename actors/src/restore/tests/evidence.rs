@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     model::EndpointId,
     restore::Fate,
-    state::StateFiles,
+    state_directory::StateFiles,
     testing::{World, pod, spec},
 };
 

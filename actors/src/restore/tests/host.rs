@@ -5,14 +5,13 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    endpoint::EndpointView,
+    endpoints::{endpoint::EndpointView, workloads::Manifest},
     model::{EndpointId, IdentityId, Label, Labels, PolicyRows},
-    policy::{PolicyMsg, lookup},
+    policy::rules::{PolicyMsg, lookup},
     ports::{FsOp, HOST_DEVICE, HOST_IFINDEX},
     restore::Fate,
-    state::{EndpointRecord, SecurityLabels, StateFiles},
+    state_directory::{EndpointRecord, SecurityLabels, StateFiles},
     testing::{Residue, Turn, World, allow_to_nodes, node, pod, spec},
-    workloads::Manifest,
 };
 
 /// A node that is held to a policy, with a pod.
@@ -214,7 +213,7 @@ fn switched_off_it_leaves_the_kernel_and_keeps_its_number() {
         PolicyMsg::Show { endpoints, reply }
     });
     assert!(policies.policies.iter().any(|it| !it.unsupported.is_empty()));
-    let number = crate::endpoint::EndpointSpec { id: Some(view.id), ..spec(2) };
+    let number = crate::endpoints::endpoint::EndpointSpec { id: Some(view.id), ..spec(2) };
     assert!(world.create(number).is_err(), "its number is nobody else's");
     world.audit();
     // Neither does a further restart forget it.

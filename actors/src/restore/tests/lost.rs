@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    endpoints::{EndpointsMsg, Patch, Target},
+    endpoints::supervisor::{EndpointsMsg, Patch, Target},
     model::{Direction, EndpointId, IdentityId},
-    policy::lookup,
+    policy::rules::lookup,
     ports::{FsOp, KernelOp, LxcRow},
     restore::{Fate, RestoreMsg},
     testing::{Turn, World, crash, pod, spec},
@@ -105,7 +105,7 @@ fn antrea_313_rows_of_nobody_go_once_everybody_has_settled_and_not_by_time() {
     // Nobody gets that number while something of it is left.
     world.wake();
     world.settle();
-    let used = crate::endpoint::EndpointSpec { id: Some(EndpointId(77)), ..spec(3) };
+    let used = crate::endpoints::endpoint::EndpointSpec { id: Some(EndpointId(77)), ..spec(3) };
     assert!(world.create(used.clone()).is_err());
     // However long the policy takes to speak: they go when it is proven that nobody claims them.
     world.advance(Duration::from_secs(3600));
@@ -128,15 +128,18 @@ fn c_9599_an_endpoint_without_its_interface_goes_and_its_numbers_are_free_behind
     world.kernel.tamper(|state| state.unplug(101));
     world.fate.refuses("PutIpcache");
     world.boot();
-    let again = crate::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
+    let again = crate::endpoints::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
     assert!(world.create(again.clone()).is_err());
     let addresses = spec(1).addresses;
-    assert!(world.create(crate::endpoint::EndpointSpec { addresses, ..spec(3) }).is_err());
+    assert!(
+        world.create(crate::endpoints::endpoint::EndpointSpec { addresses, ..spec(3) }).is_err()
+    );
     back_later(&world);
     let report = world.report();
     assert_eq!(report.endpoints[&ID].fate, Fate::Failed);
     assert!(!world.disk.files().has("1"));
-    let with_its_address = crate::endpoint::EndpointSpec { addresses: spec(1).addresses, ..again };
+    let with_its_address =
+        crate::endpoints::endpoint::EndpointSpec { addresses: spec(1).addresses, ..again };
     assert!(world.create(with_its_address).is_ok());
     world.audit();
 }
@@ -164,11 +167,11 @@ fn an_address_that_two_records_claim_is_the_one_s_that_the_kernel_names() {
 }
 
 /// Puts a copy of the record of endpoint 1 beside it, changed.
-fn copy_record(world: &World, change: impl FnOnce(&mut crate::state::EndpointRecord)) {
+fn copy_record(world: &World, change: impl FnOnce(&mut crate::state_directory::EndpointRecord)) {
     world.disk.tamper(|files| {
-        let mut record = crate::state::scan(files).records[0].record.clone();
+        let mut record = crate::state_directory::scan(files).records[0].record.clone();
         change(&mut record);
-        for op in crate::state::commit_plan(&record) {
+        for op in crate::state_directory::commit_plan(&record) {
             files.apply(&op).unwrap();
         }
     });
@@ -212,7 +215,7 @@ fn an_interface_that_two_records_claim_is_the_one_s_for_which_more_speaks() {
 #[test]
 fn an_interface_of_the_same_name_in_another_network_namespace_is_not_taken() {
     let mut world = World::new();
-    let spec = crate::endpoint::EndpointSpec { netns_cookie: 5, ..spec(1) };
+    let spec = crate::endpoints::endpoint::EndpointSpec { netns_cookie: 5, ..spec(1) };
     world.create(spec).unwrap();
     world.advance(Duration::from_secs(1));
     for (cookie, fate) in
@@ -297,9 +300,10 @@ fn with_restoring_switched_off_what_there_is_is_left_alone() {
     assert_eq!(world.list().len(), 0);
     assert_eq!((world.kernel.state(), world.disk.files()), before);
     // Neither its number nor its addresses are given to anybody.
-    let number = crate::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
+    let number = crate::endpoints::endpoint::EndpointSpec { id: Some(ID), ..spec(3) };
     assert!(world.create(number).is_err());
-    let address = crate::endpoint::EndpointSpec { addresses: spec(1).addresses, ..spec(3) };
+    let address =
+        crate::endpoints::endpoint::EndpointSpec { addresses: spec(1).addresses, ..spec(3) };
     assert!(world.create(address).is_err());
     assert!(world.create(spec(3)).is_ok());
     world.restores = true;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use tokio::task::JoinSet;
 use volvox_actors::{
-    endpoints::{EndpointsMsg, Patch, PatchError, Target},
+    endpoints::supervisor::{EndpointsMsg, Patch, PatchError, Target},
     model::{EndpointId, Labels},
-    node::NodeMsg,
+    node::local_node::NodeMsg,
 };
 
 use super::{Answer, endpoint_list::views, node::addressing, ok};

@@ -9,12 +9,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use volvox_actors::{
-    endpoint::EndpointView,
     endpoints::{
-        CreateError, DeleteError, EndpointsMsg, NotFound, Patch, PatchError, Target, TargetError,
+        endpoint::EndpointView,
+        supervisor::{
+            CreateError, DeleteError, EndpointsMsg, NotFound, Patch, PatchError, Target,
+            TargetError,
+        },
     },
     model::EndpointId,
-    policy::{DerivedFilter, PolicyMsg},
+    policy::rules::{DerivedFilter, PolicyMsg},
 };
 
 use super::{Answer, ok};

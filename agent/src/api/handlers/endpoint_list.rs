@@ -8,8 +8,10 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use volvox_actors::{
-    endpoint::EndpointView,
-    endpoints::{EndpointsMsg, Target},
+    endpoints::{
+        endpoint::EndpointView,
+        supervisor::{EndpointsMsg, Target},
+    },
     model::Labels,
 };
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use axum::{extract::State, http::HeaderMap};
 use tokio::time::timeout;
 use volvox_actors::{
-    ipam::{IpamMsg, Lease},
-    routes::RoutingMode,
+    endpoints::ipam::{IpamMsg, Lease},
+    node::routes::RoutingMode,
 };
 
 use super::{Answer, ok};

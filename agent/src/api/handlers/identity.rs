@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::{body::Bytes, extract::State, http::Uri};
 use volvox_actors::{
-    identity::IdentityMsg,
     model::{IdentityId, Labels},
+    policy::identity::IdentityMsg,
 };
 
 use super::{Answer, endpoint_list::views, ok, query::wanted_labels};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use axum::{extract::State, http::Uri};
 use ipnet::IpNet;
-use volvox_actors::ipcache::IpcacheMsg;
+use volvox_actors::policy::ipcache::IpcacheMsg;
 
 use super::{
     Answer,

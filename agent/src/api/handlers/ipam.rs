@@ -8,9 +8,9 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
     response::IntoResponse,
 };
-use volvox_actors::{
-    endpoints::{EndpointsMsg, Target},
+use volvox_actors::endpoints::{
     ipam::{Allocated, Family, IpamError, IpamMsg},
+    supervisor::{EndpointsMsg, Target},
 };
 
 use super::{

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use axum::extract::State;
 use volvox_actors::{
+    cluster::nodes::{NodeEntry, NodeKey, NodesMsg, NodesSource},
     model::Addresses,
-    node::{NodeMsg, NodeStatus},
-    nodes::{NodeEntry, NodeKey, NodesMsg, NodesSource},
+    node::local_node::{NodeMsg, NodeStatus},
 };
 
 use super::{Answer, ok};

@@ -4,7 +4,7 @@
 use axum::extract::State;
 use volvox_actors::{
     model::Labels,
-    policy::{PolicyMsg, PolicySelector},
+    policy::rules::{PolicyMsg, PolicySelector},
 };
 
 use super::{Answer, endpoint_list::views, ok};

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::extract::State;
 use ipnet::IpNet;
 use volvox_actors::{
-    endpoint::{EndpointView, OwnRows},
+    endpoints::endpoint::{EndpointView, OwnRows},
     model::{Addresses, EndpointId, PolicyRows},
-    policy::PolicyMsg,
+    policy::rules::PolicyMsg,
     ports::{ConfigRow, IpcacheRow},
 };
 

@@ -2,7 +2,7 @@
 //! put a backend into quarantine and release it.
 
 use axum::extract::State;
-use volvox_actors::services::{ServiceView, ServicesMsg, UnknownBackend};
+use volvox_actors::services::service_cache::{ServiceView, ServicesMsg, UnknownBackend};
 
 use super::{Answer, ok};
 use crate::{

@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 
 use axum::{extract::State, http::Uri};
 use volvox_actors::{
-    build_queue::BuildQueueMsg,
-    colony::Colony,
-    conntrack::ConntrackMsg,
-    devices::DevicesMsg,
-    drift::Drift,
-    endpoints::{EndpointsMsg, Level, Target},
+    endpoints::{
+        build_queue::BuildQueueMsg,
+        ipam::IpamMsg,
+        supervisor::{EndpointsMsg, Level, Target},
+    },
     host::{CellId, Wait, Waits, Whom},
-    ipam::IpamMsg,
-    ipcache::IpcacheMsg,
-    model::Labels,
-    node::NodeMsg,
-    policy::PolicyMsg,
+    model::{Labels, drift::Drift},
+    node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg},
+    node_supervisor::Colony,
+    policy::{ipcache::IpcacheMsg, rules::PolicyMsg},
     restore::RestoreMsg,
-    services::ServicesMsg,
+    services::service_cache::ServicesMsg,
 };
 
 use super::{

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use volvox_actors::services::ServicesStatus;
+use volvox_actors::services::service_cache::ServicesStatus;
 use volvox_bpf_progs::{
     DropReason,
     layouts::{MetricsDirection, MetricsKey, MetricsRow},

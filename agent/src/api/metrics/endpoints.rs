@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use volvox_actors::{
-    build_queue::{Class, Queued},
-    endpoint::{EndpointView, State},
-    endpoints::{Lengths, Regenerations},
+    endpoints::{
+        build_queue::{Class, Queued},
+        endpoint::{EndpointView, State},
+        supervisor::{Lengths, Regenerations},
+    },
     restore::{Fate, RestoreReport},
 };
 

@@ -4,14 +4,17 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use volvox_actors::{
-    auditor::{AuditView, Drifted},
-    conntrack::{ConntrackStatus, FullSignals, Signals},
-    drift::{self, Kind},
-    identity::Identity,
-    invariants::{ALWAYS, AT_REST},
-    ipam::Lease,
-    model::Scope,
-    policy::PolicyView,
+    endpoints::ipam::Lease,
+    model::{
+        Scope,
+        drift::{self, Kind},
+    },
+    node::{
+        auditor::{AuditView, Drifted},
+        conntrack::{ConntrackStatus, FullSignals, Signals},
+        invariants::{ALWAYS, AT_REST},
+    },
+    policy::{identity::Identity, rules::PolicyView},
     ports::Swept,
 };
 

@@ -1,6 +1,6 @@
 //! Metrics of services: counts of frontends and backends, and what is wrong with them.
 
-use volvox_actors::services::ServicesStatus;
+use volvox_actors::services::service_cache::ServicesStatus;
 
 use super::sheet::{Sheet, bare};
 

@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use volvox_actors::{
-    endpoint::{EndpointView, Kind, LogEntry},
+    endpoints::endpoint::{EndpointView, Kind, LogEntry},
     model::Mac,
-    policy::protocol,
+    policy::rules::protocol,
 };
 
 use super::{EndpointPolicy, Identity, OptionTexts, Timestamp, option_texts};

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use volvox_actors::{
-    endpoint::{EndpointView, Realised},
+    endpoints::endpoint::{EndpointView, Realised},
     model::{Direction, PolicyEntry, PolicyKey},
-    policy::{DerivedFilter, Origin},
+    policy::rules::{DerivedFilter, Origin},
 };
 
 /// The policy of an endpoint.

@@ -2,7 +2,7 @@
 //! is checked here.
 
 use volvox_actors::{
-    endpoint::{EndpointSpec, Kind},
+    endpoints::endpoint::{EndpointSpec, Kind},
     model::{EndpointId, Labels, Mac, NamedPorts},
 };
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use volvox_actors::ipcache::{IpcacheEntry, Source};
+use volvox_actors::policy::ipcache::{IpcacheEntry, Source};
 
 /// An address or prefix and its identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

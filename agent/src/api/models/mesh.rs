@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use volvox_actors::{
+use volvox_actors::cluster::{
     addresses::AddressesView,
     clustermesh::{RemoteKind, RemoteView},
     nodes::NodesView,

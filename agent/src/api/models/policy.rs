@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use volvox_actors::policy::{PolicySelector, WrittenPolicies};
+use volvox_actors::policy::rules::{PolicySelector, WrittenPolicies};
 
 /// Answer to `GET /policy`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

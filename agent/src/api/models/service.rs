@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use volvox_actors::{
     model::{Frontend, L4Address, LookupScope, Transport},
     ports::{BackendState, service_flags},
-    services::{BackendView, ServiceSource, ServiceView, ServicesStatus},
+    services::service_cache::{BackendView, ServiceSource, ServiceView, ServicesStatus},
 };
 
 /// A frontend of a service.

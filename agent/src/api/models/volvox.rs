@@ -7,10 +7,10 @@ use super::Endpoint;
 use crate::ports::flight::FlightView;
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
-    conntrack::ConntrackStatus,
-    drift::Drift,
+    endpoints::ipam::Lease,
     host::{CellId, CellInfo, Wait, Whom},
-    ipam::Lease,
+    model::drift::Drift,
+    node::conntrack::ConntrackStatus,
     ports::Time,
 };
 

@@ -19,17 +19,19 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use volvox_actors::{
-    colony::Colony,
-    endpoint::{EndpointSpec, EndpointView, Log, LogEntry, Realised, State},
     endpoints::{
-        CreateError, DeleteError, EndpointsMsg, Lengths, NotFound, PatchError, Regenerations,
-        Target,
+        endpoint::{EndpointSpec, EndpointView, Log, LogEntry, Realised, State},
+        supervisor::{
+            CreateError, DeleteError, EndpointsMsg, Lengths, NotFound, PatchError, Regenerations,
+            Target,
+        },
+        workloads::WorkloadsMsg,
     },
     host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoAnswer, NoRecorder, Ref},
     model::{ClusterId, Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
+    node::routes::RoutingMode,
+    node_supervisor::Colony,
     ports::Time,
-    routes::RoutingMode,
-    workloads::WorkloadsMsg,
 };
 
 use fakes::{

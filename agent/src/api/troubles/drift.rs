@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use volvox_actors::{auditor::AuditView, ports::Time};
+use volvox_actors::{node::auditor::AuditView, ports::Time};
 
 use super::Trouble;
 
@@ -26,7 +26,7 @@ pub(super) fn troubles(audit: &AuditView, now: Time) -> impl Iterator<Item = Tro
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::auditor::Drifted;
+    use volvox_actors::node::auditor::Drifted;
 
     use super::*;
 

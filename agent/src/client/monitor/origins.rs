@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use volvox_actors::policy::Origin;
+use volvox_actors::policy::rules::Origin;
 
 use crate::rest_client::RestClient;
 

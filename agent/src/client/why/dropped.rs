@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr, path::Path};
 use serde::Serialize;
 use volvox_actors::{
     model::{Direction, EndpointId, IdentityId},
-    policy::{Origin, Verdict, lookup},
+    policy::rules::{Origin, Verdict, lookup},
 };
 
 use crate::{

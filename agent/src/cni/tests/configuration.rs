@@ -204,7 +204,8 @@ fn a_missing_or_wrong_parameter_is_named() {
 /// Each command: what it does not need is not looked at, and goes nowhere.
 #[test]
 fn what_a_command_does_not_need_is_not_read() {
-    let rubbish = [("CNI_CONTAINERID", "#/../a:b"), ("CNI_IFNAME", "eth0/1:%d"), ("CNI_NETNS", "x")];
+    let rubbish =
+        [("CNI_CONTAINERID", "#/../a:b"), ("CNI_IFNAME", "eth0/1:%d"), ("CNI_NETNS", "x")];
     for command in ["STATUS", "GC", "VERSION"] {
         let mut env = environment(&rubbish);
         env.insert("CNI_COMMAND".to_owned(), command.to_owned());

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use volvox_actors::state::StateFiles;
+use volvox_actors::state_directory::StateFiles;
 
 use super::Steps;
 

@@ -15,7 +15,7 @@ use volvox_actors::{
     host::Reply,
     model::EndpointId,
     ports::{Disk, DiskError, FsOp},
-    state::{EndpointRecord, NodeState, StateFiles, commit_plan, remove_plan, scan},
+    state_directory::{EndpointRecord, NodeState, StateFiles, commit_plan, remove_plan, scan},
 };
 
 use super::{Directories, DirectoriesError, DiskFiles, DiskPort, hold_bpf};

@@ -117,7 +117,7 @@ fn refusal(path: &Path) -> DiskError {
 mod tests {
     use volvox_actors::{
         model::EndpointId,
-        state::{EndpointRecord, IdentityTable, NodeState, commit_plan, remove_plan},
+        state_directory::{EndpointRecord, IdentityTable, NodeState, commit_plan, remove_plan},
     };
 
     use super::*;

@@ -16,7 +16,7 @@ use volvox_actors::{
         BackendRow, BackendState, KernelError, MaglevTable, MemberKey, ServiceKeys, ServiceRows,
         ServiceTables, SlotKey, SlotRow, UnusedNumbers,
     },
-    services::maglev,
+    services::service_cache::maglev,
 };
 use volvox_bpf_progs::layouts as raw;
 use zerocopy::IntoBytes;

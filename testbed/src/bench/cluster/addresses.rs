@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use volvox_actors::kvstore::{ADDRESSES, IDENTITIES};
+use volvox_actors::cluster::kvstore::{ADDRESSES, IDENTITIES};
 use volvox_bpf_progs::layouts::{IpcacheKey, IpcacheRow};
 
 use super::{

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use anyhow::{Result, ensure};
-use volvox_actors::kvstore::{ADDRESSES, IDENTITIES};
+use volvox_actors::cluster::kvstore::{ADDRESSES, IDENTITIES};
 
 use super::Size;
 use crate::{

@@ -5,29 +5,39 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use ipnet::IpNet;
 use serde_json::json;
 use volvox_actors::{
-    auditor::{AuditView, AuditorMsg},
-    build_queue::{BuildQueueMsg, Queued},
-    conntrack::{ConntrackMsg, ConntrackStatus, FullSignals, Signals},
-    devices::{DeviceStatus, DevicesMsg, DevicesStatus},
-    health_checks::{HealthCheck, HealthCheckView, HealthChecksMsg},
-    identity::{Identity, IdentityMsg},
-    ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
-    ipcache::{IpcacheEntry, IpcacheMsg, IpcacheView, Source},
+    cluster::nodes::{
+        NodeAddress, NodeEntry, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
+    },
+    endpoints::{
+        build_queue::{BuildQueueMsg, Queued},
+        ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
+    },
     model::{
         Addresses, BackendId, Direction, EndpointId, Frontend, IdentityId, L4Address, Labels,
         LookupScope, NodeFacts, ServiceId, Transport,
     },
-    node::{NodeMsg, NodeStatus},
-    nodes::{NodeAddress, NodeEntry, NodeKey, NodesList, NodesMsg, NodesSource, NodesView},
+    node::{
+        auditor::{AuditView, AuditorMsg},
+        conntrack::{ConntrackMsg, ConntrackStatus, FullSignals, Signals},
+        devices::{DeviceStatus, DevicesMsg, DevicesStatus},
+        local_node::{NodeMsg, NodeStatus},
+        routes::{RoutesMsg, RoutesView, RoutingMode},
+    },
     policy::{
-        DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
-        PolicyView, WrittenPolicies, WrittenRule,
+        identity::{Identity, IdentityMsg},
+        ipcache::{IpcacheEntry, IpcacheMsg, IpcacheView, Source},
+        rules::{
+            DerivedFilter, Origin, PolicyKind, PolicyMsg, PolicyName, PolicySelector, PolicyStatus,
+            PolicyView, WrittenPolicies, WrittenRule,
+        },
     },
     ports::{BackendState, Swept, service_flags},
     restore::{PhaseReport, RestoreMsg, RestoreReport},
-    routes::{RoutesMsg, RoutesView, RoutingMode},
     services::{
-        BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus, UnknownBackend,
+        health_checks::{HealthCheck, HealthCheckView, HealthChecksMsg},
+        service_cache::{
+            BackendView, ServiceSource, ServiceView, ServicesMsg, ServicesStatus, UnknownBackend,
+        },
     },
 };
 

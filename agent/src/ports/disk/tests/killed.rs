@@ -7,7 +7,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use volvox_actors::state::{commit_plan, scan};
+use volvox_actors::state_directory::{commit_plan, scan};
 
 use super::{Directories, DiskFiles, record};
 

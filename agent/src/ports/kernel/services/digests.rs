@@ -10,7 +10,7 @@ use std::{
 use volvox_actors::{
     model::{BackendId, L4Address, ServiceId},
     ports::{KernelError, MaglevTable},
-    services::maglev,
+    services::service_cache::maglev,
 };
 use volvox_bpf_progs::layouts as raw;
 use zerocopy::IntoBytes;

@@ -4,8 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use volvox_actors::{
-    drift::MAPS,
-    model::{EndpointId, IdentityId},
+    model::{EndpointId, IdentityId, drift::MAPS},
     ports::{
         IpcacheRow, PageRows, PolicyCheck, RowMap, RowPage, ServiceKeys, ServiceRows, ServiceTables,
     },
@@ -53,7 +52,10 @@ fn every_map_is_compared_or_it_is_known_why_not() {
     let known: BTreeSet<_> = MAPS.into_iter().chain(LEFT_ALONE).collect();
     let all = maps::MAPS.iter().chain([&maps::POLICY]);
     let unknown: Vec<_> = all.map(|map| map.name).filter(|name| !known.contains(name)).collect();
-    assert_eq!(unknown, [""; 0], "say in volvox_actors::drift who compares it, or why nobody does");
+    assert_eq!(
+        unknown, [""; 0],
+        "say in volvox_actors::model::drift who compares it, or why nobody does"
+    );
 }
 
 /// Every page of a map.

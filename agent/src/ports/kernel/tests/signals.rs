@@ -8,8 +8,8 @@ use std::{
 
 use ipnet::IpNet;
 use volvox_actors::{
-    conntrack::FullTable,
     model::{Addresses, Families, Mac},
+    node::conntrack::FullTable,
     ports::{DeviceKind, DeviceRow},
 };
 use volvox_bpf_progs::layouts::{Ct4Key, CtRow, Nat4Key, Nat4Row, TupleFlags};

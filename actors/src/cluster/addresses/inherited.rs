@@ -1,0 +1,98 @@
+//! What a restart starts with: mappings of other nodes' pods, taken from the kernel's ipcache, and
+//! the identities and port names that they need.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use super::{Addresses, AddressesMsg, AddressesPeers};
+use crate::{
+    cluster::{allocator::AllocatorMsg, kvstore::KvSettings},
+    endpoints::supervisor::{Announcer, EndpointsMsg},
+    host::{Host, Ref, Reply},
+    model::{IdentityId, Labels, NamedPorts, Scope, Tunnel},
+    node_supervisor::Inheritance,
+    policy::{
+        identity::IdentityMsg,
+        ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    },
+};
+
+/// Identities that no pod has: nodes and the world.
+const NO_POD: [IdentityId; 8] = [
+    IdentityId::UNKNOWN,
+    IdentityId::HOST,
+    IdentityId::WORLD,
+    IdentityId::REMOTE_NODE,
+    IdentityId::KUBE_APISERVER,
+    IdentityId::INGRESS,
+    IdentityId::WORLD_IPV4,
+    IdentityId::WORLD_IPV6,
+];
+
+/// What an earlier life mapped for other nodes: in force until the cluster has said what there is.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    pub(super) rows: BTreeMap<IpNet, (IdentityId, Tunnel)>,
+    /// Identities among it, with their labels.
+    pub identities: BTreeMap<IdentityId, Labels>,
+    /// Names of their ports.
+    pub named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
+}
+
+impl Inherited {
+    /// Rows of identities that pods of other nodes have, and whose address is none of this node's.
+    pub fn of(inheritance: &Inheritance) -> Self {
+        let kernel = &inheritance.kernel;
+        let is_remote = |prefix: &IpNet, id: IdentityId| {
+            let own = kernel.lxc.contains_key(&prefix.addr());
+            !own && id.scope() == Scope::Global && !NO_POD.contains(&id)
+        };
+        let rows = kernel.ipcache.iter().filter(|(prefix, row)| is_remote(prefix, row.identity));
+        let rows = rows.map(|(&prefix, row)| (prefix, (row.identity, row.tunnel.into())));
+        let rows: BTreeMap<IpNet, (IdentityId, Tunnel)> = rows.collect();
+        let used: BTreeSet<IdentityId> = rows.values().map(|(id, _)| *id).collect();
+        let known = inheritance.identities.cluster.iter();
+        let identities = known
+            .filter(|numbered| used.contains(&numbered.id))
+            .map(|numbered| (numbered.id, numbered.labels.clone()))
+            .collect();
+        let named_ports = inheritance.identities.ports_by_identity();
+        let named_ports = named_ports.filter(|(id, _)| used.contains(id)).collect();
+        Self { rows, identities, named_ports }
+    }
+
+    /// Brings the owner of addresses to life, which has it all from the start, and has those who
+    /// work with it know it and who hands out numbers.
+    pub(crate) fn spawn(
+        self,
+        host: &Host,
+        name: &str,
+        capacity: usize,
+        peers: &AddressesPeers,
+        settings: &Rc<KvSettings>,
+        allocator: &Ref<AllocatorMsg>,
+    ) -> Ref<AddressesMsg> {
+        let held = self.identities.keys().copied().collect();
+        let entry = |&(identity, tunnel)| IpcacheEntry {
+            tunnel,
+            ..IpcacheEntry::of(identity, Source::Cluster)
+        };
+        let entries = self.rows.iter().map(|(&prefix, row)| (prefix, entry(row))).collect();
+        let addresses = Addresses::factory(peers.clone(), Rc::clone(settings), self);
+        let addresses = host.spawn(name.to_owned(), capacity, addresses);
+        // Mailboxes of new cells are empty.
+        let _ = allocator.tell(AllocatorMsg::Tell(addresses.clone(), peers.identities.clone()));
+        let _ = peers.identities.tell(IdentityMsg::AllocateBy(allocator.clone()));
+        let _ = peers.identities.tell(IdentityMsg::Inherit(held));
+        let announcer = Announcer::Addresses(addresses.clone());
+        let _ = peers.endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
+        let reply = Reply::to(|_| {});
+        let _ = peers.ipcache.tell(IpcacheMsg::Upsert { entries, reply });
+        addresses
+    }
+}

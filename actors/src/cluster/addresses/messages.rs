@@ -1,0 +1,127 @@
+//! Messages to the owner of the cluster's addresses, and the view that it shows of itself.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ends::Via;
+use crate::{
+    cluster::{clustermesh::Origin, kvstore::Update},
+    endpoints::endpoint::Announcement,
+    host::{Lane, Message, Reply},
+    model::{EndpointId, IdentityId, Labels, NamedPorts, Tunnel},
+    ports::ObjectKey,
+};
+
+/// Whom an address belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) identity: IdentityId,
+    /// Names of the ports behind the address, if any have one.
+    pub(crate) named_ports: Option<Arc<NamedPorts>>,
+    /// The node that it is on.
+    pub(crate) tunnel: Tunnel,
+}
+
+/// A prefix, the identity that it gets, and the number of the node that it is behind.
+pub(super) type Mapping = (IpNet, IdentityId, Via);
+
+/// What policies are to know before addresses are in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// New identities.
+    pub identities: BTreeMap<IdentityId, Arc<Labels>>,
+    /// All names of ports of these identities, new or not; empty if there are none any more.
+    pub named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
+}
+
+impl Introduction {
+    /// Those of them that are kept: names of an identity that is not are not known either.
+    pub(crate) fn only(&mut self, kept: &BTreeSet<IdentityId>) {
+        let new = &self.identities;
+        self.named_ports.retain(|id, _| !new.contains_key(id) || kept.contains(id));
+        self.identities.retain(|id, _| kept.contains(id));
+    }
+}
+
+/// What the owner of the cluster's addresses can be told.
+pub enum AddressesMsg {
+    /// What the store says of addresses.
+    Update(Update),
+    /// What the API server says of pods' addresses. The first holds all there are.
+    Objects {
+        /// The objects that are so now, or are gone.
+        objects: Vec<(ObjectKey, Option<Value>)>,
+        /// Whether there can be such objects.
+        defined: bool,
+    },
+    /// These other clusters are read, and no others.
+    Clusters(BTreeSet<Arc<str>>),
+    /// What one of them says of addresses.
+    ClusterAddresses(Rc<Origin>, Update),
+    /// What one of them says of identities.
+    ClusterIdentities(Rc<Origin>, Update),
+    /// What this cluster says of identities; none are gone.
+    Identities(Vec<(IdentityId, Option<Arc<Labels>>)>),
+    /// The cluster has this identity for this node: its endpoints' addresses may be announced.
+    Claimed(IdentityId),
+    /// This identity stands for other labels in the cluster: endpoints that have it are to get
+    /// another one.
+    Disputed(IdentityId),
+    /// Others reach this node at this address from now on.
+    OwnAddress(IpAddr),
+    /// An endpoint of this node changed.
+    Endpoint(Announcement),
+    /// An endpoint of this node is gone.
+    Gone(EndpointId),
+    /// Show how it stands.
+    Show(Reply<AddressesView>),
+}
+
+impl Message for AddressesMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Update(_) => "Update",
+            Self::Objects { .. } => "Objects",
+            Self::Clusters(_) => "Clusters",
+            Self::ClusterAddresses(..) => "ClusterAddresses",
+            Self::ClusterIdentities(..) => "ClusterIdentities",
+            Self::Identities(_) => "Identities",
+            Self::Claimed(_) => "Claimed",
+            Self::Disputed(_) => "Disputed",
+            Self::OwnAddress(_) => "OwnAddress",
+            Self::Endpoint(_) => "Endpoint",
+            Self::Gone(_) => "Gone",
+            Self::Show(_) => "Show",
+        }
+    }
+
+    /// One lane for all: what was said last of an address counts.
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}
+
+/// How the cluster's addresses stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AddressesView {
+    /// Addresses of other nodes' endpoints that the cluster names.
+    pub known: usize,
+    /// Those that are in force.
+    pub mapped: usize,
+    /// Those whose identity is not known, or stands for other labels here.
+    pub waiting: usize,
+    /// Whether all that the cluster has was read once.
+    pub synced: bool,
+    /// Endpoints of this node that are announced in the store.
+    pub announced: usize,
+    /// What each other cluster says: how many addresses, and how many identities.
+    pub clusters: BTreeMap<Arc<str>, (usize, usize)>,
+}

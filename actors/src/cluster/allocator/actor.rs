@@ -1,0 +1,408 @@
+//! The actor that claims a number for each set of labels and keeps the claims of those in use.
+//! It tries again what failed; how a claim is made is the backend's part.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    AllocatorMsg, Backend, Candidate, Claim, ClaimError, Directory, Entry, Found,
+    answers::AllocatorAnswer,
+    backend::{Disputed, Wish},
+};
+use crate::{
+    cluster::{
+        addresses::AddressesMsg,
+        crd,
+        dice::Dice,
+        kvstore::{self, IDENTITIES},
+    },
+    host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
+    model::{IdentityId, Labels},
+    policy::identity::IdentityMsg,
+};
+
+/// Pause before a claim that somebody else was ahead of is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// A claim that is wanted, for one set of labels.
+#[derive(Default)]
+struct Attempt {
+    wish: Wish,
+    replies: Vec<Reply<IdentityId>>,
+    /// A step of it is on its way.
+    busy: bool,
+    /// The cluster is left alone, as everyone who asks can see.
+    resting: Option<Reply<()>>,
+    /// A crash ended it amid a claim: that may be done, and is claimed once more to be given back.
+    orphaned: bool,
+}
+
+/// What outlives a crash.
+#[derive(Default)]
+struct Kept {
+    directory: Directory,
+    listed: bool,
+    /// Numbers that this node uses.
+    used: BTreeMap<IdentityId, Arc<Labels>>,
+    /// Those of them that the cluster has for it.
+    claimed: BTreeSet<IdentityId>,
+    /// Those that stand for something else there.
+    disputed: BTreeSet<IdentityId>,
+    /// Labels of which a claim is on its way.
+    claiming: BTreeSet<Arc<Labels>>,
+    listener: Option<Ref<AddressesMsg>>,
+    identities: Option<Ref<IdentityMsg>>,
+}
+
+/// The owner of the cluster's identities on this node.
+pub struct Allocator {
+    backend: Box<dyn Backend>,
+    kept: Lent<Kept>,
+    attempts: BTreeMap<Arc<Labels>, Attempt>,
+    dice: Dice,
+    awaiting: bool,
+}
+
+/// What the allocator shows of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AllocatorView {
+    /// Identities that the cluster knows.
+    pub known: usize,
+    /// Whether all of them were listed once.
+    pub listed: bool,
+    /// Numbers that this node uses.
+    pub used: usize,
+    /// Those of them that it claimed.
+    pub claimed: usize,
+    /// Those that stand for something else in the cluster.
+    pub disputed: BTreeSet<IdentityId>,
+    /// Label sets that wait for a number.
+    pub waiting: usize,
+}
+
+impl Allocator {
+    /// Makes each life of the allocator.
+    pub(crate) fn factory(
+        backend: impl Fn() -> Box<dyn Backend> + 'static,
+        seed: u64,
+    ) -> impl FnMut() -> Self + 'static {
+        let kept = Survives::<Kept>::default();
+        move || Self {
+            backend: backend(),
+            kept: kept.lend(),
+            attempts: BTreeMap::new(),
+            dice: Dice::new(seed),
+            awaiting: false,
+        }
+    }
+
+    /// The cluster says this of its identities now.
+    fn update(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        changes: impl IntoIterator<Item = (IdentityId, Entry)>,
+    ) {
+        let kept = &mut *self.kept;
+        let changes: Vec<_> = changes.into_iter().collect();
+        let renewed = changes.iter().map(|(id, entry)| (*id, entry.labels().cloned())).collect();
+        for (id, entry) in changes.iter().cloned() {
+            kept.directory.insert(id, entry);
+        }
+        // Claims whose number went or is about to, or stands for something else now.
+        let lost: Vec<_> = changes
+            .iter()
+            .filter(|(id, entry)| {
+                let fails = kept.used.get(id) != entry.labels() || kept.directory.is_marked(*id);
+                kept.disputed.contains(id) || (kept.claimed.contains(id) && fails)
+            })
+            .filter_map(|(id, _)| Some((*id, Arc::clone(kept.used.get(id)?))))
+            .collect();
+        lost.iter().for_each(|(id, _)| {
+            kept.claimed.remove(id);
+        });
+        self.tell(AddressesMsg::Identities(renewed));
+        for (id, labels) in lost {
+            self.hold(cx, id, labels);
+        }
+        let waiting: Vec<_> = self.attempts.keys().cloned().collect();
+        for labels in waiting {
+            self.attempt(cx, &labels);
+        }
+    }
+
+    fn allocate(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        labels: Arc<Labels>,
+        before: Option<IdentityId>,
+        reply: Reply<IdentityId>,
+    ) {
+        let attempt = self.attempts.entry(Arc::clone(&labels)).or_default();
+        attempt.wish.before = attempt.wish.before.or(before);
+        attempt.replies.push(reply);
+        self.attempt(cx, &labels);
+    }
+
+    /// Has the cluster know that this node uses a number.
+    fn hold(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId, labels: Arc<Labels>) {
+        let kept = &mut *self.kept;
+        kept.used.insert(id, Arc::clone(&labels));
+        if kept.claimed.contains(&id) {
+            return;
+        }
+        self.attempts.entry(Arc::clone(&labels)).or_default().wish.held = Some(id);
+        self.attempt(cx, &labels);
+    }
+
+    fn unused(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
+        let kept = &mut *self.kept;
+        let Some(labels) = kept.used.remove(&id) else { return };
+        kept.disputed.remove(&id);
+        let claimed = kept.claimed.remove(&id);
+        let mut others = kept.used.iter().filter(|(_, used)| **used == labels);
+        let other = others.next().map(|(&other, _)| other);
+        if let Some(other) = other {
+            kept.claimed.remove(&other);
+        }
+        if let Some(attempt) = self.attempts.get_mut(&labels) {
+            attempt.wish.held = None;
+        }
+        if let Some(other) = other {
+            // A store has one number for each user of these labels.
+            self.hold(cx, other, labels);
+        } else if claimed {
+            self.backend.give_up(&labels, id);
+        }
+    }
+
+    /// Takes the next step for these labels.
+    fn attempt(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>) {
+        if !self.kept.listed {
+            return self.await_list(cx);
+        }
+        let Some(attempt) = self.attempts.get_mut(labels).filter(|attempt| !attempt.busy) else {
+            return;
+        };
+        attempt.replies.retain(|reply| !reply.is_closed());
+        if attempt.replies.is_empty() && attempt.wish.held.is_none() && !attempt.orphaned {
+            self.attempts.remove(labels);
+            return;
+        }
+        let kept = &*self.kept;
+        let chosen = Candidate::choose(labels, &attempt.wish, &kept.directory, &mut *self.backend);
+        match chosen {
+            Ok(candidate) => {
+                attempt.busy = true;
+                attempt.resting = None;
+                self.kept.claiming.insert(Arc::clone(labels));
+                if self.backend.claim(cx, labels, candidate) == Claim::Had {
+                    self.claimed(cx, Arc::clone(labels), candidate.id, Ok(true));
+                }
+            }
+            Err(Disputed(id)) => self.dispute(cx, labels, id),
+        }
+    }
+
+    fn await_list(&mut self, cx: &mut Cx<'_, Self>) {
+        if !std::mem::replace(&mut self.awaiting, true) {
+            self.backend.await_list(cx);
+        }
+    }
+
+    fn claimed(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        labels: Arc<Labels>,
+        id: IdentityId,
+        answer: Result<bool, ClaimError>,
+    ) {
+        self.kept.claiming.remove(&labels);
+        let Some(attempt) = self.attempts.get_mut(&labels) else { return };
+        match answer {
+            Ok(true) => {
+                let mut attempt = self.attempts.remove(&labels).unwrap_or_default();
+                attempt.replies.retain(|reply| !reply.is_closed());
+                let kept = &mut *self.kept;
+                kept.directory.insert(id, Entry::Labels(Arc::clone(&labels)));
+                kept.used.insert(id, Arc::clone(&labels));
+                kept.claimed.insert(id);
+                kept.disputed.remove(&id);
+                // Before who asked: what it publishes next is believed at once.
+                let known = vec![(id, Some(Arc::clone(&labels)))];
+                self.tell(AddressesMsg::Identities(known));
+                self.tell(AddressesMsg::Claimed(id));
+                let wanted = !attempt.replies.is_empty() || attempt.wish.held == Some(id);
+                attempt.replies.into_iter().for_each(|reply| reply.send(id));
+                if !wanted {
+                    self.unused(cx, id);
+                }
+            }
+            Ok(false) => {
+                attempt.wish.taken.insert(id);
+                self.backend.look(cx, &labels, id);
+            }
+            Err(error) => self.rest(cx, labels, &error),
+        }
+    }
+
+    fn looked(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        labels: Arc<Labels>,
+        answer: Result<Found, ClaimError>,
+    ) {
+        match answer {
+            Ok(Found::Users { number, strays }) => {
+                if let Some(Attempt { wish, .. }) = self.attempts.get_mut(&labels) {
+                    (wish.peers, wish.strays) = (number, strays);
+                }
+                // Meanwhile the watch may bring what others wrote.
+                cx.after(self.dice.jitter(AGAIN_AFTER), AllocatorAnswer::Again(labels));
+            }
+            Ok(Found::Entry(id, entry)) => {
+                self.update(cx, [(id, entry)]);
+                self.again(cx, &labels);
+            }
+            Err(error) => self.rest(cx, labels, &error),
+        }
+    }
+
+    /// The claim neither holds nor fails: it is tried again after a pause that everyone can see.
+    fn rest(&mut self, cx: &mut Cx<'_, Self>, labels: Arc<Labels>, error: &ClaimError) {
+        let Some(attempt) = self.attempts.get_mut(&labels) else { return };
+        tracing::warn!(%labels, %error, "identity was not claimed; trying again");
+        let pause = self.dice.jitter(error.pause);
+        let why = format!("the number of {labels}, which was not claimed: {error}");
+        let again = move |_| AllocatorAnswer::Again(labels);
+        // Answered by nobody: its deadline is what is waited for.
+        attempt.resting = Some(cx.expect(self.backend.name(), pause, why, again));
+    }
+
+    fn again(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>) {
+        if let Some(attempt) = self.attempts.get_mut(labels) {
+            attempt.busy = false;
+            self.attempt(cx, labels);
+        }
+    }
+
+    /// The number is in force here, and to other nodes it is somebody else: it is not announced, and
+    /// its endpoints get the one that the cluster has for them.
+    fn dispute(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>, id: IdentityId) {
+        if self.kept.disputed.insert(id) {
+            tracing::error!(
+                identity = %id, %labels,
+                "in the cluster this number stands for other labels, or these labels have another \
+                 number: its endpoints get that one and are not announced before"
+            );
+            self.tell_identities(IdentityMsg::Disputed(id));
+            self.tell(AddressesMsg::Disputed(id));
+        }
+        let Some(attempt) = self.attempts.get_mut(labels) else { return };
+        attempt.wish.held = None;
+        if attempt.replies.is_empty() {
+            self.attempts.remove(labels);
+        } else {
+            self.attempt(cx, labels);
+        }
+    }
+
+    fn tell_identities(&self, msg: IdentityMsg) {
+        let kept = &*self.kept;
+        if let Some(identities) = &kept.identities
+            && let Err(refused) = identities.tell(msg)
+        {
+            tracing::error!(%refused, "a disputed identity stays in use");
+        }
+    }
+
+    fn tell(&self, msg: AddressesMsg) {
+        let kept = &*self.kept;
+        if let Some(listener) = &kept.listener
+            && let Err(refused) = listener.tell(msg)
+        {
+            tracing::error!(%refused, "identities of the cluster are not known to its addresses");
+        }
+    }
+}
+
+impl Behaviour for Allocator {
+    type Msg = AllocatorMsg;
+    type Answer = AllocatorAnswer;
+    type Observed = AllocatorView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        let kept = &*self.kept;
+        let open = kept.used.iter().filter(|(id, _)| !kept.claimed.contains(id));
+        let open: Vec<_> = open.map(|(&id, labels)| (id, Arc::clone(labels))).collect();
+        let claiming = kept.claiming.clone();
+        for labels in claiming {
+            self.attempts.entry(Arc::clone(&labels)).or_default().orphaned = true;
+            self.attempt(cx, &labels);
+        }
+        open.into_iter().for_each(|(id, labels)| self.hold(cx, id, labels));
+    }
+
+    fn handle(&mut self, msg: AllocatorMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            AllocatorMsg::Update(update) => {
+                self.kept.listed |= update.listed;
+                let entry = |change| kvstore::identity(change, IDENTITIES);
+                self.update(cx, update.changes.into_iter().filter_map(entry));
+            }
+            AllocatorMsg::Objects { objects, defined } => {
+                self.kept.listed = defined;
+                let (entries, cluster) = (objects.into_iter(), self.backend.cluster());
+                self.update(cx, entries.filter_map(|object| crd::identity(object, cluster)));
+            }
+            AllocatorMsg::Allocate { labels, before, reply } => {
+                self.allocate(cx, labels, before, reply);
+            }
+            AllocatorMsg::Used(id, labels) => self.hold(cx, id, labels),
+            AllocatorMsg::Unused(id) => self.unused(cx, id),
+            AllocatorMsg::OnlyUsed(ids) => {
+                let kept = &*self.kept;
+                let others: Vec<_> =
+                    kept.used.keys().copied().filter(|id| !ids.contains(id)).collect();
+                self.attempts.values_mut().for_each(|attempt| attempt.replies.clear());
+                others.into_iter().for_each(|id| self.unused(cx, id));
+            }
+            AllocatorMsg::Tell(listener, identities) => {
+                let kept = &mut *self.kept;
+                (kept.listener, kept.identities) = (Some(listener), Some(identities));
+            }
+            AllocatorMsg::Show(reply) => reply.send(self.observe()),
+        }
+    }
+
+    fn answered(&mut self, answer: AllocatorAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            AllocatorAnswer::Listed(answer) => {
+                self.awaiting = false;
+                // The list itself comes as an update.
+                if answer.is_err() && !self.attempts.is_empty() {
+                    self.await_list(cx);
+                }
+            }
+            AllocatorAnswer::Claimed(labels, id, answer) => self.claimed(cx, labels, id, answer),
+            AllocatorAnswer::Looked(labels, answer) => self.looked(cx, labels, answer),
+            AllocatorAnswer::Again(labels) => self.again(cx, &labels),
+        }
+    }
+
+    fn observe(&self) -> AllocatorView {
+        let kept = &*self.kept;
+        AllocatorView {
+            known: kept.directory.len(),
+            listed: kept.listed,
+            used: kept.used.len(),
+            claimed: kept.claimed.len(),
+            disputed: kept.disputed.clone(),
+            waiting: self.attempts.len(),
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The supervisor of the sources: it starts them, holds back what they tell until that is whole,
+//! and has all of them list again when another API server answers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    ClusterMsg, Feed, Heard, SourceMsg, SourceState, SourceStatus,
+    answers::ClusterAnswer,
+    held::{Hearer, Held},
+    resources::{further, resources},
+    source::Source,
+    witness::{KnownServer, SOON, Witness},
+};
+use crate::{
+    cluster::{
+        addresses::AddressesMsg, allocator::AllocatorMsg, nodes::NodesMsg, publish::PublisherMsg,
+        sources::Hearing,
+    },
+    endpoints::workloads::WorkloadsMsg,
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    mutants::{Mutant, mutated},
+    policy::rules::PolicyMsg,
+    ports::{Cluster, ClusterError, ObjectKey, Page, Resource, Time},
+    services::service_cache::ServicesMsg,
+};
+
+/// Capacity of a source's mailbox, messages.
+const SOURCE_CAPACITY: usize = 64;
+/// How long a source is waited for before it is asked again: as long as it takes.
+const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long the first policies may take to be in force before pods are handed on all the same.
+const IN_FORCE_PATIENCE: Duration = Duration::from_secs(60);
+/// Who is told of all CiliumNodes, not of this node's own alone.
+const ALL_NODES: (Feed, Hearer) = (Feed::CiliumNode, Hearer::Nodes);
+/// How long the server may take to say who it is.
+const ASK_PATIENCE: Duration = Duration::from_secs(10);
+/// How soon a full mailbox is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How a cluster is followed.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterSettings {
+    /// This node's name in the cluster.
+    pub node_name: String,
+    /// What pauses are drawn by: another number on every node.
+    pub seed: u64,
+    /// After that long it is complained of sources that are not synced.
+    pub sync_timeout: Duration,
+    /// What is followed besides pods and policies, and who hears of it.
+    pub further: Vec<(Feed, Hearer)>,
+    /// The API server of the life before, if there was one.
+    pub before: Option<KnownServer>,
+}
+
+/// Whom the supervisor of sources talks to.
+#[derive(Clone)]
+pub struct ClusterPeers {
+    /// The API server.
+    pub cluster: Rc<dyn Cluster>,
+    /// The owner of the policy.
+    pub policy: Ref<PolicyMsg>,
+    /// The keeper of pods and namespaces.
+    pub workloads: Ref<WorkloadsMsg>,
+    /// Who keeps what this node says of itself, if that is done.
+    pub publisher: Option<Ref<PublisherMsg>>,
+    /// The owners of the cluster's identities and addresses, if objects tell them.
+    pub shared: Option<(Ref<AllocatorMsg>, Ref<AddressesMsg>)>,
+    /// The owner of the cluster's nodes.
+    pub nodes: Option<Ref<NodesMsg>>,
+    /// The owner of services, if they are served.
+    pub services: Option<Ref<ServicesMsg>>,
+}
+
+/// The supervisor of the sources: hands on what they tell, once that is whole.
+pub struct ClusterSupervisor {
+    peers: ClusterPeers,
+    settings: ClusterSettings,
+    /// Outlives a crash, as the sources do.
+    kept: Lent<Kept>,
+    waiting: Vec<(Feed, Reply<()>)>,
+    /// Whether the policy was asked to say when it is in force.
+    asked: bool,
+    retelling: bool,
+}
+
+#[derive(Default)]
+struct Kept {
+    sources: Vec<Child>,
+    held: BTreeMap<(Feed, Hearer), Held>,
+    witness: Witness,
+}
+
+struct Child {
+    address: Ref<SourceMsg>,
+    status: SourceStatus,
+}
+
+/// What the supervisor of sources shows of itself.
+#[derive(Debug, Serialize)]
+pub struct Observed {
+    sources: BTreeMap<&'static str, &'static str>,
+    policies_handed_on: bool,
+    workloads_handed_on: bool,
+}
+
+impl ClusterSupervisor {
+    /// Makes each life of the supervisor.
+    pub fn factory(
+        peers: impl Fn() -> ClusterPeers + 'static,
+        settings: ClusterSettings,
+    ) -> impl FnMut() -> Self + 'static {
+        let witness = Witness::new(settings.before.clone());
+        let kept = Survives::new(Kept { witness, ..Kept::default() });
+        move || Self {
+            peers: peers(),
+            settings: settings.clone(),
+            kept: kept.lend(),
+            waiting: Vec::new(),
+            asked: false,
+            retelling: false,
+        }
+    }
+
+    fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
+        let ClusterSettings { node_name, further: feeds, .. } = &self.settings;
+        let is_heard = |feed: &Feed| feeds.iter().any(|(other, _)| other == feed);
+        let more = further(node_name).into_iter().filter(|(feed, _)| is_heard(feed));
+        let all: Vec<_> = resources(node_name).into_iter().chain(more).collect();
+        for (feed, forms) in all {
+            self.spawn_source(cx, feed, forms);
+        }
+        cx.after(self.settings.sync_timeout, ClusterAnswer::Late);
+    }
+
+    fn spawn_source(&mut self, cx: &mut Cx<'_, Self>, feed: Feed, mut forms: Vec<Resource>) {
+        let kept = &mut *self.kept;
+        let feeds = &self.settings.further;
+        if feed == Feed::CiliumNode && feeds.contains(&ALL_NODES) {
+            forms.iter_mut().for_each(|form| form.fields = None);
+        }
+        let (name, number) = (forms[0].name, kept.sources.len());
+        let (cluster, me) = (Rc::clone(&self.peers.cluster), cx.me().clone());
+        let (needed, seed) = (feed.needs_definition(), self.settings.seed);
+        let source = Source::factory(cluster, me, number, forms, needed, seed);
+        let address = cx.host().spawn(format!("cluster {name}"), SOURCE_CAPACITY, source);
+        let (state, since) = (SourceState::Listing, cx.now());
+        let (version, heard, hearing) = (None, Heard::default(), Hearing::default());
+        let status =
+            SourceStatus { name, feed, synced: false, state, since, version, heard, hearing };
+        kept.sources.push(Child { address, status });
+        let theirs = feeds.iter().filter(|(other, _)| *other == feed).map(|(_, hearer)| *hearer);
+        for hearer in theirs.chain((feed == Feed::Nodes).then_some(Hearer::Nodes)) {
+            kept.held.entry((feed, hearer)).or_insert_with(|| Held::new(hearer));
+        }
+        let told_with = feed.told_with();
+        if let Some(hearer) = Hearer::of(told_with) {
+            kept.held.entry((told_with, hearer)).or_insert_with(|| Held::new(hearer));
+        }
+    }
+
+    /// Where nobody defined CiliumNodes, other nodes are known from their Nodes.
+    fn follow_plain_nodes(&mut self, cx: &mut Cx<'_, Self>) {
+        let follows = |feed: Feed, is: fn(&SourceState) -> bool| {
+            let kept = &*self.kept;
+            kept.sources.iter().any(|it| it.status.feed == feed && is(&it.status.state))
+        };
+        let undefined = follows(Feed::CiliumNode, |state| *state == SourceState::Undefined);
+        if !undefined
+            || !self.settings.further.contains(&ALL_NODES)
+            || follows(Feed::Nodes, |_| true)
+        {
+            return;
+        }
+        for (feed, forms) in further("").into_iter().filter(|(feed, _)| *feed == Feed::Nodes) {
+            let number = self.kept.sources.len();
+            self.spawn_source(cx, feed, forms);
+            self.await_source(cx, number);
+        }
+    }
+
+    /// Waits for a source, for everyone to see.
+    fn await_source(&self, cx: &mut Cx<'_, Self>, number: usize) {
+        let Some((name, address)) = self
+            .kept
+            .sources
+            .get(number)
+            .filter(|child| !child.status.synced)
+            .map(|child| (child.status.name, child.address.clone()))
+        else {
+            return;
+        };
+        cx.ask(
+            &address,
+            SYNC_PATIENCE,
+            format!("all {name} of the cluster"),
+            SourceMsg::AwaitSync,
+            move |answer| ClusterAnswer::Awaited(number, answer),
+        );
+    }
+
+    fn changed(&mut self, source: usize, mut objects: Vec<(ObjectKey, Option<Value>)>) {
+        let kept = &mut *self.kept;
+        let Some(Child { status, .. }) = kept.sources.get(source) else { return };
+        let (of, told_with) = (status.feed, status.feed.told_with());
+        let always = Hearer::of(told_with);
+        let theirs = kept.held.iter_mut().filter(|((feed, hearer), _)| {
+            *feed == of || (*feed == told_with && Some(*hearer) == always)
+        });
+        let mut theirs = theirs.map(|(_, held)| held).peekable();
+        while let Some(held) = theirs.next() {
+            let all = match theirs.peek() {
+                Some(_) => objects.clone(),
+                None => std::mem::take(&mut objects),
+            };
+            held.add(status.name, all);
+        }
+    }
+
+    fn state(&mut self, source: usize, state: SourceState, heard: Heard, now: Time) {
+        let kept = &mut *self.kept;
+        let Some(status) = kept.sources.get_mut(source).map(|child| &mut child.status) else {
+            return;
+        };
+        let synced = match state {
+            SourceState::Synced(_) => true,
+            SourceState::Undefined => !status.feed.needs_definition(),
+            SourceState::Listing | SourceState::Broken { .. } => false,
+        };
+        let first = synced && !std::mem::replace(&mut status.synced, true);
+        if first {
+            tracing::info!(resource = status.name, state = state.name(), "source is synced");
+        }
+        if std::mem::discriminant(&status.state) != std::mem::discriminant(&state) {
+            status.since = now;
+        }
+        if matches!(state, SourceState::Synced(_) | SourceState::Undefined) {
+            let of_feed = kept.held.iter_mut().filter(|((feed, _), _)| *feed == status.feed);
+            of_feed.for_each(|(_, held)| held.synced(state != SourceState::Undefined));
+        }
+        match &state {
+            SourceState::Synced(version) => {
+                status.version = Some(version.clone());
+                status.hearing.connect(now);
+            }
+            SourceState::Broken { .. } => status.hearing.lose(),
+            SourceState::Listing | SourceState::Undefined => {}
+        }
+        if heard.spoke {
+            status.hearing.hear(now);
+        }
+        (status.state, status.heard) = (state, heard);
+    }
+
+    /// Asks the server who it is.
+    fn ask(&mut self, cx: &mut Cx<'_, Self>, since: u64) {
+        if self.kept.witness.asks(since) {
+            let why = "which API server it is";
+            let reply = cx.expect("cluster", ASK_PATIENCE, why, ClusterAnswer::Asked);
+            self.peers.cluster.list(&Witness::resource(), None, reply);
+        }
+    }
+
+    fn asked(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Result<Page, ClusterError>, AskError>,
+    ) {
+        if !self.kept.witness.is_asking() {
+            return;
+        }
+        let answer =
+            answer.unwrap_or_else(|error| Err(ClusterError::Unreachable(error.to_string())));
+        let (again, other) = self.kept.witness.hear(answer, (cx.now(), cx.wall()));
+        self.ask_later(cx, again);
+        if let Some(why) = other {
+            tracing::warn!(why, "API server is another one than before; listing all");
+            self.relist(None);
+        }
+    }
+
+    fn ask_later(&self, cx: &mut Cx<'_, Self>, after: Duration) {
+        let asked = self.kept.witness.asked();
+        cx.after(after, ClusterAnswer::Ask(asked));
+    }
+
+    /// One source lists anew, as the server is another one: so do the others.
+    fn replaced(&mut self, cx: &Cx<'_, Self>, source: usize, why: String) {
+        let is_news = self.kept.witness.replaced((cx.now(), cx.wall()), why);
+        if is_news {
+            self.relist(Some(source));
+        }
+    }
+
+    fn relist(&self, but: Option<usize>) {
+        let kept = &*self.kept;
+        for (number, child) in kept.sources.iter().enumerate() {
+            let refused = Some(number) != but && child.address.tell(SourceMsg::Relist).is_err();
+            if refused {
+                // It hears nothing from the other server, and lists then.
+                tracing::warn!(resource = child.status.name, "source lists later");
+            }
+        }
+    }
+
+    /// Hands on what may be handed on, and says so to who waits for it.
+    fn advance(&mut self, cx: &mut Cx<'_, Self>) {
+        let kept = &mut *self.kept;
+        let mut of_services = kept.sources.iter().filter(|it| it.status.feed == Feed::Services);
+        let services_known = of_services.all(|child| child.status.synced);
+        let unknown = kept.sources.iter().filter(|child| !child.status.synced);
+        let unknown: BTreeSet<Feed> = unknown.map(|child| child.status.feed).collect();
+        let names = kept.held.values().any(Held::names_services);
+        let gates = kept.sources.iter().filter(|child| child.status.feed.gates_policies(names));
+        let mut synced = gates.map(|child| child.status.synced);
+        let all = match mutated(Mutant::PoliciesUnsynced) {
+            true => synced.any(|synced| synced),
+            false => synced.all(|synced| synced),
+        };
+        let (mut later, mut told) = (false, BTreeSet::new());
+        for ((feed, hearer), held) in &mut kept.held {
+            held.services_known = services_known;
+            held.released |= all && *feed == Feed::Policies;
+            // Who serves and what is served are one list to who serves it.
+            held.released |= *hearer == Hearer::Services && !unknown.contains(feed);
+            later |= held.hand_on(*feed, *hearer, &self.peers);
+            // Who reads all of it is waited for, not who looks at some.
+            let always = Hearer::of(*feed);
+            if held.has_told() && always.is_none_or(|it| it == *hearer) {
+                told.insert(*feed);
+            }
+        }
+        for (_, reply) in self.waiting.extract_if(.., |(feed, _)| told.contains(feed)) {
+            reply.send(());
+        }
+        let [policies, workloads] = [Feed::Policies, Feed::Workloads].map(|it| told.contains(&it));
+        if later && !std::mem::replace(&mut self.retelling, true) {
+            cx.after(RETRY, ClusterAnswer::Retell);
+        }
+        if policies && !workloads && !std::mem::replace(&mut self.asked, true) {
+            let policy = self.peers.policy.clone();
+            cx.ask(
+                &policy,
+                IN_FORCE_PATIENCE,
+                "the first policies of the cluster to be in force",
+                PolicyMsg::Idle,
+                ClusterAnswer::InForce,
+            );
+        }
+    }
+
+    fn in_force(&mut self, answer: Result<(), AskError>) {
+        if let Err(error) = answer {
+            tracing::warn!(%error, "the first policies are not in force everywhere; going on");
+        }
+        let workloads = (Feed::Workloads, Hearer::Workloads);
+        if let Some(held) = self.kept.held.get_mut(&workloads) {
+            held.released = true;
+        }
+    }
+
+    fn late(&self) {
+        for status in self.kept.sources.iter().map(|child| &child.status) {
+            if !status.synced {
+                let (state, waiting) = (status.state.name(), status.feed.waiting());
+                let resource = status.name;
+                tracing::error!(resource, state, "source is not synced in time; {waiting}");
+            } else if status.state == SourceState::Undefined {
+                tracing::warn!(resource = status.name, "nobody defined this resource");
+            }
+        }
+    }
+}
+
+impl SourceState {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Listing => "listing",
+            Self::Synced(_) => "synced",
+            Self::Undefined => "undefined",
+            Self::Broken { .. } => "broken",
+        }
+    }
+}
+
+impl Behaviour for ClusterSupervisor {
+    type Msg = ClusterMsg;
+    type Answer = ClusterAnswer;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.sources.is_empty() {
+            self.spawn(cx);
+        }
+        self.kept.witness.begin();
+        self.ask_later(cx, Duration::ZERO);
+        let sources = self.kept.sources.len();
+        (0..sources).for_each(|number| self.await_source(cx, number));
+        self.advance(cx);
+    }
+
+    fn handle(&mut self, msg: ClusterMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            ClusterMsg::Changed { source, objects } => self.changed(source, objects),
+            ClusterMsg::State { source, state, heard } => {
+                // Whoever answers next may be another server; one that is busy is left alone.
+                if let SourceState::Broken { error, .. } = &state
+                    && !matches!(error, ClusterError::Busy { .. })
+                    && self.kept.witness.is_answered()
+                {
+                    self.ask_later(cx, SOON);
+                }
+                self.state(source, state, heard, cx.now());
+                self.follow_plain_nodes(cx);
+            }
+            ClusterMsg::Replaced { source, why } => self.replaced(cx, source, why),
+            ClusterMsg::Server(reply) => reply.send(self.kept.witness.view().clone()),
+            ClusterMsg::AwaitSync(feed, reply) => self.waiting.push((feed, reply)),
+            ClusterMsg::Show(reply) => {
+                let kept = &*self.kept;
+                reply.send(kept.sources.iter().map(|child| child.status.clone()).collect());
+            }
+        }
+        self.advance(cx);
+    }
+
+    fn answered(&mut self, answer: ClusterAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            ClusterAnswer::Ask(since) => self.ask(cx, since),
+            ClusterAnswer::Asked(answer) => self.asked(cx, answer),
+            // Its state says whether it is synced; one that crashed is asked again.
+            ClusterAnswer::Awaited(_, Ok(())) => {}
+            ClusterAnswer::Awaited(number, Err(_)) => self.await_source(cx, number),
+            ClusterAnswer::InForce(answer) => self.in_force(answer),
+            ClusterAnswer::Retell => self.retelling = false,
+            ClusterAnswer::Late => self.late(),
+        }
+        self.advance(cx);
+    }
+
+    fn observe(&self) -> Observed {
+        let kept = &*self.kept;
+        let begun = |of| kept.held.iter().any(|((feed, _), held)| *feed == of && held.begun);
+        Observed {
+            sources: kept
+                .sources
+                .iter()
+                .map(|child| (child.status.name, child.status.state.name()))
+                .collect(),
+            policies_handed_on: begun(Feed::Policies),
+            workloads_handed_on: begun(Feed::Workloads),
+        }
+    }
+}

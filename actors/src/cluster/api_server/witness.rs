@@ -1,0 +1,221 @@
+//! Which API server answers, and how far its cluster is: asked every few seconds with one small
+//! request, whatever the number of sources.
+//!
+//! The namespace kube-system of another cluster has another UID. The version of its list, for which a
+//! majority of the server's store stands, falls only if that was restored from a backup.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::version::{number, went_back};
+use crate::{
+    cluster::sources::Hearing,
+    mutants::{Mutant, mutated},
+    ports::{ClusterError, Page, Resource, Time},
+};
+
+/// How often the server is asked.
+const EVERY: Duration = Duration::from_secs(10);
+/// The first pause after a failure; the next ones are twice as long each.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+/// Sources notice another server at the same time: for that long they are told once.
+const TOLD_FOR: Duration = Duration::from_secs(5);
+
+/// The server that an earlier life knew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownServer {
+    /// The UID of its namespace kube-system.
+    pub uid: String,
+    /// How far its cluster was.
+    pub version: String,
+}
+
+/// What is known of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ServerView {
+    /// The UID of its namespace kube-system.
+    pub uid: Option<String>,
+    /// How far its cluster was when it was asked last.
+    pub version: Option<String>,
+    /// Since when it is at least so far.
+    pub since: Option<Time>,
+    /// Why it does not answer.
+    pub error: Option<String>,
+    /// How often it was asked.
+    pub asked: u64,
+    /// How it was heard.
+    pub hearing: Hearing,
+}
+
+/// Asks the server who it is.
+#[derive(Default)]
+pub(super) struct Witness {
+    view: ServerView,
+    failures: u32,
+    asking: bool,
+    /// When all was last listed because of another server.
+    relisted: Option<Time>,
+}
+
+impl ServerView {
+    /// What the next life is to know of it.
+    pub fn known(&self) -> Option<KnownServer> {
+        let (uid, version) = self.uid.clone().zip(self.version.clone())?;
+        Some(KnownServer { uid, version })
+    }
+}
+
+impl Witness {
+    /// One who knows the server of the life before.
+    pub(super) fn new(before: Option<KnownServer>) -> Self {
+        let (uid, version) = before.map(|it| (it.uid, it.version)).unzip();
+        let view = ServerView { uid, version, ..ServerView::default() };
+        Self { view, ..Self::default() }
+    }
+
+    /// What is asked for.
+    pub(super) fn resource() -> Resource {
+        Resource {
+            name: "namespaces",
+            path: "/api/v1/namespaces",
+            api_version: "v1",
+            kind: "Namespace",
+            fields: Some("metadata.name=kube-system".to_owned()),
+            definition: None,
+        }
+    }
+
+    /// What was asked by an earlier life is not answered any more.
+    pub(super) fn begin(&mut self) {
+        self.asking = false;
+    }
+
+    /// How often it was asked.
+    pub(super) fn asked(&self) -> u64 {
+        self.view.asked
+    }
+
+    /// Whether it is to be asked now, one question at a time, if nobody has asked since that one.
+    pub(super) fn asks(&mut self, since: u64) -> bool {
+        let begins = !self.asking && since == self.view.asked;
+        self.asking |= begins;
+        self.view.asked += u64::from(begins);
+        begins
+    }
+
+    /// Whether it answered the last time.
+    pub(super) fn is_answered(&self) -> bool {
+        self.failures == 0
+    }
+
+    /// Whether an answer is waited for.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking
+    }
+
+    /// Takes in its answer: when it is to be asked again, and what tells it from the one before.
+    pub(super) fn hear(
+        &mut self,
+        answer: Result<Page, ClusterError>,
+        (now, wall): (Time, u64),
+    ) -> (Duration, Option<String>) {
+        self.asking = false;
+        let Page { objects, version, .. } = match answer {
+            Ok(page) => page,
+            Err(error) => {
+                self.view.error = Some(error.to_string());
+                self.view.hearing.lose();
+                let pause = EVERY.min(SOON * (1 << self.failures.min(8)));
+                self.failures += 1;
+                let wanted = match error {
+                    ClusterError::Busy { after, .. } => after,
+                    _ => Duration::ZERO,
+                };
+                return (pause + wanted, None);
+            }
+        };
+        (self.failures, self.view.error) = (0, None);
+        self.view.hearing.hear(now);
+        let uid = objects.first().and_then(|it| it.value.pointer("/metadata/uid"));
+        let uid = uid.and_then(Value::as_str).map(str::to_owned);
+        let other = self.other(uid.as_deref(), &version);
+        let other = other.filter(|why| self.replaced((now, wall), why.clone()));
+        // Where it has none any more, it is still the one that it was.
+        self.view.uid = uid.or(self.view.uid.take());
+        if self.view.version.as_ref() != Some(&version) {
+            self.view.since = Some(now);
+        }
+        self.view.version = Some(version);
+        (EVERY, other)
+    }
+
+    /// It is another one than before; whether that is news.
+    pub(super) fn replaced(&mut self, (now, wall): (Time, u64), why: String) -> bool {
+        if self.relisted.is_some_and(|at| now.since(at) < TOLD_FOR) {
+            return false;
+        }
+        self.relisted = Some(now);
+        self.view.hearing.replace(wall, why);
+        true
+    }
+
+    fn other(&self, uid: Option<&str>, version: &str) -> Option<String> {
+        if let (Some(before), Some(uid)) = (self.view.uid.as_deref(), uid)
+            && before != uid
+            && !mutated(Mutant::OtherSideTrusted)
+        {
+            return Some(format!("the UID of kube-system is {uid}, before it was {before}"));
+        }
+        went_back(self.view.version.as_deref().and_then(number), version)
+    }
+
+    pub(super) fn view(&self) -> &ServerView {
+        &self.view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ports::{Object, ObjectKey};
+
+    fn page(uid: &str, version: &str) -> Result<Page, ClusterError> {
+        let key = ObjectKey { namespace: String::new(), name: "kube-system".to_owned() };
+        let value = json!({ "metadata": { "name": "kube-system", "uid": uid } });
+        let objects = vec![Object { key, value }];
+        Ok(Page { objects, version: version.to_owned(), next: None })
+    }
+
+    #[test]
+    fn a_server_is_asked_seldom_while_it_answers_and_left_alone_as_it_wants() {
+        let (mut witness, at) = (Witness::default(), (Time(1), 1));
+        assert!(witness.asks(0) && !witness.asks(0) && !witness.asks(1));
+        assert_eq!(witness.hear(page("a", "10"), at), (EVERY, None));
+        let down = || Err(ClusterError::Unreachable("refused".to_owned()));
+        assert_eq!(witness.hear(down(), at).0, SOON);
+        assert_eq!(witness.hear(down(), at).0, SOON * 2);
+        let after = Duration::from_secs(120);
+        let busy = ClusterError::Busy { after, said: String::new() };
+        assert_eq!(witness.hear(Err(busy), at).0, after + SOON * 4);
+        assert_eq!(witness.hear(page("a", "10"), at), (EVERY, None));
+    }
+
+    #[test]
+    fn another_uid_and_an_older_version_are_another_server() {
+        let before = KnownServer { uid: "a".to_owned(), version: "10".to_owned() };
+        let (mut witness, mut second) = (Witness::new(Some(before)), 0);
+        let mut why = |uid, version| {
+            second += 10;
+            witness.hear(page(uid, version), (Time(second * 1_000_000_000), 1)).1
+        };
+        assert_eq!(why("a", "11"), None);
+        assert!(why("a", "9").unwrap().contains("resourceVersion is 9"));
+        assert_eq!(why("a", "9"), None);
+        assert!(why("b", "20").unwrap().contains("kube-system is b"));
+        assert_eq!(witness.view().hearing.replaced.as_ref().map(|it| it.times), Some(2));
+    }
+}

@@ -1,0 +1,301 @@
+//! The supervisor of other clusters: one reader for each that is configured, and no cluster number
+//! used twice. What a cluster says is its reader's part.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    answers::MeshAnswer,
+    config::ConfigError,
+    remote::{RemoteCluster, RemoteMsg, RemotePeers, dismiss},
+    view::RemoteView,
+};
+use crate::{
+    cluster::{addresses::AddressesMsg, nodes::NodesMsg},
+    host::{Behaviour, Cx, Lane, Lent, Message, Ref, Reply, Survives, gather},
+    model::ClusterId,
+    ports::{RemoteClusters, Way},
+    services::service_cache::ServicesMsg,
+};
+
+/// Capacity of a cluster's mailbox, messages: its services come one update at a time.
+const CAPACITY: usize = 65_536;
+/// After that long, who could not be told which clusters there are is told again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Longest name of a cluster, as Cilium has it.
+const NAME_MAX: usize = 32;
+
+/// What the supervisor of other clusters can be told.
+pub enum MeshMsg {
+    /// A cluster says that this is its number.
+    Claim {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// Its number.
+        id: ClusterId,
+        /// Whether it can be.
+        reply: Reply<Result<(), ConfigError>>,
+    },
+    /// Show how each of them stands.
+    Show(Reply<Vec<RemoteView>>),
+}
+
+impl Message for MeshMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Claim { .. } => "Claim",
+            Self::Show(_) => "Show",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::Request
+    }
+}
+
+/// Whom the supervisor talks to.
+#[derive(Clone)]
+pub struct MeshPeers {
+    /// Where other clusters are known from.
+    pub clusters: Rc<dyn RemoteClusters>,
+    /// The owner of addresses.
+    pub addresses: Ref<AddressesMsg>,
+    /// The owner of nodes.
+    pub nodes: Ref<NodesMsg>,
+    /// The owner of services.
+    pub services: Ref<ServicesMsg>,
+}
+
+/// What it knows of this node's own cluster.
+#[derive(Clone, Debug)]
+pub struct MeshSettings {
+    /// Its name.
+    pub cluster: String,
+    /// Its number.
+    pub id: ClusterId,
+    /// Where pauses come from.
+    pub seed: u64,
+}
+
+/// How clusters are reached, by name.
+type Ways = BTreeMap<Arc<str>, Way>;
+
+/// What outlives a crash, as the clusters do.
+#[derive(Default)]
+struct Kept {
+    following: bool,
+    clusters: BTreeMap<Arc<str>, Child>,
+    ids: BTreeMap<ClusterId, Arc<str>>,
+    /// Clusters that are not configured any more, and may not have heard it.
+    leaving: Vec<Ref<RemoteMsg>>,
+    /// What is configured now, until all have heard of it.
+    news: Option<Ways>,
+    /// Another look is on its way.
+    looking: bool,
+}
+
+struct Child {
+    address: Ref<RemoteMsg>,
+    version: u64,
+}
+
+/// The supervisor of other clusters.
+pub struct Mesh {
+    peers: MeshPeers,
+    settings: Rc<MeshSettings>,
+    kept: Lent<Kept>,
+}
+
+/// What it shows of itself.
+#[derive(Debug, Serialize)]
+pub struct Observed {
+    clusters: BTreeMap<Arc<str>, Option<ClusterId>>,
+}
+
+impl Mesh {
+    /// Makes each life of the supervisor.
+    pub fn factory(peers: MeshPeers, settings: MeshSettings) -> impl FnMut() -> Self + 'static {
+        let (kept, settings) = (Survives::<Kept>::default(), Rc::new(settings));
+        move || Self { peers: peers.clone(), settings: Rc::clone(&settings), kept: kept.lend() }
+    }
+
+    fn follow(&mut self, cx: &Cx<'_, Self>) {
+        if std::mem::replace(&mut self.kept.following, true) {
+            return;
+        }
+        let (home, host) = (cx.home().clone(), cx.host().clone());
+        self.peers.clusters.follow(Box::new(move |ways| {
+            host.outside("configured clusters", || home.tell(MeshAnswer::Configured(ways)))
+        }));
+    }
+
+    fn configured(&mut self, mut ways: BTreeMap<String, Way>) {
+        // The directory is the same in all clusters of a mesh.
+        ways.remove(&self.settings.cluster);
+        ways.retain(|name, _| {
+            let is_name = is_name(name);
+            if !is_name {
+                tracing::error!(
+                    name,
+                    "configuration of no cluster: its file's name is to be the cluster's, of at \
+                     most {NAME_MAX} small letters, digits and dashes"
+                );
+            }
+            is_name
+        });
+        let ways: Ways = ways.into_iter().map(|(name, way)| (name.into(), way)).collect();
+        let kept = &mut *self.kept;
+        let Kept { clusters, ids, leaving, .. } = kept;
+        // At once: if one comes back before owners hear of it, some may have let go of what it said.
+        let gone: Vec<_> =
+            clusters.keys().filter(|name| !ways.contains_key(*name)).cloned().collect();
+        for name in gone {
+            let Some(child) = clusters.remove(&name) else { continue };
+            tracing::info!(cluster = %name, "cluster is not configured any more");
+            ids.retain(|_, other| *other != name);
+            leaving.push(child.address);
+        }
+        kept.news = Some(ways);
+    }
+
+    /// Does what is still to be done, and looks again if something stays open.
+    fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
+        let news = self.kept.news.clone();
+        // Owners heed no cluster of which they have not heard: it is read after that.
+        if let Some(ways) = news
+            && self.tell_owners(&ways)
+            && self.arrange(cx, &ways)
+        {
+            self.kept.news = None;
+        }
+        let kept = &mut *self.kept;
+        dismiss(&mut kept.leaving, || RemoteMsg::Stop);
+        let is_open = kept.news.is_some() || !kept.leaving.is_empty();
+        if is_open && !std::mem::replace(&mut kept.looking, true) {
+            cx.after(AGAIN_AFTER, MeshAnswer::Again);
+        }
+    }
+
+    /// Has the owners of addresses, nodes and services know which clusters there are.
+    fn tell_owners(&self, ways: &Ways) -> bool {
+        let names: BTreeSet<_> = ways.keys().cloned().collect();
+        let MeshPeers { addresses, nodes, services, .. } = &self.peers;
+        addresses.tell(AddressesMsg::Clusters(names.clone())).is_ok()
+            && nodes.tell(NodesMsg::Clusters(names.clone())).is_ok()
+            && services.tell(ServicesMsg::Clusters(names)).is_ok()
+    }
+
+    /// Has each cluster read by its way; whether all who read know theirs.
+    fn arrange(&mut self, cx: &Cx<'_, Self>, ways: &Ways) -> bool {
+        let mut all_know = true;
+        for (name, way) in ways {
+            match self.kept.clusters.get_mut(name) {
+                Some(child) if child.version == way.version => {}
+                Some(child) => match child.address.tell(RemoteMsg::Way(way.clone())) {
+                    Ok(()) => child.version = way.version,
+                    Err(_) => all_know = false,
+                },
+                None => {
+                    let child = self.spawn(cx, name, way.clone());
+                    self.kept.clusters.insert(Arc::clone(name), child);
+                }
+            }
+        }
+        all_know
+    }
+
+    fn spawn(&self, cx: &Cx<'_, Self>, name: &Arc<str>, way: Way) -> Child {
+        let version = way.version;
+        let peers = RemotePeers {
+            mesh: cx.me().clone(),
+            addresses: self.peers.addresses.clone(),
+            nodes: self.peers.nodes.clone(),
+            services: self.peers.services.clone(),
+        };
+        let remote = RemoteCluster::factory(peers, Arc::clone(name), way, self.settings.seed);
+        let address = cx.host().spawn(format!("clustermesh {name}"), CAPACITY, remote);
+        Child { address, version }
+    }
+
+    fn claim(&mut self, cluster: &Arc<str>, id: ClusterId) -> Result<(), ConfigError> {
+        let kept = &mut *self.kept;
+        let own = (id == self.settings.id).then_some(self.settings.cluster.as_str());
+        let other = kept.ids.get(&id).filter(|other| *other != cluster).map(|other| &**other);
+        if let Some(other) = own.or(other) {
+            return Err(ConfigError::Taken { id, other: other.to_owned() });
+        }
+        kept.ids.retain(|_, other| other != cluster);
+        if kept.clusters.contains_key(cluster) {
+            kept.ids.insert(id, Arc::clone(cluster));
+        }
+        Ok(())
+    }
+
+    fn show(&self, reply: Reply<Vec<RemoteView>>) {
+        let kept = &*self.kept;
+        let all: Vec<_> = kept.clusters.values().map(|child| child.address.clone()).collect();
+        gather(&all, RemoteMsg::Show, |views| reply.send(views.into_iter().flatten().collect()));
+    }
+}
+
+/// Whether a cluster can be called so.
+fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let ends = [name.bytes().next(), name.bytes().last()];
+    name.len() <= NAME_MAX
+        && name.bytes().all(is_inner)
+        && ends.iter().all(|end| end.is_some_and(|byte| byte != b'-'))
+}
+
+impl Behaviour for Mesh {
+    type Msg = MeshMsg;
+    type Answer = MeshAnswer;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.follow(cx);
+        self.kept.looking = false;
+        self.go_on(cx);
+    }
+
+    fn handle(&mut self, msg: MeshMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            MeshMsg::Claim { cluster, id, reply } => reply.send(self.claim(&cluster, id)),
+            MeshMsg::Show(reply) => self.show(reply),
+        }
+        self.go_on(cx);
+    }
+
+    fn answered(&mut self, answer: MeshAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            MeshAnswer::Configured(ways) => self.configured(ways),
+            MeshAnswer::Again => self.kept.looking = false,
+        }
+        self.go_on(cx);
+    }
+
+    fn observe(&self) -> Observed {
+        let kept = &*self.kept;
+        let id = |name| kept.ids.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
+        let clusters = kept.clusters.keys().map(|name| (Arc::clone(name), id(name))).collect();
+        Observed { clusters }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clusters_are_cilium_s() {
+        assert!(["b", "cluster-2", "0"].into_iter().all(is_name));
+        let long = "a".repeat(33);
+        assert!(!["", "B", "-b", "b-", "b.key", "b_c", &long].into_iter().any(is_name));
+    }
+}

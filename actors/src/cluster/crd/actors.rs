@@ -1,0 +1,50 @@
+//! Spawns the owners of the cluster's identities and addresses where the API server shares these.
+
+use std::rc::Rc;
+
+use super::identities::ObjectIdentities;
+use crate::{
+    cluster::{
+        addresses::{AddressesMsg, AddressesPeers, Inherited},
+        allocator::{Allocator, AllocatorMsg},
+        api_server::ClusterMsg,
+        kvstore::KvSettings,
+    },
+    host::{Host, Ref},
+    ports::Cluster,
+};
+
+/// Capacity of a mailbox, messages: what the sources tell while an actor is busy waits there.
+const CAPACITY: usize = 65_536;
+
+/// Those who share identities and addresses with other nodes through the API server.
+#[derive(Clone)]
+pub struct CrdActors {
+    /// The owner of the cluster's identities.
+    pub allocator: Ref<AllocatorMsg>,
+    /// The owner of the cluster's addresses.
+    pub addresses: Ref<AddressesMsg>,
+}
+
+impl CrdActors {
+    /// Brings them to life, and has those whom they work for know them. `follower` hands on what
+    /// the sources tell.
+    pub fn spawn(
+        host: &Host,
+        cluster: &Rc<dyn Cluster>,
+        follower: Ref<ClusterMsg>,
+        settings: KvSettings,
+        peers: &AddressesPeers,
+        inherited: Inherited,
+    ) -> Self {
+        let settings = Rc::new(settings);
+        let (cluster, id) = (Rc::clone(cluster), settings.cluster_id);
+        let backend =
+            move || Box::new(ObjectIdentities::new(&cluster, follower.clone(), id)) as Box<_>;
+        let allocator = Allocator::factory(move || backend() as _, settings.seed);
+        let allocator = host.spawn("cluster-identities".to_owned(), CAPACITY, allocator);
+        let addresses =
+            inherited.spawn(host, "cluster-addresses", CAPACITY, peers, &settings, &allocator);
+        Self { allocator, addresses }
+    }
+}

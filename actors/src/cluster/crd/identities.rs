@@ -1,0 +1,167 @@
+//! The API server as the place where the cluster keeps its identities.
+
+use std::{
+    hash::{DefaultHasher, Hasher},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use super::identity::{HEARTBEAT, document, identity};
+use crate::{
+    cluster::{
+        allocator::{
+            Allocator, AllocatorAnswer, Backend, Candidate, Claim, ClaimError, Directory, Entry,
+            Found, Standing,
+        },
+        api_server::{ClusterMsg, Feed, further},
+        dice::Dice,
+    },
+    host::{AskError, Cx, Ref},
+    model::{ClusterId, IdentityId, Labels},
+    ports::{Cluster, ClusterError, ObjectKey, ObjectWrite, Page, Resource, Verb},
+};
+
+/// How long all identities may take before they are asked for again: as long as it takes.
+const LIST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long the server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause before a claim that failed is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// The same where somebody has to do something first.
+const AGAIN_AFTER_REFUSAL: Duration = Duration::from_secs(15);
+
+/// Identities as objects. Whoever makes the object of a number has the number; nobody removes one
+/// that he uses, so that it is there is all that there is to a claim. Nothing keeps two nodes from
+/// making two objects for one set of labels: both numbers are good, and the lower one is taken from
+/// then on.
+pub(super) struct ObjectIdentities {
+    cluster: Rc<dyn Cluster>,
+    follower: Ref<ClusterMsg>,
+    resource: Resource,
+    cluster_id: ClusterId,
+}
+
+impl ObjectIdentities {
+    pub(super) fn new(
+        cluster: &Rc<dyn Cluster>,
+        follower: Ref<ClusterMsg>,
+        cluster_id: ClusterId,
+    ) -> Self {
+        let identities = further("").into_iter().find(|(feed, _)| *feed == Feed::CiliumIdentities);
+        let (_, mut forms) = identities.expect("each feed has its resource");
+        Self { cluster: Rc::clone(cluster), follower, resource: forms.remove(0), cluster_id }
+    }
+}
+
+impl Backend for ObjectIdentities {
+    fn name(&self) -> &'static str {
+        "cluster"
+    }
+
+    fn cluster(&self) -> ClusterId {
+        self.cluster_id
+    }
+
+    fn await_list(&self, cx: &mut Cx<'_, Allocator>) {
+        cx.ask(
+            &self.follower,
+            LIST_PATIENCE,
+            "the identities that the cluster has",
+            |reply| ClusterMsg::AwaitSync(Feed::CiliumIdentities, reply),
+            AllocatorAnswer::Listed,
+        );
+    }
+
+    /// A number that is gone is made again, whatever other numbers there are for its labels.
+    fn is_disputed(&self, held: IdentityId, labels: &Labels, directory: &Directory) -> bool {
+        directory.is_other(held, labels)
+    }
+
+    /// By the labels: nodes that want a number for the same ones at the same time draw the same,
+    /// and the server has one of them make it.
+    fn dice(&mut self, labels: &Labels) -> Dice {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(labels.sorted_text().as_bytes());
+        Dice::new(hasher.finish())
+    }
+
+    fn claim(
+        &mut self,
+        cx: &mut Cx<'_, Allocator>,
+        labels: &Arc<Labels>,
+        candidate: Candidate,
+    ) -> Claim {
+        let Candidate { id, standing } = candidate;
+        let verb = match standing {
+            Standing::Known => return Claim::Had,
+            Standing::Marked => {
+                Verb::Merge(json!({ "metadata": { "annotations": { HEARTBEAT: null } } }))
+            }
+            Standing::Used | Standing::Renumbered | Standing::New => {
+                Verb::Create(document(id, labels))
+            }
+        };
+        let (why, labels) = (format!("number {id} for {labels}"), Arc::clone(labels));
+        let then = move |answer| AllocatorAnswer::Claimed(labels, id, outcome(answer));
+        let reply = cx.expect("cluster", PATIENCE, why, then);
+        let write = ObjectWrite { resource: self.resource.clone(), key: key(id), verb };
+        self.cluster.write(write, reply);
+        Claim::UnderWay
+    }
+
+    fn look(&mut self, cx: &mut Cx<'_, Allocator>, labels: &Arc<Labels>, id: IdentityId) {
+        let (why, labels) = (format!("who else has identity {id}"), Arc::clone(labels));
+        let cluster = self.cluster_id;
+        let then = move |answer| AllocatorAnswer::Looked(labels, found(id, cluster, answer));
+        let reply = cx.expect("cluster", PATIENCE, why, then);
+        let fields = Some(format!("metadata.name={id}"));
+        let one = Resource { fields, ..self.resource.clone() };
+        self.cluster.list(&one, None, reply);
+    }
+
+    /// Who uses which is seen by CiliumEndpoints.
+    fn give_up(&mut self, _: &Labels, _: IdentityId) {}
+}
+
+fn key(id: IdentityId) -> ObjectKey {
+    ObjectKey { namespace: String::new(), name: id.to_string() }
+}
+
+/// How a claim went. One that is not answered may hold: it is found when it is tried again.
+fn outcome(answer: Result<Result<(), ClusterError>, AskError>) -> Result<bool, ClaimError> {
+    match answer {
+        Ok(Ok(())) => Ok(true),
+        Ok(Err(ClusterError::Conflict(_))) => Ok(false),
+        Ok(Err(error)) => Err(failed(&error)),
+        Err(error) => Err(failed(&ClusterError::Unreachable(error.to_string()))),
+    }
+}
+
+fn found(
+    id: IdentityId,
+    cluster: ClusterId,
+    answer: Result<Result<Page, ClusterError>, AskError>,
+) -> Result<Found, ClaimError> {
+    let page = match answer {
+        Ok(Ok(page)) => page,
+        Ok(Err(error)) => return Err(failed(&error)),
+        Err(error) => return Err(failed(&ClusterError::Unreachable(error.to_string()))),
+    };
+    let object = page.objects.into_iter().find(|object| object.key == key(id));
+    let entry = object.and_then(|object| identity((object.key, Some(object.value)), cluster));
+    Ok(Found::Entry(id, entry.map_or(Entry::Gone, |(_, entry)| entry)))
+}
+
+fn failed(error: &ClusterError) -> ClaimError {
+    let pause = match error {
+        ClusterError::Busy { after, .. } => AGAIN_AFTER.max(*after),
+        ClusterError::Unknown(_) | ClusterError::Refused(_) | ClusterError::Invalid(_) => {
+            AGAIN_AFTER_REFUSAL
+        }
+        _ => AGAIN_AFTER,
+    };
+    ClaimError { cause: error.to_string(), pause }
+}

@@ -1,0 +1,455 @@
+//! The actor that owns what is known of the cluster's nodes: it merges what stores and objects
+//! say, keeps the result in the ipcache, and announces this node in the store.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use serde_json::Value;
+
+use super::{
+    NODES, NodeEntry, NodeError, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
+    announced::Announced,
+    answers::NodesAnswer,
+    book::Book,
+    entry::{NodeAddress, of_node, texts},
+    messages::Seat,
+    neighbours::Unheard,
+    numbers::Numbers,
+    objects::Objects,
+};
+use crate::{
+    cluster::{
+        api_server::Feed,
+        clustermesh::{Clusters, Origin, Told},
+        kvstore::{SessionMsg, Update},
+    },
+    endpoints::ipam::Pools,
+    host::{Behaviour, Cx, Lent, Ref, Survives},
+    model::{Addresses, ClusterId, IdentityId, Labels},
+    node::routes::RoutesMsg,
+    policy::{identity::IdentityMsg, ipcache::IpcacheMsg, rules::PolicyMsg},
+    ports::{Change, ObjectKey, Pair},
+};
+
+/// How long somebody else may have this node's name in the store before this node takes it back:
+/// two nodes of one name must not outdo each other as fast as they can.
+const CONTEND_AFTER: Duration = Duration::from_secs(10);
+
+/// Whom this actor talks to.
+#[derive(Clone)]
+pub struct NodesPeers {
+    /// The owner of the ipcache.
+    pub ipcache: Ref<IpcacheMsg>,
+    /// The owner of identities.
+    pub identities: Ref<IdentityMsg>,
+    /// The owner of the policy.
+    pub policy: Ref<PolicyMsg>,
+    /// The owner of the lease, where nodes meet in a store.
+    pub session: Option<Ref<SessionMsg>>,
+    /// The owner of the ways to other nodes.
+    pub routes: Ref<RoutesMsg>,
+}
+
+/// What this node knows of itself.
+#[derive(Clone, Debug)]
+pub struct NodesSettings {
+    /// Its cluster and its name.
+    pub key: NodeKey,
+    /// Its cluster's number.
+    pub cluster_id: ClusterId,
+    /// Whether other clusters are read, too.
+    pub meshed: bool,
+    /// Whether policies tell other nodes apart by their labels.
+    pub by_labels: bool,
+    /// The addresses by which others reach it.
+    pub addresses: Addresses,
+    /// The address that its pods route through.
+    pub router: Addresses,
+    /// Addresses of its pods.
+    pub pools: Pools,
+    /// Which boot of the machine this is.
+    pub boot_id: String,
+    /// Whether its Node in Kubernetes says more.
+    pub has_node: bool,
+}
+
+/// What outlives a crash: it is said only once.
+pub(super) struct Kept {
+    pub(super) book: Book,
+    pub(super) numbers: Numbers,
+    others: Clusters<Told<NodeKey, ()>>,
+    /// By which objects nodes of this cluster are known.
+    objects: Objects,
+    /// What the owner of the ways to other nodes has not heard.
+    pub(super) unheard: Unheard,
+    /// What its Node says of it: addresses and labels.
+    node: Option<(Vec<NodeAddress>, BTreeMap<String, String>)>,
+    /// What an earlier life announced.
+    before: Option<NodeEntry>,
+    announced: Option<Vec<u8>>,
+    /// Somebody else wrote under this node's name.
+    usurped: bool,
+}
+
+/// The owner of the cluster's nodes on this node.
+pub struct Nodes {
+    pub(super) peers: NodesPeers,
+    /// Outlive a crash: they change.
+    settings: Lent<Rc<NodesSettings>>,
+    pub(super) kept: Lent<Kept>,
+    pub(super) busy: bool,
+    /// The step that is under way failed, and rests.
+    pub(super) resting: bool,
+    /// Policies can learn of identities.
+    pub(super) ready: bool,
+}
+
+impl Nodes {
+    /// Makes each life of the owner. `mapped` is what an earlier life of the agent mapped, `known` the
+    /// identities of labels among it.
+    pub fn factory(
+        peers: impl Fn() -> NodesPeers + 'static,
+        settings: NodesSettings,
+        mapped: BTreeMap<IpNet, Seat>,
+        known: &BTreeMap<IdentityId, Labels>,
+    ) -> impl FnMut() -> Self + 'static {
+        let kept = Kept {
+            book: Book::inherited(mapped),
+            numbers: Numbers::inherited(known),
+            others: Clusters::new(settings.meshed),
+            objects: Objects::default(),
+            unheard: Unheard::default(),
+            node: None,
+            before: None,
+            announced: None,
+            usurped: false,
+        };
+        let (kept, settings) = (Survives::new(kept), Survives::new(Rc::new(settings)));
+        move || Self {
+            peers: peers(),
+            settings: settings.lend(),
+            kept: kept.lend(),
+            busy: false,
+            resting: false,
+            ready: false,
+        }
+    }
+
+    fn update(&mut self, cx: &mut Cx<'_, Self>, update: Update) {
+        let settings = Rc::clone(&self.settings);
+        let cluster = &settings.key.cluster;
+        let root = format!("{NODES}{cluster}/");
+        for change in update.changes {
+            let Some(key) = node_of(&change, &root, cluster) else { continue };
+            match change {
+                Change::Put(pair) if key == self.settings.key => self.own_named(cx, &pair),
+                Change::Delete(_) if key == self.settings.key => self.reclaim(),
+                Change::Put(pair) => self.named(&key, NodeEntry::of_pair(&key, &pair)),
+                Change::Delete(_) => self.set(&key, None),
+            }
+        }
+        if update.listed {
+            self.listed();
+        }
+        self.announce();
+    }
+
+    /// All nodes of this cluster are known.
+    fn listed(&mut self) {
+        self.kept.book.listed();
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let kept = &mut *self.kept;
+        if kept.book.is_listed() && kept.others.all(Told::is_listed) {
+            kept.book.settle();
+        }
+    }
+
+    fn clusters(&mut self, names: BTreeSet<Arc<str>>) {
+        let gone = self.kept.others.configure(names);
+        for key in gone.iter().flat_map(|(_, nodes)| nodes.keys()) {
+            self.set(key, None);
+        }
+        self.settle();
+    }
+
+    /// Another cluster says something of its nodes.
+    fn cluster(&mut self, origin: &Origin, update: Update) {
+        let kept = &mut *self.kept;
+        let Some(nodes) = kept.others.of(&origin.cluster) else { return };
+        if !nodes.heeds(origin.generation) {
+            return;
+        }
+        let node = |change: Change| {
+            let key = node_of(&change, &origin.nodes, &origin.cluster)?;
+            nodes.set(key.clone(), matches!(change, Change::Put(_)).then_some(()));
+            Some((key, change))
+        };
+        let changes: Vec<_> = update.changes.into_iter().filter_map(node).collect();
+        let gone = if update.listed { nodes.listed() } else { BTreeSet::new() };
+        for (key, change) in changes {
+            match change {
+                Change::Put(pair) => self.named(&key, NodeEntry::of_pair(&key, &pair)),
+                Change::Delete(_) => self.set(&key, None),
+            }
+        }
+        gone.iter().for_each(|key| self.set(key, None));
+        self.settle();
+    }
+
+    fn objects(&mut self, feed: Feed, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
+        let settings = Rc::clone(&self.settings);
+        let NodeKey { cluster, name: own } = &settings.key;
+        for (ObjectKey { name, .. }, object) in objects {
+            match (feed, object) {
+                (Feed::Node, Some(node)) if name == *own => {
+                    let said = (of_node(&node), texts(&node["metadata"]["labels"]));
+                    self.kept.node = Some(said);
+                }
+                // What it said is true until it says something else.
+                (Feed::Node, _) => {}
+                _ if name == *own => {}
+                (Feed::Nodes, object) => {
+                    let key = NodeKey { cluster: cluster.clone(), name };
+                    let entry = object.map(|node| NodeEntry::of_plain_node(&key.name, &node));
+                    self.plainly_named(key, entry);
+                }
+                (_, object) => {
+                    let key = NodeKey { cluster: cluster.clone(), name };
+                    self.kept.objects.set(&key, object.is_some());
+                    let plain = self.kept.objects.plain(&key);
+                    let object = match (object, plain) {
+                        (None, Some(plain)) => {
+                            self.named(&key, Ok(plain));
+                            continue;
+                        }
+                        (object, _) => object,
+                    };
+                    match object.map(|object| NodeEntry::of_object(&key.name, &object)) {
+                        Some(entry) => self.named(&key, entry),
+                        None => self.set(&key, None),
+                    }
+                }
+            }
+        }
+        match feed {
+            Feed::Node => self.announce(),
+            _ if defined => self.listed(),
+            _ => {}
+        }
+    }
+
+    /// A Node of Kubernetes says something of a node: less than its CiliumNode does.
+    fn plainly_named(&mut self, key: NodeKey, entry: Option<Result<NodeEntry, NodeError>>) {
+        let known = entry.as_ref().and_then(|entry| entry.as_ref().ok()).cloned();
+        let kept = &mut *self.kept;
+        if !kept.objects.set_plain(&key, known) {
+            return;
+        }
+        match entry {
+            Some(entry) => self.named(&key, entry),
+            None => self.set(&key, None),
+        }
+    }
+
+    fn named(&mut self, key: &NodeKey, entry: Result<NodeEntry, NodeError>) {
+        match entry {
+            Ok(entry) => self.set(key, Some(self.without_own(key, entry))),
+            Err(error) => {
+                tracing::warn!(%error, "a node of the cluster is not known");
+                self.set(key, None);
+            }
+        }
+    }
+
+    /// What is this node's is nobody else's, whoever says so.
+    fn without_own(&self, key: &NodeKey, mut entry: NodeEntry) -> NodeEntry {
+        let NodesSettings { addresses, router, .. } = &**self.settings;
+        let own: BTreeSet<IpAddr> = addresses.iter().chain(router.iter()).collect();
+        entry.addresses.retain(|address| {
+            let theirs = !own.contains(&address.ip);
+            if !theirs {
+                tracing::warn!(node = %key, address = %address.ip, "it names this node's address");
+            }
+            theirs
+        });
+        entry
+    }
+
+    fn set(&mut self, key: &NodeKey, mut entry: Option<NodeEntry>) {
+        let Kept { book, numbers, unheard, .. } = &mut *self.kept;
+        unheard.note(key);
+        if let Some(entry) = entry.as_mut().filter(|_| self.settings.by_labels) {
+            entry.identity = numbers.of(entry);
+        }
+        for prefix in book.set(key, entry) {
+            let nodes = book.claimants(&prefix);
+            tracing::warn!(%prefix, ?nodes, "several nodes name one address; it stays a node's");
+        }
+    }
+
+    /// Somebody wrote under this node's name: this life, the one before, or another node.
+    fn own_named(&mut self, cx: &mut Cx<'_, Self>, pair: &Pair) {
+        let kept = &mut *self.kept;
+        match &kept.announced {
+            None => kept.before = NodeEntry::of_pair(&self.settings.key, pair).ok(),
+            Some(announced) if *announced == pair.value => kept.usurped = false,
+            Some(_) if kept.usurped => {}
+            Some(_) => {
+                kept.usurped = true;
+                cx.after(CONTEND_AFTER, NodesAnswer::Contend);
+            }
+        }
+    }
+
+    /// What is announced is written again.
+    fn reclaim(&self) {
+        self.tell_session(SessionMsg::Removed(self.settings.key.in_store()));
+    }
+
+    fn contend(&mut self) {
+        if std::mem::take(&mut self.kept.usurped) {
+            let node = &self.settings.key;
+            tracing::warn!(%node, "another node has this name in the store; give it another one");
+            self.reclaim();
+        }
+    }
+
+    /// Others reach this node at other addresses from now on.
+    fn take_addresses(&mut self, addresses: Addresses) {
+        *self.settings = Rc::new(NodesSettings { addresses, ..(**self.settings).clone() });
+        self.announce();
+    }
+
+    /// Says in the store where this node is, once that has said what is known there of it.
+    fn announce(&mut self) {
+        if self.peers.session.is_none() || !self.kept.book.is_listed() {
+            return;
+        }
+        let entry = self.own_entry(&self.kept);
+        let NodesSettings { key, cluster_id, boot_id, .. } = &**self.settings;
+        let value = Announced::new(key, *cluster_id, &entry, boot_id).to_bytes();
+        if self.kept.announced.as_ref() != Some(&value) {
+            self.kept.announced = Some(value.clone());
+            let key = self.settings.key.in_store();
+            self.tell_session(SessionMsg::Announce(BTreeMap::from([(key, Some(value))])));
+        }
+    }
+
+    /// What this node is. As long as its Node has not said so, what it said to the life before.
+    fn own_entry(&self, kept: &Kept) -> NodeEntry {
+        let NodesSettings { addresses, router, pools, has_node, .. } = &**self.settings;
+        let of = |kind: &'static str, all: Addresses| {
+            all.iter().map(move |ip| NodeAddress { kind: kind.to_owned(), ip })
+        };
+        let before = kept.before.as_ref().filter(|_| *has_node);
+        let before = before.map(|it| (it.addresses.clone(), it.labels.clone()));
+        let (mut all, labels) = kept.node.clone().or(before).unwrap_or_default();
+        all.retain(|address| address.kind != "CiliumInternalIP");
+        if all.is_empty() {
+            all.extend(of("InternalIP", *addresses));
+        }
+        all.extend(of("CiliumInternalIP", *router));
+        NodeEntry { addresses: all, pools: *pools, labels, ..NodeEntry::default() }
+    }
+
+    fn tell_session(&self, msg: SessionMsg) {
+        if let Some(session) = &self.peers.session
+            && let Err(refused) = session.tell(msg)
+        {
+            tracing::error!(%refused, "this node is not announced as it is");
+        }
+    }
+
+    fn view(&self) -> NodesView {
+        let kept = &*self.kept;
+        let (mapped, open) = kept.book.counts();
+        NodesView {
+            known: kept.book.nodes().len(),
+            mapped,
+            open,
+            synced: kept.book.is_listed(),
+            announced: kept.announced.is_some(),
+            usurped: kept.usurped,
+            clusters: kept.others.iter().map(|(name, it)| (Arc::clone(name), it.len())).collect(),
+            contested: kept.book.contested(),
+        }
+    }
+
+    fn list(&self) -> NodesList {
+        let source = match self.peers.session {
+            Some(_) => NodesSource::Store,
+            None => NodesSource::Objects,
+        };
+        NodesList { source, nodes: self.kept.book.nodes().clone() }
+    }
+}
+
+/// The node that a change is about; what names none is reported.
+fn node_of(change: &Change, root: &str, cluster: &str) -> Option<NodeKey> {
+    let key = NodeKey::of_store(change.key(), root, cluster);
+    if key.is_none() {
+        tracing::warn!(error = %NodeError::Key(change.key().to_owned()), "no node");
+    }
+    key
+}
+
+impl Behaviour for Nodes {
+    type Msg = NodesMsg;
+    type Answer = NodesAnswer;
+    type Observed = NodesView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.kept.usurped {
+            cx.after(CONTEND_AFTER, NodesAnswer::Contend);
+        }
+        if self.settings.by_labels {
+            self.await_policies(cx);
+        }
+        self.proceed(cx);
+    }
+
+    fn handle(&mut self, msg: NodesMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            NodesMsg::Update(update) => self.update(cx, update),
+            NodesMsg::Clusters(names) => self.clusters(names),
+            NodesMsg::Cluster(origin, update) => self.cluster(&origin, update),
+            NodesMsg::Objects { feed, objects, defined } => self.objects(feed, objects, defined),
+            NodesMsg::OwnAddresses(addresses) => self.take_addresses(addresses),
+            NodesMsg::List(reply) => reply.send(self.list()),
+            NodesMsg::Show(reply) => reply.send(self.view()),
+        }
+        self.tell_routes();
+        self.proceed(cx);
+    }
+
+    fn answered(&mut self, answer: NodesAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            NodesAnswer::PoliciesReady(Ok(())) => self.ready = true,
+            NodesAnswer::PoliciesReady(Err(_)) => self.await_policies(cx),
+            NodesAnswer::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
+            NodesAnswer::Learned(ids, answer) => self.learned(cx, ids, answer),
+            NodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
+            NodesAnswer::Told(rows, answer) => self.told(cx, rows, answer),
+            NodesAnswer::Again => {
+                self.busy &= !std::mem::take(&mut self.resting);
+                self.kept.book.resume();
+            }
+            NodesAnswer::Contend => self.contend(),
+        }
+        self.tell_routes();
+        self.proceed(cx);
+    }
+
+    fn observe(&self) -> NodesView {
+        self.view()
+    }
+}

@@ -1,0 +1,199 @@
+//! Addresses of nodes on their way into the ipcache. An identity that stands for labels is kept on
+//! disk and known to every policy before an address has it, and forgotten after the last one lost
+//! it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use ipnet::IpNet;
+
+use super::{
+    Nodes,
+    answers::NodesAnswer,
+    messages::{Rows, Strangers},
+};
+use crate::{
+    cluster::addresses::Introduction,
+    host::{AskError, Cx},
+    model::IdentityId,
+    policy::{
+        identity::{Identity, IdentityError, IdentityMsg},
+        ipcache::{IpcacheMsg, Source},
+        rules::PolicyMsg,
+    },
+    ports::KernelError,
+};
+
+/// How long another supervisor may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the first policies may take before they are asked for again.
+const POLICIES_PATIENCE: Duration = Duration::from_secs(600);
+/// After that long, what was not done is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+impl Nodes {
+    /// No endpoint can learn of an identity before.
+    pub(super) fn await_policies(&self, cx: &mut Cx<'_, Self>) {
+        let policy = self.peers.policy.clone();
+        let why = "the first policies, before identities of nodes";
+        cx.ask(&policy, POLICIES_PATIENCE, why, PolicyMsg::Ready, NodesAnswer::PoliciesReady);
+    }
+
+    /// Takes the next step, unless one is under way.
+    pub(super) fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.busy {
+            return;
+        }
+        let kept = &mut *self.kept;
+        let super::actor::Kept { book, numbers, .. } = kept;
+        if let Some(rows) = book.next(|id| numbers.is_known(id)) {
+            self.busy = true;
+            return self.remove(cx, rows);
+        }
+        let strangers = book.strangers(|id| numbers.is_known(id));
+        if !strangers.is_empty() && self.ready {
+            let strangers = numbers.labels(strangers);
+            self.busy = true;
+            return self.adopt(cx, strangers);
+        }
+        let over = match numbers.is_empty() {
+            true => Vec::new(),
+            false => numbers.give_up(&book.used()),
+        };
+        if !over.is_empty()
+            && let Err(refused) = self.peers.identities.tell(IdentityMsg::Abandon(over))
+        {
+            tracing::warn!(%refused, "identities that no node has stay known");
+        }
+    }
+
+    fn adopt(&mut self, cx: &mut Cx<'_, Self>, strangers: Strangers) {
+        let identities = self.peers.identities.clone();
+        let wanted = Introduction { identities: strangers.clone(), named_ports: BTreeMap::new() };
+        cx.ask(
+            &identities,
+            PATIENCE,
+            format!("{} identities of nodes to be kept", strangers.len()),
+            |reply| IdentityMsg::Adopt { wanted, reply },
+            move |answer| NodesAnswer::Adopted(strangers, answer),
+        );
+    }
+
+    pub(super) fn adopted(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        strangers: Strangers,
+        answer: Result<Result<BTreeSet<IdentityId>, IdentityError>, AskError>,
+    ) {
+        let had = match answer {
+            Ok(Ok(had)) => had,
+            Ok(Err(error)) => return self.failed(cx, &error.to_string()),
+            Err(error) => return self.failed(cx, &error.to_string()),
+        };
+        if had.len() < strangers.len() {
+            let why = "numbers of nodes' labels are in use for something else";
+            return self.failed(cx, why);
+        }
+        let identity = |(id, labels)| Identity { id, labels, prefix: None, references: 0 };
+        let identities = strangers.into_iter().map(identity).collect();
+        let (policy, named_ports) = (self.peers.policy.clone(), BTreeMap::new());
+        cx.ask(
+            &policy,
+            PATIENCE,
+            "every policy to know identities of nodes",
+            |reply| PolicyMsg::Acquaint { identities, named_ports, reply },
+            move |answer| NodesAnswer::Learned(had, answer),
+        );
+    }
+
+    pub(super) fn learned(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        ids: BTreeSet<IdentityId>,
+        answer: Result<(), AskError>,
+    ) {
+        match answer {
+            Ok(()) => {
+                self.busy = false;
+                self.kept.numbers.learned(ids);
+            }
+            Err(error) => self.failed(cx, &error.to_string()),
+        }
+    }
+
+    /// One that passes from node to node is not in both: what goes, goes first.
+    fn remove(&mut self, cx: &mut Cx<'_, Self>, rows: Rows) {
+        let gone = rows.iter().filter(|(_, seat)| seat.is_none());
+        let prefixes: Vec<IpNet> = gone.map(|(&prefix, _)| prefix).collect();
+        if prefixes.is_empty() {
+            return self.upsert(cx, rows);
+        }
+        let ipcache = self.peers.ipcache.clone();
+        cx.ask(
+            &ipcache,
+            PATIENCE,
+            format!("{} addresses of other nodes out of the ipcache", prefixes.len()),
+            |reply| IpcacheMsg::Remove { prefixes, source: Source::RemoteNode, reply },
+            move |answer| NodesAnswer::Removed(rows, answer),
+        );
+    }
+
+    pub(super) fn removed(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        rows: Rows,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        match answer {
+            Ok(Ok(())) => self.upsert(cx, rows),
+            Ok(Err(error)) => self.unwritten(cx, rows, &error),
+            Err(error) => self.failed(cx, &error.to_string()),
+        }
+    }
+
+    fn upsert(&mut self, cx: &mut Cx<'_, Self>, rows: Rows) {
+        let there = rows.iter().filter_map(|(&prefix, seat)| Some((prefix, (*seat)?.entry())));
+        let entries: Vec<_> = there.collect();
+        let ipcache = self.peers.ipcache.clone();
+        cx.ask(
+            &ipcache,
+            PATIENCE,
+            format!("{} addresses of other nodes in the ipcache", entries.len()),
+            |reply| IpcacheMsg::Upsert { entries, reply },
+            move |answer| NodesAnswer::Told(rows, answer),
+        );
+    }
+
+    pub(super) fn told(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        rows: Rows,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        match answer {
+            Ok(Ok(())) => {
+                self.busy = false;
+                self.kept.book.told(rows);
+            }
+            Ok(Err(error)) => self.unwritten(cx, rows, &error),
+            Err(error) => self.failed(cx, &error.to_string()),
+        }
+    }
+
+    /// What is in force of these is not known: whoever an address was is somebody until it is.
+    fn unwritten(&mut self, cx: &mut Cx<'_, Self>, rows: Rows, error: &KernelError) {
+        self.busy = false;
+        self.kept.book.failed(rows);
+        tracing::warn!(%error, "addresses of other nodes are not in force yet; trying again");
+        cx.after(AGAIN_AFTER, NodesAnswer::Again);
+    }
+
+    /// A step was not done; it is tried again later.
+    fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
+        self.resting = true;
+        cx.after(AGAIN_AFTER, NodesAnswer::Again);
+    }
+}

@@ -1,0 +1,48 @@
+//! What the owner of the ways to other nodes hears of them.
+
+use std::collections::BTreeSet;
+
+use super::{NodeEntry, NodeKey, Nodes, actor::Kept};
+use crate::node::routes::{Neighbour, RoutesMsg};
+
+/// What it has not heard.
+#[derive(Debug, Default)]
+pub(super) struct Unheard {
+    nodes: BTreeSet<NodeKey>,
+    /// It heard that all nodes were named.
+    told_all: bool,
+}
+
+impl Unheard {
+    /// Something new is known of a node.
+    pub(super) fn note(&mut self, key: &NodeKey) {
+        self.nodes.insert(key.clone());
+    }
+}
+
+impl Nodes {
+    /// Says what is new. What is refused is said again with the next.
+    pub(super) fn tell_routes(&mut self) {
+        let Kept { book, unheard, .. } = &mut *self.kept;
+        let all = book.is_settled();
+        if unheard.nodes.is_empty() && all == unheard.told_all {
+            return;
+        }
+        let node = |key: &NodeKey| (key.clone(), book.nodes().get(key).map(NodeEntry::neighbour));
+        let changed = unheard.nodes.iter().map(node).collect();
+        match self.peers.routes.tell(RoutesMsg::Nodes { changed, all }) {
+            Ok(()) => *unheard = Unheard { told_all: all, ..Unheard::default() },
+            Err(refused) => tracing::warn!(%refused, "ways to other nodes stay as they are"),
+        }
+    }
+}
+
+impl NodeEntry {
+    /// By which it is reached: of each family its first internal address, or the first that is its
+    /// own.
+    pub(super) fn neighbour(&self) -> Neighbour {
+        let of = |kind: &'static str| self.addresses.iter().filter(move |it| it.kind == kind);
+        let addresses = of("InternalIP").chain(of("ExternalIP")).map(|it| it.ip).collect();
+        Neighbour { addresses, pools: self.pools }
+    }
+}

@@ -1,0 +1,33 @@
+//! For the fuzzer: what is to be changed of this node's objects, whatever they are.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use serde_json::Value;
+
+use super::{PublishSettings, node};
+use crate::{endpoints::ipam::Pools, model::Addresses, node::local_node::IpamMode};
+
+/// Compares objects with what this node says of itself.
+pub(crate) fn objects(node: &Value, cilium_node: &Value) {
+    let pools = Pools { ipv4: "10.1.0.0/24".parse().ok(), ipv6: "fd00::/96".parse().ok() };
+    let settings = PublishSettings {
+        node_name: "node".to_owned(),
+        address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        router: Addresses { ipv4: "10.1.0.1".parse().ok(), ipv6: None },
+        pools,
+        followed: pools,
+        ipam: Some(IpamMode::ClusterPool),
+        boot_id: "boot".to_owned(),
+        annotate: true,
+        cilium_node: true,
+        cilium_endpoints: true,
+        condition: true,
+        taint: Some("node.cilium.io/agent-not-ready".to_owned()),
+        seed: 0,
+    };
+    node::annotations(&settings, node);
+    node::condition(node, "2026-01-01T00:00:00Z");
+    node::taint(node, "node.cilium.io/agent-not-ready");
+    node::cilium_node(&settings, node, Some(cilium_node));
+    node::new_cilium_node(&settings, node);
+}

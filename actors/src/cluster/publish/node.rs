@@ -1,0 +1,161 @@
+//! What the Node and the CiliumNode are to say.
+
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    PublishSettings,
+    difference::{differing, lacking},
+    item::Item,
+};
+use crate::{
+    node::local_node::IpamMode,
+    ports::{ObjectWrite, Verb},
+};
+
+/// What an object is to say, and how it comes to say so.
+pub(super) struct Wanted {
+    /// What it is to say, without when.
+    pub(super) what: Value,
+    /// What stands there instead.
+    pub(super) there: Value,
+    pub(super) verb: Verb,
+}
+
+/// Annotations that the Node lacks.
+pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<Wanted> {
+    let named = [
+        ("network.cilium.io/ipv4-pod-cidr", settings.pools.ipv4.map(|it| it.to_string())),
+        ("network.cilium.io/ipv6-pod-cidr", settings.pools.ipv6.map(|it| it.to_string())),
+        ("network.cilium.io/ipv4-cilium-host", settings.router.ipv4.map(|it| it.to_string())),
+        ("network.cilium.io/ipv6-cilium-host", settings.router.ipv6.map(|it| it.to_string())),
+    ];
+    let named = named.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
+    let what = Value::Object(named.collect());
+    let there = node["metadata"]["annotations"].clone();
+    let patch = lacking(&there, &what)?;
+    Some(Wanted {
+        what,
+        there,
+        verb: Verb::Status(json!({ "metadata": { "annotations": patch } })),
+    })
+}
+
+/// The condition that the Node lacks, as Cilium words it.
+pub(super) fn condition(node: &Value, now: &str) -> Option<Wanted> {
+    let what = json!({
+        "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp",
+        "message": "Cilium is running on this node",
+    });
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    let there = conditions.find(|it| it["type"] == what["type"]).cloned().unwrap_or_default();
+    if there["status"] == what["status"] && there["reason"] == what["reason"] {
+        return None;
+    }
+    let mut condition = what.clone();
+    condition["lastHeartbeatTime"] = now.into();
+    condition["lastTransitionTime"] = now.into();
+    Some(Wanted {
+        what,
+        there,
+        verb: Verb::Status(json!({ "status": { "conditions": [condition] } })),
+    })
+}
+
+/// The Node's taints without that one, if it has it. Whoever changed them meanwhile is not undone.
+pub(super) fn taint(node: &Value, key: &str) -> Option<Wanted> {
+    let taints = node["spec"]["taints"].as_array()?;
+    let kept: Vec<&Value> = taints.iter().filter(|taint| taint["key"] != key).collect();
+    if kept.len() == taints.len() {
+        return None;
+    }
+    let what = json!(kept);
+    let path = "/spec/taints";
+    let verb = Verb::Patch(json!([
+        { "op": "test", "path": path, "value": taints },
+        { "op": "replace", "path": path, "value": what },
+    ]));
+    Some(Wanted { what, there: json!(taints), verb })
+}
+
+/// The CiliumNode of a node that has none, for who needs it there before there are actors.
+pub fn new_cilium_node(settings: &PublishSettings, node: &Value) -> ObjectWrite {
+    let (resource, key) = Item::CiliumNode.place(&settings.node_name);
+    ObjectWrite { resource, key, verb: Verb::Create(cilium_node_of(settings, node)) }
+}
+
+/// What the CiliumNode is to say.
+fn cilium_node_of(settings: &PublishSettings, node: &Value) -> Value {
+    let labels = match &node["metadata"]["labels"] {
+        Value::Object(labels) => labels.clone(),
+        _ => Map::new(),
+    };
+    let mut spec = json!({ "addresses": addresses(settings, node), "bootid": settings.boot_id });
+    // Of a pool of the cluster its operator gives each node its part.
+    if settings.ipam != Some(IpamMode::ClusterPool) {
+        let (ipv4, ipv6) = (settings.pools.ipv4, settings.pools.ipv6);
+        let ipv4 = ipv4.map(|prefix| prefix.to_string());
+        let ipv6 = ipv6.map(|prefix| prefix.to_string());
+        spec["ipam"] = json!({ "podCIDRs": ipv4.into_iter().chain(ipv6).collect::<Vec<_>>() });
+    }
+    json!({
+        "apiVersion": "cilium.io/v2", "kind": "CiliumNode",
+        "metadata": {
+            "name": settings.node_name, "labels": labels,
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Node",
+                "name": settings.node_name, "uid": node["metadata"]["uid"],
+            }],
+        },
+        "spec": spec,
+    })
+}
+
+/// What is wrong with the CiliumNode. It is its Node's: with that it goes, and is made again for
+/// another one of the name.
+pub(super) fn cilium_node(
+    settings: &PublishSettings,
+    node: &Value,
+    there: Option<&Value>,
+) -> Option<Wanted> {
+    let what = cilium_node_of(settings, node);
+    let Some(there) = there else {
+        return Some(Wanted { verb: Verb::Create(what.clone()), what, there: Value::Null });
+    };
+    let mut patch = Map::new();
+    let had = &there["metadata"];
+    let had_labels = had.get("labels").cloned().unwrap_or_else(|| json!({}));
+    let mut metadata = Map::new();
+    if let Some(labels) = differing(&had_labels, &what["metadata"]["labels"]) {
+        metadata.insert("labels".to_owned(), labels);
+    }
+    let owner = &what["metadata"]["ownerReferences"];
+    if had["ownerReferences"] != *owner {
+        metadata.insert("ownerReferences".to_owned(), owner.clone());
+    }
+    if !metadata.is_empty() {
+        patch.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+    if let Some(spec) = lacking(&there["spec"], &what["spec"]) {
+        patch.insert("spec".to_owned(), spec);
+    }
+    let verb = Verb::Merge(Value::Object(patch.clone()));
+    (!patch.is_empty()).then(|| Wanted { what, there: there.clone(), verb })
+}
+
+/// The node's addresses: those that its Node has, and the one that its pods route through.
+fn addresses(settings: &PublishSettings, node: &Value) -> Vec<Value> {
+    let known = node["status"]["addresses"].as_array().into_iter().flatten();
+    let known = known.filter_map(|address| {
+        let kind = address["type"].as_str()?;
+        let ip: IpAddr = address["address"].as_str()?.parse().ok()?;
+        matches!(kind, "InternalIP" | "ExternalIP").then_some((kind, ip))
+    });
+    let mut all: Vec<(&str, IpAddr)> = known.collect();
+    if all.is_empty() {
+        all.push(("InternalIP", settings.address));
+    }
+    all.extend(settings.router.iter().map(|ip| ("CiliumInternalIP", ip)));
+    all.into_iter().map(|(kind, ip)| json!({ "type": kind, "ip": ip })).collect()
+}

@@ -1,0 +1,148 @@
+//! How an endpoint compares what the kernel shows with what it knows.
+
+use std::sync::Arc;
+
+use super::{Endpoint, Lost, State, build::Trigger, known::Known};
+use crate::{
+    endpoints::supervisor::Level,
+    host::Cx,
+    model::{
+        PolicyKey, PolicyRows,
+        drift::{Found, Kind},
+    },
+    mutants::{Mutant, mutated},
+    ports::{ConfigRow, EndpointRow, KernelSnapshot, OwnedRows, Probe, Time},
+};
+
+/// A text of a record is cut where its field ends; none is shorter than this.
+const FIELD_BYTES_MIN: usize = 15;
+
+impl Endpoint {
+    /// Puts a difference right, and what could not be finished.
+    pub(super) fn audit(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        snapshot: &KernelSnapshot,
+        rows: &OwnedRows,
+        asked: Time,
+        policy_differs: bool,
+    ) {
+        let at_rest = !self.busy && !self.settling && self.build.is_none();
+        // What was done after the question may not show in the answer.
+        if !at_rest || self.state != State::Ready || self.worked_at >= asked {
+            return;
+        }
+        let Some(known) = &self.known else { return };
+        let mut seen = Known::seen(snapshot, rows, self.id, &self.spec);
+        seen.recorded &= !known.recorded || self.is_recorded(snapshot);
+        let link = snapshot.links.get(&self.spec.ifindex).cloned();
+        let (attachment, routes) = (seen.attachment, seen.routes.clone());
+        let lost = Lost::seen(&self.spec, &Probe { link, attachment, routes });
+        let lost = lost.filter(|_| !mutated(Mutant::LostUnnoticed));
+        if lost.as_ref().is_some_and(|lost| lost.gone) {
+            // There is nothing to build at.
+            return self.lose(cx, lost);
+        }
+        // It was held against what it showed; who keeps an earlier life's may know of more rows.
+        let is_shown = known.policy.as_ref() == Some(&self.realised.policy);
+        let policy_differs = policy_differs && is_shown && !mutated(Mutant::PoliciesNotSwept);
+        if seen == known.shown() && self.lost == lost && !policy_differs {
+            return self.settle(cx);
+        }
+        self.lose(cx, lost);
+        tracing::warn!(endpoint = %self.id, "the kernel's rows differ from what was written");
+        // Its pin may show another map; one that shows the right one stays.
+        seen.pinned &= !policy_differs;
+        self.believed = self.known.take();
+        self.compare_rows(&seen, snapshot);
+        // The policy map is read again as well: whoever changed the rows may have changed it.
+        self.known = Some(seen);
+        let reason = Arc::from("datapath differs from what was written");
+        self.trigger(cx, Trigger::new(Level::Rewrite, reason, Vec::new()));
+    }
+
+    /// The kernel is read anew before the next build, to see what drifted.
+    pub(super) fn doubt(&mut self) {
+        if let Some(known) = self.known.take() {
+            self.believed = Some(known);
+            self.mapped = None;
+        }
+    }
+
+    /// Whether its record says who it is.
+    fn is_recorded(&self, snapshot: &KernelSnapshot) -> bool {
+        let wanted = self.kernel_record();
+        snapshot.endpoints.get(&self.id).is_some_and(|row| says_the_same(row, &wanted))
+    }
+
+    /// Notes which of its rows are not as it knew them.
+    pub(super) fn compare_rows(&mut self, seen: &Known, snapshot: &KernelSnapshot) {
+        let Some(believed) = &self.believed else { return };
+        let mut found = Found::default();
+        let place = |_: &ConfigRow| format!("endpoint {}", self.id);
+        let config = believed.config.as_ref().or(seen.config.as_ref()).map(place);
+        found.compare(
+            "volvox_config",
+            believed.config.as_ref(),
+            seen.config.as_ref(),
+            config.unwrap_or_default(),
+        );
+        found.compare_all("cilium_lxc", &believed.lxc, &seen.lxc, ToString::to_string);
+        if believed.recorded && !self.is_recorded(snapshot) {
+            let kind = match snapshot.endpoints.contains_key(&self.id) {
+                true => Kind::Changed,
+                false if snapshot.torn_rows.contains(&self.id) => Kind::Changed,
+                false => Kind::Missing,
+            };
+            found.note("volvox_endpoint", kind, format_args!("endpoint {}", self.id));
+        }
+        if believed.pinned && !snapshot.policy_pins.contains(&self.id) {
+            let pin = format!("cilium_policy_v2_{:05}", self.id.0);
+            found.note("cilium_policy_v2", Kind::Missing, pin);
+        }
+        self.take_in(found);
+    }
+
+    /// Notes which rows of its policy are not as it knew them; without any the slot is empty.
+    pub(super) fn compare_policy(&mut self, seen: Option<&PolicyRows>) {
+        let Some(believed) = self.believed.take().and_then(|believed| believed.policy) else {
+            return;
+        };
+        self.kept = Some(Arc::clone(&believed));
+        let mut found = Found::default();
+        let id = self.id;
+        match seen {
+            Some(seen) if *seen == *believed => {}
+            Some(seen) => {
+                let what = |key: &PolicyKey| format!("endpoint {id}, identity {}", key.identity);
+                found.compare_all("cilium_policy_v2", &believed, seen, what);
+            }
+            None => found.note("volvox_policy", Kind::Missing, format_args!("endpoint {id}")),
+        }
+        self.take_in(found);
+    }
+
+    fn take_in(&mut self, found: Found) {
+        let found = found.into_all();
+        self.peers.watch.tell(found.clone());
+        self.drifted.extend(found);
+    }
+}
+
+/// Whether two records are of one endpoint as it is. What else is in them is written with a change.
+fn says_the_same(found: &EndpointRow, wanted: &EndpointRow) -> bool {
+    let texts = [
+        (&found.container_id, &wanted.container_id),
+        (&found.container_ifname, &wanted.container_ifname),
+        (&found.ifname, &wanted.ifname),
+        (&found.namespace, &wanted.namespace),
+        (&found.pod_name, &wanted.pod_name),
+        (&found.pod_uid, &wanted.pod_uid),
+    ];
+    let is_text = |(found, wanted): (&String, &String)| {
+        found == wanted || (found.len() >= FIELD_BYTES_MIN && wanted.starts_with(found.as_str()))
+    };
+    texts.into_iter().all(is_text)
+        && (found.ifindex, found.addresses) == (wanted.ifindex, wanted.addresses)
+        && (found.mac, found.node_mac) == (wanted.mac, wanted.node_mac)
+}

@@ -1,0 +1,36 @@
+//! A change of the policy that comes with what it came to, so that nobody need ask.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{Endpoint, EndpointView, build::Trigger};
+use crate::policy::rules::{Changed, Subject};
+
+/// What a supervisor says to an endpoint whose policy changed.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// Policies that are other ones now. One that finds none of its own asks.
+    pub policies: Arc<BTreeMap<Subject, Changed>>,
+    /// How the endpoint looked then. From then on it is shown as waiting to be built.
+    pub seen: Arc<EndpointView>,
+}
+
+impl Endpoint {
+    /// The policy that came with what triggered a build. None if it may be older than one that was
+    /// heard of before, or if this life of the actor heard of none: a build before may have been
+    /// one of a newer policy.
+    pub(super) fn brought_policy(&self, trigger: &Trigger) -> Option<Changed> {
+        let brought = trigger.brought.as_ref()?;
+        let changed = brought.policies.get(&self.subject())?;
+        (self.heard > 0 && changed.policy.revision >= self.heard).then(|| changed.clone())
+    }
+
+    /// Whether others see already that this build is to be: its supervisor says so of an endpoint
+    /// that looks as this one does.
+    pub(super) fn is_shown_waiting(&self, trigger: &Trigger) -> bool {
+        let (Some(brought), Some(shown)) = (&trigger.brought, &self.shown) else { return false };
+        Arc::ptr_eq(&brought.seen, shown)
+            && Arc::ptr_eq(&shown.identity_labels, &self.identity_labels)
+            && Arc::ptr_eq(&shown.spec, &self.spec)
+            && shown.identity == self.identity
+    }
+}

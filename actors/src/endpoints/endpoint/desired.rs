@@ -1,0 +1,119 @@
+//! What an endpoint wants of the kernel, of the ipcache and of the policy.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::{Endpoint, Kind, OwnRows, known::Known, options, plan::Desired};
+use crate::{
+    model::{Label, Labels, PolicyRows},
+    mutants::{Mutant, mutated},
+    policy::{
+        ipcache::{IpcacheEntry, Source},
+        rules::{Subject, fit},
+    },
+    ports::EndpointRow,
+};
+
+/// Kubernetes pod names may be longer; the kernel's record holds that many bytes.
+const POD_NAME_BYTES_MAX: usize = 200;
+
+impl Endpoint {
+    pub(super) fn desired(&self, policy: Arc<PolicyRows>, known: &Known) -> Desired {
+        let rows = OwnRows::of(self.id, &self.spec, self.identity, &self.options);
+        Desired {
+            id: self.id,
+            interface: self.spec.interface_of_its_own(),
+            config: rows.config,
+            lxc: rows.lxc,
+            record: (!known.recorded || known.unsaved == self.on_disk)
+                .then(|| self.kernel_record()),
+            policy: self.with_room(policy, known),
+            rows_max: self.peers.settings.policy_rows_max,
+        }
+    }
+
+    /// What of a policy its map has room for. While nothing is in force, all of it or nothing is to
+    /// be: nobody counts on what was before.
+    fn with_room(&self, wanted: Arc<PolicyRows>, known: &Known) -> Arc<PolicyRows> {
+        let most = self.peers.settings.policy_rows_max;
+        match &known.policy {
+            Some(had) if wanted.len() > most && !mutated(Mutant::FullMapKeepsAll) => {
+                Arc::new(fit(had, &wanted, most))
+            }
+            _ => wanted,
+        }
+    }
+
+    /// What people are told while its map has no room for all of its policy.
+    pub(super) fn lack_of_room(&self, wanted: &PolicyRows) -> String {
+        let most = self.peers.settings.policy_rows_max;
+        format!(
+            "its policy needs {} rows and its map has room for {most}: what policies take away is in \
+             force, what they add waits for room; name fewer peers and ports, wider prefixes, or \
+             start the agent with a larger --bpf-policy-map-max",
+            wanted.len()
+        )
+    }
+
+    /// What the kernel keeps so that a lost state file can be rebuilt.
+    pub(super) fn kernel_record(&self) -> EndpointRow {
+        let spec = &self.spec;
+        let mut pod_name = spec.pod_name.clone();
+        pod_name.truncate(POD_NAME_BYTES_MAX);
+        EndpointRow {
+            container_id: spec.container_id.clone(),
+            container_ifname: spec.container_ifname.clone(),
+            ifname: spec.ifname.clone(),
+            ifindex: spec.ifindex,
+            identity: self.identity,
+            netns_cookie: spec.netns_cookie,
+            addresses: spec.addresses,
+            mac: spec.mac,
+            node_mac: spec.node_mac,
+            namespace: spec.namespace.clone(),
+            pod_name,
+            pod_uid: spec.pod_uid.clone(),
+            own_options: options::pack(&self.own_options),
+            unsaved: !self.on_disk,
+        }
+    }
+
+    /// Its addresses with its identity.
+    pub(super) fn ipcache_entries(&self) -> Vec<(IpNet, IpcacheEntry)> {
+        let entry = IpcacheEntry::of(self.identity, Source::Endpoint(self.id));
+        let addresses = self.spec.addresses.iter();
+        addresses.map(|address| (IpNet::from(address), entry)).collect()
+    }
+
+    /// Whom its policy is for: by the ports that everyone knows it by, as by its labels.
+    pub(super) fn subject(&self) -> Subject {
+        let named_ports = self.ports_known.as_ref().unwrap_or(&self.spec.named_ports);
+        Subject { labels: Arc::clone(&self.identity_labels), named_ports: named_ports.clone() }
+    }
+
+    /// All its labels, split by whether they count for its identity.
+    pub(super) fn split_labels(&self) -> (Labels, Labels) {
+        let (custom, disabled) = &self.user_labels;
+        self.split(self.spec.labels.iter().chain(custom.iter()), disabled)
+    }
+
+    /// The same of what its orchestrator says, without what its user added.
+    pub(super) fn orchestrator_labels(&self) -> (Labels, Labels) {
+        self.split(self.spec.labels.iter(), &self.user_labels.1)
+    }
+
+    /// All labels of a node count; which of a pod's do, the filter says.
+    fn split<'a>(
+        &self,
+        labels: impl Iterator<Item = &'a Label>,
+        disabled: &Labels,
+    ) -> (Labels, Labels) {
+        let wanted = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
+        let wanted = wanted.collect();
+        match self.spec.kind {
+            Kind::Pod => self.peers.settings.label_filter.split(&wanted),
+            Kind::Host => (wanted, Labels::default()),
+        }
+    }
+}

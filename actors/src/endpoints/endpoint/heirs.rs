@@ -1,0 +1,180 @@
+//! Prefixes that came with rules while no agent lived. What endpoints enforce then is what an earlier
+//! life left in the kernel: it learns of these prefixes before they are mapped.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{Endpoint, State, answers::EndpointAnswer, steps::KERNEL_PATIENCE};
+use crate::{
+    host::{AskError, Cx, Reply},
+    model::{IdentityId, PolicyRows},
+    policy::rules::fit,
+    ports::{KernelDone, KernelJob, KernelOp, KernelOutcome},
+};
+
+/// Identities that are about to be mapped, each with that under which its packets come now.
+pub type Heirs = BTreeMap<IdentityId, IdentityId>;
+
+/// Whether rows were written, or why not.
+pub type Inherited = Result<(), Arc<str>>;
+
+/// Somebody asks for heirs to be known.
+pub(super) struct Legacy {
+    slot: u32,
+    heirs: Arc<Heirs>,
+    reply: Reply<Inherited>,
+}
+
+/// The rows of a policy with which packets of heirs meet the verdicts of those whose heirs they
+/// are. Rows that an heir had long ago mean nothing any more.
+fn with_heirs(rows: &PolicyRows, heirs: &Heirs) -> PolicyRows {
+    let mut of: BTreeMap<IdentityId, Vec<IdentityId>> = BTreeMap::new();
+    for (&heir, &from) in heirs {
+        of.entry(from).or_default().push(heir);
+    }
+    let mut all = PolicyRows::new();
+    for (key, entry) in rows {
+        if !heirs.contains_key(&key.identity) {
+            all.insert(*key, *entry);
+        }
+        for &heir in of.get(&key.identity).into_iter().flatten() {
+            all.insert(crate::model::PolicyKey { identity: heir, ..*key }, *entry);
+        }
+    }
+    all
+}
+
+impl Endpoint {
+    /// Has the policy map that an earlier life left in that slot know the heirs.
+    pub(super) fn inherit(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        slot: u32,
+        heirs: Arc<Heirs>,
+        reply: Reply<Inherited>,
+    ) {
+        if self.teardown.is_some() {
+            return reply.send(Ok(()));
+        }
+        // Whoever keeps its policy may be at it; who asks again has given up the question before.
+        if self.busy {
+            self.legacy = Some(Legacy { slot, heirs, reply });
+            return;
+        }
+        self.busy = true;
+        let ops = vec![KernelOp::ReadPolicy { slot }];
+        let then = move |answer| EndpointAnswer::Bequest { slot, heirs, reply, answer };
+        let read = cx.expect("kernel", KERNEL_PATIENCE, "the policy of an earlier life", then);
+        self.peers.kernel.submit(KernelJob::new(ops), read);
+    }
+
+    /// Takes up the question that came while the kernel was at something.
+    pub(super) fn take_up_legacy(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.busy
+            && let Some(Legacy { slot, heirs, reply }) = self.legacy.take()
+            && !reply.is_closed()
+        {
+            self.inherit(cx, slot, heirs, reply);
+        }
+    }
+
+    pub(super) fn bequest(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        slot: u32,
+        heirs: &Heirs,
+        reply: Reply<Inherited>,
+        answer: Result<KernelDone, AskError>,
+    ) {
+        let rows = KernelDone::of_one(answer, |outcome| match outcome {
+            KernelOutcome::Policy(rows) => Some(rows),
+            _ => None,
+        });
+        let rows = match rows {
+            Ok(rows) => rows,
+            Err(error) => return self.inherited(cx, reply, Err(error.into())),
+        };
+        // Without a map every packet is dropped. And if nobody waits any more, the policy went on.
+        let Some(rows) = rows else { return self.inherited(cx, reply, Ok(())) };
+        // Where there is no room, packets of some are denied.
+        let most = self.peers.settings.policy_rows_max;
+        let wanted = match with_heirs(&rows, heirs) {
+            wanted if wanted.len() > most => fit(&wanted, &wanted, most),
+            wanted => wanted,
+        };
+        if wanted == rows || self.teardown.is_some() || reply.is_closed() {
+            return self.inherited(cx, reply, Ok(()));
+        }
+        self.kept = None;
+        // Whoever builds next reads it again.
+        if let Some(known) = &mut self.known {
+            known.policy = None;
+        }
+        // As in a build, there is no pin of another policy at any moment.
+        let endpoint = self.id;
+        let ops = vec![
+            KernelOp::BuildPolicy { slot, rows: wanted },
+            KernelOp::UnpinPolicy { endpoint },
+            KernelOp::FlipPolicy { slot },
+            KernelOp::PinPolicy { endpoint, slot },
+        ];
+        let submitted = ops.clone();
+        let then = move |answer| EndpointAnswer::Inherited { submitted, reply, answer };
+        let written = cx.expect("kernel", KERNEL_PATIENCE, "new prefixes in its policy", then);
+        self.peers.kernel.submit(KernelJob::new(ops), written);
+    }
+
+    pub(super) fn bequeathed(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        submitted: &[KernelOp],
+        reply: Reply<Inherited>,
+        answer: Result<KernelDone, AskError>,
+    ) {
+        let outcome = match answer {
+            Ok(KernelDone { outcomes, failed }) => {
+                if let Some(known) = &mut self.known {
+                    submitted.iter().take(outcomes.len()).for_each(|op| known.done(op, None));
+                }
+                failed.map_or(Ok(()), |(_, error)| Err(error.to_string().into()))
+            }
+            Err(error) => {
+                // Nobody can say how far it came: read before the next build.
+                self.known = None;
+                Err(error.to_string().into())
+            }
+        };
+        self.inherited(cx, reply, outcome);
+    }
+
+    fn inherited(&mut self, cx: &mut Cx<'_, Self>, reply: Reply<Inherited>, outcome: Inherited) {
+        self.busy = false;
+        self.worked_at = cx.now();
+        reply.send(outcome);
+        if self.state == State::Ready
+            && let Some(stored) = self.stored.take()
+        {
+            self.trigger(cx, stored);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Direction, PolicyEntry, PolicyKey};
+
+    fn row(identity: u32, port: u16, deny: bool) -> (PolicyKey, PolicyEntry) {
+        let identity = IdentityId(identity);
+        let key =
+            PolicyKey { direction: Direction::Ingress, identity, protocol: 6, port, bits: 16 };
+        (key, PolicyEntry { deny, precedence: 1, cookie: 0 })
+    }
+
+    #[test]
+    fn an_heir_has_the_rows_of_whom_it_inherits_and_no_others() {
+        let rows = PolicyRows::from([row(0, 53, false), row(9, 80, true), row(70, 81, false)]);
+        let heirs = Heirs::from([(IdentityId(70), IdentityId(9)), (IdentityId(71), IdentityId(9))]);
+        let all = [row(0, 53, false), row(9, 80, true), row(70, 80, true), row(71, 80, true)];
+        assert_eq!(with_heirs(&rows, &heirs), PolicyRows::from(all));
+    }
+}

@@ -1,0 +1,221 @@
+//! How an endpoint gets its identity, and what happens when its labels change: a build takes an
+//! identity once everyone's policy knows it. Until then the endpoint goes on under the one that it
+//! has, and can be built with that: others may wait for it to know theirs.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use super::{
+    Endpoint, Kind, State,
+    actor::answer_all,
+    answers::EndpointAnswer,
+    build::{Build, Trigger},
+    reference::Held,
+};
+use crate::{
+    endpoints::supervisor::{Level, PatchError},
+    host::{AskError, Cx},
+    model::{IdentityId, Labels},
+    mutants::{Mutant, mutated},
+    policy::{
+        identity::IdentityMsg,
+        rules::{Bearer, PolicyMsg},
+    },
+};
+
+/// How long an identity may take: it is stored before it is used.
+const IDENTITY_PATIENCE: Duration = Duration::from_secs(120);
+/// How long everyone's policy may take to learn a new identity. After that the endpoint goes on:
+/// one that never acknowledges must not hold up the rest.
+const LEARN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// An identity on its way to an endpoint.
+pub(super) struct Identification {
+    /// What is to be built with it.
+    pub(super) trigger: Trigger,
+    /// What it is at, for people.
+    pub(super) step: &'static str,
+    /// The edition of the endpoint whose labels it is for.
+    edition: u64,
+    /// The identity, once there is one.
+    held: Option<Held>,
+    /// Whether it may be taken.
+    known: bool,
+}
+
+impl Identification {
+    fn begin_again(&mut self, edition: u64) {
+        (self.edition, self.step, self.held, self.known) = (edition, "identity", None, false);
+    }
+}
+
+impl Endpoint {
+    /// Has the identity of its labels found, for a build that begins then.
+    pub(super) fn identify(&mut self, cx: &mut Cx<'_, Self>, trigger: Trigger) {
+        if let Some(under_way) = &mut self.identification {
+            return under_way.trigger.merge(trigger);
+        }
+        let reason = Arc::clone(&trigger.reason);
+        self.identification = Some(Identification {
+            trigger,
+            step: "identity",
+            edition: self.edition,
+            held: None,
+            known: false,
+        });
+        if self.state == State::Ready {
+            self.become_state(cx, State::WaitingForIdentity, &reason);
+            self.publish(cx);
+        }
+        self.ask_identity(cx);
+    }
+
+    fn ask_identity(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(under_way) = &mut self.identification else { return };
+        under_way.begin_again(self.edition);
+        let (mut labels, info) = self.split_labels();
+        if labels.is_empty() {
+            labels = Labels::reserved("init");
+        }
+        self.info_labels = Arc::new(info);
+        // Only for the labels that it stood for: for others it would be somebody else's.
+        let same = *self.identity_labels == labels;
+        if same {
+            labels = Labels::clone(&self.identity_labels);
+        }
+        let before = (same && self.identity != IdentityId::INIT).then_some(self.identity);
+        let labels = self.spec.kind.numbered(&labels).into_owned();
+        let peers = Rc::clone(&self.peers);
+        let owner = peers.identities.clone();
+        cx.ask(
+            &peers.identities,
+            IDENTITY_PATIENCE,
+            format!("the identity of {labels}"),
+            |reply| IdentityMsg::Resolve { labels, before, reply },
+            move |answer| EndpointAnswer::Identified(Held::from_answer(owner, answer)),
+        );
+    }
+
+    pub(super) fn identified(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Held, String>) {
+        let Some(under_way) = &mut self.identification else { return };
+        if under_way.edition != self.edition {
+            return self.ask_identity(cx);
+        }
+        let held = match answer {
+            Ok(held) => held,
+            Err(error) => return self.unidentified(cx, &error),
+        };
+        let identity = held.identity().clone();
+        under_way.held = Some(held);
+        under_way.step = "learn";
+        // The node itself is known to everyone always.
+        let known = self.spec.is_host()
+            || self.has_identity(&identity.labels, identity.id)
+                && self.ports_known.as_ref() == Some(&self.spec.named_ports);
+        if known || mutated(Mutant::IdentityBeforePolicies) {
+            return self.identity_known(cx);
+        }
+        let named_ports = self.spec.named_ports.clone();
+        let bearers = vec![Bearer { endpoint: self.id, identity: identity.id, named_ports }];
+        let peers = Rc::clone(&self.peers);
+        cx.ask(
+            &peers.policy,
+            LEARN_PATIENCE,
+            format!("everyone's policy to know identity {}", identity.id),
+            |reply| PolicyMsg::Learn { identities: vec![identity], bearers, reply },
+            EndpointAnswer::Learned,
+        );
+    }
+
+    /// There is none. What it is built with goes on; it is tried again later.
+    fn unidentified(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+        let Some(Identification { trigger, step, .. }) = self.identification.take() else { return };
+        let error = format!("no identity: {error}");
+        if self.build.is_none() {
+            self.build = Some(Build::new(trigger, step, cx.now()));
+            return self.fail(cx, &error);
+        }
+        self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
+        self.owed = self.owed.max(Some(trigger.level));
+        answer_all(trigger.waiting, &Err(PatchError::Failed(error)));
+    }
+
+    pub(super) fn learned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<u64, AskError>) {
+        if let Err(error) = answer {
+            tracing::warn!(
+                endpoint = %self.id, %error,
+                "not every endpoint's policy knows its new identity yet; going on"
+            );
+        }
+        self.identity_known(cx);
+    }
+
+    /// The next build takes it: now if none runs.
+    fn identity_known(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(under_way) = &mut self.identification else { return };
+        if under_way.edition != self.edition {
+            return self.ask_identity(cx);
+        }
+        under_way.known = true;
+        let trigger = Trigger::new(Level::Load, Arc::from("identity is set"), Vec::new());
+        if self.build.is_some() { self.store(trigger) } else { self.build_from(cx, trigger) }
+    }
+
+    /// Takes the identity that everyone knows, if there is one: what is to be built with it.
+    pub(super) fn take_identity(&mut self, cx: &mut Cx<'_, Self>) -> Option<Trigger> {
+        let under_way = self.identification.as_ref().filter(|under_way| under_way.known)?;
+        if under_way.edition != self.edition {
+            // Labels changed meanwhile.
+            self.ask_identity(cx);
+            return None;
+        }
+        let Identification { trigger, held, .. } = self.identification.take()?;
+        let held = held?;
+        let identity = held.identity().clone();
+        self.references.push(held);
+        self.identity_stale = false;
+        self.ports_known = Some(self.spec.named_ports.clone());
+        let labels = match self.spec.kind {
+            Kind::Pod => identity.labels,
+            Kind::Host => Arc::new(self.split_labels().0),
+        };
+        if !self.has_identity(&labels, identity.id) {
+            self.identity = identity.id;
+            self.identity_labels = labels;
+            self.on_disk = false;
+            if let Some(known) = &mut self.known {
+                known.recorded = false;
+            }
+        }
+        if mutated(Mutant::IdentityReleasedEarly) {
+            self.keep_only_identity();
+        }
+        if self.state == State::WaitingForIdentity {
+            self.become_state(cx, State::Ready, "identity is set");
+            self.note(cx, "OK", "Set identity for this endpoint");
+        }
+        Some(trigger)
+    }
+
+    fn has_identity(&self, labels: &Arc<Labels>, id: IdentityId) -> bool {
+        self.identity == id && self.identity_labels == *labels
+    }
+
+    /// No packet can carry the identities before any more: they are given back.
+    pub(super) fn keep_only_identity(&mut self) {
+        // Names of ports are told by identity, also of one that is on its way.
+        if self.identification.is_some() {
+            return;
+        }
+        let references = &mut *self.references;
+        let current = references.iter().rposition(|held| held.identity().id == self.identity);
+        let current = current.map(|place| references.swap_remove(place));
+        let given_back = std::mem::replace(references, current.into_iter().collect());
+        if given_back.iter().any(|held| held.identity().id != self.identity) {
+            let only = PolicyMsg::BearsOnly { endpoint: self.id, identity: Some(self.identity) };
+            if let Err(refused) = self.peers.policy.tell(only) {
+                tracing::warn!(endpoint = %self.id, %refused, "names of its ports stay known twice");
+            }
+        }
+        drop(given_back);
+    }
+}

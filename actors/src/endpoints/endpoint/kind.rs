@@ -1,0 +1,113 @@
+//! The two kinds of endpoints, and where they differ.
+//!
+//! | | pod | host |
+//! |---|---|---|
+//! | interface | its own, with programs at it | none: programs at the node's devices ask for it |
+//! | addresses | its own | none: the node's are not its to give |
+//! | identity | by its labels | always `reserved:host`, whatever its labels are |
+//! | labels that select policies | those that count | all |
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::EndpointSpec;
+use crate::{
+    model::{Addresses, Label, Labels},
+    ports::{HOST_DEVICE, HOST_IFINDEX, Link},
+    state_directory::{EndpointRecord, OperatorLabels},
+};
+
+/// What an endpoint stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A container or a pod, behind an interface of its own.
+    #[default]
+    Pod,
+    /// The node itself: what its own processes send and receive.
+    Host,
+}
+
+impl Kind {
+    /// The kind of the endpoint of a state file, whoever wrote it.
+    pub fn of(record: &EndpointRecord) -> Self {
+        let OperatorLabels { orchestration_identity, .. } = &record.labels;
+        let labels = [&record.security.labels, orchestration_identity];
+        let named = record.ifname == HOST_DEVICE;
+        match named || labels.iter().any(|labels| labels.has_reserved("host")) {
+            true => Self::Host,
+            false => Self::Pod,
+        }
+    }
+
+    /// The labels that stand behind the number of an endpoint that has these.
+    pub(super) fn numbered(self, labels: &Labels) -> Cow<'_, Labels> {
+        match self {
+            Self::Pod => Cow::Borrowed(labels),
+            Self::Host => Cow::Owned(Labels::reserved("host")),
+        }
+    }
+}
+
+impl EndpointSpec {
+    /// The node itself, before anything is known of how it is labelled. Other agents look for it
+    /// by the device's name.
+    pub fn host() -> Self {
+        Self {
+            kind: Kind::Host,
+            ifname: HOST_DEVICE.to_owned(),
+            labels: Labels::reserved("host"),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is the node itself.
+    pub fn is_host(&self) -> bool {
+        self.kind == Kind::Host
+    }
+
+    /// The key of its configuration row.
+    pub fn config_ifindex(&self) -> u32 {
+        match self.kind {
+            Kind::Pod => self.ifindex,
+            Kind::Host => HOST_IFINDEX,
+        }
+    }
+
+    /// The interface that is its own; 0 is one that is not known.
+    pub fn interface_of_its_own(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Pod => Some(self.ifindex),
+            Kind::Host => None,
+        }
+    }
+
+    /// Whether its interface still is, by number and, where it is known, by name. One that has none
+    /// loses none.
+    pub fn is_among(&self, links: &BTreeMap<u32, Link>) -> bool {
+        self.interface_of_its_own().is_none_or(|ifindex| {
+            let link = links.get(&ifindex);
+            link.is_some_and(|link| self.ifname.is_empty() || link.name == self.ifname)
+        })
+    }
+
+    /// Without what another agent may have written of the node itself and this one does not.
+    pub(super) fn of_its_kind(self) -> Self {
+        match self.kind {
+            Kind::Pod => self,
+            Kind::Host => {
+                let mut labels = self.labels;
+                labels.insert(Label::new("reserved", "host", ""));
+                Self {
+                    id: self.id,
+                    labels,
+                    addresses: Addresses::default(),
+                    datapath_configuration: self.datapath_configuration,
+                    properties: self.properties,
+                    ..Self::host()
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What an endpoint lacks in the kernel, by what is seen at its interface.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Endpoint, EndpointSpec, State, answers::EndpointAnswer, build::Trigger};
+use crate::{
+    endpoints::supervisor::{EndpointsMsg, Level, Target},
+    host::{Cx, Reply},
+    mutants::{Mutant, mutated},
+    ports::{Probe, Time},
+};
+
+/// An answer that is older than the last work is asked for again after that long.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// What was seen that keeps an endpoint from being served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// What it is.
+    pub why: Arc<str>,
+    /// Its interface is gone, or another one now: nothing can be repaired before it is back.
+    pub gone: bool,
+}
+
+impl Lost {
+    /// What keeps the endpoint from being served, if anything of what is seen does.
+    pub(crate) fn seen(spec: &EndpointSpec, probe: &Probe) -> Option<Self> {
+        spec.interface_of_its_own()?;
+        let interface = spec.interface();
+        let gone = |why: String| Some(Self { why: Arc::from(why), gone: true });
+        let lost = |why: String| Some(Self { why: Arc::from(why), gone: false });
+        let Some(link) = &probe.link else { return gone(format!("{interface} is gone")) };
+        if let Some(difference) = link.differs(&spec.ifname, spec.node_mac) {
+            return gone(format!("{interface} is another one now: {difference}"));
+        }
+        if let Some(trouble) = probe.attachment.trouble() {
+            return lost(format!("at {interface} {trouble}"));
+        }
+        if !link.up {
+            return lost(format!("{interface} is down"));
+        }
+        let missing = spec.addresses.iter().find(|address| !probe.routes.contains(address));
+        missing.and_then(|address| lost(format!("the route to {address} by {interface} is gone")))
+    }
+}
+
+impl Endpoint {
+    /// Takes in what was seen at its interface, and has put right what can be.
+    pub(super) fn probed(&mut self, cx: &mut Cx<'_, Self>, probe: &Probe, asked: Time) {
+        if !self.is_at_rest() {
+            self.missed = true;
+            return;
+        }
+        // What was done after the question may not show in the answer: it is asked again then.
+        if self.worked_at >= asked {
+            cx.after(AGAIN_AFTER, EndpointAnswer::LookAgain);
+            return;
+        }
+        let lost = Lost::seen(&self.spec, probe).filter(|_| !mutated(Mutant::LostUnnoticed));
+        let Some(known) = self.known.as_mut().filter(|_| lost != self.lost || lost.is_some())
+        else {
+            return;
+        };
+        known.attachment = probe.attachment;
+        known.routes.clone_from(&probe.routes);
+        known.up = probe.link.as_ref().is_some_and(|link| link.up);
+        self.lose(cx, lost);
+        self.repair(cx);
+    }
+
+    /// Shows what keeps it from being served.
+    pub(super) fn lose(&mut self, cx: &mut Cx<'_, Self>, lost: Option<Lost>) {
+        if self.lost == lost {
+            return;
+        }
+        match &lost {
+            Some(Lost { why, .. }) => {
+                tracing::warn!(endpoint = %self.id, %why, "endpoint is not served");
+                self.note(cx, "Warning", &format!("Not served: {why}"));
+            }
+            None => self.note(cx, "OK", "Served again"),
+        }
+        self.lost = lost;
+        self.publish(cx);
+    }
+
+    /// Whether it is ready, and nobody works at it.
+    fn is_at_rest(&self) -> bool {
+        let works = self.busy || self.settling || self.build.is_some();
+        !works && self.state == State::Ready
+    }
+
+    /// Has its interface looked at again, if what was seen there could not be taken in and now could.
+    pub(super) fn take_up_missed(&mut self) {
+        if self.missed && self.is_at_rest() {
+            self.missed = false;
+            self.look_again();
+        }
+    }
+
+    /// Has its interface looked at.
+    pub(super) fn look_again(&self) {
+        let (target, reply) = (Some(Target::Id(self.id)), Reply::to(|_| {}));
+        if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Verify { target, reply }) {
+            tracing::warn!(endpoint = %self.id, %refused, "its interface is looked at later");
+        }
+    }
+
+    /// Puts right what keeps it from being served, unless that was done too often lately: then later.
+    pub(super) fn repair(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(Lost { why, gone: false }) = &self.lost else { return };
+        if let Some(wait) = self.repairs.wait(cx.now()) {
+            return self.retry_in(cx, wait);
+        }
+        self.repairs.spend(cx.now());
+        let trigger = Trigger::new(Level::Load, Arc::clone(why), Vec::new());
+        self.trigger(cx, trigger);
+    }
+}

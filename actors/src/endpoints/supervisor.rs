@@ -1,0 +1,28 @@
+//! The supervisor of all endpoints: it spawns them, numbers them, finds them.
+
+mod actor;
+mod answers;
+mod barrier;
+mod check;
+mod child;
+mod create;
+mod heirs;
+mod host;
+mod messages;
+mod numbers;
+mod policy;
+mod probe;
+mod regenerations;
+mod restored;
+mod sweep;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use actor::{Endpoints, Observed, Schedule};
+pub use messages::{
+    Announcer, Awaited, CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError,
+    Reached, RestoredEndpoint, Target,
+};
+pub use regenerations::{Lengths, Regenerations};
+pub use target::TargetError;

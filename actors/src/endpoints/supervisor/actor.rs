@@ -1,0 +1,418 @@
+//! The supervisor's actor: it owns the list of children and hands each message to who handles it.
+//! Creation, restore, probes and policy changes have files of their own beside it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    Announcer, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
+    answers::EndpointsAnswer,
+    barrier::Barriers,
+    child::Child,
+    create::Creating,
+    heirs::Inheriting,
+    host::{unchangeable, undeletable},
+    numbers::Numbers,
+    probe::Verifying,
+    regenerations::Regenerations,
+    restored::Restoring,
+};
+use crate::{
+    endpoints::{
+        endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
+        workloads::{PodFacts, WorkloadsMsg},
+    },
+    host::{AskError, Behaviour, Cx, Full, Lent, Ref, Reply, Survives, TimerId},
+    model::{EndpointId, Labels},
+    mutants::{Mutant, mutated},
+    node::auditor::AuditorMsg,
+    policy::rules::PolicyMsg,
+    ports::Time,
+};
+
+/// Questions that are kept until restored endpoints are known.
+const HELD_MAX: usize = 256;
+/// How long an endpoint may take to go: what its build is at is waited for.
+const DELETE_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often the supervisor looks around, and how much an endpoint may queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Time between two comparisons of the kernel with what was written.
+    pub sweep: Duration,
+    /// Time between two looks for endpoints whose interface vanished; the second look removes.
+    pub collect: Duration,
+    /// Capacity of an endpoint's mailbox, messages.
+    pub queue: usize,
+}
+
+/// Who lives under which number: what outlives a crash of the supervisor, as the endpoints do.
+#[derive(Default)]
+pub(super) struct Family {
+    pub(super) numbers: Numbers,
+    pub(super) children: BTreeMap<EndpointId, Child>,
+    pub(super) restoring: Restoring,
+    pub(super) creating: BTreeMap<u64, Creating>,
+    pub(super) creations: u64,
+    pub(super) barriers: Barriers,
+    /// The newest revision of the policy of which all were told whom it concerns.
+    pub(super) revision: u64,
+    pub(super) regenerations: Regenerations,
+    /// Nothing is left of earlier lives that nobody claims.
+    pub(super) cleaned: bool,
+    /// Whether there is to be a host endpoint.
+    pub(super) host: bool,
+    /// How this node is labelled, as far as that is known; `None` in it if nobody says it.
+    pub(super) node_labels: Option<Option<Labels>>,
+    /// Who tells the cluster of endpoints.
+    announcers: Vec<Announcer>,
+}
+
+/// The supervisor of all endpoints.
+pub struct Endpoints {
+    pub(super) peers: Rc<Peers>,
+    pub(super) workloads: Ref<WorkloadsMsg>,
+    pub(super) schedule: Schedule,
+    /// Outlives a crash.
+    pub(super) family: Lent<Family>,
+    /// What came before restored endpoints were known.
+    pub(super) held: Vec<EndpointsMsg>,
+    /// Whose policies of an earlier life are to know new prefixes.
+    pub(super) inheriting: Option<Inheriting>,
+    /// Endpoints whose interface was not there at the last look.
+    pub(super) vanished: BTreeSet<EndpointId>,
+    pub(super) collected: Time,
+    /// When it is looked next for those who do not answer.
+    pub(super) overdue: Option<TimerId>,
+    pub(super) sweeping: bool,
+    pub(super) verifying: Verifying,
+    /// When the kernel was last asked what it shows.
+    pub(super) looked: Time,
+    /// How the endpoints were then, and which numbers were taken.
+    pub(super) seen: Vec<Arc<EndpointView>>,
+    pub(super) taken: BTreeSet<EndpointId>,
+    pub(super) auditor: Ref<AuditorMsg>,
+}
+
+/// What the supervisor shows of itself.
+#[derive(Debug, Serialize)]
+pub struct Observed {
+    endpoints: BTreeMap<&'static str, usize>,
+    creating: usize,
+    held: usize,
+    restored: bool,
+}
+
+impl Endpoints {
+    /// Makes each life of the supervisor. `peers` lacks only its own address, which is there by
+    /// the time its first message is.
+    pub fn factory(
+        peers: impl Fn() -> Peers + 'static,
+        workloads: Ref<WorkloadsMsg>,
+        auditor: Ref<AuditorMsg>,
+        schedule: Schedule,
+    ) -> impl FnMut() -> Self + 'static {
+        let family = Survives::<Family>::default();
+        move || Self {
+            peers: Rc::new(peers()),
+            workloads: workloads.clone(),
+            schedule,
+            family: family.lend(),
+            held: Vec::new(),
+            inheriting: None,
+            vanished: BTreeSet::new(),
+            collected: Time::default(),
+            overdue: None,
+            sweeping: false,
+            verifying: Verifying::default(),
+            looked: Time::default(),
+            seen: Vec::new(),
+            taken: BTreeSet::new(),
+            auditor: auditor.clone(),
+        }
+    }
+
+    pub(super) fn find(&self, target: &Target) -> Option<&Child> {
+        match target {
+            Target::Id(id) => self.family.children.get(id),
+            _ => {
+                let means = |child: &&Child| target.means(child.view.id, &child.view.spec);
+                // What goes bears the name of what took its place until all of it is gone.
+                let means = || self.family.children.values().filter(means);
+                means().find(|child| !child.is_going()).or_else(|| means().next())
+            }
+        }
+    }
+
+    fn delete(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        target: &Target,
+        reply: Reply<Result<u32, DeleteError>>,
+    ) {
+        let Some(child) = self.find(target) else {
+            self.abandon_creations(target);
+            return reply.send(Err(DeleteError::NotFound));
+        };
+        if let Some(error) = undeletable(child) {
+            return reply.send(Err(error));
+        }
+        let (endpoint, id) = (child.address.clone(), child.view.id);
+        cx.ask(
+            &endpoint,
+            DELETE_PATIENCE,
+            format!("endpoint {id} to be deleted"),
+            |reply| EndpointMsg::Delete { reply },
+            move |answer| EndpointsAnswer::Deleted { reply, answer },
+        );
+    }
+
+    fn patch(
+        &mut self,
+        target: &Target,
+        patch: Box<Patch>,
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    ) {
+        let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
+        if let Some(error) = unchangeable(child, &patch) {
+            return reply.send(Err(error));
+        }
+        if moves(child, &patch) {
+            return reply.send(Err(PatchError::Invalid(format!(
+                "endpoint {} stays at its {}: delete it and make another",
+                child.view.id,
+                child.view.spec.interface()
+            ))));
+        }
+        let refused = child.address.tell(EndpointMsg::Patch { patch, reply: Some(reply) });
+        if let Err(Full { msg: EndpointMsg::Patch { reply: Some(reply), .. }, gone }) = refused {
+            reply.send(Err(refusal(gone)));
+        }
+    }
+
+    fn regenerate(
+        &mut self,
+        target: &Target,
+        level: Level,
+        reason: Arc<str>,
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    ) {
+        let Some(child) = self.find(target) else { return reply.send(Err(PatchError::NotFound)) };
+        let waiting = vec![reply];
+        // Who asks for it has seen something, or somebody else changed something.
+        let (brought, looks) = (None, true);
+        let msg = EndpointMsg::Regenerate { level, reason, brought, waiting, looks };
+        if let Err(Full { msg: EndpointMsg::Regenerate { waiting, .. }, gone }) =
+            child.address.tell(msg)
+        {
+            waiting.into_iter().for_each(|reply| reply.send(Err(refusal(gone))));
+        }
+    }
+
+    fn get(&self, target: &Target, reply: Reply<Result<Arc<EndpointView>, NotFound>>) {
+        reply
+            .send(self.find(target).map(|child| child.shown(self.family.revision)).ok_or(NotFound));
+    }
+
+    fn list(&self, labels: &Labels, reply: Reply<Vec<Arc<EndpointView>>>) {
+        let wanted = |view: &EndpointView| {
+            labels.iter().all(|label| view.identity_labels.get(&label.key) == Some(label))
+        };
+        let children = self.family.children.values().filter(|child| wanted(&child.view));
+        reply.send(children.map(|child| child.shown(self.family.revision)).collect());
+    }
+
+    /// Whoever is that pod's endpoint, or is about to be, hears of it.
+    fn pod(&mut self, name: &str, facts: &PodFacts) {
+        let is_meant = |spec: &EndpointSpec| spec.is_pod(name);
+        for child in self.family.children.values_mut().filter(|child| is_meant(&child.view.spec)) {
+            child.describe(facts);
+        }
+        self.describe_creations(is_meant, facts);
+    }
+
+    fn changed(&mut self, cx: &mut Cx<'_, Self>, view: Arc<EndpointView>) {
+        self.family.barriers.seen(&view);
+        self.look_for_overdue(cx);
+        self.family.restoring.seen(&view);
+        let Family { children, regenerations, announcers, .. } = &mut *self.family;
+        let Some(child) = children.get_mut(&view.id) else { return };
+        regenerations.seen(&child.view, &view);
+        child.show(Arc::clone(&view));
+        child.pay();
+        // The cluster knows the node by other objects.
+        if !view.spec.is_host() {
+            let announced = &mut child.announced;
+            announcers.iter().for_each(|it| it.changed(&view, announced));
+        }
+    }
+
+    fn gone(&mut self, id: EndpointId) {
+        self.family.children.remove(&id);
+        self.family.announcers.iter().for_each(|announcer| announcer.gone(id));
+        self.family.numbers.free(id);
+        self.vanished.remove(&id);
+        self.family.barriers.gone(id);
+        self.family.restoring.gone(id);
+        let gone = PolicyMsg::BearsOnly { endpoint: id, identity: None };
+        if let Err(refused) = self.peers.policy.tell(gone) {
+            tracing::warn!(endpoint = %id, %refused, "names of its ports stay known");
+        }
+    }
+
+    /// Keeps what must wait for restored endpoints.
+    fn hold(&mut self, msg: EndpointsMsg) {
+        if self.held.len() < HELD_MAX {
+            return self.held.push(msg);
+        }
+        let text = "restored endpoints are not known yet; try again".to_owned();
+        match msg {
+            EndpointsMsg::Create { reply, .. } => {
+                reply.send(Err(super::CreateError::NotReady(text)));
+            }
+            EndpointsMsg::Delete { reply, .. } => reply.send(Err(DeleteError::NotReady(text))),
+            // No answer is better than a wrong one.
+            _ => {}
+        }
+    }
+}
+
+/// Whether a change would lead an endpoint to another interface, which may be somebody else's.
+fn moves(child: &Child, patch: &Patch) -> bool {
+    let Some(wanted) = &patch.interface else { return false };
+    let own = &child.view.spec;
+    (wanted.ifindex != 0 && wanted.ifindex != own.ifindex)
+        || (!wanted.ifname.is_empty() && !own.ifname.is_empty() && wanted.ifname != own.ifname)
+}
+
+/// What to say of a deletion. One that met an end that was already under way has succeeded.
+fn deleted(answer: Result<u32, AskError>) -> Result<u32, DeleteError> {
+    match answer {
+        Ok(errors) => Ok(errors),
+        Err(AskError::Gone) => Ok(0),
+        Err(error) => Err(DeleteError::NotReady(format!("endpoint: {error}; try again"))),
+    }
+}
+
+/// Why an endpoint did not take a message.
+fn refusal(gone: bool) -> PatchError {
+    match gone {
+        true => PatchError::NotFound,
+        false => PatchError::Failed("too much is asked of this endpoint; try again".to_owned()),
+    }
+}
+
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        if mutated(Mutant::FamilyForgotten) {
+            *self.family = Family::default();
+        }
+    }
+}
+
+impl Behaviour for Endpoints {
+    type Msg = EndpointsMsg;
+    type Answer = EndpointsAnswer;
+    type Observed = Observed;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.look_for_overdue(cx);
+        // The round of the life before ended with it, and what it was told last may be lost.
+        if self.family.restoring.known {
+            self.sweep_later(cx);
+        }
+        let dead = |(&id, child): (&EndpointId, &Child)| (!child.address.is_alive()).then_some(id);
+        let dead: Vec<EndpointId> = self.family.children.iter().filter_map(dead).collect();
+        dead.into_iter().for_each(|id| self.gone(id));
+        self.resume_creations(cx);
+        self.make_host(cx);
+        self.label_host();
+    }
+
+    fn handle(&mut self, msg: EndpointsMsg, cx: &mut Cx<'_, Self>) {
+        let early = |msg: &EndpointsMsg| match msg {
+            EndpointsMsg::Create { .. }
+            | EndpointsMsg::Delete { .. }
+            | EndpointsMsg::Inherit { .. } => true,
+            // Who is not known yet may still come back.
+            EndpointsMsg::Get { target, .. }
+            | EndpointsMsg::Patch { target, .. }
+            | EndpointsMsg::Regenerate { target, .. } => self.find(target).is_none(),
+            _ => false,
+        };
+        if !self.family.restoring.known && early(&msg) {
+            return self.hold(msg);
+        }
+        match msg {
+            EndpointsMsg::Create { spec, sync, reply } => self.create(cx, *spec, sync, reply),
+            EndpointsMsg::Patch { target, patch, reply } => self.patch(&target, patch, reply),
+            EndpointsMsg::Delete { target, reply } => self.delete(cx, &target, reply),
+            EndpointsMsg::Get { target, reply } => self.get(&target, reply),
+            EndpointsMsg::List { labels, reply } => self.list(&labels, reply),
+            EndpointsMsg::Verify { target, reply } => self.verify(cx, target, reply),
+            EndpointsMsg::Disturbed(notices) => self.disturbed(cx, &notices),
+            EndpointsMsg::Regenerate { target, level, reason, reply } => {
+                self.regenerate(&target, level, reason, reply);
+            }
+            EndpointsMsg::PolicyChanged { revision, touched, strangers, awaited, reply } => {
+                self.policy_changed(cx, revision, &touched, (awaited, strangers), reply);
+            }
+            EndpointsMsg::Revision(revision) => self.revised(revision),
+            EndpointsMsg::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
+            EndpointsMsg::Restore { endpoints, withheld, host, reply } => {
+                self.restore(cx, endpoints, &withheld, host, reply);
+            }
+            EndpointsMsg::RegenerateRestored { reply } => self.regenerate_restored(reply),
+            EndpointsMsg::Regenerations(reply) => reply.send(self.family.regenerations.clone()),
+            EndpointsMsg::AwaitBuilt { endpoints, reply } => self.await_built(endpoints, reply),
+            EndpointsMsg::Pod { name, facts } => self.pod(&name, &facts),
+            EndpointsMsg::Node(labels) => self.node(labels),
+            EndpointsMsg::Changed(view) => self.changed(cx, view),
+            EndpointsMsg::Gone(id) => self.gone(id),
+            EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),
+            EndpointsMsg::Cleaned => self.family.cleaned = true,
+            EndpointsMsg::Look => self.look(cx),
+        }
+    }
+
+    fn answered(&mut self, answer: EndpointsAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            EndpointsAnswer::Inspected(creation, answer) => self.inspected(cx, creation, answer),
+            EndpointsAnswer::Described(creation, answer) => self.described(cx, creation, answer),
+            EndpointsAnswer::Claimed(creation, answer) => self.claimed(cx, creation, answer),
+            EndpointsAnswer::Probed { asked, replies, all, answer } => {
+                self.probed(cx, (asked, all), replies, answer);
+            }
+            EndpointsAnswer::Overdue => {
+                self.overdue = None;
+                self.strike_overdue(cx);
+            }
+            EndpointsAnswer::Inherited(id, answer) => self.inherited(id, answer),
+            EndpointsAnswer::Deleted { reply, answer } => reply.send(deleted(answer)),
+            EndpointsAnswer::StrangersGone(ids) => {
+                ids.into_iter().for_each(|id| self.family.numbers.free(id));
+            }
+            EndpointsAnswer::Sweep => self.sweep(cx),
+            EndpointsAnswer::Swept(answer) => self.swept(cx, answer),
+        }
+    }
+
+    fn observe(&self) -> Observed {
+        let mut endpoints = BTreeMap::new();
+        for child in self.family.children.values() {
+            *endpoints.entry(child.shown_state().name()).or_default() += 1;
+        }
+        Observed {
+            endpoints,
+            creating: self.family.creating.len(),
+            held: self.held.len(),
+            restored: self.family.restoring.known,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Prefixes that came with rules while no agent lived: every restored endpoint's policy is to know
+//! them before they are mapped.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Endpoints, answers::EndpointsAnswer, child::Child};
+use crate::{
+    endpoints::endpoint::{EndpointMsg, Heirs, Inherited},
+    host::{AskError, Cx, Reply},
+    model::EndpointId,
+};
+
+/// How long an endpoint's policy may take. After that it counts as refused.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Somebody who waits until policies of an earlier life know prefixes.
+pub(super) struct Inheriting {
+    left: usize,
+    outcome: Inherited,
+    reply: Reply<Inherited>,
+}
+
+impl Endpoints {
+    pub(super) fn inherit(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        heirs: &Arc<Heirs>,
+        reply: Reply<Inherited>,
+    ) {
+        let enforcing = |(&id, child): (&EndpointId, &Child)| {
+            child.slot.map(|slot| (id, slot, child.address.clone()))
+        };
+        let all: Vec<_> = self.family.children.iter().filter_map(enforcing).collect();
+        self.inheriting = Some(Inheriting { left: all.len(), outcome: Ok(()), reply });
+        for (id, slot, endpoint) in all {
+            let heirs = Arc::clone(heirs);
+            cx.ask(
+                &endpoint,
+                PATIENCE,
+                format!("endpoint {id} to know new prefixes"),
+                |reply| EndpointMsg::Inherit { slot, heirs, reply },
+                move |answer| EndpointsAnswer::Inherited(id, answer),
+            );
+        }
+        self.answer_inherited();
+    }
+
+    pub(super) fn inherited(&mut self, id: EndpointId, answer: Result<Inherited, AskError>) {
+        let Some(inheriting) = &mut self.inheriting else { return };
+        inheriting.left = inheriting.left.saturating_sub(1);
+        match answer {
+            Ok(Ok(())) => {}
+            // Who is gone enforces nothing; one that crashed does, and let the question go.
+            Err(AskError::Gone) if !self.family.children.contains_key(&id) => {}
+            Ok(Err(error)) => inheriting.outcome = Err(error),
+            Err(error) => inheriting.outcome = Err(error.to_string().into()),
+        }
+        self.answer_inherited();
+    }
+
+    fn answer_inherited(&mut self) {
+        if let Some(Inheriting { outcome, reply, .. }) = self.inheriting.take_if(|it| it.left == 0)
+        {
+            reply.send(outcome);
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Messages of the endpoint supervisor: what it can be asked, what it answers, and its errors.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::Regenerations;
+use crate::{
+    cluster::{addresses::AddressesMsg, publish::PublisherMsg},
+    endpoints::{
+        endpoint::{Announcement, EndpointSpec, EndpointView, Heirs, Held, Inherited},
+        workloads::PodFacts,
+    },
+    host::{Lane, Message, Ref, Reply},
+    model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
+    policy::rules::Touched,
+    ports::{Attachment, ConfigRow, FsOp, LxcRow, Notices},
+};
+
+/// How much of an endpoint is built again. A higher level includes the lower ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Check and attach the programs again.
+    Load,
+    /// Also build policy and configuration anew, aside, and flip.
+    Rewrite,
+    /// Also load a fresh generation of the programs.
+    Rebuild,
+}
+
+/// Which endpoint is meant, by any of the prefixes of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `cilium-local:` or a bare number.
+    Id(EndpointId),
+    /// `container-id:`
+    ContainerId(String),
+    /// `container-name:`
+    ContainerName(String),
+    /// `cni-attachment-id:`, `CONTAINER:INTERFACE`
+    AttachmentId(String),
+    /// `pod-name:` and `cep-name:`, `namespace/pod`
+    Pod(String),
+    /// `ipv4:` and `ipv6:`
+    Address(IpAddr),
+}
+
+/// There is no such endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("endpoint not found")]
+pub struct NotFound;
+
+/// Why an endpoint was not made or not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// What was asked cannot be: HTTP 400.
+    #[error("{0}")]
+    Invalid(String),
+    /// A number, address or attachment is taken: HTTP 400, as Cilium answers.
+    #[error("{0}")]
+    InUse(String),
+    /// Too many at once: HTTP 429.
+    #[error("{0}")]
+    TooMany(String),
+    /// It was made, but could not be programmed, and was taken down again: HTTP 500.
+    #[error("{0}")]
+    Failed(String),
+    /// The agent is not ready to make endpoints yet: HTTP 503.
+    #[error("{0}")]
+    NotReady(String),
+}
+
+/// Why an endpoint was not deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteError {
+    /// There is none: HTTP 404.
+    #[error("endpoint not found")]
+    NotFound,
+    /// Restored endpoints are not all known yet: HTTP 503.
+    #[error("{0}")]
+    NotReady(String),
+    /// It is none that may be deleted: HTTP 400.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A change of a living endpoint; `None` leaves a thing as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Patch {
+    /// New labels from the orchestrator.
+    pub labels: Option<Labels>,
+    /// Labels that its user wants added.
+    pub custom: Option<Labels>,
+    /// Labels that its user wants ignored.
+    pub disabled: Option<Labels>,
+    /// Options by Cilium's names, for this endpoint alone: they outlive the agent.
+    pub options: Option<BTreeMap<String, i64>>,
+    /// Options that every endpoint is given; they are those of the flags again once the agent is
+    /// started anew.
+    pub shared_options: Option<BTreeMap<String, i64>>,
+    /// Names of its ports.
+    pub named_ports: Option<NamedPorts>,
+    /// New facts of the interface: name, number, addresses of it.
+    pub interface: Option<EndpointSpec>,
+}
+
+/// An endpoint that was found on disk or in the kernel.
+#[derive(Debug)]
+pub struct RestoredEndpoint {
+    /// Its number.
+    pub id: EndpointId,
+    /// What it was made of.
+    pub spec: EndpointSpec,
+    /// Its identity before.
+    pub identity: IdentityId,
+    /// The labels of that identity.
+    pub identity_labels: Labels,
+    /// Other identities that rows of the kernel still give it: the agent died between recording
+    /// its identity and bringing it into force.
+    pub carried: Vec<Held>,
+    /// Whether its labels are lost, and are still to be told by the cluster: only of the node itself.
+    pub unlabelled: bool,
+    /// Labels that its user added, and those that its user disabled.
+    pub user_labels: (Labels, Labels),
+    /// Its options.
+    pub options: Arc<BTreeMap<String, i64>>,
+    /// Those of them that were set for it alone.
+    pub own_options: BTreeMap<String, i64>,
+    /// Its configuration row, if the kernel has one.
+    pub config: Option<ConfigRow>,
+    /// What stands in the slot that the row names, if it was read.
+    pub policy: Option<Arc<PolicyRows>>,
+    /// Its local address rows that the kernel has.
+    pub lxc: BTreeMap<IpAddr, LxcRow>,
+    /// What runs at its hooks.
+    pub attachment: Attachment,
+    /// Its addresses that are routed to its interface.
+    pub routes: BTreeSet<IpAddr>,
+    /// Whether its own record is in the kernel as it should be.
+    pub recorded: bool,
+    /// Whether its policy map is pinned by name.
+    pub policy_pinned: bool,
+    /// Whether its interface is up.
+    pub link_up: bool,
+    /// Whether its state file is whole and current.
+    pub on_disk: bool,
+    /// Whether the kernel's record says that its state file is older.
+    pub unsaved: bool,
+    /// Steps that come before its state directories may be written: some hold evidence.
+    pub untidied: Vec<FsOp>,
+}
+
+/// Which endpoints are to enforce a revision of the policy before it is said that they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Those that it concerns and that are programmed.
+    Concerned,
+    /// All that enforce any policy, also what an earlier life wrote; but none that was awaited in
+    /// vain again and again while the kernel refused its builds.
+    Able,
+    /// All that enforce any policy.
+    All,
+    /// The same, however long it takes.
+    Everyone,
+}
+
+/// How far those came who were awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// Everyone enforces it.
+    Everyone,
+    /// One that does not answer does not. For what is about to be mapped that opens nothing.
+    Most,
+}
+
+/// Who tells the cluster of endpoints.
+pub enum Announcer {
+    /// The owner of the store's addresses.
+    Addresses(Ref<AddressesMsg>),
+    /// Who keeps what the API server has of this node.
+    Publisher(Ref<PublisherMsg>),
+}
+
+impl Announcer {
+    fn tell(&self, addresses: AddressesMsg, publisher: PublisherMsg) -> bool {
+        let told = match self {
+            Self::Addresses(announcer) => announcer.tell(addresses).map_err(|it| it.to_string()),
+            Self::Publisher(announcer) => announcer.tell(publisher).map_err(|it| it.to_string()),
+        };
+        if let Err(refused) = &told {
+            tracing::error!(refused, "the cluster does not hear how an endpoint is");
+        }
+        told.is_ok()
+    }
+
+    /// An endpoint is so now; `told` is what was told of whose its addresses are.
+    pub(super) fn changed(&self, view: &Arc<EndpointView>, told: &mut Option<Announcement>) {
+        let (announcement, announces) = (view.announcement(), matches!(self, Self::Addresses(_)));
+        // Until it is ready, its addresses are what they were; a policy, say, changes none.
+        let is_known = told.as_ref().is_some_and(|told| told.is(&announcement));
+        if announces && (view.state.leads_to_ready() || is_known) {
+            return;
+        }
+        let (one, other) = (announcement.clone(), Arc::clone(view));
+        let hears = self.tell(AddressesMsg::Endpoint(one), PublisherMsg::Endpoint(other));
+        if announces {
+            *told = hears.then_some(announcement);
+        }
+    }
+
+    /// An endpoint is gone.
+    pub(super) fn gone(&self, id: EndpointId) {
+        self.tell(AddressesMsg::Gone(id), PublisherMsg::Gone(id));
+    }
+}
+
+/// What the supervisor of endpoints can be told.
+pub enum EndpointsMsg {
+    /// Make an endpoint; answered when it is built if `sync`, else when it is accepted.
+    Create {
+        /// What it is made of.
+        spec: Box<EndpointSpec>,
+        /// Answer only when the datapath does what is wanted.
+        sync: bool,
+        /// Where the answer goes.
+        reply: Reply<Result<Arc<EndpointView>, CreateError>>,
+    },
+    /// Change an endpoint.
+    Patch {
+        /// Which.
+        target: Target,
+        /// The change.
+        patch: Box<Patch>,
+        /// Where the answer goes, once the change is in force.
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    },
+    /// Delete an endpoint; answered with the number of things that could not be cleaned up.
+    Delete {
+        /// Which.
+        target: Target,
+        /// Where the answer goes.
+        reply: Reply<Result<u32, DeleteError>>,
+    },
+    /// Show one endpoint.
+    Get {
+        /// Which.
+        target: Target,
+        /// Where the answer goes.
+        reply: Reply<Result<Arc<EndpointView>, NotFound>>,
+    },
+    /// Show all endpoints that have all these labels, by number.
+    List {
+        /// Labels that are wanted; empty is all.
+        labels: Labels,
+        /// Where the answer goes.
+        reply: Reply<Vec<Arc<EndpointView>>>,
+    },
+    /// Ask the kernel how one endpoint stands, or all do; answered once what it says is taken in.
+    Verify {
+        /// Which; none is all.
+        target: Option<Target>,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
+    /// From the kernel, unasked: something changed at interfaces or routes.
+    Disturbed(Notices),
+    /// Show how many builds there were.
+    Regenerations(Reply<Regenerations>),
+    /// Build an endpoint again.
+    Regenerate {
+        /// Which.
+        target: Target,
+        /// How much of it.
+        level: Level,
+        /// Why, for its log.
+        reason: Arc<str>,
+        /// Where the answer goes, once it is built.
+        reply: Reply<Result<Arc<EndpointView>, PatchError>>,
+    },
+    /// The policy of endpoints with these labels changed: they look again. Answered when all who are
+    /// awaited show at least that revision.
+    PolicyChanged {
+        /// The revision.
+        revision: u64,
+        /// Whom it concerns, and what they are to enforce.
+        touched: Touched,
+        /// Identities that are about to have addresses, for which it is waited.
+        strangers: BTreeSet<IdentityId>,
+        /// Who is awaited.
+        awaited: Awaited,
+        /// Where the answer goes.
+        reply: Reply<Reached>,
+    },
+    /// The policy has a new revision, by which nobody enforces anything else.
+    Revision(u64),
+    /// Have what an earlier life left in the kernel know identities that are about to be mapped.
+    Inherit {
+        /// The identities.
+        heirs: Arc<Heirs>,
+        /// Where the answer goes.
+        reply: Reply<Inherited>,
+    },
+    /// From the restore supervisor: take these over. Answered when all are spawned.
+    Restore {
+        /// The endpoints.
+        endpoints: Vec<RestoredEndpoint>,
+        /// Numbers that are not to be used until what is left of them is removed: each is then
+        /// reported as [`EndpointsMsg::Gone`].
+        withheld: BTreeSet<EndpointId>,
+        /// Whether there is to be a host endpoint: one is made if none comes back.
+        host: bool,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
+    /// From the restore supervisor: addresses are reserved, policy is read, go. Answered with
+    /// each endpoint's outcome once all have settled.
+    RegenerateRestored {
+        /// Where the answer goes.
+        reply: Reply<BTreeMap<EndpointId, Result<(), Arc<str>>>>,
+    },
+    /// From the restore supervisor: answered once each of these is built without a failure, or
+    /// gone.
+    AwaitBuilt {
+        /// The endpoints.
+        endpoints: BTreeSet<EndpointId>,
+        /// Where the answer goes.
+        reply: Reply<()>,
+    },
+    /// From the workloads: what the cluster says of a pod changed.
+    Pod {
+        /// `namespace/pod`
+        name: String,
+        /// What it says now.
+        facts: PodFacts,
+    },
+    /// From the workloads: how this node is labelled; `None` if nobody says it.
+    Node(Option<Labels>),
+    /// From an endpoint: this is how it looks now.
+    Changed(Arc<EndpointView>),
+    /// From an endpoint: it is gone.
+    Gone(EndpointId),
+    /// Somebody who tells the cluster of endpoints: hears of each change.
+    AnnounceTo(Announcer),
+    /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
+    Cleaned,
+    /// Look now at what the kernel holds of all endpoints, out of turn.
+    Look,
+}
+
+/// Why an endpoint was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// There is none: HTTP 404.
+    #[error("endpoint not found")]
+    NotFound,
+    /// What was asked cannot be: HTTP 400.
+    #[error("{0}")]
+    Invalid(String),
+    /// It could not be built: HTTP 500.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Message for EndpointsMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "Create",
+            Self::Patch { .. } => "Patch",
+            Self::Delete { .. } => "Delete",
+            Self::Get { .. } => "Get",
+            Self::List { .. } => "List",
+            Self::Verify { .. } => "Verify",
+            Self::Disturbed(_) => "Disturbed",
+            Self::Regenerations(_) => "Regenerations",
+            Self::Regenerate { .. } => "Regenerate",
+            Self::PolicyChanged { .. } => "PolicyChanged",
+            Self::Revision(_) => "Revision",
+            Self::Inherit { .. } => "Inherit",
+            Self::Restore { .. } => "Restore",
+            Self::RegenerateRestored { .. } => "RegenerateRestored",
+            Self::AwaitBuilt { .. } => "AwaitBuilt",
+            Self::Pod { .. } => "Pod",
+            Self::Node(_) => "Node",
+            Self::Changed(_) => "Changed",
+            Self::Gone(_) => "Gone",
+            Self::AnnounceTo(_) => "AnnounceTo",
+            Self::Cleaned => "Cleaned",
+            Self::Look => "Look",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Create { .. } | Self::Patch { .. } | Self::Delete { .. } => Lane::Request,
+            Self::Get { .. } | Self::List { .. } | Self::Verify { .. } => Lane::Request,
+            Self::Regenerate { .. } => Lane::Request,
+            // In the order in which the owner of the policy told them.
+            Self::PolicyChanged { .. } | Self::Revision(_) => Lane::Regeneration,
+            Self::Pod { .. } | Self::Node(_) => Lane::Regeneration,
+            _ => Lane::Control,
+        }
+    }
+}

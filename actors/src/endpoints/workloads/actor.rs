@@ -1,0 +1,225 @@
+//! The actor that owns pods and namespaces: it answers questions once the facts are known, and
+//! tells its subscriber of changes. The facts themselves are in the book.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
+
+use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object::PodName};
+use crate::{
+    cluster::api_server::{ClusterMsg, Feed},
+    endpoints::supervisor::EndpointsMsg,
+    host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
+    model::{EndpointId, Labels, NamedPorts},
+};
+
+/// How long the cluster's pods are waited for before they are asked for again: as long as it
+/// takes.
+const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How many questions wait for manifests; the next ones are let go.
+const WAITING_MAX: usize = 1_024;
+/// How soon a full mailbox is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+impl Kept {
+    /// Tells what is untold, as far as it is taken; whether a full mailbox wants the rest later.
+    fn tell(&mut self, listener: &Ref<EndpointsMsg>) -> bool {
+        if let Some(labels) = self.untold_node.take()
+            && let Err(full) = listener.tell(EndpointsMsg::Node(labels.clone()))
+        {
+            self.untold_node = Some(labels);
+            return !full.gone;
+        }
+        while let Some((pod, facts)) = self.untold.pop_first() {
+            let name = format!("{}/{}", pod.0, pod.1);
+            let told = listener.tell(EndpointsMsg::Pod { name, facts: facts.clone() });
+            if let Err(full) = told {
+                self.untold.insert(pod, facts);
+                return !full.gone;
+            }
+        }
+        false
+    }
+
+    fn look_at_node(&mut self) {
+        let news = self.book.relabelled();
+        self.untold_node = news.or(self.untold_node.take());
+    }
+}
+
+/// The keeper of pods and namespaces.
+pub struct Workloads {
+    /// Outlives a crash: a manifest is read when it changes, not again.
+    kept: Lent<Kept>,
+    waiting: Vec<Question>,
+    retrying: bool,
+    /// Who follows the cluster, if pods come from there.
+    cluster: Option<Ref<ClusterMsg>>,
+}
+
+/// What waits for manifests.
+enum Question {
+    Facts(PodName, String, Reply<PodFacts>),
+    Ports(BTreeMap<EndpointId, PodName>, Reply<BTreeMap<EndpointId, NamedPorts>>),
+}
+
+impl Question {
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Facts(_, _, reply) => reply.is_closed(),
+            Self::Ports(_, reply) => reply.is_closed(),
+        }
+    }
+}
+
+struct Kept {
+    book: Book,
+    listener: Option<Ref<EndpointsMsg>>,
+    /// Changes that the listener has not taken yet.
+    untold: BTreeMap<PodName, PodFacts>,
+    /// The same of this node.
+    untold_node: Option<Option<Labels>>,
+}
+
+/// What the keeper shows of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkloadsView {
+    /// Sources that say something.
+    pub sources: usize,
+    /// Pods that they describe.
+    pub pods: usize,
+    /// Namespaces that they describe.
+    pub namespaces: usize,
+    /// Questions that wait for manifests.
+    pub waiting: usize,
+    /// Changes that are still to be told.
+    pub untold: usize,
+}
+
+impl Workloads {
+    /// Makes each life of the keeper of a cluster's workloads. `follows` says who follows the
+    /// cluster, if pods come from there.
+    pub fn factory(
+        cluster: impl Into<String>,
+        node: impl Into<String>,
+        follows: impl Fn() -> Option<Ref<ClusterMsg>> + 'static,
+    ) -> impl FnMut() -> Self + 'static {
+        let book = Book::new(cluster.into(), node.into());
+        let kept = Kept { book, listener: None, untold: BTreeMap::new(), untold_node: None };
+        let kept = Survives::new(kept);
+        move || Self { kept: kept.lend(), waiting: Vec::new(), retrying: false, cluster: follows() }
+    }
+
+    /// Waits for the cluster's pods, for everyone to see.
+    fn await_cluster(&self, cx: &mut Cx<'_, Self>) {
+        let complete = self.kept.book.complete;
+        let Some(cluster) = self.cluster.as_ref().filter(|_| !complete) else { return };
+        cx.ask(
+            cluster,
+            SYNC_PATIENCE,
+            "the cluster's policies to be in force, then its pods",
+            |reply| ClusterMsg::AwaitSync(Feed::Workloads, reply),
+            WorkloadsAnswer::Synced,
+        );
+    }
+
+    /// Whether it can be answered. A restart does not wait for a cluster; a new pod does, until the
+    /// cluster says who it is.
+    fn is_answerable(&self, question: &Question) -> bool {
+        let book = &self.kept.book;
+        match (question, &self.cluster) {
+            (_, None) => book.complete,
+            (Question::Ports(..), Some(_)) => true,
+            (Question::Facts(pod, uid, _), Some(_)) => book.complete && book.describes(pod, uid),
+        }
+    }
+
+    fn ask(&mut self, question: Question) {
+        if self.is_answerable(&question) {
+            return self.answer(question);
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.retain(|question| !question.is_closed());
+        }
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push(question);
+        }
+    }
+
+    fn answer(&mut self, question: Question) {
+        let book = &mut self.kept.book;
+        match question {
+            Question::Facts(pod, _, reply) => reply.send(book.facts_of(pod)),
+            Question::Ports(pods, reply) => {
+                let ports = |(id, pod)| Some((id, book.ports_of(&pod)?));
+                reply.send(pods.into_iter().filter_map(ports).collect());
+            }
+        }
+    }
+
+    /// Tells what changed; what is not taken is told a little later.
+    fn tell(&mut self, cx: &mut Cx<'_, Self>) {
+        let kept = &mut *self.kept;
+        let Some(listener) = kept.listener.clone() else { return };
+        if kept.tell(&listener) && !std::mem::replace(&mut self.retrying, true) {
+            cx.after(RETRY, WorkloadsAnswer::Retell);
+        }
+    }
+}
+
+impl Behaviour for Workloads {
+    type Msg = WorkloadsMsg;
+    type Answer = WorkloadsAnswer;
+    type Observed = WorkloadsView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.tell(cx);
+        self.await_cluster(cx);
+    }
+
+    fn handle(&mut self, msg: WorkloadsMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            WorkloadsMsg::Manifests(manifests) => {
+                let kept = &mut *self.kept;
+                let changed = kept.book.apply(manifests);
+                kept.untold.extend(changed);
+                // A cluster tells of nodes apart.
+                if self.cluster.is_none() {
+                    kept.look_at_node();
+                }
+                for question in std::mem::take(&mut self.waiting) {
+                    if !question.is_closed() {
+                        self.ask(question);
+                    }
+                }
+            }
+            WorkloadsMsg::Nodes(objects) => {
+                let kept = &mut *self.kept;
+                kept.book.node(objects);
+                kept.look_at_node();
+            }
+            WorkloadsMsg::Describe { namespace, pod, uid, reply } => {
+                self.ask(Question::Facts((namespace, pod), uid, reply));
+            }
+            WorkloadsMsg::PortsOf { pods, reply } => self.ask(Question::Ports(pods, reply)),
+            WorkloadsMsg::Subscribe(listener) => self.kept.listener = Some(listener),
+        }
+        self.tell(cx);
+    }
+
+    fn answered(&mut self, answer: WorkloadsAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            WorkloadsAnswer::Retell => self.retrying = false,
+            WorkloadsAnswer::Synced(Ok(())) => {}
+            WorkloadsAnswer::Synced(Err(_)) => self.await_cluster(cx),
+        }
+        self.tell(cx);
+    }
+
+    fn observe(&self) -> WorkloadsView {
+        let kept = &*self.kept;
+        let (sources, pods, namespaces) = kept.book.counts();
+        let (waiting, untold) = (self.waiting.len(), kept.untold.len());
+        WorkloadsView { sources, pods, namespaces, waiting, untold }
+    }
+}

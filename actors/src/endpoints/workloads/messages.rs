@@ -1,0 +1,71 @@
+//! Messages to the keeper of pods and namespaces, and the facts that it answers with.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    endpoints::supervisor::EndpointsMsg,
+    host::{Message, Ref, Reply},
+    model::{EndpointId, Labels, NamedPorts},
+    ports::ObjectKey,
+};
+
+/// The objects of one source, a file for instance; none means that it is gone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// Its name.
+    pub source: String,
+    /// Its objects, or why they cannot be read.
+    pub objects: Result<Vec<Value>, String>,
+}
+
+/// What the cluster says of a pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodFacts {
+    /// All its labels: its own, its namespace's, its cluster's and its service account's.
+    pub labels: Labels,
+    /// Names of its containers' ports.
+    pub named_ports: NamedPorts,
+}
+
+/// What the keeper of pods and namespaces can be told.
+pub enum WorkloadsMsg {
+    /// These sources changed; only pods, namespaces and nodes are looked at. The first of these messages
+    /// holds all that is known at start: questions wait for it.
+    Manifests(Vec<Manifest>),
+    /// What the cluster says of nodes. The first holds all there are.
+    Nodes(Vec<(ObjectKey, Option<Value>)>),
+    /// What is known of a pod. If a cluster is followed it waits for that pod.
+    Describe {
+        /// Kubernetes namespace.
+        namespace: String,
+        /// Kubernetes pod name.
+        pod: String,
+        /// Which pod of that name, if that is known: one made anew is another.
+        uid: String,
+        /// Where the answer goes.
+        reply: Reply<PodFacts>,
+    },
+    /// Names of the ports of these endpoints' pods, as far as a manifest describes them.
+    PortsOf {
+        /// Kubernetes namespace and name of each one's pod.
+        pods: BTreeMap<EndpointId, (String, String)>,
+        /// Where the answer goes.
+        reply: Reply<BTreeMap<EndpointId, NamedPorts>>,
+    },
+    /// Tell there when what is known of a pod changes.
+    Subscribe(Ref<EndpointsMsg>),
+}
+
+impl Message for WorkloadsMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Manifests(_) => "Manifests",
+            Self::Nodes(_) => "Nodes",
+            Self::Describe { .. } => "Describe",
+            Self::PortsOf { .. } => "PortsOf",
+            Self::Subscribe(_) => "Subscribe",
+        }
+    }
+}

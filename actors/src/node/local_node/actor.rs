@@ -1,0 +1,349 @@
+//! The actor that keeps the host's own rows: it looks at the interfaces, writes what differs, and
+//! tells the ipcache, services, devices and routes of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+
+use super::{NodeMsg, NodeSettings, NodeStatus, answers::NodeAnswer, sweep::Sweep, wanted::steps};
+use crate::{
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, TimerId},
+    model::{NodeFacts, drift::Watch},
+    node::{devices::DevicesMsg, routes::RoutesMsg},
+    policy::ipcache::{IpcacheEntry, IpcacheMsg, Source},
+    ports::{
+        Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Link, LxcRow,
+        lxc_flags,
+    },
+    services::service_cache::ServicesMsg,
+};
+
+/// How often the interfaces are looked at.
+const EVERY: Duration = Duration::from_secs(60);
+/// After the nth failure in a row the next look comes n times as late, but not later than usual.
+const RETRY_STEP: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Keeps the host's addresses in `cilium_lxc` and in the ipcache. Only differences are written.
+pub struct Node {
+    pub(super) kernel: Rc<dyn Kernel>,
+    pub(super) watch: Watch,
+    /// The comparison under way.
+    pub(super) sweep: Option<Sweep>,
+    hearers: NodeHearers,
+    settings: Rc<NodeSettings>,
+    /// Outlives a crash: what was written must be found again to be removed one day.
+    pub(super) kept: Lent<Kept>,
+    waiting: Vec<Reply<()>>,
+    next_look: Option<TimerId>,
+    telling: Telling,
+    busy: bool,
+    /// Something changed since the look began that is under way.
+    again: bool,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+/// Who hears of the node's interfaces and addresses.
+#[derive(Clone)]
+pub struct NodeHearers {
+    /// The owner of the map from addresses to identities.
+    pub ipcache: Ref<IpcacheMsg>,
+    /// The owner of frontends.
+    pub services: Ref<ServicesMsg>,
+    /// The owner of the node's devices.
+    pub devices: Ref<DevicesMsg>,
+    /// The owner of the ways to other nodes.
+    pub routes: Ref<RoutesMsg>,
+}
+
+/// What the ipcache is being told.
+#[derive(Default)]
+struct Telling {
+    upserts: BTreeMap<IpNet, IpcacheEntry>,
+    removals: Vec<IpNet>,
+}
+
+/// Whether an interface is up, the largest packet that it takes, and its addresses.
+type Interface = (bool, u32, Vec<IpNet>);
+
+pub(super) struct Kept {
+    begun: bool,
+    /// The host's addresses as they were seen last.
+    addresses: BTreeSet<IpAddr>,
+    /// What the kernel says of it.
+    facts: NodeFacts,
+    /// Its interfaces as they were seen last: routes go with what is down or gone.
+    interfaces: BTreeMap<u32, Interface>,
+    /// The host's rows of `cilium_lxc`. None: there may be one, as whoever was to change it did not
+    /// say what became of it.
+    pub(super) rows: BTreeMap<IpAddr, Option<LxcRow>>,
+    /// What the ipcache has heard, in the same way.
+    mapped: BTreeMap<IpNet, Option<IpcacheEntry>>,
+    /// Steps that the kernel is doing.
+    pub(super) under_way: Vec<KernelOp>,
+}
+
+impl Node {
+    /// Makes each life of the node's actor. `lxc` is what the kernel's map of local addresses
+    /// holds at start; rows that are not the host's are left alone.
+    pub fn factory(
+        kernel: Rc<dyn Kernel>,
+        hearers: NodeHearers,
+        settings: NodeSettings,
+        lxc: &BTreeMap<IpAddr, LxcRow>,
+        watch: Watch,
+    ) -> impl FnMut() -> Self + 'static {
+        let is_host = |row: &LxcRow| row.flags & lxc_flags::HOST != 0;
+        let rows = lxc.iter().filter(|(_, row)| is_host(row));
+        let kept = Survives::new(Kept {
+            begun: false,
+            addresses: BTreeSet::new(),
+            facts: settings.facts.clone(),
+            interfaces: BTreeMap::new(),
+            rows: rows.map(|(&address, &row)| (address, Some(row))).collect(),
+            mapped: BTreeMap::new(),
+            under_way: Vec::new(),
+        });
+        let settings = Rc::new(settings);
+        move || Self {
+            kernel: Rc::clone(&kernel),
+            watch: watch.clone(),
+            sweep: None,
+            hearers: hearers.clone(),
+            settings: Rc::clone(&settings),
+            kept: kept.lend(),
+            waiting: Vec::new(),
+            next_look: None,
+            telling: Telling::default(),
+            busy: false,
+            again: false,
+            failures: 0,
+            last_error: None,
+        }
+    }
+
+    pub(super) fn look(&mut self, cx: &mut Cx<'_, Self>) {
+        if std::mem::replace(&mut self.busy, true) {
+            return;
+        }
+        if let Some(timer) = self.next_look.take() {
+            cx.cancel(timer);
+        }
+        self.kept.begun = true;
+        let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeAnswer::Looked);
+        self.kernel.submit(KernelJob::new(vec![KernelOp::ReadLinks]), reply);
+    }
+
+    /// What changes amid a look may have been missed by it: the next follows at once.
+    fn changed(&mut self, cx: &mut Cx<'_, Self>) {
+        self.again = self.busy;
+        if self.kept.begun {
+            self.look(cx);
+        }
+    }
+
+    fn looked(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let links = KernelDone::of_one(done, |outcome| match outcome {
+            KernelOutcome::Links(links) => Some(links),
+            _ => None,
+        });
+        match links {
+            Ok(links) => {
+                let addresses = self.settings.host_addresses(&links);
+                self.kept.addresses.clone_from(&addresses);
+                // Whoever does not hear of it now will at the next look.
+                if let Err(refused) =
+                    self.hearers.services.tell(ServicesMsg::HostAddresses(addresses))
+                {
+                    tracing::warn!(%refused, "services did not hear of the host's addresses");
+                }
+                self.tell_routes(&links);
+                if let Err(refused) = self.hearers.devices.tell(DevicesMsg::Links(Rc::new(links))) {
+                    tracing::warn!(%refused, "nobody heard of the node's interfaces");
+                }
+                self.proceed(cx);
+            }
+            Err(error) => self.finish(Err(error), cx),
+        }
+    }
+
+    /// Ways to other nodes are looked at when something changed at the node's own interfaces.
+    fn tell_routes(&mut self, links: &BTreeMap<u32, Link>) {
+        let own = links.values().filter(|link| !self.settings.is_pods(link));
+        let now: BTreeMap<u32, Interface> =
+            own.map(|link| (link.ifindex, (link.up, link.mtu, link.addresses.clone()))).collect();
+        let before = std::mem::replace(&mut self.kept.interfaces, now.clone());
+        if !before.is_empty()
+            && before != now
+            && let Err(refused) = self.hearers.routes.tell(RoutesMsg::Disturbed)
+        {
+            tracing::warn!(%refused, "ways to other nodes are looked at within a minute");
+        }
+    }
+
+    /// Takes the next step towards what is wanted: rows, then what the ipcache lacks, then what
+    /// it has too much.
+    fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
+        let kept = &mut *self.kept;
+        let ops = steps(&kept.rows, &self.settings.rows(&kept.addresses));
+        if !ops.is_empty() {
+            self.sweep.iter_mut().for_each(Sweep::spoil);
+            kept.rows.extend(ops.iter().filter_map(address_of).map(|address| (address, None)));
+            kept.under_way.clone_from(&ops);
+            let why = format!("{} of the host's addresses", ops.len());
+            let reply = cx.expect("kernel", PATIENCE, why, NodeAnswer::Written);
+            return self.kernel.submit(KernelJob::new(ops), reply);
+        }
+        let wanted = self.settings.entries(&kept.addresses);
+        let surplus: Vec<_> =
+            kept.mapped.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
+        let mut missing = wanted;
+        missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(&Some(*entry)));
+        if !missing.is_empty() {
+            kept.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
+            self.telling.upserts.clone_from(&missing);
+            let entries = missing.into_iter().collect();
+            let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
+            let ipcache = self.hearers.ipcache.clone();
+            cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeAnswer::Mapped);
+        } else if !surplus.is_empty() {
+            kept.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
+            self.telling.removals.clone_from(&surplus);
+            let source = Source::Node;
+            let remove = |reply| IpcacheMsg::Remove { prefixes: surplus, source, reply };
+            let ipcache = self.hearers.ipcache.clone();
+            cx.ask(&ipcache, PATIENCE, "addresses that are gone", remove, NodeAnswer::Mapped);
+        } else {
+            self.finish(Ok(()), cx);
+        }
+    }
+
+    fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let error = {
+            let kept = &mut *self.kept;
+            let ops = std::mem::take(&mut kept.under_way);
+            let succeeded = done.as_ref().map_or(0, |done| done.outcomes.len());
+            for op in ops.into_iter().take(succeeded) {
+                match op {
+                    KernelOp::PutLxc { address, row } => kept.rows.insert(address, Some(row)),
+                    KernelOp::DeleteLxc { address, .. } => kept.rows.remove(&address),
+                    _ => None,
+                };
+            }
+            match done {
+                Ok(done) => done.failed.map(|(_, error)| error.to_string()),
+                Err(error) => Some(error.to_string()),
+            }
+        };
+        match error {
+            None => self.proceed(cx),
+            Some(error) => self.finish(Err(error), cx),
+        }
+    }
+
+    /// The ipcache tries again by itself what it could not write; what it did not hear of is told
+    /// to it again.
+    fn mapped(&mut self, answer: Result<Result<(), KernelError>, AskError>, cx: &mut Cx<'_, Self>) {
+        let Telling { upserts, removals } = std::mem::take(&mut self.telling);
+        if answer.is_ok() {
+            let mapped = &mut self.kept.mapped;
+            mapped.extend(upserts.into_iter().map(|(prefix, entry)| (prefix, Some(entry))));
+            mapped.retain(|prefix, _| !removals.contains(prefix));
+        }
+        match answer {
+            Ok(Ok(())) => self.proceed(cx),
+            Ok(Err(error)) => self.finish(Err(error.to_string()), cx),
+            Err(error) => self.finish(Err(error.to_string()), cx),
+        }
+    }
+
+    fn finish(&mut self, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        self.busy = false;
+        let wait = match result {
+            Ok(()) => {
+                self.failures = 0;
+                self.last_error = None;
+                self.waiting.drain(..).for_each(|reply| reply.send(()));
+                if std::mem::take(&mut self.again) { Duration::ZERO } else { EVERY }
+            }
+            Err(error) => {
+                self.failures += 1;
+                let wait = EVERY.min(RETRY_STEP * self.failures);
+                tracing::warn!(error, retry_in = ?wait, "the host's addresses were not taken in");
+                self.last_error = Some(error);
+                wait
+            }
+        };
+        self.next_look = Some(cx.after(wait, NodeAnswer::Look));
+    }
+
+    fn status(&self) -> NodeStatus {
+        NodeStatus {
+            router: self.settings.router,
+            addresses: self.kept.addresses.clone(),
+            facts: self.kept.facts.clone(),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+/// Of which row a step is.
+const fn address_of(op: &KernelOp) -> Option<IpAddr> {
+    match op {
+        KernelOp::PutLxc { address, .. } | KernelOp::DeleteLxc { address, .. } => Some(*address),
+        _ => None,
+    }
+}
+
+impl Behaviour for Node {
+    type Msg = NodeMsg;
+    type Answer = NodeAnswer;
+    type Observed = NodeStatus;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.sweep_later(cx);
+        let begun = self.kept.begun;
+        if begun {
+            self.look(cx);
+        }
+    }
+
+    fn handle(&mut self, msg: NodeMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            NodeMsg::Sync(reply) => {
+                self.waiting.push(reply);
+                self.look(cx);
+            }
+            NodeMsg::Changed => self.changed(cx),
+            NodeMsg::Facts(facts) => self.kept.facts = facts,
+            NodeMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+            NodeMsg::Show(reply) => reply.send(self.status()),
+        }
+    }
+
+    fn answered(&mut self, answer: NodeAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            NodeAnswer::Sweep => self.compare(None, cx),
+            NodeAnswer::Look => self.look(cx),
+            NodeAnswer::Looked(done) => self.looked(done, cx),
+            NodeAnswer::Written(done) => self.written(done, cx),
+            NodeAnswer::Mapped(answer) => self.mapped(answer, cx),
+            NodeAnswer::Page(done) => self.page(done, cx),
+            NodeAnswer::Mended(done) => {
+                if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
+                    tracing::warn!(%error, "the node's own rows stay until the next sweep");
+                }
+            }
+        }
+    }
+
+    fn observe(&self) -> NodeStatus {
+        self.status()
+    }
+}

@@ -1,0 +1,311 @@
+//! Tests: the host's rows and ipcache entries follow the interfaces, also over faults and crashes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
+
+use super::*;
+use crate::{
+    endpoints::ipam::Pools,
+    host::{Answer, Ref, Universe},
+    model::{Addresses, Families, IdentityId, drift::Watch},
+    node::{
+        devices::{Devices, DevicesSettings},
+        routes::{Routes, RoutesSettings, RoutingMode},
+    },
+    policy::ipcache::{Ipcache, IpcacheMsg},
+    ports::{KernelOp, KernelOutcome, Link, LxcRow, ServiceTables, lxc_flags},
+    services::service_cache::{Balancing, Services, ServicesSettings},
+    testing::{FakeKernel, crash},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOST: LxcRow = LxcRow {
+    ifindex: 0,
+    endpoint: 0,
+    flags: lxc_flags::HOST,
+    mac: crate::model::Mac([0; 6]),
+    node_mac: crate::model::Mac([0; 6]),
+    identity: IdentityId(0),
+    parent_ifindex: 0,
+};
+
+struct Bench {
+    universe: Universe,
+    kernel: Rc<FakeKernel>,
+    /// Where the ipcache writes.
+    map: Rc<FakeKernel>,
+    ipcache: Ref<IpcacheMsg>,
+    node: Ref<NodeMsg>,
+}
+
+impl Bench {
+    fn new(families: Families, lxc: &[(&str, LxcRow)]) -> Self {
+        let universe = Universe::default();
+        let (kernel, map) = (FakeKernel::new(), FakeKernel::new());
+        let ipcache =
+            universe.spawn("ipcache", Ipcache::factory(Rc::clone(&map) as _, Watch::default()));
+        let settings = NodeSettings {
+            families,
+            router: Addresses { ipv4: "10.0.0.1".parse().ok(), ipv6: None },
+            pod_interfaces: "lxc".into(),
+            facts: Default::default(),
+        };
+        let lxc: BTreeMap<_, _> = lxc.iter().map(|&(address, row)| (ip(address), row)).collect();
+        let services = ServicesSettings {
+            node: "here".to_owned(),
+            families,
+            balancing: Balancing::default(),
+            sources: BTreeSet::new(),
+        };
+        let services = Services::factory(
+            FakeKernel::new(),
+            services,
+            ServiceTables::default(),
+            None,
+            None,
+            Watch::default(),
+        );
+        let services = universe.spawn("services", services);
+        let devices = DevicesSettings {
+            patterns: Vec::new(),
+            pod_interfaces: "lxc".into(),
+            node_addresses: BTreeSet::new(),
+            families,
+            masquerade: families,
+            unmasqueraded: BTreeSet::new(),
+            records: 0,
+        };
+        let devices = Devices::factory(FakeKernel::new(), devices, Watch::default());
+        let devices = universe.spawn("devices", devices);
+        let routes = RoutesSettings {
+            mode: RoutingMode::Native { direct: false, skip_unreachable: false },
+            families,
+            addresses: Addresses::default(),
+            router: settings.router,
+            pools: Pools::default(),
+            mtu: 1500,
+            records: 0,
+            alone: false,
+        };
+        let routes = universe.spawn("routes", Routes::factory(FakeKernel::new(), routes));
+        let hearers = NodeHearers { ipcache: ipcache.clone(), services, devices, routes };
+        let make =
+            Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc, Watch::default());
+        let node = universe.spawn("node", make);
+        Self { universe, kernel, map, ipcache, node }
+    }
+
+    fn sync(&self) -> Answer<()> {
+        let answer = self.universe.host.ask(&self.node, MINUTE * 10, "rows", NodeMsg::Sync);
+        self.universe.settle();
+        answer
+    }
+
+    /// Answers the look at the interfaces.
+    fn links(&self, links: &[(&str, &[&str])]) {
+        let links: BTreeMap<u32, Link> = (1..)
+            .zip(links)
+            .map(|(ifindex, (name, addresses))| {
+                let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
+                (ifindex, Link { ifindex, name: (*name).into(), addresses, ..Link::default() })
+            })
+            .collect();
+        let ops = self.kernel.answer(|_| KernelOutcome::Links(links.clone()));
+        assert_eq!(ops, [KernelOp::ReadLinks]);
+        self.universe.settle();
+    }
+
+    fn rows_written(&self) -> Vec<KernelOp> {
+        let ops = self.kernel.succeed();
+        self.universe.settle();
+        ops
+    }
+
+    /// Lets the ipcache write all it has to; what it then holds, as text.
+    fn mapped(&self) -> Vec<String> {
+        while self.map.pending() > 0 {
+            self.map.succeed();
+            self.universe.settle();
+        }
+        let mut list = self.universe.host.ask(&self.ipcache, MINUTE, "all", IpcacheMsg::List);
+        self.universe.settle();
+        let list = list.now().unwrap().unwrap();
+        list.iter().map(|(prefix, entry)| format!("{prefix} {}", entry.identity)).collect()
+    }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn put(address: &str) -> KernelOp {
+    KernelOp::PutLxc { address: ip(address), row: HOST }
+}
+
+fn delete(address: &str) -> KernelOp {
+    KernelOp::DeleteLxc { address: ip(address), endpoint: 0 }
+}
+
+const LO: (&str, &[&str]) = ("lo", &["127.0.0.1/8", "::1/128"]);
+const ETH: (&str, &[&str]) = ("eth0", &["192.0.2.7/24", "2001:db8::7/64", "fe80::7/64"]);
+const POD: (&str, &[&str]) = ("lxc42", &["203.0.113.9/32"]);
+const IPV4: Families = Families { ipv4: true, ipv6: false };
+
+#[test]
+fn the_host_s_addresses_are_in_before_the_answer() {
+    let bench = Bench::new(Families::DUAL, &[]);
+    let mut synced = bench.sync();
+    bench.links(&[LO, ETH, POD]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7"), put("2001:db8::7")]);
+    assert_eq!(synced.now(), None);
+    let expected =
+        ["0.0.0.0/0 9", "10.0.0.1/32 1", "192.0.2.7/32 1", "::/0 10", "2001:db8::7/128 1"];
+    assert_eq!(bench.mapped(), expected);
+    assert_eq!(synced.now(), Some(Ok(())));
+}
+
+#[test]
+fn with_one_family_the_world_is_one_and_the_other_family_is_not_there() {
+    let bench = Bench::new(IPV4, &[]);
+    bench.sync();
+    bench.links(&[ETH]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.7/32 1"]);
+}
+
+#[test]
+fn what_the_kernel_has_from_before_is_not_written_again() {
+    let pod = LxcRow { endpoint: 42, flags: 0, ..HOST };
+    let bench = Bench::new(IPV4, &[("192.0.2.7", HOST), ("10.0.0.9", pod)]);
+    let mut synced = bench.sync();
+    bench.links(&[ETH]);
+    assert_eq!(bench.kernel.pending(), 0);
+    bench.mapped();
+    assert_eq!(synced.now(), Some(Ok(())));
+    bench.universe.advance(MINUTE);
+    bench.links(&[ETH]);
+    assert_eq!((bench.kernel.pending(), bench.map.pending()), (0, 0));
+}
+
+#[test]
+fn addresses_that_went_are_removed_and_pods_are_left_alone() {
+    let pod = LxcRow { endpoint: 42, flags: 0, ..HOST };
+    let bench = Bench::new(IPV4, &[("192.0.2.6", HOST), ("10.0.0.9", pod)]);
+    bench.sync();
+    bench.links(&[ETH]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7"), delete("192.0.2.6")]);
+    bench.mapped();
+    bench.universe.advance(MINUTE);
+    bench.links(&[("eth0", &["192.0.2.8/24"])]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.8"), delete("192.0.2.7")]);
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.8/32 1"]);
+}
+
+#[test]
+fn a_failure_keeps_the_question_and_is_tried_again_soon() {
+    let bench = Bench::new(IPV4, &[]);
+    let mut synced = bench.sync();
+    bench.kernel.fail();
+    bench.universe.advance(Duration::from_secs(1));
+    bench.links(&[ETH]);
+    bench.kernel.fail();
+    bench.universe.advance(Duration::from_secs(2));
+    bench.links(&[ETH]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    assert_eq!(synced.now(), None);
+    bench.mapped();
+    assert_eq!(synced.now(), Some(Ok(())));
+}
+
+#[test]
+fn a_failing_ipcache_is_reported_and_not_told_twice() {
+    let bench = Bench::new(IPV4, &[]);
+    let mut synced = bench.sync();
+    bench.links(&[]);
+    bench.map.fail();
+    bench.universe.settle();
+    let mut status = bench.universe.host.ask(&bench.node, MINUTE, "status", NodeMsg::Show);
+    bench.universe.settle();
+    let status = status.now().unwrap().unwrap();
+    assert_eq!(status.last_error, Some(FakeKernel::error().to_string()));
+    assert_eq!(synced.now(), None);
+    bench.universe.advance(Duration::from_secs(1));
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    bench.links(&[]);
+    assert_eq!(synced.now(), Some(Ok(())));
+}
+
+#[test]
+fn two_questions_are_one_look() {
+    let bench = Bench::new(IPV4, &[]);
+    let mut both = [bench.sync(), bench.sync()];
+    assert_eq!(bench.kernel.pending(), 1);
+    bench.links(&[]);
+    bench.mapped();
+    assert!(both.iter_mut().all(|answer| answer.now() == Some(Ok(()))));
+}
+
+#[test]
+fn a_crash_forgets_no_row_and_looks_again() {
+    let bench = Bench::new(IPV4, &[]);
+    bench.sync();
+    bench.links(&[ETH]);
+    bench.rows_written();
+    bench.mapped();
+    bench.node.tell(NodeMsg::Show(crash())).unwrap();
+    bench.universe.settle();
+    bench.links(&[]);
+    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+}
+
+/// Who gives no answer may yet have done what it was told.
+#[test]
+fn what_was_done_without_an_answer_is_removed_when_it_is_no_more() {
+    let bench = Bench::new(IPV4, &[]);
+    bench.sync();
+    bench.links(&[ETH]);
+    bench.universe.advance(MINUTE);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    bench.universe.advance(Duration::from_secs(1));
+    bench.links(&[]);
+    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
+    bench.mapped();
+    bench.universe.advance(MINUTE);
+    bench.links(&[ETH]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    bench.universe.advance(MINUTE);
+    bench.mapped();
+    bench.universe.advance(Duration::from_secs(2));
+    bench.links(&[]);
+    assert_eq!(bench.rows_written(), [delete("192.0.2.7")]);
+    assert!(bench.map.pending() > 0, "it is to go");
+    bench.universe.advance(MINUTE);
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+    bench.universe.advance(Duration::from_secs(3));
+    bench.links(&[ETH]);
+    assert_eq!(bench.rows_written(), [put("192.0.2.7")]);
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1", "192.0.2.7/32 1"]);
+    // Once it is known nothing is done again.
+    bench.universe.advance(MINUTE);
+    bench.links(&[ETH]);
+    assert_eq!((bench.kernel.pending(), bench.map.pending()), (0, 0));
+}
+
+#[test]
+fn what_the_ipcache_did_not_hear_is_told_again() {
+    let bench = Bench::new(IPV4, &[]);
+    let mut synced = bench.sync();
+    bench.links(&[]);
+    bench.ipcache.tell(IpcacheMsg::List(crash())).unwrap();
+    bench.universe.settle();
+    bench.mapped();
+    bench.universe.advance(Duration::from_secs(1));
+    bench.links(&[]);
+    assert_eq!(synced.now(), Some(Ok(())));
+    assert_eq!(bench.mapped(), ["0.0.0.0/0 2", "10.0.0.1/32 1"]);
+}

@@ -1,0 +1,44 @@
+//! Addresses of actors that are spawned later, for those that are spawned before them.
+
+use std::{cell::OnceCell, rc::Rc, time::Duration};
+
+use crate::{host::Ref, model::drift::Watch, node::auditor::AuditorMsg};
+
+/// An address that is there by the time anybody runs: behaviours are made when their cell first
+/// runs, and no cell runs before the spawning has ended.
+pub(crate) struct Late<T>(Rc<OnceCell<T>>);
+
+impl<T> Default for Late<T> {
+    fn default() -> Self {
+        Self(Rc::default())
+    }
+}
+
+impl<T> Clone for Late<T> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> Late<T> {
+    pub(crate) fn set(&self, address: T) {
+        // Set once, by who spawns.
+        let _ = self.0.set(address);
+    }
+
+    pub(crate) fn get(&self) -> T {
+        self.0.get().expect("cells run after all are spawned").clone()
+    }
+}
+
+/// Owners compare the kernel with what they wrote every so often, and the auditor counts what they find.
+pub(super) fn watch(every: Duration) -> (Late<Ref<AuditorMsg>>, Watch) {
+    let auditor = Late::<Ref<AuditorMsg>>::default();
+    let late = auditor.clone();
+    let watch = Watch::new(every, move |found| {
+        if let Err(refused) = late.get().tell(AuditorMsg::Drifted(found)) {
+            tracing::warn!(%refused, "rows that drifted are not counted");
+        }
+    });
+    (auditor, watch)
+}

@@ -1,0 +1,339 @@
+//! The actor that resolves labels and prefixes to identities and counts who uses each of them.
+//! A new number is stored before it is told. In a cluster with an allocator, that one chooses it.
+
+use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
+
+use serde::Serialize;
+
+use super::{
+    Identity, IdentityError, IdentityMsg,
+    answers::IdentityAnswer,
+    ledger::Ledger,
+    round::{Question, Round},
+};
+use crate::{
+    cluster::allocator::AllocatorMsg,
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    model::{ClusterId, Families, IdentityId, Labels},
+    policy::rules::PolicyMsg,
+    ports::{Disk, DiskError},
+    state_directory::IdentityTable,
+};
+
+/// How long the disk may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the cluster may take for a number, somewhat less than who asks for it waits.
+const ALLOCATE_PATIENCE: Duration = Duration::from_secs(110);
+
+/// The owner of identities.
+pub struct Identities {
+    disk: Rc<dyn Disk>,
+    /// Outlives a crash: a number in use must never be handed out for something else.
+    ledger: Lent<Ledger>,
+    /// Who hears of identities that nobody uses any more.
+    listener: Lent<Option<Ref<PolicyMsg>>>,
+    /// Who hands out numbers for the whole cluster, if it is not done here.
+    allocator: Lent<Option<Ref<AllocatorMsg>>>,
+    waiting: Vec<Question>,
+    under_way: Option<Round>,
+    last_error: Option<String>,
+}
+
+/// What the owner of identities shows of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdentitiesView {
+    /// Numbers that are remembered.
+    pub known: usize,
+    /// Those of them that nobody uses.
+    pub unused: usize,
+    /// Which writing of the table is on disk.
+    pub generation: u32,
+    /// Questions that wait for the next write.
+    pub waiting: usize,
+    /// Whether a write is under way.
+    pub writing: bool,
+    /// Why the last write failed.
+    pub last_error: Option<String>,
+}
+
+impl Identities {
+    /// Makes each life of the actor that keeps this table, which was stored as that generation, for a
+    /// node of the cluster of that name and number.
+    pub fn factory(
+        disk: Rc<dyn Disk>,
+        cluster: (&str, ClusterId),
+        families: Families,
+        stored: &IdentityTable,
+        generation: u32,
+    ) -> impl FnMut() -> Self + 'static {
+        let ledger = Ledger::new(cluster, stored, generation, families);
+        let ledger = Survives::new(ledger);
+        let (listener, allocator) = (Survives::default(), Survives::default());
+        move || Self {
+            disk: Rc::clone(&disk),
+            ledger: ledger.lend(),
+            listener: listener.lend(),
+            allocator: allocator.lend(),
+            waiting: Vec::new(),
+            under_way: None,
+            last_error: None,
+        }
+    }
+
+    /// Answers at once what is settled; puts the rest to what waits for the disk.
+    fn ask(&mut self, cx: &mut Cx<'_, Self>, question: Question) {
+        let allocator = self.allocator.clone();
+        let ledger = &mut *self.ledger;
+        match question {
+            Question::Labels { labels, before, reply } => {
+                if let Some(identity) = ledger.fixed.of(&labels).and_then(|id| ledger.get(id)) {
+                    return reply.send(Ok(identity));
+                }
+                let draft = self.under_way.as_ref().map(|round| &round.draft);
+                let settled = match allocator {
+                    Some(_) => ledger.settled_in_cluster(&labels, before, draft),
+                    None => ledger.settled(&labels, before, draft),
+                };
+                match (settled, allocator) {
+                    // Nobody would give back what nobody hears of.
+                    (Some(_), _) if reply.is_closed() => {}
+                    (Some(id), _) => {
+                        let identity = ledger.take(id, &labels);
+                        reply.send(Ok(identity));
+                    }
+                    (None, None) => self.waiting.push(Question::Labels { labels, before, reply }),
+                    (None, Some(allocator)) => {
+                        allocate(cx, &allocator, labels, before, reply);
+                    }
+                }
+            }
+            // One after the other: the last set of prefixes must be the last to be in force.
+            other => self.waiting.push(other),
+        }
+    }
+
+    /// Takes a reference back.
+    fn release(&mut self, id: IdentityId) {
+        let ledger = &mut *self.ledger;
+        let last = ledger.uses.give_back(id) && ledger.uses.of(id) == 0;
+        if last {
+            self.forget(id);
+        }
+    }
+
+    /// No address of another node has these any more.
+    fn abandon(&mut self, ids: Vec<IdentityId>) {
+        for id in ids {
+            let last = self.ledger.uses.abandon(id);
+            if last {
+                self.forget(id);
+            }
+        }
+    }
+
+    /// With the last reference goes what endpoints enforce for the identity.
+    fn forget(&mut self, id: IdentityId) {
+        let ledger = &mut *self.ledger;
+        let known = ledger.disputed.remove(&id) || ledger.tables.labels(id).is_some();
+        if let (true, Some(listener)) = (known, self.listener.as_ref())
+            && let Err(refused) = listener.tell(PolicyMsg::Forget(id))
+        {
+            tracing::warn!(identity = %id, %refused, "rows of an unused identity stay");
+        }
+    }
+
+    /// The cluster gave a number, or did not.
+    fn allocated(
+        &mut self,
+        labels: Arc<Labels>,
+        reply: Reply<Result<Identity, IdentityError>>,
+        answer: Result<IdentityId, AskError>,
+    ) {
+        match answer {
+            Ok(id) if reply.is_closed() => self.tell_allocator(AllocatorMsg::Unused(id)),
+            Ok(id) => self.waiting.push(Question::Numbered { labels, id, reply }),
+            Err(error) => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
+        }
+    }
+
+    /// Who hands out numbers hears which of them are in use here.
+    fn tell_turned(&mut self) {
+        let turned = self.ledger.uses.turned();
+        if self.allocator.is_none() {
+            return;
+        }
+        for id in turned {
+            let labels = self.ledger.tables.cluster_labels(id);
+            match (self.ledger.uses.local(id), labels) {
+                (0, _) => self.tell_allocator(AllocatorMsg::Unused(id)),
+                (_, Some(labels)) => {
+                    self.tell_allocator(AllocatorMsg::Used(id, Arc::clone(labels)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_allocator(&self, msg: AllocatorMsg) {
+        if let Some(allocator) = self.allocator.as_ref()
+            && let Err(refused) = allocator.tell(msg)
+        {
+            tracing::error!(%refused, "the cluster does not hear which identities are in use");
+        }
+    }
+
+    /// Begins the next write, unless one is under way.
+    fn write(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.under_way.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let round = Round::begin(&self.ledger, std::mem::take(&mut self.waiting));
+        let writes = round.writes(&self.ledger);
+        if writes.is_empty() {
+            return self.finish(round);
+        }
+        let reply = cx.expect("disk", PATIENCE, round.why(), IdentityAnswer::Stored);
+        self.under_way = Some(round);
+        self.disk.submit(writes, reply);
+    }
+
+    fn finish(&mut self, mut round: Round) {
+        let given = std::mem::take(&mut round.given);
+        let answers = round.finish(&mut self.ledger);
+        answers.into_iter().for_each(|answer| answer());
+        self.return_unused(given);
+    }
+
+    /// Numbers that the cluster gave and that nobody got.
+    fn return_unused(&self, mut given: BTreeSet<IdentityId>) {
+        let ledger = &*self.ledger;
+        given.retain(|&id| ledger.uses.local(id) == 0);
+        given.into_iter().for_each(|id| self.tell_allocator(AllocatorMsg::Unused(id)));
+    }
+
+    fn stored(&mut self, result: Result<Result<(), DiskError>, AskError>) {
+        let Some(mut round) = self.under_way.take() else { return };
+        match result.unwrap_or_else(|error| Err(unanswered(error))) {
+            Ok(()) => {
+                self.last_error = None;
+                self.finish(round);
+            }
+            Err(error) => {
+                tracing::error!(%error, "identities were not stored; none of them is handed out");
+                self.last_error = Some(error.to_string());
+                self.return_unused(std::mem::take(&mut round.given));
+                round.fail(&IdentityError::NotStored(error));
+            }
+        }
+    }
+}
+
+impl Behaviour for Identities {
+    type Msg = IdentityMsg;
+    type Answer = IdentityAnswer;
+    type Observed = IdentitiesView;
+
+    fn started(&mut self, _: &mut Cx<'_, Self>) {
+        // A number that came for the life before, and met nobody, is not used.
+        if self.allocator.is_some() {
+            let used = self.ledger.uses.all_local();
+            self.tell_allocator(AllocatorMsg::OnlyUsed(used));
+        }
+    }
+
+    fn handle(&mut self, msg: IdentityMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            IdentityMsg::Resolve { labels, before, reply } => {
+                self.ask(cx, Question::Labels { labels: Arc::new(labels), before, reply });
+            }
+            IdentityMsg::Prefixes { wanted, reply } => {
+                self.ask(cx, Question::Prefixes { wanted, reply });
+            }
+            IdentityMsg::Adopt { wanted, reply } => {
+                self.ask(cx, Question::Adopt { wanted, reply });
+            }
+            IdentityMsg::AllocateBy(allocator) => {
+                *self.allocator = Some(allocator);
+            }
+            IdentityMsg::Inherit(ids) => {
+                let ledger = &mut *self.ledger;
+                ids.into_iter().for_each(|id| ledger.adopt_known(id));
+            }
+            IdentityMsg::Abandon(ids) => self.abandon(ids),
+            IdentityMsg::Withhold(ids) => {
+                let ledger = &mut *self.ledger;
+                ids.into_iter().for_each(|id| ledger.withhold(id));
+            }
+            IdentityMsg::ReleaseWithheld => {
+                let unused = self.ledger.uses.release_withheld();
+                unused.into_iter().for_each(|id| self.forget(id));
+            }
+            IdentityMsg::Disputed(id) => {
+                self.ledger.disputed.insert(id);
+            }
+            IdentityMsg::Release(id) => self.release(id),
+            IdentityMsg::Subscribe(listener) => {
+                *self.listener = Some(listener);
+            }
+            IdentityMsg::Get { id, reply } => {
+                let identity = self.ledger.get(id);
+                reply.send(identity);
+            }
+            IdentityMsg::List(reply) => {
+                let all = self.ledger.list();
+                reply.send(all);
+            }
+        }
+        self.write(cx);
+        self.tell_turned();
+    }
+
+    fn answered(&mut self, answer: IdentityAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            IdentityAnswer::Allocated { labels, reply, answer } => {
+                self.allocated(labels, reply, answer);
+            }
+            IdentityAnswer::Stored(result) => self.stored(result),
+        }
+        self.write(cx);
+        self.tell_turned();
+    }
+
+    fn observe(&self) -> IdentitiesView {
+        let ledger = &*self.ledger;
+        IdentitiesView {
+            known: ledger.tables.iter().count(),
+            unused: ledger.uses.unused().count(),
+            generation: ledger.generation,
+            waiting: self.waiting.len(),
+            writing: self.under_way.is_some(),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+fn allocate(
+    cx: &mut Cx<'_, Identities>,
+    allocator: &Ref<AllocatorMsg>,
+    labels: Arc<Labels>,
+    before: Option<IdentityId>,
+    reply: Reply<Result<Identity, IdentityError>>,
+) {
+    let wanted = Arc::clone(&labels);
+    cx.ask(
+        allocator,
+        ALLOCATE_PATIENCE,
+        format!("the number of {labels} in the cluster"),
+        |reply| AllocatorMsg::Allocate { labels: wanted, before, reply },
+        move |answer| IdentityAnswer::Allocated { labels, reply, answer },
+    );
+}
+
+fn unanswered(error: AskError) -> DiskError {
+    DiskError {
+        op: "write",
+        path: IdentityTable::SLOTS.paths()[0].clone().into(),
+        cause: error.to_string(),
+        remedy: "look whether the disk of the library directory still answers",
+    }
+}

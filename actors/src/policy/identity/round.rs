@@ -1,0 +1,249 @@
+//! One write of the identity table: it picks numbers for questions and answers them afterwards.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use super::{
+    Identity, IdentityError,
+    ledger::{Changes, Ledger},
+    tables::Tables,
+};
+use crate::{
+    cluster::addresses::Introduction,
+    host::Reply,
+    model::{IdentityId, Labels, NamedPorts},
+    ports::FsOp,
+    state_directory::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts},
+};
+
+type LabelsReply = Reply<Result<Identity, IdentityError>>;
+type AdoptReply = Reply<Result<BTreeSet<IdentityId>, IdentityError>>;
+type PrefixesReply = Reply<Result<BTreeMap<IpNet, IdentityId>, IdentityError>>;
+
+/// How many identities of other nodes are kept beside the table before it is written anew.
+const CHANGES_MAX: usize = 256;
+
+/// A question that may need a new number.
+pub(super) enum Question {
+    Labels {
+        labels: Arc<Labels>,
+        before: Option<IdentityId>,
+        reply: LabelsReply,
+    },
+    /// The same with the number that the cluster gave.
+    Numbered {
+        labels: Arc<Labels>,
+        id: IdentityId,
+        reply: LabelsReply,
+    },
+    Prefixes {
+        wanted: BTreeSet<IpNet>,
+        reply: PrefixesReply,
+    },
+    Adopt {
+        wanted: Introduction,
+        reply: AdoptReply,
+    },
+}
+
+/// Questions that are answered together, once the table with their numbers is on disk.
+pub(super) struct Round {
+    pub(super) draft: Tables,
+    generation: u32,
+    changes: Option<Changes>,
+    labels: Vec<(IdentityId, Arc<Labels>, LabelsReply)>,
+    prefixes: Vec<(BTreeMap<IpNet, IdentityId>, PrefixesReply)>,
+    adopted: Vec<(BTreeSet<IdentityId>, AdoptReply)>,
+    named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
+    /// Numbers that the cluster gave.
+    pub(super) given: BTreeSet<IdentityId>,
+}
+
+impl Round {
+    /// Finds a number for each; who gets none is told.
+    pub(super) fn begin(ledger: &Ledger, questions: Vec<Question>) -> Self {
+        let mut round = Self {
+            draft: ledger.tables.clone(),
+            generation: ledger.generation,
+            changes: ledger.changes.clone(),
+            labels: Vec::new(),
+            prefixes: Vec::new(),
+            adopted: Vec::new(),
+            named_ports: BTreeMap::new(),
+            given: BTreeSet::new(),
+        };
+        let mut spared = BTreeSet::new();
+        // Those that are adopted last: what the others change concerns the whole table.
+        let (adoptions, others): (Vec<_>, Vec<_>) =
+            questions.into_iter().partition(|it| matches!(it, Question::Adopt { .. }));
+        for question in others {
+            round.add(question, ledger, &mut spared);
+        }
+        let whole = !round.draft.same_as(&ledger.tables);
+        for question in adoptions {
+            round.add(question, ledger, &mut spared);
+        }
+        round.draft.forget_surplus(&ledger.uses, &spared);
+        if whole || !round.draft.same_as(&ledger.tables) {
+            round.renew(ledger, whole);
+        }
+        round
+    }
+
+    /// Counts one more writing: of the table, or of what became of it if that is short.
+    fn renew(&mut self, ledger: &Ledger, whole: bool) {
+        let adopted = self.adopted.iter().flat_map(|(had, _)| had);
+        let adopted = adopted.filter(|&&id| ledger.tables.labels(id) != self.draft.labels(id));
+        let adopted: Vec<_> = adopted
+            .filter_map(|&id| Some((id, Arc::clone(self.draft.cluster_labels(id)?))))
+            .collect();
+        if let (false, Some(changes)) = (whole, &mut self.changes) {
+            changes.adopted.extend(adopted);
+            changes.named_ports.append(&mut self.named_ports);
+            changes.generation = changes.generation.wrapping_add(1);
+            if changes.adopted.len().max(changes.named_ports.len()) <= CHANGES_MAX {
+                return;
+            }
+        }
+        self.generation = ledger.generation.wrapping_add(1);
+        self.changes = Some(Changes::default());
+    }
+
+    fn add(&mut self, question: Question, ledger: &Ledger, spared: &mut BTreeSet<IdentityId>) {
+        let Ledger { uses, disputed, .. } = ledger;
+        match question {
+            // Nobody waits for the answer: no number is spent on it.
+            Question::Labels { reply, .. } if reply.is_closed() => {}
+            Question::Labels { labels, before, reply } => {
+                match self.draft.assign(&labels, before, &ledger.uses, spared) {
+                    Ok(id) => {
+                        spared.insert(id);
+                        self.labels.push((id, labels, reply));
+                    }
+                    Err(error) => reply.send(Err(error)),
+                }
+            }
+            Question::Numbered { labels, id, reply } => {
+                self.given.insert(id);
+                if self.draft.assign_exactly(&labels, id, uses, disputed, spared) {
+                    spared.insert(id);
+                    self.labels.push((id, labels, reply));
+                } else {
+                    reply.send(Err(IdentityError::Taken(id)));
+                }
+            }
+            Question::Adopt { mut wanted, reply } => {
+                let mut had = BTreeSet::new();
+                for (&id, labels) in &wanted.identities {
+                    if self.draft.assign_exactly(labels, id, uses, disputed, spared) {
+                        spared.insert(id);
+                        had.insert(id);
+                    }
+                }
+                wanted.only(&had);
+                for (id, ports) in wanted.named_ports {
+                    if ledger.tables.named_ports(id) != Some(&ports) {
+                        self.draft.name_ports(id, Arc::clone(&ports));
+                        self.named_ports.insert(id, ports);
+                    }
+                }
+                self.adopted.push((had, reply));
+            }
+            Question::Prefixes { wanted, reply } => {
+                match self.draft.assign_prefixes(&wanted, &ledger.uses, spared) {
+                    Ok(numbers) => {
+                        spared.extend(numbers.values());
+                        self.prefixes.push((numbers, reply));
+                    }
+                    Err(error) => reply.send(Err(error)),
+                }
+            }
+        }
+    }
+
+    /// How many numbers are waited for, in words.
+    pub(super) fn why(&self) -> String {
+        let (labels, prefixes) = (self.labels.len(), self.prefixes.len());
+        let adopted: usize = self.adopted.iter().map(|(ids, _)| ids.len()).sum();
+        let adopted = match adopted {
+            0 => String::new(),
+            count => format!(", {count} identities of other nodes"),
+        };
+        format!("the numbers of {labels} label sets and {prefixes} sets of prefixes{adopted}")
+    }
+
+    /// What has to be on disk before anybody is answered; nothing if no number is new.
+    pub(super) fn writes(&self, ledger: &Ledger) -> Vec<FsOp> {
+        if self.generation == ledger.generation {
+            let before = ledger.changes.as_ref().map(|changes| changes.generation);
+            let changed = self.changes.as_ref().filter(|it| Some(it.generation) != before);
+            return changed.map(|changes| changes.save(self.generation)).into_iter().collect();
+        }
+        let table = self.draft.to_stored(&ledger.uses);
+        let mut ops = vec![IdentityTable::SLOTS.save(&table, self.generation)];
+        if !self.draft.same_local_as(&ledger.tables) {
+            // Plain data: serialising it cannot fail.
+            let bytes = serde_json::to_vec(&table.local).unwrap_or_default();
+            ops.push(FsOp::Write { path: PathBuf::from(IdentityTable::CILIUM_LOCAL), bytes });
+        }
+        ops
+    }
+
+    /// Puts the draft in force; the answers are left to be given when nothing is borrowed.
+    pub(super) fn finish(self, ledger: &mut Ledger) -> Vec<Box<dyn FnOnce()>> {
+        ledger.commit(self.draft, self.generation, self.changes);
+        let mut answers: Vec<Box<dyn FnOnce()>> = Vec::new();
+        for (id, labels, reply) in self.labels {
+            if reply.is_closed() {
+                ledger.uses.retire(id);
+            } else {
+                let identity = ledger.take(id, &labels);
+                answers.push(Box::new(move || reply.send(Ok(identity))));
+            }
+        }
+        for (had, reply) in self.adopted {
+            if reply.is_closed() {
+                had.into_iter().for_each(|id| ledger.uses.retire(id));
+            } else {
+                had.iter().for_each(|&id| ledger.uses.adopt(id));
+                answers.push(Box::new(move || reply.send(Ok(had))));
+            }
+        }
+        for (numbers, reply) in self.prefixes {
+            ledger.use_prefixes(&numbers);
+            answers.push(Box::new(move || reply.send(Ok(numbers))));
+        }
+        answers
+    }
+
+    /// Nothing could be stored: nobody gets anything.
+    pub(super) fn fail(self, error: &IdentityError) {
+        for (_, _, reply) in self.labels {
+            reply.send(Err(error.clone()));
+        }
+        for (_, reply) in self.prefixes {
+            reply.send(Err(error.clone()));
+        }
+        for (_, reply) in self.adopted {
+            reply.send(Err(error.clone()));
+        }
+    }
+}
+
+impl Changes {
+    /// Writes them for that writing of the table.
+    fn save(&self, table: u32) -> FsOp {
+        let numbered =
+            |(&id, labels): (_, &Arc<Labels>)| NumberedLabels { id, labels: (**labels).clone() };
+        let cluster = self.adopted.iter().map(numbered).collect();
+        let named_ports = self.named_ports.iter().map(|(&id, ports)| (id, ports));
+        let named_ports = NumberedPorts::group(named_ports);
+        let changes = IdentityChanges { table, cluster, named_ports };
+        IdentityChanges::SLOTS.save(&changes, self.generation)
+    }
+}

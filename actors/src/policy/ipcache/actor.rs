@@ -1,0 +1,196 @@
+//! The actor that brings the kernel's ipcache to the desired state, and tries again after failures.
+//! The ledger computes what is to be written; `sweep` looks for drift.
+
+use std::{rc::Rc, time::Duration};
+
+use serde::Serialize;
+
+use super::{
+    IpcacheMsg,
+    answers::IpcacheAnswer,
+    ledger::Ledger,
+    sweep::{Hearer, Sweep},
+};
+use crate::{
+    host::{AskError, Behaviour, Cx, Lent, Reply, Survives},
+    model::drift::Watch,
+    ports::{Kernel, KernelDone, KernelError, Refusal},
+};
+
+/// How long the kernel may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After the nth failure in a row the next try waits n times as long.
+const RETRY_STEP: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// The owner of the ipcache: writes the difference between what its sources say and what the
+/// kernel has, one batch at a time.
+pub struct Ipcache {
+    pub(super) kernel: Rc<dyn Kernel>,
+    pub(super) watch: Watch,
+    /// The comparison under way, and who asked for another one meanwhile.
+    pub(super) sweep: Option<Sweep>,
+    pub(super) hearers: Vec<Hearer>,
+    /// Outlives a crash: what sources said is said only once.
+    pub(super) ledger: Lent<Ledger>,
+    /// Questions that wait for the next batch.
+    asking: Vec<Asker>,
+    /// Questions that wait for the batch under way.
+    written_for: Option<Vec<Asker>>,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+struct Asker {
+    removes: bool,
+    reply: Reply<Result<(), KernelError>>,
+}
+
+/// What the ipcache shows of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IpcacheView {
+    /// Rows that the kernel has.
+    pub rows: usize,
+    /// Rows still to be written or removed.
+    pub open: usize,
+    /// Writes that failed in a row.
+    pub failures: u32,
+    /// Why the last one did.
+    pub last_error: Option<String>,
+}
+
+impl Ipcache {
+    /// Makes each life of the actor that writes to this kernel.
+    pub fn factory(kernel: Rc<dyn Kernel>, watch: Watch) -> impl FnMut() -> Self + 'static {
+        let ledger = Survives::default();
+        move || Self {
+            kernel: Rc::clone(&kernel),
+            watch: watch.clone(),
+            sweep: None,
+            hearers: Vec::new(),
+            ledger: ledger.lend(),
+            asking: Vec::new(),
+            written_for: None,
+            failures: 0,
+            last_error: None,
+        }
+    }
+
+    /// Answers once what is to be written is.
+    pub(super) fn ask_when_written(&mut self, reply: Reply<Result<(), KernelError>>) {
+        self.asking.push(Asker { removes: true, reply });
+    }
+
+    /// Begins the next batch, unless one is under way.
+    fn write(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.written_for.is_some() {
+            return;
+        }
+        let ledger = &mut *self.ledger;
+        let batch = ledger.next_batch();
+        let job = batch.map(|it| (it.job(), it.prefixes().count(), it.makes_room));
+        // What makes room first is not yet what is asked for.
+        let askers = match job {
+            Some((.., true)) => Vec::new(),
+            _ => std::mem::take(&mut self.asking),
+        };
+        match job {
+            None => askers.into_iter().for_each(|asker| asker.reply.send(Ok(()))),
+            Some((job, rows, _)) => {
+                let why = format!("{rows} rows of the ipcache");
+                let reply = cx.expect("kernel", PATIENCE, why, IpcacheAnswer::Written);
+                self.written_for = Some(askers);
+                self.kernel.submit(job, reply);
+            }
+        }
+    }
+
+    fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let (puts, deletes) = self.ledger.written(done.map_err(unanswered));
+        for asker in self.written_for.take().unwrap_or_default() {
+            let removed = if asker.removes { deletes.result() } else { Ok(()) };
+            asker.reply.send(puts.result().and(removed));
+        }
+        match puts.result().and(deletes.result()) {
+            Ok(()) => {
+                self.failures = 0;
+                self.last_error = None;
+            }
+            Err(error) => {
+                self.failures += 1;
+                let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
+                tracing::warn!(%error, retry_in = ?wait, "ipcache rows were not written");
+                self.last_error = Some(error.to_string());
+                cx.after(wait, IpcacheAnswer::Retry);
+            }
+        }
+    }
+}
+
+impl Behaviour for Ipcache {
+    type Msg = IpcacheMsg;
+    type Answer = IpcacheAnswer;
+    type Observed = IpcacheView;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        self.ledger.lose_batch();
+        self.sweep_later(cx);
+        self.write(cx);
+    }
+
+    fn handle(&mut self, msg: IpcacheMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            IpcacheMsg::Restore(rows) => self.ledger.restore(rows),
+            IpcacheMsg::Upsert { entries, reply } => {
+                let ledger = &mut *self.ledger;
+                entries.into_iter().for_each(|(prefix, entry)| ledger.put(prefix, entry));
+                self.asking.push(Asker { removes: false, reply });
+            }
+            IpcacheMsg::Remove { prefixes, source, reply } => {
+                let ledger = &mut *self.ledger;
+                prefixes.into_iter().for_each(|prefix| ledger.remove(prefix, source));
+                self.asking.push(Asker { removes: true, reply });
+            }
+            IpcacheMsg::Prune => self.ledger.prune(),
+            IpcacheMsg::List(reply) => {
+                let all = self.ledger.list();
+                reply.send(all);
+            }
+            IpcacheMsg::Show(reply) => {
+                reply.send(self.observe());
+            }
+            IpcacheMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+        }
+        self.write(cx);
+    }
+
+    fn answered(&mut self, answer: IpcacheAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            IpcacheAnswer::Sweep => self.compare(None, cx),
+            IpcacheAnswer::Written(done) => self.written(done, cx),
+            IpcacheAnswer::Retry => self.ledger.resume(),
+            IpcacheAnswer::Page(done) => self.page(done, cx),
+            IpcacheAnswer::Cleaned(done) => {
+                if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
+                    tracing::warn!(%error, "strange rows of the ipcache stay until the next sweep");
+                }
+            }
+        }
+        self.write(cx);
+    }
+
+    fn observe(&self) -> IpcacheView {
+        let (rows, open) = self.ledger.counts();
+        IpcacheView { rows, open, failures: self.failures, last_error: self.last_error.clone() }
+    }
+}
+
+fn unanswered(error: AskError) -> KernelError {
+    KernelError {
+        op: "write",
+        about: "cilium_ipcache_v2".to_owned(),
+        cause: error.to_string(),
+        remedy: "it is tried again; if it stays so, look at the agent's log for the kernel's errors",
+        refusal: Refusal::Other,
+    }
+}

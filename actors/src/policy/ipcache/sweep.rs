@@ -1,0 +1,182 @@
+//! The kernel's rows are compared with what was written, a page at a time.
+//!
+//! A row that is written meanwhile is judged the next time: what was read may be older.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ipnet::IpNet;
+
+use super::{actor::Ipcache, answers::IpcacheAnswer, ledger::Ledger};
+use crate::{
+    host::{AskError, Cx, Reply},
+    model::drift::{Drift, Found, Kind},
+    mutants::{Mutant, mutated},
+    ports::{IpcacheRow, KernelDone, KernelJob, KernelOp, PageRows, RowMap, RowPage, RowPlace},
+};
+
+/// How long the kernel may take for a page.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who wants to hear what was found.
+pub(super) type Hearer = Reply<Vec<Drift>>;
+
+/// A sweep under way.
+#[derive(Default)]
+pub(super) struct Sweep {
+    found: Found,
+    /// Rows at prefixes that nobody named.
+    strangers: BTreeMap<IpNet, IpcacheRow>,
+    /// Keys that are no prefixes.
+    strange: Vec<Box<[u8]>>,
+    hearers: Vec<Hearer>,
+}
+
+impl Ipcache {
+    /// Begins a sweep. Who asks amid one wants another one.
+    pub(super) fn compare(&mut self, hearer: Option<Hearer>, cx: &mut Cx<'_, Self>) {
+        if hearer.is_none() {
+            self.sweep_later(cx);
+        }
+        if self.sweep.is_some() {
+            return self.hearers.extend(hearer);
+        }
+        self.ledger.begin_sweep();
+        let hearers = hearer.into_iter().collect();
+        self.sweep = Some(Sweep { hearers, ..Sweep::default() });
+        self.read_page(None, cx);
+    }
+
+    /// Sets the time of the next sweep.
+    pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
+        if !self.watch.every.is_zero() {
+            cx.after(self.watch.every, IpcacheAnswer::Sweep);
+        }
+    }
+
+    fn read_page(&self, from: Option<RowPlace>, cx: &mut Cx<'_, Self>) {
+        let reply = cx.expect("kernel", PATIENCE, "rows to be compared", IpcacheAnswer::Page);
+        let read = KernelOp::ReadRows { map: RowMap::Ipcache, from };
+        self.kernel.submit(KernelJob::new(vec![read]), reply);
+    }
+
+    pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        match (KernelDone::rows(done), &mut self.sweep) {
+            (Ok(RowPage { rows: PageRows::Ipcache(rows), strange, next }), Some(sweep)) => {
+                let ledger = &mut *self.ledger;
+                sweep.strange.extend(strange);
+                for (prefix, row) in rows {
+                    ledger.see(prefix, row, &mut sweep.found, &mut sweep.strangers);
+                }
+                match next {
+                    Some(next) => self.read_page(Some(next), cx),
+                    None => self.end_sweep(cx),
+                }
+            }
+            (page, _) => {
+                if let Err(error) = page {
+                    tracing::warn!(error, "the ipcache was not compared");
+                }
+                self.sweep = None;
+            }
+        }
+    }
+
+    fn end_sweep(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(mut sweep) = self.sweep.take() else { return };
+        if !mutated(Mutant::IpcacheNotSwept) {
+            self.ledger.end_sweep(sweep.strangers, &mut sweep.found);
+        }
+        for _ in &sweep.strange {
+            sweep.found.note(RowMap::Ipcache.name(), Kind::Foreign, "a key that is no prefix");
+        }
+        if !sweep.strange.is_empty() {
+            let remove = KernelOp::DeleteStrange { map: RowMap::Ipcache, keys: sweep.strange };
+            let reply = cx.expect("kernel", PATIENCE, "strange rows to go", IpcacheAnswer::Cleaned);
+            self.kernel.submit(KernelJob::new(vec![remove]), reply);
+        }
+        let found = sweep.found.into_all();
+        self.watch.tell(found.clone());
+        for hearer in sweep.hearers {
+            let found = found.clone();
+            self.ask_when_written(Reply::to(move |_| hearer.send(found)));
+        }
+        if let Some(next) = self.hearers.pop() {
+            let others = std::mem::take(&mut self.hearers);
+            self.compare(Some(next), cx);
+            if let Some(sweep) = &mut self.sweep {
+                sweep.hearers.extend(others);
+            }
+        }
+    }
+}
+
+impl Ledger {
+    /// From now on rows are seen. What is being written is not judged.
+    fn begin_sweep(&mut self) {
+        self.round = self.round % u8::MAX + 1;
+        self.left.clear();
+        self.sweeping = true;
+        let written: Vec<IpNet> = self.under_way.prefixes().collect();
+        written.iter().for_each(|prefix| self.spoil(prefix));
+    }
+
+    /// A row changes: what the sweep under way saw of it, or will see, says nothing.
+    pub(super) fn spoil(&mut self, prefix: &IpNet) {
+        let round = self.round;
+        if let Some(line) = self.lines.get_mut(prefix) {
+            line.seen = round;
+        }
+    }
+
+    /// A row of the kernel; without a value it is one that nobody writes.
+    fn see(
+        &mut self,
+        prefix: IpNet,
+        row: Option<IpcacheRow>,
+        found: &mut Found,
+        strangers: &mut BTreeMap<IpNet, IpcacheRow>,
+    ) {
+        let round = self.round;
+        let Some(line) = self.lines.get_mut(&prefix) else {
+            strangers.insert(prefix, row.unwrap_or_default());
+            return;
+        };
+        let known = std::mem::replace(&mut line.seen, round);
+        if known == round
+            || line.due
+            || self.is_put_off(&prefix)
+            || mutated(Mutant::IpcacheNotSwept)
+        {
+            return;
+        }
+        let Some(line) = self.lines.get_mut(&prefix) else { return };
+        if row.is_none() || line.realised != row {
+            let kind = if line.realised.is_some() { Kind::Changed } else { Kind::Foreign };
+            found.note(RowMap::Ipcache.name(), kind, prefix);
+            self.doubt(prefix, Some(row.unwrap_or_default()));
+        }
+    }
+
+    /// All rows have been seen: those that were not are missing, and what nobody named goes.
+    fn end_sweep(&mut self, strangers: BTreeMap<IpNet, IpcacheRow>, found: &mut Found) {
+        self.sweeping = false;
+        let round = self.round;
+        let unseen = self.lines.iter().filter(|(_, line)| line.seen != round);
+        let unseen = unseen.filter(|(_, line)| line.realised.is_some() && !line.due);
+        let unseen: Vec<IpNet> = unseen.map(|(prefix, _)| *prefix).collect();
+        for prefix in unseen {
+            if self.is_put_off(&prefix) {
+                continue;
+            }
+            found.note(RowMap::Ipcache.name(), Kind::Missing, prefix);
+            self.doubt(prefix, None);
+        }
+        let left = std::mem::take(&mut self.left);
+        for (prefix, row) in strangers {
+            if !self.lines.contains_key(&prefix) && !left.contains(&prefix) {
+                found.note(RowMap::Ipcache.name(), Kind::Foreign, prefix);
+                self.take_in(prefix, row);
+            }
+        }
+    }
+}

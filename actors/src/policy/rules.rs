@@ -1,0 +1,75 @@
+//! The policy engine: manifests are read into rules, and for an endpoint rules become rows of its
+//! policy map. All of it is pure but [`Policies`], the actor that owns the repository.
+//!
+//! [`Repository::apply`] takes the documents of a source, [`Repository::resolver`] makes
+//! endpoints' rows, [`lookup()`] says what the datapath makes of them.
+//!
+//! A denial wins over every allowance, whichever is narrower. What no rule allows is dropped once a
+//! rule with default deny selects the endpoint; otherwise it passes.
+
+mod acquaint;
+mod actor;
+mod answers;
+mod asker;
+mod bearers;
+mod change;
+mod cookie;
+mod departures;
+mod derived;
+mod difference;
+mod error;
+mod fit;
+mod groups;
+mod identities;
+mod knowledge;
+mod lookup;
+mod messages;
+mod named;
+mod parse;
+mod ports;
+mod remarks;
+mod repository;
+mod resolve;
+mod resolved;
+mod resolver;
+mod rows;
+mod rule;
+mod rule_index;
+mod selector;
+mod services;
+mod settings;
+mod show;
+mod touched;
+
+#[cfg(test)]
+mod tests;
+
+pub use actor::{Observed, Policies, PolicyPeers};
+pub use bearers::Bearer;
+pub use departures::{Departure, Meaning};
+pub use derived::DerivedFilter;
+pub use difference::Difference;
+pub use error::{Effect, PolicyError, Unsupported};
+pub use fit::{fit, opens};
+pub use groups::{CidrGroup, GroupMatch, GroupSelector, MissingGroup};
+pub use identities::{IdentityView, PeerFacts};
+pub use lookup::{Verdict, lookup};
+pub use messages::{EndpointPolicy, PolicyMsg, PolicyView};
+pub use named::UnresolvedPort;
+pub use parse::{Refused, parse};
+pub use ports::{Cell, PortRange, protocol};
+pub use remarks::RefusedPolicy;
+pub use repository::{ApplyReport, PolicyStatus, Repository};
+pub use resolved::{Resolved, Subject};
+pub use resolver::Resolver;
+pub use rule::{
+    Bound, CidrMatch, Clause, Origin, Peer, Peers, Policy, PolicyKind, PolicyName, PortMatch,
+    Ports, Rule,
+};
+pub use selector::{Requirement, Selector, SelectorKey, Test};
+pub use services::{
+    MissingService, ServiceBy, ServiceMatch, ServiceName, ServiceSelector, Services,
+};
+pub use settings::{Enforcement, PolicySettings};
+pub use show::{PolicySelector, WrittenPolicies, WrittenRule};
+pub use touched::{Changed, Touched};

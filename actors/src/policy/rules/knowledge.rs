@@ -1,0 +1,135 @@
+//! The state of the policy owner that survives a crash: rules, identities, computed policies and
+//! changes that wait.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+use super::{
+    EndpointPolicy, IdentityView, PeerFacts, Repository, Resolved, Resolver, Services, Subject,
+    bearers::Bearers,
+    change::prefix_facts,
+    messages::{Behind, PrefixChange},
+};
+use crate::{
+    endpoints::workloads::Manifest,
+    model::{IdentityId, Labels, NamedPorts},
+};
+
+/// Of more changes that an endpoint does not enforce, not all rules before them are kept.
+const BEHIND_MAX: usize = 8;
+
+/// What outlives a crash of the owner: rules, and what they select.
+pub(super) struct Knowledge {
+    pub(super) repository: Repository,
+    /// What rules name by services. Those in force hold what these came to.
+    pub(super) services: Services,
+    pub(super) view: IdentityView,
+    pub(super) bearers: Bearers,
+    pub(super) revision: u64,
+    /// By subject, computed when it was first asked for and again after every change.
+    pub(super) computed: BTreeMap<Subject, Computed>,
+    /// Changes that wait for the one under way.
+    pub(super) changes: VecDeque<Vec<Manifest>>,
+    /// The change under way.
+    pub(super) change: Option<PrefixChange>,
+    /// Changes that some endpoints may not enforce yet, the oldest first.
+    pub(super) behind: Vec<Behind>,
+    /// Prefixes with identities, as the policy knows them.
+    pub(super) prefixes: BTreeMap<IpNet, IdentityId>,
+    /// Prefixes that an earlier life mapped, with their identities.
+    pub(super) inherited: BTreeMap<IpNet, IdentityId>,
+    /// Labels of endpoints that keep the policy of an earlier life until the first one is known.
+    pub(super) keeping: BTreeSet<Arc<Labels>>,
+    /// The first manifests are taken in.
+    pub(super) ready: bool,
+}
+
+impl Knowledge {
+    /// What is known at first: these identities, with names of their ports on other nodes, and
+    /// prefixes that an earlier life mapped.
+    pub(super) fn new(
+        repository: Repository,
+        reserved: impl IntoIterator<Item = (IdentityId, Labels)>,
+        inherited: BTreeMap<IpNet, IdentityId>,
+        named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
+    ) -> Self {
+        let mut view = IdentityView::default();
+        let mut bearers = Bearers::default();
+        bearers.hear_of_others(named_ports);
+        for (id, labels) in reserved {
+            let named_ports = bearers.named_ports(id);
+            view.insert(id, PeerFacts { labels: Arc::new(labels), prefix: None, named_ports });
+        }
+        for (&prefix, &id) in &inherited {
+            view.insert(id, prefix_facts(prefix, repository.settings().families));
+        }
+        Self {
+            repository,
+            services: Services::default(),
+            view,
+            bearers,
+            revision: 1,
+            computed: BTreeMap::new(),
+            changes: VecDeque::new(),
+            change: None,
+            behind: Vec::new(),
+            prefixes: inherited.clone(),
+            inherited,
+            keeping: BTreeSet::new(),
+            ready: false,
+        }
+    }
+
+    /// Some endpoints may not enforce that change yet. While one never does, changes come and go: it
+    /// enforces the rules before the oldest, or the newest that it was told.
+    pub(super) fn fall_behind(&mut self, change: Behind) {
+        self.behind.push(change);
+        if self.behind.len() > BEHIND_MAX {
+            self.behind.remove(1);
+        }
+    }
+
+    /// The labels of subjects whose policy by these rules is another one with these peers.
+    pub(super) fn concerned_by(
+        &self,
+        rules: &Repository,
+        peers: &[PeerFacts],
+    ) -> BTreeSet<Arc<Labels>> {
+        let rules = rules.concerned(peers);
+        let subjects = self.computed.keys();
+        let concerned = subjects.filter(|it| rules.iter().any(|rule| rule.selects(&it.labels)));
+        concerned.map(|it| Arc::clone(&it.labels)).collect()
+    }
+}
+
+/// A policy that was computed, with all that is known of it.
+#[derive(Clone)]
+pub(super) struct Computed {
+    pub(super) policy: Arc<EndpointPolicy>,
+    pub(super) resolved: Arc<Resolved>,
+}
+
+impl Computed {
+    /// The policy of an endpoint; rows that are as before stay the same ones.
+    pub(super) fn new(
+        resolver: &mut Resolver<'_>,
+        revision: u64,
+        subject: &Subject,
+        before: Option<&Self>,
+    ) -> Self {
+        let resolved = resolver.resolve(subject);
+        let before = before.map(|before| &before.policy.rows);
+        let rows = before.filter(|before| **before == resolved.rows).unwrap_or(&resolved.rows);
+        let policy = EndpointPolicy {
+            revision,
+            rows: Arc::clone(rows),
+            ingress_enforced: resolved.ingress_enforced,
+            egress_enforced: resolved.egress_enforced,
+        };
+        Self { policy: Arc::new(policy), resolved }
+    }
+}

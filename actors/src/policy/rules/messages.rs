@@ -1,0 +1,198 @@
+//! Messages to the owner of the policy, and what it answers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ApplyReport, Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, RefusedPolicy,
+    Repository, Subject, WrittenPolicies,
+};
+use crate::{
+    endpoints::workloads::Manifest,
+    host::{Lane, Message, Reply},
+    model::{EndpointId, IdentityId, NamedPorts, PolicyRows},
+    policy::identity::Identity,
+};
+
+/// What an endpoint is to enforce.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EndpointPolicy {
+    /// Counts every change of rules and of what they select; starts at 1.
+    pub revision: u64,
+    /// Rows of its policy map.
+    pub rows: Arc<PolicyRows>,
+    /// Whether what no rule allows to it is dropped.
+    pub ingress_enforced: bool,
+    /// Whether what no rule allows from it is dropped.
+    pub egress_enforced: bool,
+}
+
+/// The repository as people see it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PolicyView {
+    /// Its revision.
+    pub revision: u64,
+    /// How each policy stands.
+    pub policies: Vec<PolicyStatus>,
+}
+
+/// What the owner of the policy can be told.
+pub enum PolicyMsg {
+    /// These sources changed; only policies are looked at. The first of these messages holds all
+    /// that is known at start, and policy is computed once it is taken in.
+    Manifests(Vec<Manifest>),
+    /// These identities are about to have addresses: every endpoint's policy must know them
+    /// first. Answered with the revision once that is so.
+    Learn {
+        /// The identities.
+        identities: Vec<Identity>,
+        /// Endpoints that have one of these, with the names of their ports.
+        bearers: Vec<Bearer>,
+        /// Where the answer goes.
+        reply: Reply<u64>,
+    },
+    /// Addresses of other nodes are about to have these identities, or ports of these names: every endpoint that enforces a
+    /// policy must know them first, also one whose policy an earlier life left. Not to be asked
+    /// before policies are [ready](Self::Ready).
+    Acquaint {
+        /// The identities.
+        identities: Vec<Identity>,
+        /// All names of other nodes' ports that those of an identity have, new or not.
+        named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
+        /// Where the answer goes; there is none if not all endpoints came to know them.
+        reply: Reply<()>,
+    },
+    /// An endpoint has only that identity, or none because it is gone: names of its ports count
+    /// for no other any more.
+    BearsOnly {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// Its identity.
+        identity: Option<IdentityId>,
+    },
+    /// No address has that identity any more.
+    Forget(IdentityId),
+    /// What an endpoint is to enforce. Waits for the first manifests.
+    Resolve {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Arc<EndpointPolicy>>,
+    },
+    /// The same for an endpoint whose policy the kernel holds: answered with none while the cluster's
+    /// policies are not known, and told of the change once they are.
+    ResolveOrKeep {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Option<Arc<EndpointPolicy>>>,
+    },
+    /// Answered once the first policies are known.
+    Ready(Reply<()>),
+    /// Show the repository.
+    Show {
+        /// Every endpoint, to count what is selected.
+        endpoints: Vec<Subject>,
+        /// Where the answer goes.
+        reply: Reply<PolicyView>,
+    },
+    /// What keeps policies from being, for an endpoint, what their authors wrote.
+    Remarks {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Vec<String>>,
+    },
+    /// Documents that were refused.
+    Refused(Reply<Vec<RefusedPolicy>>),
+    /// The rules that apply to an endpoint, one filter for each port.
+    Derived {
+        /// The endpoint.
+        subject: Subject,
+        /// Where the answer goes.
+        reply: Reply<Vec<DerivedFilter>>,
+    },
+    /// Every policy in force, as it was written.
+    Written(Reply<WrittenPolicies>),
+    /// Selectors and whom they select now.
+    Selectors {
+        /// Selectors of subjects, or else of peers.
+        subjects: bool,
+        /// Where the answer goes.
+        reply: Reply<Vec<PolicySelector>>,
+    },
+    /// The clauses behind each cookie of every computed policy.
+    Origins(Reply<BTreeMap<u32, Vec<Origin>>>),
+
+    /// Answered once no change is under way or waits.
+    Idle(Reply<()>),
+}
+
+impl Message for PolicyMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Manifests(_) => "Manifests",
+            Self::Learn { .. } => "Learn",
+            Self::Acquaint { .. } => "Acquaint",
+            Self::BearsOnly { .. } => "BearsOnly",
+            Self::Forget(_) => "Forget",
+            Self::Resolve { .. } => "Resolve",
+            Self::ResolveOrKeep { .. } => "ResolveOrKeep",
+            Self::Ready(_) => "Ready",
+            Self::Show { .. } => "Show",
+            Self::Remarks { .. } => "Remarks",
+            Self::Refused(_) => "Refused",
+            Self::Derived { .. } => "Derived",
+            Self::Written(_) => "Written",
+            Self::Selectors { .. } => "Selectors",
+            Self::Origins(_) => "Origins",
+            Self::Idle(_) => "Idle",
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Resolve { .. } | Self::ResolveOrKeep { .. } | Self::Ready(_) => Lane::Request,
+            Self::Show { .. } | Self::Derived { .. } => Lane::Request,
+            Self::Remarks { .. } | Self::Refused(_) => Lane::Request,
+            Self::Written(_) | Self::Selectors { .. } | Self::Origins(_) => Lane::Request,
+            _ => Lane::Control,
+        }
+    }
+}
+
+/// A change of the rules that some endpoints may not enforce yet.
+#[derive(Clone, Debug)]
+pub(super) struct Behind {
+    /// The revision that they are to come to.
+    pub(super) revision: u64,
+    /// The rules before, if the change was one of the rules and these were this life's.
+    pub(super) rules: Option<Repository>,
+    /// Whether all do but those that do not answer.
+    pub(super) by_most: bool,
+}
+
+/// The prefixes of a change, by what is to happen with them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PrefixChange {
+    /// The rules that are to be in force once all prefixes that they name have numbers; none if
+    /// they already are. With them what is different from the rules before.
+    pub(super) rules: Option<(Repository, ApplyReport)>,
+    /// Whether a prefix has a number that policies did not know.
+    pub(super) renumbered: bool,
+    /// Identities of its prefixes that may not be in the ipcache.
+    pub(super) unmapped: BTreeSet<IdentityId>,
+    /// How often its new prefixes could not be made known or mapped.
+    pub(super) refusals: u8,
+    /// Whether it waits to be taken up again.
+    pub(super) put_off: bool,
+    /// Prefixes that rules name now.
+    pub(super) wanted: BTreeSet<IpNet>,
+    /// Prefixes with identities that no rule names any more.
+    pub(super) stale: BTreeMap<IpNet, IdentityId>,
+}

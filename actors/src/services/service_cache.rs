@@ -1,0 +1,49 @@
+//! Services: the one owner of frontends, backends and their numbers.
+//!
+//! ```text
+//!   cluster ──┐  objects                        frontends, backends        ┌─► reverse translation
+//!   manifests ┼─────────► book ─► expand ─► claims ─► table ─┐             ├─► affinity, ranges
+//!   other     │                                              ├─► batch ─► kernel ─► slots ─► first slot
+//!   clusters ─┘                 │      maps ─► inherited ─► backends                      │
+//!                            health                          └───────────────── removals ◄─┘
+//! ```
+
+mod actor;
+mod annotations;
+mod answers;
+mod backends;
+mod batch;
+mod book;
+mod claims;
+mod dense;
+mod expand;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+mod health;
+mod host_port;
+mod ingress;
+mod inherited;
+mod listed;
+pub mod maglev;
+mod messages;
+mod object;
+mod pressure;
+mod refused;
+mod remote;
+mod shape;
+mod shown;
+mod slice;
+mod sweep;
+mod table;
+#[cfg(test)]
+mod tests;
+mod weight;
+mod wildcards;
+
+pub use actor::{Services, ServicesSettings};
+pub use expand::{Algorithm, Balancing};
+pub use messages::{
+    BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
+    ServicesStatus, UnknownBackend,
+};
+pub use refused::Refused;

@@ -1,0 +1,480 @@
+//! The actor that owns services. It takes in news, writes batches to the kernel, and tries again
+//! what failed. Reading news and pruning are in its submodules.
+
+mod proceed;
+mod prune;
+mod quarantine;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
+
+use super::{
+    Balancing, ServiceSource, ServicesMsg, ServicesStatus,
+    answers::ServicesAnswer,
+    backends::Backends,
+    batch::{self, Batch},
+    book::{Book, Name},
+    claims::Claims,
+    expand::Surroundings,
+    health::Health,
+    inherited::{Findings, inherit},
+    messages::ClusterObject,
+    pressure::{self, Pressure},
+    remote::Remote,
+    shown,
+    sweep::{Hearer, Sweep},
+    table::Table,
+};
+use crate::{
+    cluster::api_server::Feed,
+    endpoints::workloads::Manifest,
+    host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
+    model::{Families, drift::Watch},
+    ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
+    services::{health_checks::HealthChecksMsg, sockets::SocketsMsg},
+};
+
+/// How long the kernel may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After the nth failure in a row the next try waits n times as long.
+const RETRY_STEP: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// How services are to be served.
+#[derive(Clone, Debug)]
+pub struct ServicesSettings {
+    /// Name of this node.
+    pub node: String,
+    /// Families that are enabled.
+    pub families: Families,
+    /// How load is balanced.
+    pub balancing: Balancing,
+    /// Who says something of services.
+    pub sources: BTreeSet<ServiceSource>,
+}
+
+/// The owner of frontends, backends and their numbers: gives each service what its sources say, and
+/// writes the difference to what the kernel has, one batch at a time.
+pub struct Services {
+    pub(super) kernel: Rc<dyn Kernel>,
+    pub(super) watch: Watch,
+    /// The comparison under way, and who asked for another one meanwhile.
+    pub(super) sweep: Option<Sweep>,
+    pub(super) hearers: Vec<Hearer>,
+    settings: Rc<ServicesSettings>,
+    /// Who ends what is connected to backends that go, if anybody need.
+    sockets: Option<Ref<SocketsMsg>>,
+    /// Outlives a crash: what sources said is said only once.
+    pub(super) kept: Lent<Kept>,
+    /// The batch under way.
+    pub(super) writing: Option<Batch>,
+    resting: bool,
+    /// It told itself to go on.
+    going: bool,
+    /// Who answers load balancers is being told something.
+    telling: bool,
+    pub(super) asked: quarantine::Asked,
+    failures: u32,
+    last_error: Option<String>,
+}
+
+/// Something to be read.
+enum News {
+    Object(ClusterObject),
+    Manifest(Manifest),
+    /// All that the source knows has been read.
+    Synced(ServiceSource),
+}
+
+/// Whose frontends stay although nobody named them: they are told apart from all others.
+type Apart = BTreeSet<ServiceSource>;
+
+/// How far what an earlier life left and nobody named is gone.
+#[derive(Default)]
+struct Pruned {
+    /// Frontends, but for what may be of these,
+    frontends: Option<Apart>,
+    /// and, once these are, backends to whom none leads.
+    backends: Option<Apart>,
+}
+
+pub(super) struct Kept {
+    book: Book,
+    pub(super) table: Table,
+    pub(super) backends: Backends,
+    claims: Claims,
+    surroundings: Surroundings,
+    /// What other clusters share.
+    remote: Remote,
+    news: VecDeque<News>,
+    /// Services that may come to something else than they were given.
+    changed: BTreeSet<Name>,
+    awaited: BTreeSet<ServiceSource>,
+    /// Of these, some that want what an earlier life left of another service, it seems: if that one is still
+    /// there it comes first, whatever their names.
+    doubtful: BTreeSet<Name>,
+    /// Those that nobody knows of whether this node serves them: its labels say so.
+    undecided: BTreeSet<Name>,
+    /// All others have been given what they wish.
+    all_others_given: bool,
+    pruned: Pruned,
+    pub(super) findings: Findings,
+    /// Which numbers the kernel says are unused.
+    pub(super) unused: UnusedNumbers,
+    room: usize,
+    pressure: Pressure,
+    /// What is told to who answers load balancers, if anybody does.
+    health: Option<Health>,
+    /// A batch was given to the kernel, and its end was not heard.
+    open_batch: bool,
+    /// Sockets may be connected to backends that are no more: the life before may have died as it
+    /// removed some.
+    backends_gone: bool,
+    cluster: Rc<str>,
+}
+
+impl Kept {
+    /// Takes no more memory than is needed.
+    fn pack(&mut self) {
+        self.book.pack();
+        self.table.pack();
+        self.backends.pack();
+        self.claims.pack();
+    }
+}
+
+impl Services {
+    /// Makes each life of the actor. `found` is what the kernel's maps hold at start.
+    pub fn factory(
+        kernel: Rc<dyn Kernel>,
+        settings: ServicesSettings,
+        found: ServiceTables,
+        sockets: Option<Ref<SocketsMsg>>,
+        health_checks: Option<Ref<HealthChecksMsg>>,
+        watch: Watch,
+    ) -> impl FnMut() -> Self + 'static {
+        let (mut table, mut backends) = (Table::default(), Backends::default());
+        let UnusedNumbers { backend, service } = found.unused;
+        let unused = UnusedNumbers { backend: backend.max(1), service: service.max(1) };
+        let room = found.room;
+        let findings = inherit(found, &mut table, &mut backends);
+        for problem in findings.foreign.iter().chain(&findings.problems) {
+            tracing::warn!("maps of services: {problem}");
+        }
+        let kept = Survives::new(Kept {
+            book: Book::default(),
+            table,
+            backends,
+            claims: Claims::default(),
+            surroundings: Surroundings {
+                families: settings.families,
+                balancing: settings.balancing,
+                // Without a cluster there is no Node to have labels.
+                labels: (!settings.sources.contains(&ServiceSource::Cluster)).then(BTreeMap::new),
+                addresses: BTreeSet::new(),
+                zone: None,
+            },
+            remote: Remote::default(),
+            news: VecDeque::new(),
+            changed: BTreeSet::new(),
+            awaited: settings.sources.clone(),
+            doubtful: BTreeSet::new(),
+            undecided: BTreeSet::new(),
+            all_others_given: false,
+            pruned: Pruned::default(),
+            findings,
+            unused,
+            room,
+            pressure: Pressure::default(),
+            health: health_checks.map(Health::new),
+            open_batch: false,
+            backends_gone: true,
+            cluster: "cluster".into(),
+        });
+        let settings = Rc::new(settings);
+        move || Self {
+            kernel: Rc::clone(&kernel),
+            watch: watch.clone(),
+            sweep: None,
+            hearers: Vec::new(),
+            settings: Rc::clone(&settings),
+            sockets: sockets.clone(),
+            kept: kept.lend(),
+            writing: None,
+            resting: false,
+            going: false,
+            telling: false,
+            asked: Default::default(),
+            failures: 0,
+            last_error: None,
+        }
+    }
+
+    /// Looks at more of what is new, then writes what differs.
+    fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
+        let more = self.kept.proceed(&self.settings.node);
+        self.kept.tell_pressure();
+        if more && !self.going {
+            // A full mailbox has something else in it that goes on.
+            self.going = cx.home().tell(ServicesAnswer::Continue);
+        }
+        self.write(cx);
+        self.tell_sockets();
+        self.tell_health(cx);
+    }
+
+    /// Tells what is new to who answers load balancers; if that one crashes over it, all of it.
+    fn tell_health(&mut self, cx: &mut Cx<'_, Self>) {
+        let kept = &mut *self.kept;
+        let Some(health) = kept.health.as_mut().filter(|_| !self.telling) else { return };
+        let Some((all, changes)) = health.take_news() else { return };
+        let make = |reply| HealthChecksMsg::Set { all, changes, reply };
+        cx.ask(health.hearer(), PATIENCE, "health checks", make, ServicesAnswer::HealthTold);
+        self.telling = true;
+    }
+
+    fn health_told(&mut self, told: Result<(), AskError>) {
+        self.telling = false;
+        let is_lost = told.is_err_and(|error| error != AskError::Gone);
+        if let Some(health) = self.kept.health.as_mut().filter(|_| is_lost) {
+            health.begin_anew();
+        }
+    }
+
+    /// Before all are known whom anybody names, nobody is gone; a full mailbox has the same in it.
+    fn tell_sockets(&mut self) {
+        let kept = &mut *self.kept;
+        let is_due = kept.backends_gone && kept.pruned.backends.is_some() && self.writing.is_none();
+        if let Some(sockets) = self.sockets.as_ref().filter(|_| is_due) {
+            kept.backends_gone = sockets.tell(SocketsMsg::BackendsGone).is_err_and(|it| it.gone);
+        }
+    }
+
+    /// Begins the next batch, unless one is under way.
+    fn write(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.writing.is_some() || self.resting {
+            return;
+        }
+        let kept = &mut *self.kept;
+        let is_pruned = kept.pruned.frontends.is_some();
+        if is_pruned && !kept.findings.orphans.is_empty() {
+            // Somebody may have come to mean them.
+            let orphans = std::mem::take(&mut kept.findings.orphans);
+            kept.findings.orphans = kept.table.nobodys(orphans);
+        }
+        let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
+        let next =
+            batch::next(&mut kept.table, &mut kept.backends, (kept.unused, kept.room), orphans);
+        let Some((batch, ops)) = next else {
+            return self.asked.rest();
+        };
+        self.asked.begin(batch.is_all());
+        kept.open_batch = true;
+        let why = "rows of services";
+        let reply = cx.expect("kernel", PATIENCE, why, ServicesAnswer::Written);
+        self.kernel.submit(KernelJob::new(ops), reply);
+        self.writing = Some(batch);
+    }
+
+    fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
+        let Some(batch) = self.writing.take() else { return };
+        let kept = &mut *self.kept;
+        kept.open_batch = false;
+        let steps = done.as_ref().map_or(0, |done| done.outcomes.len());
+        batch.end(steps, &mut kept.table, &mut kept.backends);
+        self.asked.end(done.as_ref().is_ok_and(|done| done.failed.is_none()));
+        if batch.removed_backends(steps) {
+            kept.backends_gone = true;
+        }
+        if steps > 0 {
+            kept.unused = batch.unused;
+        }
+        if batch.removed_orphans(steps) {
+            kept.findings.orphans.clear();
+        }
+        let error = match done {
+            Ok(done) => done.failed.map(|(_, error)| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.last_error.clone_from(&error);
+        match error {
+            None => {
+                self.failures = 0;
+                kept.pack();
+                // Something may be gone, and leave room.
+                kept.claims.retry(&mut kept.changed);
+            }
+            Some(error) => {
+                self.failures += 1;
+                let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
+                tracing::warn!(error, retry_in = ?wait, "services were not written");
+                self.resting = true;
+                cx.after(wait, ServicesAnswer::Retry);
+            }
+        }
+    }
+
+    fn status(&self) -> ServicesStatus {
+        let kept = &*self.kept;
+        let ((frontends, open), (backends, more)) = (kept.table.counts(), kept.backends.counts());
+        let [six, four] = kept.table.weight().slots;
+        let wildcards = |is_ipv4| kept.table.wildcards.rows(is_ipv4);
+        let refused = kept.book.refusals().all();
+        let refused = refused.map(|(source, it)| (source.to_string(), it.clone()));
+        let problems = kept.claims.problems();
+        let problems = problems.map(|(name, it)| (name.to_string(), it.clone()));
+        ServicesStatus {
+            frontends,
+            backends,
+            quarantined: kept.backends.quarantined().len(),
+            room: kept.room,
+            rows: (six + wildcards(false))
+                .max(four + wildcards(true))
+                .max(kept.backends.rows(true))
+                .max(kept.backends.rows(false)),
+            unread: kept.news.len() + kept.changed.len() + kept.doubtful.len(),
+            maps: pressure::all_rows(&kept.table, &kept.backends),
+            open: open + more,
+            awaited: kept.awaited.clone(),
+            found: kept.findings.problems.clone(),
+            foreign: kept.findings.foreign.clone(),
+            refused: refused.chain(kept.remote.refused()).collect(),
+            problems: problems.chain(kept.problems()).collect(),
+            failures: self.failures,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+impl Kept {
+    /// Tells of maps that are nearly full.
+    fn tell_pressure(&mut self) {
+        let (rows, room) = (pressure::rows(&self.table, &self.backends), self.room);
+        for (map, rows) in self.pressure.look(&rows, room) {
+            tracing::warn!(map, rows, room, "nearly full: raise --bpf-lb-map-max");
+        }
+    }
+
+    /// What services cannot have beyond what they were not given.
+    fn problems(&self) -> impl Iterator<Item = (String, String)> {
+        let waits = "it is for some nodes only, and nobody says how this one is labelled: see that the \
+                     agent may read its Node";
+        let undecided = self.undecided.iter().map(|it| (it.to_string(), waits.to_owned()));
+        let without = Some(self.table.wildcards.without()).filter(|count| *count > 0);
+        let without = without.map(|count| {
+            let problem = format!(
+                "ports that they do not serve are not refused at {count} addresses, for which there \
+                 is no room: raise --bpf-lb-map-max"
+            );
+            ("services".to_owned(), problem)
+        });
+        undecided.chain(without)
+    }
+
+    fn host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.table.wildcards.set_own(&addresses);
+        if self.surroundings.addresses != addresses {
+            self.surroundings.addresses = addresses;
+            self.all_changed();
+        }
+        self.news.push_back(News::Synced(ServiceSource::Node));
+    }
+
+    fn mesh_synced(&mut self) {
+        if self.remote.is_listed() {
+            self.news.push_back(News::Synced(ServiceSource::Mesh));
+        }
+    }
+}
+
+impl Behaviour for Services {
+    type Msg = ServicesMsg;
+    type Answer = ServicesAnswer;
+    type Observed = ServicesStatus;
+
+    fn started(&mut self, cx: &mut Cx<'_, Self>) {
+        {
+            let kept = &mut *self.kept;
+            if std::mem::take(&mut kept.open_batch) {
+                // Nobody heard how it ended.
+                kept.table.end(false);
+                kept.backends.end(false, false);
+            }
+            kept.health.iter_mut().for_each(Health::begin_anew);
+        }
+        self.sweep_later(cx);
+        self.go_on(cx);
+    }
+
+    fn handle(&mut self, msg: ServicesMsg, cx: &mut Cx<'_, Self>) {
+        match msg {
+            ServicesMsg::Objects { feed, objects } => {
+                let news = &mut self.kept.news;
+                news.extend(objects.into_iter().map(News::Object));
+                match feed {
+                    Feed::Services => news.push_back(News::Synced(ServiceSource::Cluster)),
+                    Feed::Ingresses => news.push_back(News::Synced(ServiceSource::Ingresses)),
+                    Feed::Workloads => news.push_back(News::Synced(ServiceSource::Pods)),
+                    _ => {}
+                }
+            }
+            ServicesMsg::Manifests(manifests) => {
+                let news = &mut self.kept.news;
+                news.extend(manifests.into_iter().map(News::Manifest));
+                news.push_back(News::Synced(ServiceSource::Manifests));
+            }
+            ServicesMsg::HostAddresses(addresses) => {
+                self.kept.host_addresses(addresses);
+            }
+            ServicesMsg::Remote { cluster, changes, listed } => {
+                let kept = &mut *self.kept;
+                kept.changed.append(&mut kept.remote.apply(&cluster, changes, listed));
+                kept.mesh_synced();
+            }
+            ServicesMsg::Clusters(clusters) => {
+                let kept = &mut *self.kept;
+                kept.changed.append(&mut kept.remote.configured(clusters));
+                kept.mesh_synced();
+            }
+            ServicesMsg::Quarantine { backend, wanted, reply } => {
+                self.quarantine(backend, wanted, reply);
+            }
+            ServicesMsg::List(reply) => {
+                let kept = &*self.kept;
+                return reply.send(shown::services(&kept.table, &kept.backends));
+            }
+            ServicesMsg::ListBackends(reply) => {
+                return reply.send(shown::backends(&self.kept.backends));
+            }
+            ServicesMsg::Show(reply) => return reply.send(self.status()),
+            ServicesMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+        }
+        self.go_on(cx);
+    }
+
+    fn answered(&mut self, answer: ServicesAnswer, cx: &mut Cx<'_, Self>) {
+        match answer {
+            ServicesAnswer::Retry => self.resting = false,
+            ServicesAnswer::Sweep => self.compare(None, cx),
+            ServicesAnswer::Written(done) => self.written(done, cx),
+            ServicesAnswer::HealthTold(told) => self.health_told(told),
+            ServicesAnswer::Page(done) => self.page(done, cx),
+            ServicesAnswer::Tables(last, done) => self.tables(last, done, cx),
+            ServicesAnswer::Cleaned(done) => {
+                if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
+                    tracing::warn!(%error, "strange rows of services stay until the next sweep");
+                }
+            }
+            ServicesAnswer::Continue => self.going = false,
+        }
+        self.go_on(cx);
+    }
+
+    fn observe(&self) -> ServicesStatus {
+        self.status()
+    }
+}

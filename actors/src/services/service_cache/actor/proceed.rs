@@ -1,0 +1,157 @@
+//! What is new is read; then services are given what they wish by it.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use serde_json::Value;
+
+use super::{Kept, News};
+use crate::services::{
+    health_checks::HealthCheck,
+    service_cache::{
+        ServiceSource,
+        book::{Name, Said},
+        claims::Stores,
+        expand::Wish,
+        object::Spec,
+    },
+};
+
+/// How much is looked at before others have their turn: objects read, or services given what they
+/// wish.
+const AT_ONCE: usize = 256;
+/// Labels of a Node.
+const LABELS: &str = "/metadata/labels";
+/// Label of a Node that says in which zone it is.
+const ZONE: &str = "/metadata/labels/topology.kubernetes.io~1zone";
+
+impl Kept {
+    /// Looks at some of what is new; whether there is more. Services are given what they wish once
+    /// all that was said has been read: half of a list is no list.
+    pub(super) fn proceed(&mut self, node: &str) -> bool {
+        for _ in 0..AT_ONCE {
+            match self.news.pop_front() {
+                Some(news) => self.read(news, node),
+                None => match self.changed.pop_first() {
+                    Some(name) => self.give(&name),
+                    None if !self.doubtful.is_empty() => {
+                        self.changed.append(&mut self.doubtful);
+                        self.all_others_given = true;
+                    }
+                    None => {
+                        self.all_others_given = false;
+                        self.prune();
+                        if self.changed.is_empty() {
+                            self.backends.forget_unlisted();
+                        }
+                        return !self.changed.is_empty();
+                    }
+                },
+            }
+        }
+        true
+    }
+
+    fn read(&mut self, news: News, node: &str) {
+        let (book, changed) = (&mut self.book, &mut self.changed);
+        match news {
+            News::Object(("nodes", _, object)) => {
+                let labels = object.as_ref().map(|it| labels(it.pointer(LABELS)));
+                if labels.is_some() && self.surroundings.labels != labels {
+                    self.surroundings.labels = labels;
+                    let is_of_some = |spec: &Spec| {
+                        spec.annotated.as_ref().is_some_and(|it| !it.nodes.is_empty())
+                    };
+                    let of_some = book.services().filter(|(_, spec)| is_of_some(spec));
+                    changed.extend(of_some.map(|(name, _)| Rc::clone(name)));
+                }
+                let zone = object.as_ref().and_then(|it| it.pointer(ZONE)).and_then(Value::as_str);
+                if self.surroundings.zone.as_deref() != zone {
+                    self.surroundings.zone = zone.map(Into::into);
+                    self.all_changed();
+                }
+            }
+            News::Object((_, key, Some(object))) => {
+                book.apply_object(&self.cluster, &key, &object, node, changed);
+            }
+            News::Object((resource, key, None)) => {
+                book.forget_object(&self.cluster, resource, &key, changed);
+            }
+            News::Manifest(manifest) => book.apply(manifest, node, changed),
+            News::Synced(source) => {
+                // Of those that are missing now one can say so.
+                if self.awaited.remove(&source) {
+                    changed.extend(book.missing().cloned());
+                    if source == ServiceSource::Mesh {
+                        // Those of other clusters are known now.
+                        let global = book.services().filter(|(_, spec)| spec.is_global);
+                        changed.extend(global.map(|(name, _)| Rc::clone(name)));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn all_changed(&mut self) {
+        self.changed.extend(self.book.services().map(|(name, _)| Rc::clone(name)));
+    }
+
+    /// Gives a service what its sources say.
+    fn give(&mut self, name: &Name) {
+        let said = self.book.said(name);
+        let remote = self.remote.of(name);
+        self.undecided.remove(name);
+        let wish = match said.and_then(|said| Some((said, said.spec()?))) {
+            Some((said, spec)) => match self.surroundings.serves(spec) {
+                Some(true) => self.surroundings.expand(spec, said, remote, &self.backends),
+                Some(false) => Wish::default(),
+                None => {
+                    self.undecided.insert(Rc::clone(name));
+                    return;
+                }
+            },
+            None if self.awaited.contains(&ServiceSource::Cluster) => Wish::default(),
+            None => Wish::of_nobody(said),
+        };
+        if self.is_doubtful(&wish) {
+            self.doubtful.insert(Rc::clone(name));
+            return;
+        }
+        let asked = wish.health;
+        let is_global = said.and_then(Said::spec).is_some_and(|spec| spec.is_global);
+        if self.backends.has_heirs() {
+            // Fewer may be held than before.
+            self.pruned.backends = None;
+        }
+        let keeps = (is_global && self.may_come_from_elsewhere(name))
+            || self.book.refusals().hold_members(name);
+        let mut stores =
+            Stores { table: &mut self.table, backends: &mut self.backends, room: self.room, keeps };
+        self.claims.give(name, wish, &mut stores, &mut self.changed);
+        if let Some(health) = &mut self.health {
+            // Where there was no room for it nobody is reached.
+            let serves = self.claims.serves(name);
+            let unserved = |check| HealthCheck { local_endpoints: 0, ..check };
+            health.set(name, asked.map(|check| if serves { check } else { unserved(check) }));
+        }
+    }
+
+    /// Whether other clusters may mean to share more of a service than they are known to.
+    fn may_come_from_elsewhere(&self, name: &Name) -> bool {
+        self.awaited.contains(&ServiceSource::Mesh) || self.remote.may_share_more(name)
+    }
+
+    /// Whether a service wants what seems to have been another's before this life.
+    fn is_doubtful(&self, wish: &Wish) -> bool {
+        if self.all_others_given || self.pruned.frontends.is_some() {
+            return false;
+        }
+        let ids = wish.backends.keys().filter_map(|at| self.backends.id(at)).collect();
+        wish.frontends.iter().any(|(at, _)| self.table.is_left_by_another(at, &ids))
+    }
+}
+
+/// Labels of an object.
+fn labels(all: Option<&Value>) -> BTreeMap<String, String> {
+    let all = all.and_then(Value::as_object).into_iter().flatten();
+    all.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}

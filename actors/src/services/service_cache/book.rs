@@ -1,0 +1,483 @@
+//! What all sources say of services.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    rc::Rc,
+};
+
+use serde_json::Value;
+
+use super::{
+    dense::Dense,
+    host_port,
+    ingress::{self, Entry},
+    object::{self, Spec},
+    refused::{Held, Refusal, Refusals, Refused},
+    slice::{self, Slice},
+};
+use crate::{
+    endpoints::workloads::Manifest,
+    model::field::{Fault, Field, Mapping},
+    ports::ObjectKey,
+};
+
+/// A service's namespace and name, as `namespace/name`.
+pub(super) type Name = Rc<str>;
+
+/// An object that says something of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Service,
+    EndpointSlice,
+    Endpoints,
+    Ingress,
+    Pod,
+}
+
+impl Kind {
+    const ALL: [(Self, &str, &[&str]); 5] = [
+        (Self::Service, "Service", &["v1"]),
+        (
+            Self::EndpointSlice,
+            "EndpointSlice",
+            &["discovery.k8s.io/v1", "discovery.k8s.io/v1beta1"],
+        ),
+        (Self::Endpoints, "Endpoints", &["v1"]),
+        (
+            Self::Ingress,
+            "Ingress",
+            &["networking.k8s.io/v1", "networking.k8s.io/v1beta1", "extensions/v1beta1"],
+        ),
+        (Self::Pod, "Pod", &["v1"]),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// An object: of which source it is, its kind, and its name as `namespace/name`.
+pub(super) type Speaker = (Rc<str>, Kind, Rc<str>);
+
+/// The service that an object is of unless it names another.
+fn own_service((_, kind, name): &Speaker) -> Name {
+    match kind {
+        Kind::Pod => host_port::service_of(name).into(),
+        _ => Rc::clone(name),
+    }
+}
+
+/// What is said of a service.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// What it is, by the source that says it; the first counts.
+    specs: Vec<(Rc<str>, Box<Spec>)>,
+    /// Who serves it, by the object that lists them.
+    slices: Vec<(Speaker, Slice)>,
+    /// Which of its ports Ingresses lead to, by the Ingress.
+    entries: Vec<(Speaker, Entry)>,
+}
+
+impl Said {
+    /// What it is.
+    pub(super) fn spec(&self) -> Option<&Spec> {
+        self.specs.first().map(|(_, spec)| &**spec)
+    }
+
+    /// Who serves it.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &Slice> {
+        self.slices.iter().map(|(_, slice)| slice)
+    }
+
+    /// What is odd about who serves it.
+    pub(super) fn strangers(&self) -> impl Iterator<Item = String> {
+        self.slices.iter().filter_map(|((_, kind, name), slice)| {
+            let owner = slice.owner.as_ref()?;
+            Some(format!(
+                "{} {name} is of it by its label, and of Service {owner} by its owner: the label \
+                 counts; correct one of the two",
+                kind.name()
+            ))
+        })
+    }
+
+    /// Which of its ports Ingresses lead to, with their names.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Rc<str>, &Entry)> {
+        self.entries.iter().map(|((_, _, name), entry)| (name, entry))
+    }
+
+    /// Whether it is another thing by this.
+    fn define(&mut self, (source, ..): &Speaker, spec: Option<Box<Spec>>) -> bool {
+        let at = self.specs.iter().position(|(of, _)| of == source);
+        let before = at.map(|at| self.specs.remove(at).1);
+        let changed = before != spec;
+        if let Some(spec) = spec {
+            self.specs.reserve_exact(1);
+            self.specs.push((Rc::clone(source), spec));
+            self.specs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        changed
+    }
+
+    /// Whether others serve it by this.
+    fn list(&mut self, speaker: &Speaker, slices: Vec<Slice>) -> bool {
+        let old: Vec<_> = self.slices.extract_if(.., |(it, _)| it == speaker).collect();
+        let changed = !old.iter().map(|(_, slice)| slice).eq(&slices);
+        self.slices.reserve_exact(slices.len());
+        self.slices.extend(slices.into_iter().map(|slice| (speaker.clone(), slice)));
+        self.slices.sort_by(|(one, _), (other, _)| one.cmp(other));
+        changed
+    }
+
+    /// Whether an Ingress leads elsewhere by this.
+    fn lead(&mut self, speaker: &Speaker, entry: Option<Entry>) -> bool {
+        let at = self.entries.iter().position(|(it, _)| it == speaker);
+        let before = at.map(|at| self.entries.remove(at).1);
+        let changed = before != entry;
+        self.entries.extend(entry.map(|entry| (speaker.clone(), entry)));
+        self.entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        changed
+    }
+
+    /// Whether an object says any of it.
+    fn has(&self, speaker: &Speaker) -> bool {
+        self.specs.iter().any(|(source, _)| speaker.1 == Kind::Service && *source == speaker.0)
+            || self.slices.iter().any(|(it, _)| it == speaker)
+            || self.entries.iter().any(|(it, _)| it == speaker)
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.specs.is_empty() && self.slices.is_empty() && self.entries.is_empty()
+    }
+}
+
+/// All that is said.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    services: Dense<Name, Said>,
+    /// Of which service an object speaks, if not of that of its own name.
+    speakers: BTreeMap<Speaker, Name>,
+    /// What each file says.
+    files: BTreeMap<Rc<str>, Vec<Speaker>>,
+    refusals: Refusals,
+}
+
+/// What an object says.
+enum Speech {
+    Service(Box<Spec>),
+    Slices(Name, Vec<Slice>),
+    Entry(Name, Entry),
+    /// What is served, and who serves.
+    Both(Box<Spec>, Slice),
+    /// Nothing of any service.
+    Nothing,
+}
+
+impl Book {
+    /// Takes no more memory than is needed.
+    pub(super) fn pack(&mut self) {
+        self.services.pack();
+    }
+
+    /// What is said of a service.
+    pub(super) fn said(&self, name: &str) -> Option<&Said> {
+        self.services.get(name)
+    }
+
+    /// Each service that is said to be.
+    pub(super) fn services(&self) -> impl Iterator<Item = (&Name, &Spec)> {
+        self.services.iter().filter_map(|(name, said)| Some((name, said.spec()?)))
+    }
+
+    /// Services that slices say an address serves, in whatever state.
+    pub(super) fn listing(&self, address: &IpAddr) -> impl Iterator<Item = &Name> {
+        let is_listed = move |said: &Said| {
+            said.slices().any(|slice| slice.members.iter().any(|it| it.address == *address))
+        };
+        self.services.iter().filter(move |(_, said)| is_listed(said)).map(|(name, _)| name)
+    }
+
+    /// Services that are not there, and to which Ingresses lead.
+    pub(super) fn missing(&self) -> impl Iterator<Item = &Name> {
+        let all = self.services.iter();
+        let missing = all.filter(|(_, it)| it.spec().is_none() && !it.entries.is_empty());
+        missing.map(|(name, _)| name)
+    }
+
+    /// Objects that are refused.
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.refusals
+    }
+
+    /// Whether something is held no more for an object that was refused.
+    pub(super) fn take_let_go(&mut self) -> bool {
+        self.refusals.take_let_go()
+    }
+
+    /// What an earlier life left that is held for an object that is refused, unless this life knows what it
+    /// was before.
+    fn held(&self, speaker: Option<&Speaker>, object: &Value) -> Option<Held> {
+        let kind = speaker.map_or(Kind::Service, |(_, kind, _)| *kind);
+        if speaker.is_some_and(|speaker| self.has_said(speaker)) {
+            return None;
+        }
+        match (kind, speaker) {
+            (Kind::EndpointSlice | Kind::Endpoints, Some(speaker)) => {
+                members_of(speaker, object).map(Held::Members)
+            }
+            (Kind::EndpointSlice | Kind::Endpoints, None) => None,
+            (Kind::Service | Kind::Ingress | Kind::Pod, _) => Some(Held::mentioned(object)),
+        }
+    }
+
+    /// Whether an object says something of a service.
+    fn has_said(&self, speaker: &Speaker) -> bool {
+        let name = self.speakers.get(speaker).cloned().unwrap_or_else(|| own_service(speaker));
+        self.services.get(&name).is_some_and(|said| said.has(speaker))
+    }
+
+    /// Takes what the cluster says of an object now.
+    pub(super) fn apply_object(
+        &mut self,
+        cluster: &Rc<str>,
+        key: &ObjectKey,
+        value: &Value,
+        node: &str,
+        changed: &mut BTreeSet<Name>,
+    ) {
+        let Some(read) = read(cluster, value, node) else { return };
+        match read {
+            Ok((speaker, speech)) => {
+                changed.extend(self.refusals.accept(&speaker));
+                self.say(&speaker, speech, changed);
+            }
+            Err((speaker, error)) => {
+                let held = self.held(speaker.as_ref(), value);
+                let Refused { object, path, problem, remedy } = &error;
+                tracing::error!(
+                    object,
+                    path,
+                    "refused, what it was before stays: {problem}; {remedy}"
+                );
+                let speaker =
+                    speaker.unwrap_or_else(|| (cluster.clone(), Kind::Service, full(key)));
+                self.refusals.refuse(speaker, (error, held));
+            }
+        }
+    }
+
+    /// An object of the cluster is gone, one of that resource.
+    pub(super) fn forget_object(
+        &mut self,
+        cluster: &Rc<str>,
+        resource: &str,
+        key: &ObjectKey,
+        changed: &mut BTreeSet<Name>,
+    ) {
+        let kinds: &[Kind] = match resource {
+            "services" => &[Kind::Service],
+            "ingresses" => &[Kind::Ingress],
+            "pods" => &[Kind::Pod],
+            "namespaces" => &[],
+            // The server may have been asked in an older way when it told them.
+            _ => &[Kind::EndpointSlice, Kind::Endpoints],
+        };
+        for &kind in kinds {
+            let speaker = (Rc::clone(cluster), kind, full(key));
+            changed.extend(self.refusals.accept(&speaker));
+            self.say(&speaker, Speech::Nothing, changed);
+        }
+    }
+
+    /// Takes what a file says in place of what it said; the services that are another thing by
+    /// it are added to `changed`.
+    pub(super) fn apply(&mut self, manifest: Manifest, node: &str, changed: &mut BTreeSet<Name>) {
+        let source: Rc<str> = manifest.source.into();
+        // Of a file that cannot be read, the owner of the policy complains.
+        let Ok(documents) = manifest.objects else {
+            if !self.files.contains_key(&source) {
+                self.refusals.cannot_read(source);
+            }
+            return;
+        };
+        let mut old = self.files.remove(&source).unwrap_or_default();
+        let (mut now, mut refused, mut nameless) = (Vec::new(), Vec::<Refusal>::new(), false);
+        for document in &documents {
+            let Some(read) = read(&source, document, node) else { continue };
+            match read {
+                Ok((speaker, _)) if now.contains(&speaker) => {
+                    refused.push((twice(&speaker), None));
+                }
+                Ok((speaker, speech)) => {
+                    self.say(&speaker, speech, changed);
+                    now.push(speaker);
+                }
+                Err((speaker, error)) => {
+                    let held = self.held(speaker.as_ref(), document);
+                    refused.push((error, held));
+                    nameless |= speaker.is_none();
+                    now.extend(speaker.filter(|it| old.contains(it)));
+                }
+            }
+        }
+        old.retain(|speaker| !now.contains(speaker));
+        if nameless {
+            // It may be any of those that are not named any more.
+            now.append(&mut old);
+        }
+        old.iter().for_each(|speaker| self.say(speaker, Speech::Nothing, changed));
+        let (new, mut freed) = self.refusals.refuse_of_file(&source, refused);
+        for Refused { object, path, problem, remedy } in new {
+            tracing::error!(%source, object, path, "refused, what it was before stays: {problem}; {remedy}");
+        }
+        changed.append(&mut freed);
+        if !now.is_empty() {
+            now.shrink_to_fit();
+            self.files.insert(source, now);
+        }
+    }
+
+    /// An object says this in place of what it said.
+    fn say(&mut self, speaker: &Speaker, speech: Speech, changed: &mut BTreeSet<Name>) {
+        let own = own_service(speaker);
+        let before = match speaker.1 {
+            Kind::Service | Kind::Pod => own.clone(),
+            _ => self.speakers.get(speaker).cloned().unwrap_or_else(|| own.clone()),
+        };
+        let name = match &speech {
+            Speech::Service(_) | Speech::Both(..) => own.clone(),
+            Speech::Slices(name, _) | Speech::Entry(name, _) => Rc::clone(name),
+            Speech::Nothing => before.clone(),
+        };
+        if before != name && self.replace(&before, speaker, Speech::Nothing) {
+            changed.insert(before);
+        }
+        let says_nothing = match &speech {
+            Speech::Slices(_, slices) => slices.is_empty(),
+            Speech::Nothing => true,
+            Speech::Service(_) | Speech::Entry(..) | Speech::Both(..) => false,
+        };
+        match says_nothing || name == own {
+            true => drop(self.speakers.remove(speaker)),
+            false => drop(self.speakers.insert(speaker.clone(), Rc::clone(&name))),
+        }
+        if self.replace(&name, speaker, speech) {
+            changed.insert(name);
+        }
+    }
+
+    /// Whether that is anything new.
+    fn replace(&mut self, name: &Name, speaker: &Speaker, speech: Speech) -> bool {
+        let said = self.services.entry(Rc::clone(name)).or_default();
+        let (spec, slices, entry) = match speech {
+            Speech::Service(spec) => (Some(spec), Vec::new(), None),
+            Speech::Slices(_, slices) => (None, slices, None),
+            Speech::Entry(_, entry) => (None, Vec::new(), Some(entry)),
+            Speech::Both(spec, slice) => (Some(spec), vec![slice], None),
+            Speech::Nothing => (None, Vec::new(), None),
+        };
+        let changed = match speaker.1 {
+            Kind::Service => said.define(speaker, spec),
+            Kind::Ingress => said.lead(speaker, entry),
+            Kind::EndpointSlice | Kind::Endpoints => said.list(speaker, slices),
+            Kind::Pod => said.define(speaker, spec) | said.list(speaker, slices),
+        };
+        if said.is_nothing() {
+            self.services.remove(name);
+        }
+        changed
+    }
+}
+
+fn full(key: &ObjectKey) -> Rc<str> {
+    format!("{}/{}", key.namespace, key.name).into()
+}
+
+/// The service that a slice serves which cannot be read, if that much can be.
+fn members_of((_, kind, own): &Speaker, object: &Value) -> Option<Name> {
+    if *kind == Kind::Endpoints {
+        return Some(Rc::clone(own));
+    }
+    let owner = slice::owner(&Field::root(object).any_mapping().ok()?).ok()?;
+    let (namespace, _) = own.split_once('/')?;
+    Some(format!("{namespace}/{owner}").into())
+}
+
+fn twice(speaker: &Speaker) -> Refused {
+    Refused {
+        object: format!("{} {}", speaker.1.name(), speaker.2),
+        path: "metadata.name".to_owned(),
+        problem: "the same source has it twice".to_owned(),
+        remedy: "remove one of them".to_owned(),
+    }
+}
+
+type Read = Result<(Speaker, Speech), (Option<Speaker>, Refused)>;
+
+/// Reads a document; `None` if it is of a kind that is not looked at.
+fn read(source: &Rc<str>, document: &Value, node: &str) -> Option<Read> {
+    let kind = document.get("kind").and_then(Value::as_str)?;
+    let (kind, _, versions) = Kind::ALL.into_iter().find(|(_, name, _)| *name == kind)?;
+    let root = Field::root(document);
+    let refuse = |speaker: Option<Speaker>, Fault { path, problem, remedy }: Fault| {
+        let name = speaker.as_ref().map(|speaker| format!(" {}", speaker.2)).unwrap_or_default();
+        let object = format!("{}{name}", kind.name());
+        (speaker, Refused { object, path, problem, remedy })
+    };
+    let (namespace, name) = match full_name(&root) {
+        Ok(name) => name,
+        Err(fault) => return Some(Err(refuse(None, fault))),
+    };
+    let speaker: Speaker = (Rc::clone(source), kind, format!("{namespace}/{name}").into());
+    let speech = root.any_mapping().and_then(|root| {
+        let version = root.need("apiVersion")?;
+        if !versions.contains(&version.text()?) {
+            let problem = format!("{} of version {} is not known", kind.name(), version.value);
+            return Err(version.fault(problem, format!("write {}", versions[0])));
+        }
+        speech(kind, &root, namespace, &speaker.2, node)
+    });
+    Some(match speech {
+        Ok(speech) => Ok((speaker, speech)),
+        Err(fault) => Err(refuse(Some(speaker), fault)),
+    })
+}
+
+fn speech(
+    kind: Kind,
+    root: &Mapping<'_>,
+    namespace: &str,
+    own: &str,
+    node: &str,
+) -> Result<Speech, Fault> {
+    Ok(match kind {
+        Kind::Service => match object::service(root)? {
+            None => Speech::Nothing,
+            Some(spec) => Speech::Service(Box::new(spec)),
+        },
+        Kind::EndpointSlice => {
+            let name = format!("{namespace}/{}", slice::owner(root)?);
+            Speech::Slices(name.into(), vec![slice::slice(root, node)?])
+        }
+        Kind::Endpoints => Speech::Slices(own.into(), slice::endpoints(root, node)?),
+        Kind::Ingress => match ingress::ingress(root)? {
+            None => Speech::Nothing,
+            Some((service, entry)) => Speech::Entry(format!("{namespace}/{service}").into(), entry),
+        },
+        Kind::Pod => match host_port::pod(root, node)? {
+            None => Speech::Nothing,
+            Some((spec, slice)) => Speech::Both(Box::new(spec), slice),
+        },
+    })
+}
+
+fn full_name<'a>(root: &Field<'a>) -> Result<(&'a str, &'a str), Fault> {
+    let metadata = root.any_mapping()?.need("metadata")?.any_mapping()?;
+    let name = metadata.need("name")?;
+    if name.text()?.is_empty() {
+        return Err(name.fault("the name is empty", "write a name"));
+    }
+    let namespace = metadata.get("namespace").map(|field| field.text()).transpose()?;
+    Ok((namespace.unwrap_or("default"), name.text()?))
+}
