@@ -14,7 +14,8 @@ use crate::{
     },
     endpoints::{supervisor::Target, workloads},
     host::{
-        CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Wait, WaitId, Whom, flight,
+        CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Time, Wait, WaitId, Whom,
+        flight,
     },
     model::{ClusterId, IdentityId, L4Address, Label, Labels, Mac, SharedPorts},
     node::{devices::DevicePattern, local_node::PodCidrs},
@@ -22,7 +23,7 @@ use crate::{
         identity::LabelFilter,
         rules::{self, IdentityView, PeerFacts, PolicySettings, Repository, SelectorKey, Subject},
     },
-    ports::{Change, ObjectKey, Pair, Time},
+    ports::{Change, ObjectKey, Pair},
     services::service_cache,
     state_directory,
 };

@@ -10,6 +10,7 @@
 //! policy and a trace; a [`Ref`] is its address. A [`Driver`] says when a cell runs: actix in
 //! production ([`ActixDriver`]), step by step in a [`Universe`].
 
+mod about;
 mod actix_driver;
 mod beat;
 mod behaviour;
@@ -19,7 +20,9 @@ mod driver;
 mod envelope;
 pub mod flight;
 mod home;
+mod late;
 mod mailbox;
+mod outlet;
 mod recorder;
 mod reference;
 mod reply;
@@ -27,10 +30,12 @@ mod survives;
 mod system;
 #[cfg(test)]
 mod tests;
+mod time;
 mod timers;
 mod universe;
 mod waits;
 
+pub use about::About;
 pub use actix_driver::ActixDriver;
 pub use beat::{Beat, Handling};
 pub use behaviour::{Absorbed, Behaviour, Lane, Message, NoAnswer};
@@ -39,12 +44,15 @@ pub use context::Cx;
 pub use driver::Driver;
 pub use envelope::{EnvelopeId, Header, Outcome};
 pub use home::Home;
+pub(crate) use late::Late;
+pub use outlet::{Hears, Outlet, Refused};
 pub use recorder::{NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
 pub(crate) use reply::is_crash;
 pub use reply::{Answer, AskError, Reply, gather};
 pub use survives::{Lent, Survives};
 pub use system::{Current, Host};
+pub use time::{Clock, Time};
 pub use timers::TimerId;
 pub use universe::{Universe, VirtualClock};
 pub use waits::{Wait, WaitCycle, WaitId, Waits, Whom};

@@ -3,12 +3,16 @@
 mod address;
 pub mod drift;
 mod endpoint_id;
+mod endpoint_kind;
 mod families;
+mod feed;
 pub(crate) mod field;
 mod identity;
 mod labels;
+mod manifest;
 mod named_ports;
 mod node_facts;
+mod node_key;
 mod policy_rows;
 pub(crate) mod ranges;
 pub(crate) mod repairs;
@@ -18,12 +22,16 @@ mod tunnel;
 
 pub use address::{Addresses, Mac, MacError};
 pub use endpoint_id::{EndpointId, POOL_MAX};
+pub use endpoint_kind::EndpointKind;
 pub use families::Families;
+pub use feed::Feed;
 pub use identity::{ClusterId, IdentityId, Scope};
 pub use labels::{Label, LabelError, Labels, Source};
+pub use manifest::Manifest;
 pub use named_ports::NamedPorts;
 pub(crate) use named_ports::SharedPorts;
 pub use node_facts::NodeFacts;
+pub use node_key::NodeKey;
 pub use policy_rows::{Direction, PolicyEntry, PolicyKey, PolicyRows, precedence};
 pub use service::{
     BackendId, Frontend, L4Address, L4AddressError, LookupScope, ServiceId, Transport,

@@ -8,8 +8,8 @@
 //!   manifests
 //! ```
 
+mod drift_watch;
 mod facts;
-mod late;
 mod settings;
 mod spawn;
 #[cfg(test)]
@@ -17,9 +17,6 @@ mod tests;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
-use ipnet::IpNet;
-
-pub(crate) use self::late::Late;
 use self::spawn::{Basis, Own, Serving, Sharing, Spawn};
 use crate::{
     cluster::{
@@ -38,7 +35,6 @@ use crate::{
         workloads::WorkloadsMsg,
     },
     host::{Host, Ref},
-    model::{IdentityId, Scope},
     node::{
         auditor::AuditorMsg,
         conntrack::ConntrackMsg,
@@ -51,16 +47,12 @@ use crate::{
         ipcache::IpcacheMsg,
         rules::{PolicyMsg, PolicySettings},
     },
-    ports::{
-        AgentNotices, Cluster, Disk, HealthListeners, Kernel, KernelSnapshot, KvStore,
-        RemoteClusters,
-    },
-    restore::RestoreMsg,
+    ports::{AgentNotices, Cluster, Disk, HealthListeners, Kernel, KvStore, RemoteClusters},
+    restore::{Inheritance, RestoreMsg},
     services::{
         health_checks::HealthChecksMsg,
         service_cache::{Balancing, ServicesMsg},
     },
-    state_directory::IdentityTable,
 };
 
 /// What the actors ask of the world.
@@ -121,25 +113,6 @@ pub struct ColonySettings {
     pub follow: ClusterSettings,
     /// What the node says of itself in the cluster, if one is followed; `None` is nothing.
     pub publish: Option<PublishSettings>,
-}
-
-/// What the life before left, as far as supervisors need it from their first moment.
-#[derive(Debug, Default)]
-pub struct Inheritance {
-    /// Numbers of identities.
-    pub identities: IdentityTable,
-    /// Which writing of them that is.
-    pub identities_generation: u32,
-    /// What the kernel holds.
-    pub kernel: KernelSnapshot,
-}
-
-impl Inheritance {
-    /// The prefixes that rules of an earlier life mapped, with their numbers.
-    fn prefixes(&self) -> BTreeMap<IpNet, IdentityId> {
-        let rows = self.kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
-        rows.filter(|(_, id)| id.scope() == Scope::LocalCidr).collect()
-    }
 }
 
 /// The supervisors of one node.

@@ -4,7 +4,6 @@
 //! [`Reply`](crate::host::Reply), which arrives as an answer.
 
 mod agent_notices;
-mod clock;
 mod cluster;
 mod clusters;
 /// Wishes on disk, and the steps that fulfil them.
@@ -16,7 +15,6 @@ mod kvstore;
 mod owned;
 
 pub use agent_notices::AgentNotices;
-pub use clock::{Clock, Time};
 pub use cluster::{
     Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,
     Resource, Verb,
@@ -25,7 +23,7 @@ pub use clusters::{ClustersSink, RemoteClusters, Way};
 pub use disk::{Disk, DiskError, FsOp};
 pub use health_listeners::{HealthAnswer, HealthListeners, ListenError};
 pub use kernel::{
-    About, Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
+    Attachment, BackendRow, BackendState, ConfigRow, DeviceKind, DeviceLinks, DeviceRow,
     DeviceTables, EndpointRow, HOST_DEVICE, HOST_IFINDEX, HOST_PEER, Hook, HookState, Hop, InOrder,
     Intruder, IpcacheRow, Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome,
     KernelSnapshot, LOCAL_RULE_PRIORITY, Link, LocalRule, LocalRules, LxcRow, MaglevTable,

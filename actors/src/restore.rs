@@ -9,6 +9,7 @@ mod actor;
 mod answers;
 mod cleanup;
 mod finish;
+mod inheritance;
 mod learn;
 mod messages;
 mod plan;
@@ -20,6 +21,7 @@ mod report;
 mod tests;
 
 pub use actor::{Observed, Restore, RestorePeers};
+pub use inheritance::Inheritance;
 pub use messages::{RestoreInput, RestoreMsg, Source};
 pub use plan::{RestorePlan, plan};
 pub use report::{EndpointReport, Fate, PhaseReport, RestoreReport};

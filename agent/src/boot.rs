@@ -16,9 +16,10 @@ use another_node::{pods_addresses, whose};
 use anyhow::Context;
 use ipnet::{Ipv4Net, Ipv6Net};
 use volvox_actors::{
-    endpoints::{ipam::Pools, workloads::Manifest},
-    model::{Addresses, EndpointId},
-    ports::{Clock, HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY, Time},
+    endpoints::ipam::Pools,
+    host::{Clock, Time},
+    model::{Addresses, EndpointId, Manifest},
+    ports::{HOST_DEVICE, HOST_PEER, KernelSnapshot, Link, OVERLAY},
     state_directory::{EndpointRecord, Found, IdentityTable, NodeCopy, NodeState, Stored, scan},
 };
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};

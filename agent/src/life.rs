@@ -6,18 +6,14 @@ use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use volvox_actors::{
     cluster::publish::PublishSettings,
-    endpoints::{
-        ipam::Pools,
-        supervisor::EndpointsMsg,
-        workloads::{Manifest, WorkloadsMsg},
-    },
-    host::{ActixDriver, Full, Host, Message, Record, Ref},
-    model::Families,
+    endpoints::{ipam::Pools, supervisor::EndpointsMsg, workloads::WorkloadsMsg},
+    host::{ActixDriver, Clock, Full, Host, Message, Record, Ref},
+    model::{Families, Manifest},
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
-    node_supervisor::{Colony, Inheritance, Ports},
+    node_supervisor::{Colony, Ports},
     policy::rules::PolicyMsg,
-    ports::{Clock, Notices},
-    restore::{RestoreInput, RestoreMsg},
+    ports::Notices,
+    restore::{Inheritance, RestoreInput, RestoreMsg},
     services::service_cache::ServicesMsg,
 };
 

@@ -13,10 +13,11 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use volvox_actors::{
     cluster::{
-        api_server::{Feed, further},
+        api_server::further,
         publish::{PublishSettings, new_cilium_node},
     },
     endpoints::ipam::Pools,
+    model::Feed,
     node::local_node::{IpamMode, PodCidrs},
     ports::ClusterError,
 };

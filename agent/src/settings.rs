@@ -15,6 +15,7 @@ use volvox_actors::{
         allocator, api_server::ClusterSettings, kvstore::KvSettings, publish::PublishSettings,
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
+    host::Clock,
     model::{ClusterId, Families, NodeFacts},
     node::{
         devices::DevicesSettings,
@@ -26,7 +27,7 @@ use volvox_actors::{
         identity::LabelFilter,
         rules::{Enforcement, PolicySettings},
     },
-    ports::{Clock, device_flags},
+    ports::device_flags,
     services::service_cache::Balancing,
 };
 

@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use volvox_actors::{
-    host::{Beat, Handling},
-    ports::Clock,
-};
+use volvox_actors::host::{Beat, Clock, Handling};
 
 use crate::ports::SystemClock;
 

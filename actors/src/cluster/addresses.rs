@@ -18,4 +18,4 @@ mod row;
 pub use actor::{Addresses, AddressesPeers};
 pub use inherited::Inherited;
 pub(crate) use messages::Owner;
-pub use messages::{AddressesMsg, AddressesView, Introduction};
+pub use messages::{AddressesMsg, AddressesView};

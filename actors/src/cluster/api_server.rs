@@ -29,7 +29,7 @@ pub(crate) use backoff::Backoff;
 
 pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, Observed};
 pub use held::Hearer;
-pub use messages::{ClusterMsg, Feed, Heard, SourceMsg, SourceState, SourceStatus};
+pub use messages::{ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus};
 pub use resources::{further, resources};
 pub use source::SourceView;
 pub use witness::{KnownServer, ServerView};

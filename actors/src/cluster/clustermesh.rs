@@ -20,7 +20,6 @@ mod config;
 pub(crate) mod fuzzing;
 mod origin;
 mod remote;
-mod service;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -29,6 +28,5 @@ mod view;
 pub use actor::{Mesh, MeshMsg, MeshPeers, MeshSettings};
 pub use config::{CLUSTER_CONFIG, ConfigError};
 pub use origin::{Origin, RemoteKind};
-pub use service::RemoteService;
 pub(crate) use told::{Clusters, Told};
 pub use view::RemoteView;

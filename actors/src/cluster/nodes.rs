@@ -29,7 +29,7 @@ mod objects;
 mod tests;
 
 pub use actor::{Nodes, NodesPeers, NodesSettings};
-pub use entry::{NodeAddress, NodeEntry, NodeError, NodeKey};
+pub use entry::{NodeAddress, NodeEntry, NodeError};
 pub(crate) use inherited::{inherited, inherited_entries, inherited_identities};
 pub use messages::{NodesList, NodesMsg, NodesSource, NodesView, Seat};
 

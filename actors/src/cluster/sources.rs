@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::ports::Time;
+use crate::host::Time;
 
 /// Who is silent for so long is worth a warning, if it should have spoken.
 pub const SILENCE_WARNED: Duration = Duration::from_secs(15);

@@ -20,9 +20,6 @@ mod target;
 mod tests;
 
 pub use actor::{Endpoints, Observed, Schedule};
-pub use messages::{
-    Announcer, Awaited, CreateError, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError,
-    Reached, RestoredEndpoint, Target,
-};
+pub use messages::{Announcer, DeleteError, EndpointsMsg, NotFound, Target};
 pub use regenerations::{Lengths, Regenerations};
 pub use target::TargetError;

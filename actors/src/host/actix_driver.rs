@@ -9,7 +9,7 @@ use std::{
 use actix::{Actor, Addr, AsyncContext, Context, Handler, SpawnHandle};
 
 use super::{CellId, Driver, Host};
-use crate::ports::Time;
+use crate::host::Time;
 
 /// Runs cells on the current thread's actix system: each cell has an actix actor as its doorbell.
 ///

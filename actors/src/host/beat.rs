@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ports::Time;
+use crate::host::Time;
 
 /// What the host's thread is at, for a watchdog on another thread.
 #[derive(Debug, Default)]

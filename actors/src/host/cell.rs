@@ -21,7 +21,7 @@ use super::{
     reply::drop_crashed,
     system::Current,
 };
-use crate::ports::Time;
+use crate::host::Time;
 
 /// How long a cell rests after a crash: nothing, then twice as long each time, while crashes
 /// follow each other within [`CRASH_MEMORY`].

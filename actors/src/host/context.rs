@@ -3,10 +3,10 @@
 use std::{borrow::Cow, time::Duration};
 
 use super::{
-    AskError, Behaviour, CellId, Home, Host, Message, Record, Ref, Reply, TimerId, Whom,
-    reply::Slot, system::pose,
+    AskError, Behaviour, CellId, Hears, Home, Host, Record, Ref, Reply, TimerId, Whom, reply::Slot,
+    system::pose,
 };
-use crate::ports::Time;
+use crate::host::Time;
 
 /// What a handler can do besides changing its state.
 pub struct Cx<'a, B: Behaviour> {
@@ -47,11 +47,11 @@ impl<B: Behaviour> Cx<'_, B> {
         self.host.wall()
     }
 
-    /// Asks another actor; the answer, or why there is none, comes back as what `then` makes of it.
+    /// Asks another actor, by its address or through an outlet; the answer, or why there is none, comes back as what `then` makes of it.
     /// Lost if this behaviour crashes meanwhile.
-    pub fn ask<N: Message, T: 'static>(
+    pub fn ask<N, T: 'static>(
         &mut self,
-        to: &Ref<N>,
+        to: &impl Hears<N>,
         patience: Duration,
         why: impl Into<Cow<'static, str>>,
         make: impl FnOnce(Reply<T>) -> N,

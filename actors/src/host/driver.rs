@@ -1,7 +1,7 @@
 //! The interface between a host and what schedules its cells.
 
 use super::{CellId, Host};
-use crate::ports::Time;
+use crate::host::Time;
 
 /// Says when cells run and timers fire.
 ///

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Absorbed, Behaviour, CellId, Lane, Message, RootId};
-use crate::ports::Time;
+use crate::host::Time;
 
 /// Number of an envelope, counted from 1 for each life of a host. 0 is none.
 #[derive(

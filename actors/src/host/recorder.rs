@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CellId, EnvelopeId, Header, Outcome, Wait};
-use crate::ports::{About, Time};
+use crate::host::{About, Time};
 
 /// Number of an outside event: a REST call, a file that changed, a timer, the start itself.
 #[derive(

@@ -4,13 +4,13 @@
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Answer, AskError, Beat, Behaviour, CellId, CellInfo, Driver, EnvelopeId, Message, NoRecorder,
-    Record, Recorder, Ref, RootId, TimerId, Wait, WaitId, Waits, Whom,
+    Answer, AskError, Beat, Behaviour, CellId, CellInfo, Driver, EnvelopeId, Hears, Message,
+    NoRecorder, Record, Recorder, Ref, RootId, TimerId, Wait, WaitId, Waits, Whom,
     cell::{AnyCell, Cell},
     reply::Slot,
     timers::Timers,
 };
-use crate::ports::{Clock, Time};
+use crate::host::{Clock, Time};
 
 /// No wait is open that does not last already.
 const NEVER: Time = Time(u64::MAX);
@@ -335,12 +335,12 @@ impl Host {
 }
 
 /// Puts a question into a mailbox; a refusal is its answer.
-pub(super) fn pose<M: Message, T: 'static>(
-    to: &Ref<M>,
+pub(super) fn pose<M, T: 'static>(
+    to: &impl Hears<M>,
     slot: Slot<T>,
     make: impl FnOnce(super::Reply<T>) -> M,
 ) {
-    if let Err(refused) = to.tell(make(super::Reply::over(slot.clone()))) {
+    if let Err(refused) = to.say(make(super::Reply::over(slot.clone()))) {
         slot.finish(Err(if refused.gone { AskError::Gone } else { AskError::Full }));
     }
 }

@@ -243,9 +243,9 @@ impl Recorder for RecordTexts {
 #[test]
 fn actix_runs_the_same_cells() {
     struct Wall(std::time::Instant);
-    impl crate::ports::Clock for Wall {
-        fn now(&self) -> crate::ports::Time {
-            crate::ports::Time(self.0.elapsed().as_nanos() as u64)
+    impl crate::host::Clock for Wall {
+        fn now(&self) -> crate::host::Time {
+            crate::host::Time(self.0.elapsed().as_nanos() as u64)
         }
         fn wall(&self) -> u64 {
             0

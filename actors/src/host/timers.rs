@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ports::Time;
+use crate::host::Time;
 
 /// A timer that can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{Behaviour, CellId, Driver, Host, NoRecorder, Recorder, Ref};
-use crate::ports::{Clock, Time};
+use crate::host::{Clock, Time};
 
 /// A clock that only its owner moves.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::CellId;
-use crate::ports::Time;
+use crate::host::Time;
 
 /// A wait that is open for so long lasts: the trace tells of it before it ends.
 const LASTS_FROM: Duration = Duration::from_millis(200);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ports::Time;
+use crate::host::Time;
 
 /// Repairs that are made one after the other without waiting.
 const AT_ONCE: u32 = 10;

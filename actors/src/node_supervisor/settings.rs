@@ -2,11 +2,8 @@
 
 use super::{ColonySettings, Ports};
 use crate::{
-    cluster::{
-        clustermesh::MeshSettings,
-        kvstore::KvSettings,
-        nodes::{NodeKey, NodesSettings},
-    },
+    cluster::{clustermesh::MeshSettings, kvstore::KvSettings, nodes::NodesSettings},
+    model::NodeKey,
     node::routes::RoutesSettings,
     services::service_cache::{ServiceSource, ServicesSettings},
 };

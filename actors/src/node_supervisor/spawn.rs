@@ -5,15 +5,15 @@ use std::{collections::BTreeMap, rc::Rc};
 use ipnet::IpNet;
 
 use super::{
-    ColonySettings, Inheritance, Late, Ports,
-    late::watch,
+    ColonySettings, Ports,
+    drift_watch::watch,
     settings::{mesh_settings, nodes_settings, routes_settings, services_settings},
 };
 use crate::{
     cluster::{
         addresses::{AddressesPeers, Inherited},
         allocator,
-        api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor, Feed, Hearer},
+        api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor, Hearer},
         clustermesh::{Mesh, MeshMsg, MeshPeers},
         crd::CrdActors,
         kvstore::{KvActors, SessionMsg},
@@ -27,8 +27,8 @@ use crate::{
         supervisor::{Announcer, Endpoints, EndpointsMsg},
         workloads::{Workloads, WorkloadsMsg},
     },
-    host::{Behaviour, Host, Ref, Reply},
-    model::{IdentityId, Labels, drift::Watch},
+    host::{Behaviour, Host, Late, Ref, Reply},
+    model::{Feed, IdentityId, Labels, drift::Watch},
     node::{
         auditor::{Auditor, AuditorMsg, AuditorPeers},
         conntrack::{Conntrack, ConntrackMsg},
@@ -42,7 +42,7 @@ use crate::{
         rules::{Policies, PolicyMsg, PolicyPeers, Repository},
     },
     ports::{Cluster, InOrder},
-    restore::{Restore, RestoreMsg, RestorePeers},
+    restore::{Inheritance, Restore, RestoreMsg, RestorePeers},
     services::{
         health_checks::{HealthChecks, HealthChecksMsg},
         service_cache::{Services, ServicesMsg},

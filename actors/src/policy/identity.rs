@@ -4,6 +4,7 @@ mod actor;
 mod answers;
 mod cidr;
 mod filter;
+mod introduction;
 mod ledger;
 mod messages;
 mod numbered;
@@ -17,4 +18,5 @@ mod uses;
 
 pub use actor::{Identities, IdentitiesView};
 pub use filter::{FilterError, LabelFilter};
+pub use introduction::Introduction;
 pub use messages::{Identity, IdentityError, IdentityMsg};

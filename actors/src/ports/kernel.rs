@@ -17,7 +17,6 @@ use std::{
     sync::Arc,
 };
 
-pub use about::About;
 pub use devices::{DeviceKind, DeviceLinks, DeviceRow, DeviceTables, device_flags};
 pub use done::KernelDone;
 pub use hooks::{Attachment, HookState, Intruder, Probe};

@@ -3,9 +3,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{
-    Change, Condition, LeaseId, Listing, Pair, Put, Revision, StoreHeader, Time, Transaction,
-};
+use super::{Change, Condition, LeaseId, Listing, Pair, Put, Revision, StoreHeader, Transaction};
+use crate::host::Time;
 
 /// The keys of a store, with their leases: what stores that are no server have in common.
 #[derive(Clone, Debug, Default)]

@@ -24,7 +24,7 @@ use crate::{
         supervisor::EndpointsMsg,
         workloads::WorkloadsMsg,
     },
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time},
     model::{Addresses, EndpointId},
     node::{auditor::AuditorMsg, conntrack::ConntrackMsg, local_node::NodeMsg},
     policy::{
@@ -32,7 +32,7 @@ use crate::{
         ipcache::IpcacheMsg,
         rules::PolicyMsg,
     },
-    ports::{Disk, FsOp, HOST_IFINDEX, Kernel, KernelSnapshot, Time},
+    ports::{Disk, FsOp, HOST_IFINDEX, Kernel, KernelSnapshot},
     state_directory::Found,
 };
 

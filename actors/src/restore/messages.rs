@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::RestoreReport;
 use crate::{
-    endpoints::supervisor::RestoredEndpoint,
+    endpoints::endpoint::RestoredEndpoint,
     host::{Lane, Message, Reply},
     model::Addresses,
     ports::KernelSnapshot,

@@ -15,10 +15,7 @@ use super::{
     report::{EndpointReport, Fate},
 };
 use crate::{
-    endpoints::{
-        endpoint::{EndpointSpec, options},
-        supervisor::RestoredEndpoint,
-    },
+    endpoints::endpoint::{EndpointSpec, RestoredEndpoint, options},
     model::{EndpointId, IdentityId, Labels},
     ports::{HOST_IFINDEX, KernelSnapshot, OwnedRows},
     state_directory::{Form, Found, FoundRecord, IdentityTable},

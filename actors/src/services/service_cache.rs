@@ -30,6 +30,7 @@ mod object;
 mod pressure;
 mod refused;
 mod remote;
+mod remote_service;
 mod shape;
 mod shown;
 mod slice;
@@ -47,3 +48,4 @@ pub use messages::{
     ServicesStatus, UnknownBackend,
 };
 pub use refused::Refused;
+pub use remote_service::{RemotePort, RemoteService};

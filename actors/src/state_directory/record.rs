@@ -6,7 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
 use super::{StateError, header, seal};
-use crate::model::{EndpointId, IdentityId, Labels, Mac, NamedPorts};
+use crate::{
+    model::{EndpointId, EndpointKind, IdentityId, Labels, Mac, NamedPorts},
+    ports::HOST_DEVICE,
+};
 
 /// What is kept on disk of an endpoint; the fields and their names in the file are Cilium 1.19's.
 ///
@@ -160,6 +163,17 @@ pub struct Options {
 }
 
 impl EndpointRecord {
+    /// The kind of the endpoint, whoever wrote this.
+    pub fn kind(&self) -> EndpointKind {
+        let OperatorLabels { orchestration_identity, .. } = &self.labels;
+        let labels = [&self.security.labels, orchestration_identity];
+        let named = self.ifname == HOST_DEVICE;
+        match named || labels.iter().any(|labels| labels.has_reserved("host")) {
+            true => EndpointKind::Host,
+            false => EndpointKind::Pod,
+        }
+    }
+
     /// The content of `ep_config.json`.
     pub fn to_json(&self) -> Vec<u8> {
         seal::seal(self, self.generation)

@@ -12,8 +12,7 @@ use super::{
     plans::{self, HEADER_FILE, JSON_FILE, OLD_HEADER_FILE, QUARANTINE},
 };
 use crate::{
-    endpoints::endpoint::Kind,
-    model::EndpointId,
+    model::{EndpointId, EndpointKind},
     mutants::{Mutant, mutated},
     ports::FsOp,
 };
@@ -262,7 +261,7 @@ fn parse_name(name: &str) -> Option<(EndpointId, Stage)> {
 }
 
 fn is_host(found: &FoundRecord) -> bool {
-    Kind::of(&found.record) == Kind::Host
+    found.record.kind() == EndpointKind::Host
 }
 
 fn read_record(

@@ -3,7 +3,10 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use super::MemoryKvStore;
-use crate::ports::{ClustersSink, RemoteClusters, Time, Way};
+use crate::{
+    host::Time,
+    ports::{ClustersSink, RemoteClusters, Way},
+};
 
 /// Other clusters' stores, and which of them are configured.
 #[derive(Clone, Default)]

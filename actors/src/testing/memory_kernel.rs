@@ -13,8 +13,8 @@ use super::{
     kernel_state::{KernelState, is_read, refused},
 };
 use crate::{
-    host::{Current, Host, Record, Reply},
-    ports::{Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Refusal, Time},
+    host::{Current, Host, Record, Reply, Time},
+    ports::{Kernel, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Refusal},
 };
 
 type Watch = Box<dyn FnMut(&KernelState, &KernelOp)>;

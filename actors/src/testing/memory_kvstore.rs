@@ -9,10 +9,10 @@ use std::{
 };
 
 use crate::{
-    host::Reply,
+    host::{Reply, Time},
     ports::{
         Change, Keyspace, KvError, KvStore, LeaseId, Listing, Pair, Place, Put, Revision,
-        StoreHeader, Time, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
+        StoreHeader, Transaction, WATCH_ALIVE_EVERY, Watch, WatchEvent, WatchSink,
     },
 };
 

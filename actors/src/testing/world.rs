@@ -11,18 +11,18 @@ use super::{
 };
 use crate::{
     endpoints::{
-        endpoint::{EndpointSpec, EndpointView, State},
+        endpoint::{CreateError, EndpointSpec, EndpointView, State},
         ipam::IpamMsg,
-        supervisor::{CreateError, EndpointsMsg, Target},
-        workloads::{Manifest, WorkloadsMsg},
+        supervisor::{EndpointsMsg, Target},
+        workloads::WorkloadsMsg,
     },
-    host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Universe},
-    model::{Addresses, EndpointId, Labels, Mac, PolicyRows},
+    host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Time, Universe},
+    model::{Addresses, EndpointId, Labels, Mac, Manifest, PolicyRows},
     node::invariants::{self, EndpointFacts, Snapshot},
-    node_supervisor::{Colony, ColonySettings, Inheritance, Ports},
+    node_supervisor::{Colony, ColonySettings, Ports},
     policy::rules::PolicyMsg,
-    ports::{Link, Time},
-    restore::{RestoreInput, RestoreMsg, RestoreReport},
+    ports::Link,
+    restore::{Inheritance, RestoreInput, RestoreMsg, RestoreReport},
     services::service_cache::ServicesMsg,
     state_directory::{IdentityTable, scan},
 };

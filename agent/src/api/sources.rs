@@ -9,8 +9,8 @@ use volvox_actors::{
         kvstore::{SessionMsg, SessionView, WatcherMsg, WatcherView},
         sources::{Hearing, SILENCE_WARNED},
     },
+    host::Time,
     node_supervisor::Colony,
-    ports::Time,
 };
 
 use super::{
@@ -219,7 +219,7 @@ fn outside(ears: &Ears, now: Time) -> impl Iterator<Item = Source> {
 
 #[cfg(test)]
 mod tests {
-    use volvox_actors::cluster::api_server::Feed;
+    use volvox_actors::model::Feed;
 
     use super::*;
 

@@ -11,10 +11,9 @@ use volvox_actors::{
         publish::Unpublished,
     },
     endpoints::endpoint::EndpointView,
-    host::{CellInfo, Host, WaitCycle, Waits},
+    host::{CellInfo, Host, Time, WaitCycle, Waits},
     node::{auditor::AuditView, local_node::NodeStatus, routes::RoutesView},
     policy::{ipcache::IpcacheView, rules::RefusedPolicy},
-    ports::Time,
     restore::RestoreReport,
 };
 

@@ -10,6 +10,7 @@ use volvox_actors::{
         publish::{PublisherMsg, Unpublished},
     },
     endpoints::{endpoint::EndpointView, supervisor::EndpointsMsg},
+    host::Time,
     model::Labels,
     node::{
         auditor::{AuditView, AuditorMsg},
@@ -22,7 +23,6 @@ use volvox_actors::{
         ipcache::{IpcacheMsg, IpcacheView},
         rules::{PolicyMsg, RefusedPolicy},
     },
-    ports::Time,
     restore::{RestoreMsg, RestoreReport},
     services::service_cache::ServicesStatus,
 };

@@ -8,9 +8,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use volvox_actors::{
-    host::flight::{Flight, Life, Unfinished},
-    ports::{Clock, Time},
+use volvox_actors::host::{
+    Clock, Time,
+    flight::{Flight, Life, Unfinished},
 };
 
 use super::{

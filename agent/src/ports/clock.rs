@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
-use volvox_actors::ports::{Clock, Time};
+use volvox_actors::host::{Clock, Time};
 
 /// The machine's clocks: `CLOCK_MONOTONIC` for spans, which an agent and its next life share, and
 /// the calendar for people.

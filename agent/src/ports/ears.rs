@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use volvox_actors::{cluster::sources::Hearing, ports::Time};
+use volvox_actors::{cluster::sources::Hearing, host::Time};
 
 /// What was heard of each, by name. Clones are the same ones.
 #[derive(Clone, Debug, Default)]

@@ -18,12 +18,9 @@ use std::{
     time::Duration,
 };
 
-use volvox_actors::{
-    host::{
-        Record, Recorder,
-        flight::{self, Birth, Flight, FlightError, Memory, Writer},
-    },
-    ports::{Clock, Time},
+use volvox_actors::host::{
+    Clock, Record, Recorder, Time,
+    flight::{self, Birth, Flight, FlightError, Memory, Writer},
 };
 
 use super::SystemClock;

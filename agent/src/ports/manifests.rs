@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use volvox_actors::endpoints::workloads::Manifest;
+use volvox_actors::model::Manifest;
 
 use super::files::{Files, Look, Seen, follow};
 

@@ -2,12 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use volvox_actors::{
-    host::{
-        CellId, Outcome,
-        flight::{Event, RecordedWait, What},
-    },
-    ports::Time,
+use volvox_actors::host::{
+    CellId, Outcome, Time,
+    flight::{Event, RecordedWait, What},
 };
 
 use super::{Story, story::root_of};

@@ -3,12 +3,9 @@
 use std::{collections::BTreeMap, hash::Hasher};
 
 use serde_json::{Value, json};
-use volvox_actors::{
-    host::{
-        Outcome, RootId,
-        flight::{Event, What},
-    },
-    ports::Time,
+use volvox_actors::host::{
+    Outcome, RootId, Time,
+    flight::{Event, What},
 };
 
 use super::{Story, story::root_of};

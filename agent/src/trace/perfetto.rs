@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use volvox_actors::{
-    host::{
-        CellId,
-        flight::{Event, RecordedWait, What},
-    },
-    ports::Time,
+use volvox_actors::host::{
+    CellId, Time,
+    flight::{Event, RecordedWait, What},
 };
 
 use super::{Story, story::root_of};

@@ -2,12 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use volvox_actors::{
-    host::{
-        CellId, RootId,
-        flight::{Event, What},
-    },
-    ports::Time,
+use volvox_actors::host::{
+    CellId, RootId, Time,
+    flight::{Event, What},
 };
 
 use super::{Story, story::root_of};

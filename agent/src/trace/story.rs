@@ -6,12 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use volvox_actors::{
-    host::{
-        CellId, EnvelopeId, RootId, WaitId,
-        flight::{Event, Flight, RecordedWait, What},
-    },
-    ports::Time,
+use volvox_actors::host::{
+    CellId, EnvelopeId, RootId, Time, WaitId,
+    flight::{Event, Flight, RecordedWait, What},
 };
 
 /// A life, with ways to find things in it.

@@ -6,12 +6,9 @@ use std::{
 };
 
 use serde_json::Value;
-use volvox_actors::{
-    host::{
-        CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Wait, WaitId, Whom,
-        flight::{Birth, Flight, Writer, read},
-    },
-    ports::{About, Time},
+use volvox_actors::host::{
+    About, CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Time, Wait, WaitId, Whom,
+    flight::{Birth, Flight, Writer, read},
 };
 
 use super::*;

@@ -13,9 +13,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_actors::{
-    cluster::api_server::Feed,
     host::{ActixDriver, Host, NoRecorder, Ref},
-    model::{Families, drift::Watch},
+    model::{Families, Feed, drift::Watch},
     ports::{InOrder, ObjectKey},
     services::service_cache::{
         Balancing, ClusterObject, ServiceSource, Services, ServicesMsg, ServicesSettings,

@@ -7,10 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use volvox_actors::{
-    host::{CellId, EnvelopeId, Header, Outcome, Record, RootId},
-    ports::{Clock, Time},
-};
+use volvox_actors::host::{CellId, Clock, EnvelopeId, Header, Outcome, Record, RootId, Time};
 use volvox_agent::ports::{SystemClock, flight::Recording};
 
 use super::{Figure, Options, Unit, regenerate};

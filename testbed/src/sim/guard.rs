@@ -80,7 +80,8 @@ impl Node {
     pub(super) fn forget_own_records(&self) {
         self.world.disk.tamper(|files| {
             let found = scan(files);
-            let of_host = found.records.into_iter().filter(|it| Kind::of(&it.record) == Kind::Host);
+            let of_host =
+                found.records.into_iter().filter(|it| it.record.kind() == EndpointKind::Host);
             for record in of_host {
                 let _ = files.apply(&FsOp::Remove(record.dir.into()));
             }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Addresses, Introduction, actor::PATIENCE, answers::AddressesAnswer};
+use super::{Addresses, actor::PATIENCE, answers::AddressesAnswer};
 use crate::{
     host::{AskError, Cx},
     model::IdentityId,
     policy::{
-        identity::{Identity, IdentityError, IdentityMsg},
+        identity::{Identity, IdentityError, IdentityMsg, Introduction},
         rules::PolicyMsg,
     },
 };

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
-use super::messages::{Introduction, Mapping};
+use super::messages::Mapping;
 use crate::{
     host::{AskError, Message},
     model::IdentityId,
-    policy::identity::IdentityError,
+    policy::identity::{IdentityError, Introduction},
     ports::KernelError,
 };
 

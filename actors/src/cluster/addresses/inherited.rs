@@ -15,11 +15,11 @@ use crate::{
     endpoints::supervisor::{Announcer, EndpointsMsg},
     host::{Host, Ref, Reply},
     model::{IdentityId, Labels, NamedPorts, Scope, Tunnel},
-    node_supervisor::Inheritance,
     policy::{
         identity::IdentityMsg,
         ipcache::{IpcacheEntry, IpcacheMsg, Source},
     },
+    restore::Inheritance,
 };
 
 /// Identities that no pod has: nodes and the world.

@@ -33,24 +33,6 @@ pub(crate) struct Owner {
 /// A prefix, the identity that it gets, and the number of the node that it is behind.
 pub(super) type Mapping = (IpNet, IdentityId, Via);
 
-/// What policies are to know before addresses are in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Introduction {
-    /// New identities.
-    pub identities: BTreeMap<IdentityId, Arc<Labels>>,
-    /// All names of ports of these identities, new or not; empty if there are none any more.
-    pub named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
-}
-
-impl Introduction {
-    /// Those of them that are kept: names of an identity that is not are not known either.
-    pub(crate) fn only(&mut self, kept: &BTreeSet<IdentityId>) {
-        let new = &self.identities;
-        self.named_ports.retain(|id, _| !new.contains_key(id) || kept.contains(id));
-        self.identities.retain(|id, _| kept.contains(id));
-    }
-}
-
 /// What the owner of the cluster's addresses can be told.
 pub enum AddressesMsg {
     /// What the store says of addresses.

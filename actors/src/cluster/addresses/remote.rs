@@ -9,14 +9,17 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    Inherited, Introduction, Owner,
+    Inherited, Owner,
     ends::{Ends, Via},
     held::Held,
     messages::Mapping,
     names::Names,
     row::Row,
 };
-use crate::model::{IdentityId, Labels, Tunnel};
+use crate::{
+    model::{IdentityId, Labels, Tunnel},
+    policy::identity::Introduction,
+};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    ClusterMsg, Feed, Heard, SourceMsg, SourceState, SourceStatus,
+    ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
     answers::ClusterAnswer,
     held::{Hearer, Held},
     resources::{further, resources},
@@ -24,10 +24,11 @@ use crate::{
         sources::Hearing,
     },
     endpoints::workloads::WorkloadsMsg,
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time},
+    model::Feed,
     mutants::{Mutant, mutated},
     policy::rules::PolicyMsg,
-    ports::{Cluster, ClusterError, ObjectKey, Page, Resource, Time},
+    ports::{Cluster, ClusterError, ObjectKey, Page, Resource},
     services::service_cache::ServicesMsg,
 };
 

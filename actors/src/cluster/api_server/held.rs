@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Feed, actor::ClusterPeers};
+use super::actor::ClusterPeers;
 use crate::{
     cluster::{
         addresses::AddressesMsg, allocator::AllocatorMsg, nodes::NodesMsg, publish::PublisherMsg,
     },
-    endpoints::workloads::{Manifest, WorkloadsMsg},
+    endpoints::workloads::WorkloadsMsg,
     host::{Message, Ref},
+    model::{Feed, Manifest},
     policy::rules::PolicyMsg,
     ports::ObjectKey,
     services::service_cache::{ClusterObject, ServicesMsg},

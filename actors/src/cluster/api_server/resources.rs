@@ -1,7 +1,6 @@
 //! The list of Kubernetes and Cilium resources to watch: their API paths, versions and feeds.
 
-use super::Feed;
-use crate::ports::Resource;
+use crate::{model::Feed, ports::Resource};
 
 fn plain(
     name: &'static str,

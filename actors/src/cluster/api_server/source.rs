@@ -13,9 +13,9 @@ use super::{
     version::{number, went_back},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
-    ports::{Cluster, ClusterError, Object, ObjectChange, ObjectWatch, Page, Resource, Time},
+    ports::{Cluster, ClusterError, Object, ObjectChange, ObjectWatch, Page, Resource},
 };
 
 /// How long a page of a list may take; the port notices itself when nothing comes any more.

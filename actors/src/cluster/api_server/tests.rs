@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{ClusterMsg, SourceState};
 use crate::{
-    endpoints::{endpoint::State, supervisor::CreateError},
+    endpoints::endpoint::{CreateError, State},
     model::{EndpointId, PolicyRows},
     ports::ClusterError,
     testing::{MemoryCluster, World, allow_from, pod, spec},

@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::version::{number, went_back};
 use crate::{
     cluster::sources::Hearing,
+    host::Time,
     mutants::{Mutant, mutated},
-    ports::{ClusterError, Page, Resource, Time},
+    ports::{ClusterError, Page, Resource},
 };
 
 /// How often the server is asked.

@@ -16,8 +16,8 @@ use serde::Serialize;
 use answers::RemoteAnswer;
 
 use super::{
-    CLUSTER_CONFIG, ConfigError, MeshMsg, Origin, RemoteService, Told, config::ClusterConfig,
-    origin::RemoteKind, view::RemoteView,
+    CLUSTER_CONFIG, ConfigError, MeshMsg, Origin, Told, config::ClusterConfig, origin::RemoteKind,
+    view::RemoteView,
 };
 use crate::{
     cluster::{
@@ -27,7 +27,7 @@ use crate::{
     },
     host::{AskError, Behaviour, Cx, Full, Lane, Lent, Message, Ref, Reply, Survives, gather},
     ports::{Change, Way},
-    services::service_cache::{RemoteChange, ServicesMsg},
+    services::service_cache::{RemoteChange, RemoteService, ServicesMsg},
 };
 
 /// How long the supervisor may take.

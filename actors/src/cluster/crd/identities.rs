@@ -16,11 +16,11 @@ use crate::{
             Allocator, AllocatorAnswer, Backend, Candidate, Claim, ClaimError, Directory, Entry,
             Found, Standing,
         },
-        api_server::{ClusterMsg, Feed, further},
+        api_server::{ClusterMsg, further},
         dice::Dice,
     },
     host::{AskError, Cx, Ref},
-    model::{ClusterId, IdentityId, Labels},
+    model::{ClusterId, Feed, IdentityId, Labels},
     ports::{Cluster, ClusterError, ObjectKey, ObjectWrite, Page, Resource, Verb},
 };
 

@@ -12,8 +12,7 @@ use crate::{
         allocator::{Allocator, AllocatorMsg},
         nodes::{NODES, NodesMsg},
     },
-    host::{Host, Ref},
-    node_supervisor::Late,
+    host::{Host, Late, Ref},
     ports::KvStore,
 };
 

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::{
-    NODES, NodeEntry, NodeError, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
+    NODES, NodeEntry, NodeError, NodesList, NodesMsg, NodesSource, NodesView,
     announced::Announced,
     answers::NodesAnswer,
     book::Book,
@@ -25,13 +25,12 @@ use super::{
 };
 use crate::{
     cluster::{
-        api_server::Feed,
         clustermesh::{Clusters, Origin, Told},
         kvstore::{SessionMsg, Update},
     },
     endpoints::ipam::Pools,
     host::{Behaviour, Cx, Lent, Ref, Survives},
-    model::{Addresses, ClusterId, IdentityId, Labels},
+    model::{Addresses, ClusterId, Feed, IdentityId, Labels, NodeKey},
     node::routes::RoutesMsg,
     policy::{identity::IdentityMsg, ipcache::IpcacheMsg, rules::PolicyMsg},
     ports::{Change, ObjectKey, Pair},

@@ -9,8 +9,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{NodeEntry, NodeKey, entry::NodeAddress};
-use crate::model::{ClusterId, IdentityId};
+use super::{NodeEntry, entry::NodeAddress};
+use crate::model::{ClusterId, IdentityId, NodeKey};
 
 /// Value of a key below [`NODES`](super::NODES), as Cilium writes it, member for member.
 #[derive(Serialize)]

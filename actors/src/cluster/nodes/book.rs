@@ -9,10 +9,10 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    NodeEntry, NodeKey,
+    NodeEntry,
     messages::{Rows, Seat},
 };
-use crate::model::{IdentityId, Scope};
+use crate::model::{IdentityId, NodeKey, Scope};
 
 /// Other nodes and their addresses: what the cluster says, and what the ipcache was told.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! A node as others know it, read from the store, a CiliumNode or a Node.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,10 @@ use serde_json::Value;
 use super::{NODES, announced::Cidr, messages::Seat};
 use crate::{
     endpoints::ipam::Pools,
-    model::{Addresses, IdentityId, Tunnel},
+    model::{Addresses, IdentityId, NodeKey, Tunnel},
     node::local_node::PodCidrs,
     ports::Pair,
 };
-
-/// Which node: names are one cluster's.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct NodeKey {
-    /// Its cluster.
-    pub cluster: String,
-    /// Its name there.
-    pub name: String,
-}
 
 impl NodeKey {
     /// Its key in the store.
@@ -34,12 +25,6 @@ impl NodeKey {
         let name = key.strip_prefix(root)?;
         let is_one = !name.is_empty() && !name.contains('/');
         is_one.then(|| Self { cluster: cluster.to_owned(), name: name.to_owned() })
-    }
-}
-
-impl fmt::Display for NodeKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.cluster, self.name)
     }
 }
 

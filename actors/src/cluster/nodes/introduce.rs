@@ -15,11 +15,10 @@ use super::{
     messages::{Rows, Strangers},
 };
 use crate::{
-    cluster::addresses::Introduction,
     host::{AskError, Cx},
     model::IdentityId,
     policy::{
-        identity::{Identity, IdentityError, IdentityMsg},
+        identity::{Identity, IdentityError, IdentityMsg, Introduction},
         ipcache::{IpcacheMsg, Source},
         rules::PolicyMsg,
     },

@@ -10,11 +10,11 @@ use ipnet::IpNet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{NodeEntry, NodeKey};
+use super::NodeEntry;
 use crate::{
-    cluster::{api_server::Feed, clustermesh::Origin, kvstore::Update},
+    cluster::{clustermesh::Origin, kvstore::Update},
     host::{Lane, Message, Reply},
-    model::{Addresses, IdentityId, Labels, Tunnel},
+    model::{Addresses, Feed, IdentityId, Labels, NodeKey, Tunnel},
     ports::ObjectKey,
 };
 

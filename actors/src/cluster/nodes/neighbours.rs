@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{NodeEntry, NodeKey, Nodes, actor::Kept};
-use crate::node::routes::{Neighbour, RoutesMsg};
+use super::{NodeEntry, Nodes, actor::Kept};
+use crate::{
+    model::NodeKey,
+    node::routes::{Neighbour, RoutesMsg},
+};
 
 /// What it has not heard.
 #[derive(Debug, Default)]

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{NodeEntry, NodeKey};
+use super::NodeEntry;
+use crate::model::NodeKey;
 
 /// By which objects nodes are known.
 #[derive(Debug, Default)]

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::{
-    cluster::api_server::{Feed, further},
+    cluster::api_server::further,
+    model::Feed,
     ports::{ObjectKey, Resource},
 };
 

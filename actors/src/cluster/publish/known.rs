@@ -14,9 +14,8 @@ use super::{
     node::{self, Wanted},
 };
 use crate::{
-    cluster::api_server::Feed,
     endpoints::endpoint::{EndpointSpec, EndpointView, State},
-    model::EndpointId,
+    model::{EndpointId, Feed},
     node::local_node::{IpamMode, PodCidrs},
     ports::ObjectKey,
 };

@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use super::item::Item;
 use crate::{
-    cluster::api_server::Feed,
     endpoints::endpoint::EndpointView,
     host::{AskError, Lane, Message, Reply},
-    model::EndpointId,
+    model::{EndpointId, Feed},
     ports::{ClusterError, ObjectKey},
 };
 

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use crate::{
-    cluster::api_server::{Feed, Hearer},
+    cluster::api_server::Hearer,
     endpoints::ipam::Pools,
-    model::Addresses,
+    model::{Addresses, Feed},
     node::local_node::IpamMode,
 };
 

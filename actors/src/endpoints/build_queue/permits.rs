@@ -4,10 +4,9 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use super::answers::BuildQueueAnswer;
 use crate::{
-    host::{Home, is_crash},
+    host::{Home, Time, is_crash},
     model::EndpointId,
     mutants::{Mutant, mutated},
-    ports::Time,
 };
 
 /// Who builds for longer than that waits for something that hangs rather than for a processor:

@@ -19,13 +19,13 @@ use super::{
     view::EndpointView,
 };
 use crate::{
-    endpoints::supervisor::{CreateError, Level, PatchError, RestoredEndpoint},
-    host::{Behaviour, Cx, Lent, Reply, Survives, TimerId},
+    endpoints::endpoint::{CreateError, Level, PatchError, RestoredEndpoint},
+    host::{Behaviour, Cx, Lent, Reply, Survives, Time, TimerId},
     model::{
         EndpointId, IdentityId, Labels, NamedPorts, PolicyRows, drift::Drift, repairs::Repairs,
     },
     policy::ipcache::IpcacheEntry,
-    ports::{FsOp, Time},
+    ports::FsOp,
 };
 
 /// What of an endpoint outlives a crash of its actor: as much as its state file holds.

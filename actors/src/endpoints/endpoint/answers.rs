@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{Heirs, Inherited, reference::Held};
+use super::reference::Held;
 use crate::{
     endpoints::build_queue::Permit,
     host::{AskError, Message, Reply},
-    policy::{ipcache::IpcacheEntry, rules::EndpointPolicy},
+    policy::{
+        ipcache::IpcacheEntry,
+        rules::{EndpointPolicy, Heirs, Inherited},
+    },
     ports::{DiskError, KernelDone, KernelError, KernelOp},
 };
 

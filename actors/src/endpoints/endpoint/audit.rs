@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::{Endpoint, Lost, State, build::Trigger, known::Known};
 use crate::{
-    endpoints::supervisor::Level,
-    host::Cx,
+    endpoints::endpoint::Level,
+    host::{Cx, Time},
     model::{
         PolicyKey, PolicyRows,
         drift::{Found, Kind},
     },
     mutants::{Mutant, mutated},
-    ports::{ConfigRow, EndpointRow, KernelSnapshot, OwnedRows, Probe, Time},
+    ports::{ConfigRow, EndpointRow, KernelSnapshot, OwnedRows, Probe},
 };
 
 /// A text of a record is cut where its field ends; none is shorter than this.

@@ -11,15 +11,15 @@ use super::{
 use crate::{
     endpoints::{
         build_queue::{BuildQueueMsg, Class, Permit},
-        supervisor::{CreateError, Level, PatchError},
+        endpoint::{CreateError, Level, PatchError},
     },
-    host::{AskError, Cx},
+    host::{AskError, Cx, Time},
     mutants::{Mutant, mutated},
     policy::{
         ipcache::{IpcacheEntry, IpcacheMsg},
         rules::{Changed, EndpointPolicy, PolicyMsg},
     },
-    ports::{KernelError, KernelOp, Time},
+    ports::{KernelError, KernelOp},
 };
 
 /// How long the policy may take; it waits for the first manifests at start.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{Endpoint, Kind, OwnRows, known::Known, options, plan::Desired};
+use super::{Endpoint, OwnRows, known::Known, options, plan::Desired};
 use crate::{
-    model::{Label, Labels, PolicyRows},
+    model::{EndpointKind, Label, Labels, PolicyRows},
     mutants::{Mutant, mutated},
     policy::{
         ipcache::{IpcacheEntry, Source},
@@ -112,8 +112,8 @@ impl Endpoint {
         let wanted = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
         let wanted = wanted.collect();
         match self.spec.kind {
-            Kind::Pod => self.peers.settings.label_filter.split(&wanted),
-            Kind::Host => (wanted, Labels::default()),
+            EndpointKind::Pod => self.peers.settings.label_filter.split(&wanted),
+            EndpointKind::Host => (wanted, Labels::default()),
         }
     }
 }

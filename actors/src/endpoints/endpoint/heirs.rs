@@ -7,15 +7,9 @@ use super::{Endpoint, State, answers::EndpointAnswer, steps::KERNEL_PATIENCE};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
-    policy::rules::fit,
+    policy::rules::{Heirs, Inherited, fit},
     ports::{KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
-
-/// Identities that are about to be mapped, each with that under which its packets come now.
-pub type Heirs = BTreeMap<IdentityId, IdentityId>;
-
-/// Whether rows were written, or why not.
-pub type Inherited = Result<(), Arc<str>>;
 
 /// Somebody asks for heirs to be known.
 pub(super) struct Legacy {

@@ -5,16 +5,17 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use super::{
-    Endpoint, Kind, State,
+    Endpoint, State,
     actor::answer_all,
     answers::EndpointAnswer,
     build::{Build, Trigger},
+    kind::numbered,
     reference::Held,
 };
 use crate::{
-    endpoints::supervisor::{Level, PatchError},
+    endpoints::endpoint::{Level, PatchError},
     host::{AskError, Cx},
-    model::{IdentityId, Labels},
+    model::{EndpointKind, IdentityId, Labels},
     mutants::{Mutant, mutated},
     policy::{
         identity::IdentityMsg,
@@ -83,7 +84,7 @@ impl Endpoint {
             labels = Labels::clone(&self.identity_labels);
         }
         let before = (same && self.identity != IdentityId::INIT).then_some(self.identity);
-        let labels = self.spec.kind.numbered(&labels).into_owned();
+        let labels = numbered(self.spec.kind, &labels).into_owned();
         let peers = Rc::clone(&self.peers);
         let owner = peers.identities.clone();
         cx.ask(
@@ -175,8 +176,8 @@ impl Endpoint {
         self.identity_stale = false;
         self.ports_known = Some(self.spec.named_ports.clone());
         let labels = match self.spec.kind {
-            Kind::Pod => identity.labels,
-            Kind::Host => Arc::new(self.split_labels().0),
+            EndpointKind::Pod => identity.labels,
+            EndpointKind::Host => Arc::new(self.split_labels().0),
         };
         if !self.has_identity(&labels, identity.id) {
             self.identity = identity.id;

@@ -9,44 +9,17 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use serde::{Deserialize, Serialize};
-
 use super::EndpointSpec;
 use crate::{
-    model::{Addresses, Label, Labels},
+    model::{Addresses, EndpointKind, Label, Labels},
     ports::{HOST_DEVICE, HOST_IFINDEX, Link},
-    state_directory::{EndpointRecord, OperatorLabels},
 };
 
-/// What an endpoint stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A container or a pod, behind an interface of its own.
-    #[default]
-    Pod,
-    /// The node itself: what its own processes send and receive.
-    Host,
-}
-
-impl Kind {
-    /// The kind of the endpoint of a state file, whoever wrote it.
-    pub fn of(record: &EndpointRecord) -> Self {
-        let OperatorLabels { orchestration_identity, .. } = &record.labels;
-        let labels = [&record.security.labels, orchestration_identity];
-        let named = record.ifname == HOST_DEVICE;
-        match named || labels.iter().any(|labels| labels.has_reserved("host")) {
-            true => Self::Host,
-            false => Self::Pod,
-        }
-    }
-
-    /// The labels that stand behind the number of an endpoint that has these.
-    pub(super) fn numbered(self, labels: &Labels) -> Cow<'_, Labels> {
-        match self {
-            Self::Pod => Cow::Borrowed(labels),
-            Self::Host => Cow::Owned(Labels::reserved("host")),
-        }
+/// The labels that stand behind the number of an endpoint of that kind that has these.
+pub(super) fn numbered(kind: EndpointKind, labels: &Labels) -> Cow<'_, Labels> {
+    match kind {
+        EndpointKind::Pod => Cow::Borrowed(labels),
+        EndpointKind::Host => Cow::Owned(Labels::reserved("host")),
     }
 }
 
@@ -55,7 +28,7 @@ impl EndpointSpec {
     /// by the device's name.
     pub fn host() -> Self {
         Self {
-            kind: Kind::Host,
+            kind: EndpointKind::Host,
             ifname: HOST_DEVICE.to_owned(),
             labels: Labels::reserved("host"),
             ..Self::default()
@@ -64,22 +37,22 @@ impl EndpointSpec {
 
     /// Whether it is the node itself.
     pub fn is_host(&self) -> bool {
-        self.kind == Kind::Host
+        self.kind == EndpointKind::Host
     }
 
     /// The key of its configuration row.
     pub fn config_ifindex(&self) -> u32 {
         match self.kind {
-            Kind::Pod => self.ifindex,
-            Kind::Host => HOST_IFINDEX,
+            EndpointKind::Pod => self.ifindex,
+            EndpointKind::Host => HOST_IFINDEX,
         }
     }
 
     /// The interface that is its own; 0 is one that is not known.
     pub fn interface_of_its_own(&self) -> Option<u32> {
         match self.kind {
-            Kind::Pod => Some(self.ifindex),
-            Kind::Host => None,
+            EndpointKind::Pod => Some(self.ifindex),
+            EndpointKind::Host => None,
         }
     }
 
@@ -95,8 +68,8 @@ impl EndpointSpec {
     /// Without what another agent may have written of the node itself and this one does not.
     pub(super) fn of_its_kind(self) -> Self {
         match self.kind {
-            Kind::Pod => self,
-            Kind::Host => {
+            EndpointKind::Pod => self,
+            EndpointKind::Host => {
                 let mut labels = self.labels;
                 labels.insert(Label::new("reserved", "host", ""));
                 Self {

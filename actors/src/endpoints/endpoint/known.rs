@@ -9,7 +9,7 @@ use std::{
 
 use super::EndpointSpec;
 use crate::{
-    endpoints::supervisor::RestoredEndpoint,
+    endpoints::endpoint::RestoredEndpoint,
     model::{EndpointId, PolicyRows},
     ports::{Attachment, ConfigRow, HookState, KernelOp, KernelSnapshot, LxcRow, OwnedRows},
 };

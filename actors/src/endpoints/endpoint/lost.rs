@@ -4,10 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Endpoint, EndpointSpec, State, answers::EndpointAnswer, build::Trigger};
 use crate::{
-    endpoints::supervisor::{EndpointsMsg, Level, Target},
-    host::{Cx, Reply},
+    endpoints::{
+        endpoint::Level,
+        supervisor::{EndpointsMsg, Target},
+    },
+    host::{Cx, Reply, Time},
     mutants::{Mutant, mutated},
-    ports::{Probe, Time},
+    ports::Probe,
 };
 
 /// An answer that is older than the last work is asked for again after that long.

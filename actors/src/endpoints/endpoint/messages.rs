@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Brought, EndpointView, Heirs, Inherited};
+use super::{Brought, EndpointView};
 use crate::{
     endpoints::{
-        supervisor::{CreateError, Level, Patch, PatchError},
+        endpoint::{CreateError, Level, Patch, PatchError},
         workloads::PodFacts,
     },
-    host::{Absorbed, Lane, Message, Reply},
+    host::{Absorbed, Lane, Message, Reply, Time},
     mutants::{Mutant, mutated},
-    ports::{KernelSnapshot, OwnedRows, Probe, Time},
+    policy::rules::{Heirs, Inherited},
+    ports::{KernelSnapshot, OwnedRows, Probe},
 };
 
 /// Who is told when an endpoint is built, or why it is not.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Endpoint, EndpointSpec, build::Trigger, messages::Waiting};
 use crate::{
     endpoints::{
-        supervisor::{Level, Patch, PatchError},
+        endpoint::{Level, Patch, PatchError},
         workloads::PodFacts,
     },
     host::Cx,

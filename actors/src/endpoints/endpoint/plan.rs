@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{EndpointSpec, known::Known};
 use crate::{
-    endpoints::supervisor::Level,
+    endpoints::endpoint::Level,
     model::{EndpointId, IdentityId, PolicyRows},
     mutants::{Mutant, mutated},
     policy::rules::{Changed, Difference},

@@ -4,9 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Kind;
 use crate::{
-    model::{Addresses, EndpointId, Labels, Mac, NamedPorts},
+    model::{Addresses, EndpointId, EndpointKind, Labels, Mac, NamedPorts},
     state_directory::EndpointRecord,
 };
 
@@ -18,7 +17,7 @@ const FIRST_INTERFACE: &str = "eth0";
 pub struct EndpointSpec {
     /// What it stands for.
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: EndpointKind,
     /// Number wanted; `None` leaves the choice to the agent.
     pub id: Option<EndpointId>,
     /// The container's identifier, hexadecimal.
@@ -140,7 +139,7 @@ impl From<&EndpointRecord> for EndpointSpec {
         // Mostly all of them make its identity, and are held once.
         let same = all == record.security.labels;
         let spec = Self {
-            kind: Kind::of(record),
+            kind: record.kind(),
             id: Some(record.id),
             container_id: record.container_id.clone(),
             container_name: record.container_name.clone(),

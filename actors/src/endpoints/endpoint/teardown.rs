@@ -21,8 +21,9 @@ use super::{
 };
 use crate::{
     endpoints::{
+        endpoint::{CreateError, PatchError},
         ipam::IpamMsg,
-        supervisor::{CreateError, EndpointsMsg, PatchError},
+        supervisor::EndpointsMsg,
     },
     host::{AskError, Cx, Reply},
     mutants::{Mutant, mutated},

@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::{Announcement, EndpointSpec, Log, Lost, OwnRows, State};
 use crate::{
+    host::Time,
     model::{EndpointId, IdentityId, Labels, PolicyRows, drift::Drift},
     policy::rules::Subject,
-    ports::{Attachment, Time},
+    ports::Attachment,
 };
 
 /// One mark of an endpoint's health.

@@ -7,7 +7,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use super::{Allocated, Family, IpamError, pool::Pool};
-use crate::ports::Time;
+use crate::host::Time;
 
 /// Name of the only pool.
 pub(super) const DEFAULT_POOL: &str = "default";

@@ -11,7 +11,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Announcer, DeleteError, EndpointsMsg, Level, NotFound, Patch, PatchError, Target,
+    Announcer, DeleteError, EndpointsMsg, NotFound, Target,
     answers::EndpointsAnswer,
     barrier::Barriers,
     child::Child,
@@ -25,15 +25,16 @@ use super::{
 };
 use crate::{
     endpoints::{
-        endpoint::{EndpointMsg, EndpointSpec, EndpointView, Peers},
+        endpoint::{
+            CreateError, EndpointMsg, EndpointSpec, EndpointView, Level, Patch, PatchError, Peers,
+        },
         workloads::{PodFacts, WorkloadsMsg},
     },
-    host::{AskError, Behaviour, Cx, Full, Lent, Ref, Reply, Survives, TimerId},
+    host::{AskError, Behaviour, Cx, Full, Lent, Ref, Reply, Survives, Time, TimerId},
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
     node::auditor::AuditorMsg,
     policy::rules::PolicyMsg,
-    ports::Time,
 };
 
 /// Questions that are kept until restored endpoints are known.
@@ -274,7 +275,7 @@ impl Endpoints {
         let text = "restored endpoints are not known yet; try again".to_owned();
         match msg {
             EndpointsMsg::Create { reply, .. } => {
-                reply.send(Err(super::CreateError::NotReady(text)));
+                reply.send(Err(CreateError::NotReady(text)));
             }
             EndpointsMsg::Delete { reply, .. } => reply.send(Err(DeleteError::NotReady(text))),
             // No answer is better than a wrong one.

@@ -2,10 +2,11 @@
 
 use super::messages::DeleteError;
 use crate::{
-    endpoints::{endpoint::Inherited, ipam::IpamError, workloads::PodFacts},
-    host::{AskError, Message, Reply},
+    endpoints::{ipam::IpamError, workloads::PodFacts},
+    host::{AskError, Message, Reply, Time},
     model::EndpointId,
-    ports::{KernelDone, Time},
+    policy::rules::Inherited,
+    ports::KernelDone,
 };
 
 /// What the endpoints' supervisor hears of its own questions, timers and ports.

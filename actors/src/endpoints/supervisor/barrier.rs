@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Reached;
 use crate::{
     endpoints::endpoint::{EndpointView, State},
     host::Reply,
     model::{EndpointId, IdentityId},
+    policy::rules::Reached,
 };
 
 /// What endpoints are waited for to do.

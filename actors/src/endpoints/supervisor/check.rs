@@ -1,8 +1,8 @@
 //! What is looked at before an endpoint is made.
 
-use super::{CreateError, Endpoints, Target};
+use super::{Endpoints, Target};
 use crate::{
-    endpoints::endpoint::EndpointSpec,
+    endpoints::endpoint::{CreateError, EndpointSpec},
     host::AskError,
     model::EndpointId,
     ports::{KernelDone, KernelOutcome},

@@ -7,16 +7,14 @@ use std::{
     time::Duration,
 };
 
-use super::Level;
 use crate::{
     endpoints::{
-        endpoint::{Announcement, Brought, EndpointMsg, EndpointView, Realised, State},
+        endpoint::{Announcement, Brought, EndpointMsg, EndpointView, Level, Realised, State},
         workloads::PodFacts,
     },
-    host::Ref,
+    host::{Ref, Time},
     model::{IdentityId, Labels, PolicyRows},
     policy::rules::{Changed, Subject, opens},
-    ports::Time,
 };
 
 /// How often an endpoint whose builds are refused is waited for before it is given up.

@@ -8,12 +8,10 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    CreateError, Endpoints, Target, answers::EndpointsAnswer, check::inspect, child::Child,
-};
+use super::{Endpoints, Target, answers::EndpointsAnswer, check::inspect, child::Child};
 use crate::{
     endpoints::{
-        endpoint::{Endpoint, EndpointMsg, EndpointSpec, EndpointView, State},
+        endpoint::{CreateError, Endpoint, EndpointMsg, EndpointSpec, EndpointView, State},
         ipam::{IpamError, IpamMsg},
         workloads::{PodFacts, WorkloadsMsg},
     },

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Endpoints, answers::EndpointsAnswer, child::Child};
 use crate::{
-    endpoints::endpoint::{EndpointMsg, Heirs, Inherited},
+    endpoints::endpoint::EndpointMsg,
     host::{AskError, Cx, Reply},
     model::EndpointId,
+    policy::rules::{Heirs, Inherited},
 };
 
 /// How long an endpoint's policy may take. After that it counts as refused.

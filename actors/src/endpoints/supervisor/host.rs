@@ -1,9 +1,12 @@
 //! The node's host endpoint: made by this supervisor if it is wanted and did not come back, labelled
 //! as the node is, and nobody else's to change or delete.
 
-use super::{DeleteError, Endpoints, Patch, PatchError, actor::Family, child::Child};
+use super::{DeleteError, Endpoints, actor::Family, child::Child};
 use crate::{
-    endpoints::{endpoint::EndpointSpec, workloads::PodFacts},
+    endpoints::{
+        endpoint::{EndpointSpec, Patch, PatchError},
+        workloads::PodFacts,
+    },
     host::Cx,
     model::{Labels, NamedPorts},
 };

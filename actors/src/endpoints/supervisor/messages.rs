@@ -6,32 +6,21 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
-
 use super::Regenerations;
 use crate::{
     cluster::{addresses::AddressesMsg, publish::PublisherMsg},
     endpoints::{
-        endpoint::{Announcement, EndpointSpec, EndpointView, Heirs, Held, Inherited},
+        endpoint::{
+            Announcement, CreateError, EndpointSpec, EndpointView, Level, Patch, PatchError,
+            RestoredEndpoint,
+        },
         workloads::PodFacts,
     },
     host::{Lane, Message, Ref, Reply},
-    model::{EndpointId, IdentityId, Labels, NamedPorts, PolicyRows},
-    policy::rules::Touched,
-    ports::{Attachment, ConfigRow, FsOp, LxcRow, Notices},
+    model::{EndpointId, IdentityId, Labels},
+    policy::rules::{Awaited, Heirs, Inherited, Reached, Touched},
+    ports::Notices,
 };
-
-/// How much of an endpoint is built again. A higher level includes the lower ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Check and attach the programs again.
-    Load,
-    /// Also build policy and configuration anew, aside, and flip.
-    Rewrite,
-    /// Also load a fresh generation of the programs.
-    Rebuild,
-}
 
 /// Which endpoint is meant, by any of the prefixes of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,26 +44,6 @@ pub enum Target {
 #[error("endpoint not found")]
 pub struct NotFound;
 
-/// Why an endpoint was not made or not changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CreateError {
-    /// What was asked cannot be: HTTP 400.
-    #[error("{0}")]
-    Invalid(String),
-    /// A number, address or attachment is taken: HTTP 400, as Cilium answers.
-    #[error("{0}")]
-    InUse(String),
-    /// Too many at once: HTTP 429.
-    #[error("{0}")]
-    TooMany(String),
-    /// It was made, but could not be programmed, and was taken down again: HTTP 500.
-    #[error("{0}")]
-    Failed(String),
-    /// The agent is not ready to make endpoints yet: HTTP 503.
-    #[error("{0}")]
-    NotReady(String),
-}
-
 /// Why an endpoint was not deleted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeleteError {
@@ -87,95 +56,6 @@ pub enum DeleteError {
     /// It is none that may be deleted: HTTP 400.
     #[error("{0}")]
     Refused(String),
-}
-
-/// A change of a living endpoint; `None` leaves a thing as it is.
-#[derive(Clone, Debug, Default)]
-pub struct Patch {
-    /// New labels from the orchestrator.
-    pub labels: Option<Labels>,
-    /// Labels that its user wants added.
-    pub custom: Option<Labels>,
-    /// Labels that its user wants ignored.
-    pub disabled: Option<Labels>,
-    /// Options by Cilium's names, for this endpoint alone: they outlive the agent.
-    pub options: Option<BTreeMap<String, i64>>,
-    /// Options that every endpoint is given; they are those of the flags again once the agent is
-    /// started anew.
-    pub shared_options: Option<BTreeMap<String, i64>>,
-    /// Names of its ports.
-    pub named_ports: Option<NamedPorts>,
-    /// New facts of the interface: name, number, addresses of it.
-    pub interface: Option<EndpointSpec>,
-}
-
-/// An endpoint that was found on disk or in the kernel.
-#[derive(Debug)]
-pub struct RestoredEndpoint {
-    /// Its number.
-    pub id: EndpointId,
-    /// What it was made of.
-    pub spec: EndpointSpec,
-    /// Its identity before.
-    pub identity: IdentityId,
-    /// The labels of that identity.
-    pub identity_labels: Labels,
-    /// Other identities that rows of the kernel still give it: the agent died between recording
-    /// its identity and bringing it into force.
-    pub carried: Vec<Held>,
-    /// Whether its labels are lost, and are still to be told by the cluster: only of the node itself.
-    pub unlabelled: bool,
-    /// Labels that its user added, and those that its user disabled.
-    pub user_labels: (Labels, Labels),
-    /// Its options.
-    pub options: Arc<BTreeMap<String, i64>>,
-    /// Those of them that were set for it alone.
-    pub own_options: BTreeMap<String, i64>,
-    /// Its configuration row, if the kernel has one.
-    pub config: Option<ConfigRow>,
-    /// What stands in the slot that the row names, if it was read.
-    pub policy: Option<Arc<PolicyRows>>,
-    /// Its local address rows that the kernel has.
-    pub lxc: BTreeMap<IpAddr, LxcRow>,
-    /// What runs at its hooks.
-    pub attachment: Attachment,
-    /// Its addresses that are routed to its interface.
-    pub routes: BTreeSet<IpAddr>,
-    /// Whether its own record is in the kernel as it should be.
-    pub recorded: bool,
-    /// Whether its policy map is pinned by name.
-    pub policy_pinned: bool,
-    /// Whether its interface is up.
-    pub link_up: bool,
-    /// Whether its state file is whole and current.
-    pub on_disk: bool,
-    /// Whether the kernel's record says that its state file is older.
-    pub unsaved: bool,
-    /// Steps that come before its state directories may be written: some hold evidence.
-    pub untidied: Vec<FsOp>,
-}
-
-/// Which endpoints are to enforce a revision of the policy before it is said that they do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
-    /// Those that it concerns and that are programmed.
-    Concerned,
-    /// All that enforce any policy, also what an earlier life wrote; but none that was awaited in
-    /// vain again and again while the kernel refused its builds.
-    Able,
-    /// All that enforce any policy.
-    All,
-    /// The same, however long it takes.
-    Everyone,
-}
-
-/// How far those came who were awaited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reached {
-    /// Everyone enforces it.
-    Everyone,
-    /// One that does not answer does not. For what is about to be mapped that opens nothing.
-    Most,
 }
 
 /// Who tells the cluster of endpoints.
@@ -350,20 +230,6 @@ pub enum EndpointsMsg {
     Cleaned,
     /// Look now at what the kernel holds of all endpoints, out of turn.
     Look,
-}
-
-/// Why an endpoint was not changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatchError {
-    /// There is none: HTTP 404.
-    #[error("endpoint not found")]
-    NotFound,
-    /// What was asked cannot be: HTTP 400.
-    #[error("{0}")]
-    Invalid(String),
-    /// It could not be built: HTTP 500.
-    #[error("{0}")]
-    Failed(String),
 }
 
 impl Message for EndpointsMsg {

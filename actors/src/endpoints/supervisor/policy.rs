@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Awaited, Endpoints, Reached,
+    Endpoints,
     actor::Family,
     answers::EndpointsAnswer,
     barrier::{Goal, Waiter},
@@ -17,7 +17,7 @@ use crate::{
     host::{Cx, Reply},
     model::{EndpointId, IdentityId},
     mutants::{Mutant, mutated},
-    policy::rules::Touched,
+    policy::rules::{Awaited, Reached, Touched},
 };
 
 impl Endpoints {

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 use super::{Endpoints, Target, answers::EndpointsAnswer, child::Child};
 use crate::{
     endpoints::endpoint::{EndpointMsg, Lost, State},
-    host::{AskError, Cx, Reply},
+    host::{AskError, Cx, Reply, Time},
     model::EndpointId,
-    ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, Notices, Probe, Time},
+    ports::{KernelDone, KernelJob, KernelOp, KernelOutcome, Notices, Probe},
 };
 
 /// How long whoever wants to know waits for the kernel.

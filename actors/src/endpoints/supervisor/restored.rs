@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{Endpoints, RestoredEndpoint, actor::Family, child::Child};
+use super::{Endpoints, actor::Family, child::Child};
 use crate::{
     endpoints::{
-        endpoint::{Endpoint, EndpointView, State},
+        endpoint::{Endpoint, EndpointView, RestoredEndpoint, State},
         workloads::WorkloadsMsg,
     },
     host::{Cx, Reply},

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object::PodName};
 use crate::{
-    cluster::api_server::{ClusterMsg, Feed},
+    cluster::api_server::ClusterMsg,
     endpoints::supervisor::EndpointsMsg,
     host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
-    model::{EndpointId, Labels, NamedPorts},
+    model::{EndpointId, Feed, Labels, NamedPorts},
 };
 
 /// How long the cluster's pods are waited for before they are asked for again: as long as it

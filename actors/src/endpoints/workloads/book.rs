@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    Manifest, PodFacts,
+    PodFacts,
     object::{Objects, Pod, PodName},
 };
 use serde_json::Value;
 
 use crate::{
-    model::{Label, Labels, NamedPorts},
+    model::{Label, Labels, Manifest, NamedPorts},
     ports::ObjectKey,
 };
 

@@ -7,18 +7,9 @@ use serde_json::Value;
 use crate::{
     endpoints::supervisor::EndpointsMsg,
     host::{Message, Ref, Reply},
-    model::{EndpointId, Labels, NamedPorts},
+    model::{EndpointId, Labels, Manifest, NamedPorts},
     ports::ObjectKey,
 };
-
-/// The objects of one source, a file for instance; none means that it is gone.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Manifest {
-    /// Its name.
-    pub source: String,
-    /// Its objects, or why they cannot be read.
-    pub objects: Result<Vec<Value>, String>,
-}
 
 /// What the cluster says of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,10 +12,7 @@ use super::{
     wait::{self, Whom},
     words::Words,
 };
-use crate::{
-    host::{CellId, EnvelopeId, RootId},
-    ports::Time,
-};
+use crate::host::{CellId, EnvelopeId, RootId, Time};
 
 /// Reads what an [`Encoder`](super::encode::Encoder) wrote; `None` where it did not write that.
 pub(super) struct Decoder<'a, 'w, W: ?Sized> {

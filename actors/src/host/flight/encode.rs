@@ -10,10 +10,7 @@ use super::{
     segment::Base,
     wait::{self, End},
 };
-use crate::{
-    host::{CellId, Record, Wait, Whom},
-    ports::About,
-};
+use crate::host::{About, CellId, Record, Wait, Whom};
 
 /// Kinds of records. What can be carried over begins with the number of its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +207,7 @@ fn cell_and(cell: CellId, other: u64) -> u64 {
 fn about_numbers(about: About) -> (u64, [u64; 2]) {
     match about {
         About::All => (0, [0, 0]),
-        About::Endpoint(endpoint) => (1, [endpoint.0.into(), 0]),
+        About::Endpoint(endpoint) => (1, [endpoint.into(), 0]),
         About::Interface(ifindex) => (2, [ifindex.into(), 0]),
         About::Slot(slot) => (3, [slot.into(), 0]),
         About::Rows(rows) => (4, [rows as u64, 0]),
@@ -226,7 +223,7 @@ fn about_numbers(about: About) -> (u64, [u64; 2]) {
 pub(super) fn about_of(tag: u8, [first, second]: [u64; 2]) -> Option<About> {
     Some(match tag {
         0 => About::All,
-        1 => About::Endpoint(crate::model::EndpointId(first as u16)),
+        1 => About::Endpoint(first as u16),
         2 => About::Interface(first as u32),
         3 => About::Slot(first as u32),
         4 => About::Rows(first as usize),

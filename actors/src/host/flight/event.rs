@@ -5,10 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Unfinished;
-use crate::{
-    host::{CellId, EnvelopeId, Outcome, RootId, WaitId},
-    ports::Time,
-};
+use crate::host::{CellId, EnvelopeId, Outcome, RootId, Time, WaitId};
 
 /// One record, read again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use super::{
     segment::{SEGMENT_WORDS_MIN, SEGMENTS},
     words::{Words, commit, put},
 };
-use crate::ports::Time;
+use crate::host::Time;
 
 /// Words before the first segment: what is written here, then names.
 pub(super) const FRONT_WORDS: usize = 2048;

@@ -2,10 +2,7 @@
 //! segment began; one that does not takes as many as it has numbers.
 
 use super::segment::Base;
-use crate::{
-    host::{CellId, EnvelopeId, Header, Outcome, RootId},
-    ports::Time,
-};
+use crate::host::{CellId, EnvelopeId, Header, Outcome, RootId, Time};
 
 /// Words of a message in the wide form.
 pub(super) const WIDE: usize = 8;

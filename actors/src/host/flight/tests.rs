@@ -9,9 +9,8 @@ use std::sync::{Arc, atomic::AtomicU64};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    host::{CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Wait, WaitId, Whom},
-    ports::{About, Time},
+use crate::host::{
+    About, CellId, EnvelopeId, Header, Outcome, Record, Recorder, RootId, Time, Wait, WaitId, Whom,
 };
 
 type Ring = Arc<[AtomicU64]>;
@@ -253,7 +252,7 @@ fn what_a_step_is_about_reads_as_it_would_have_then() {
     let mut writer = writer(LEAST);
     let abouts = [
         About::All,
-        About::Endpoint(crate::model::EndpointId(65535)),
+        About::Endpoint(65535),
         About::Interface(7),
         About::Slot(70_000),
         About::Rows(1),

@@ -16,10 +16,7 @@ use super::{
     names::Known,
     words::{Words, put},
 };
-use crate::{
-    host::{CellId, EnvelopeId, Header, RootId},
-    ports::Time,
-};
+use crate::host::{CellId, EnvelopeId, Header, RootId, Time};
 
 /// Words of that place; the first is the message's number, 0 if none is being handled.
 pub(super) const UNFINISHED: Range<usize> = 32..40;

@@ -5,10 +5,7 @@ use super::{
     message::{CELL_BITS, TIME_BITS, TIME_MIDDLE, cell_of, number},
     segment::Base,
 };
-use crate::{
-    host::{CellId, WaitId},
-    ports::Time,
-};
+use crate::host::{CellId, Time, WaitId};
 
 /// Words of a wait that begins.
 pub(super) const BEGAN: usize = 5;

@@ -17,10 +17,7 @@ use super::{
     wait::{End, OVER_WIDE},
     words::{Words, put},
 };
-use crate::{
-    host::{EnvelopeId, Header, Outcome, Record, Recorder, Wait},
-    ports::Time,
-};
+use crate::host::{EnvelopeId, Header, Outcome, Record, Recorder, Time, Wait};
 
 /// Writes records into a ring.
 pub struct Writer<M> {

@@ -16,13 +16,13 @@ use crate::{
         ipam::IpamMsg,
         supervisor::EndpointsMsg,
     },
-    host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Survives, Time},
     model::{EndpointId, IdentityId, Labels, PolicyRows, drift::Drift},
     node::invariants::{self, EndpointFacts, Snapshot, Violation},
     policy::identity::IdentityMsg,
     ports::{
         AgentNotices, HookState, Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome,
-        KernelSnapshot, Time,
+        KernelSnapshot,
     },
 };
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     endpoints::endpoint::EndpointView,
-    host::{Message, Reply},
+    host::{Message, Reply, Time},
     model::drift::{Drift, Kind},
-    ports::{KernelSnapshot, Time},
+    ports::KernelSnapshot,
 };
 
 /// What looking found.

@@ -8,9 +8,9 @@ use super::{
     rounds::Rounds,
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Survives, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Survives, Time, TimerId},
     model::Families,
-    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Swept, Time},
+    ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Swept},
 };
 
 /// How long the kernel may take for a round.

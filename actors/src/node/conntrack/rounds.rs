@@ -3,7 +3,7 @@
 use std::{mem, time::Duration};
 
 use super::interval;
-use crate::{model::Families, ports::Time};
+use crate::{host::Time, model::Families};
 
 /// Signals wait no longer than `MIN` times two to this power after a round, about five minutes.
 const VAIN_MAX: u32 = 5;

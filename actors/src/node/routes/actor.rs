@@ -11,9 +11,8 @@ use super::{
     plan::{Known, Plan},
 };
 use crate::{
-    cluster::nodes::NodeKey,
     host::{AskError, Behaviour, Cx, Lent, Survives, TimerId},
-    model::{NodeFacts, repairs::Repairs},
+    model::{NodeFacts, NodeKey, repairs::Repairs},
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Routing, RoutingOp},
 };
 

@@ -6,10 +6,9 @@ use serde::Serialize;
 
 use super::RoutingMode;
 use crate::{
-    cluster::nodes::NodeKey,
     endpoints::ipam::Pools,
     host::{Message, Reply},
-    model::{Addresses, NodeFacts},
+    model::{Addresses, NodeFacts, NodeKey},
 };
 
 /// Where another node is, and which addresses its pods have.

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use super::{Neighbour, RoutesSettings, RoutingMode, wanted::Wanted};
 use crate::{
-    cluster::nodes::NodeKey,
+    model::NodeKey,
     mutants::{Mutant, mutated},
     ports::{
         DeviceKind, HOST_DEVICE, HOST_PEER, KernelOp, LOCAL_RULE_PRIORITY, Link, LocalRule,

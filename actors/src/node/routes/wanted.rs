@@ -9,8 +9,7 @@ use ipnet::IpNet;
 
 use super::{Neighbour, RoutesSettings, RoutingMode};
 use crate::{
-    cluster::nodes::NodeKey,
-    model::Addresses,
+    model::{Addresses, NodeKey},
     ports::{HOST_DEVICE, Hop, Link, OVERLAY, Routing},
 };
 

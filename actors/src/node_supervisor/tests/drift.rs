@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    endpoints::supervisor::{EndpointsMsg, Level, Target},
+    endpoints::{
+        endpoint::Level,
+        supervisor::{EndpointsMsg, Target},
+    },
     model::{
         Addresses, Direction, EndpointId, IdentityId, Mac, PolicyEntry, PolicyKey, drift::Drift,
     },

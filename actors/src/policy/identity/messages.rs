@@ -9,10 +9,10 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::{
-    cluster::{addresses::Introduction, allocator::AllocatorMsg},
+    cluster::allocator::AllocatorMsg,
     host::{Lane, Message, Ref, Reply},
     model::{IdentityId, Labels},
-    policy::rules::PolicyMsg,
+    policy::{identity::Introduction, rules::PolicyMsg},
     ports::DiskError,
 };
 

@@ -14,9 +14,9 @@ use super::{
     tables::Tables,
 };
 use crate::{
-    cluster::addresses::Introduction,
     host::Reply,
     model::{IdentityId, Labels, NamedPorts},
+    policy::identity::Introduction,
     ports::FsOp,
     state_directory::{IdentityChanges, IdentityTable, NumberedLabels, NumberedPorts},
 };

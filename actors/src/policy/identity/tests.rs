@@ -10,9 +10,9 @@ use ipnet::IpNet;
 
 use super::*;
 use crate::{
-    cluster::addresses::Introduction,
     host::{Answer, AskError, Ref, Reply, Universe},
     model::{ClusterId, Families, IdentityId, Label, Labels},
+    policy::identity::Introduction,
     ports::FsOp,
     state_directory::{IdentityChanges, IdentityTable, NumberedLabels, StateFiles},
     testing::{FakeDisk, crash},

@@ -8,11 +8,14 @@ use std::{
 
 use super::{Policies, Touched, actor::ENFORCE_PATIENCE, answers::PolicyAnswer};
 use crate::{
-    endpoints::supervisor::{Awaited, EndpointsMsg, Reached},
+    endpoints::supervisor::EndpointsMsg,
     host::{AskError, Cx, Reply},
     model::{IdentityId, NamedPorts},
     mutants::{Mutant, mutated},
-    policy::identity::Identity,
+    policy::{
+        identity::Identity,
+        rules::{Awaited, Reached},
+    },
 };
 
 /// How often in a row endpoints may be waited for in vain that would let new peers in where these

@@ -20,13 +20,14 @@ use super::{
     touched::Gathering,
 };
 use crate::{
-    cluster::api_server::{ClusterMsg, Feed},
-    endpoints::supervisor::{Awaited, EndpointsMsg, Reached},
+    cluster::api_server::ClusterMsg,
+    endpoints::supervisor::EndpointsMsg,
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
-    model::{IdentityId, Labels, NamedPorts},
+    model::{Feed, IdentityId, Labels, NamedPorts},
     policy::{
         identity::{Identity, IdentityMsg},
         ipcache::IpcacheMsg,
+        rules::{Awaited, Reached},
     },
 };
 

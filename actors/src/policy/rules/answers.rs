@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 
 use crate::{
-    endpoints::{endpoint::Inherited, supervisor::Reached},
     host::{AskError, Message, Reply},
     model::IdentityId,
-    policy::identity::IdentityError,
+    policy::{
+        identity::IdentityError,
+        rules::{Inherited, Reached},
+    },
     ports::KernelError,
 };
 

@@ -31,16 +31,13 @@ use super::{
     messages::{Behind, PrefixChange},
 };
 use crate::{
-    endpoints::{
-        endpoint::{Heirs, Inherited},
-        supervisor::{Awaited, EndpointsMsg, Reached},
-        workloads::Manifest,
-    },
+    endpoints::supervisor::EndpointsMsg,
     host::{AskError, Cx},
-    model::{Families, IdentityId},
+    model::{Families, IdentityId, Manifest},
     policy::{
         identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
         ipcache::{IpcacheEntry, IpcacheMsg, Source},
+        rules::{Awaited, Heirs, Inherited, Reached},
     },
     ports::KernelError,
 };

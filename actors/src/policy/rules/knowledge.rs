@@ -14,10 +14,7 @@ use super::{
     change::prefix_facts,
     messages::{Behind, PrefixChange},
 };
-use crate::{
-    endpoints::workloads::Manifest,
-    model::{IdentityId, Labels, NamedPorts},
-};
+use crate::model::{IdentityId, Labels, Manifest, NamedPorts};
 
 /// Of more changes that an endpoint does not enforce, not all rules before them are kept.
 const BEHIND_MAX: usize = 8;

@@ -13,9 +13,8 @@ use super::{
     Repository, Subject, WrittenPolicies,
 };
 use crate::{
-    endpoints::workloads::Manifest,
     host::{Lane, Message, Reply},
-    model::{EndpointId, IdentityId, NamedPorts, PolicyRows},
+    model::{EndpointId, IdentityId, Manifest, NamedPorts, PolicyRows},
     policy::identity::Identity,
 };
 

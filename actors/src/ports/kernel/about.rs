@@ -1,43 +1,7 @@
 //! Names of kernel steps and their subjects, for traces; and which steps write.
 
-use std::{fmt, net::IpAddr};
-
-use serde::Serialize;
-
 use super::KernelOp;
-use crate::model::EndpointId;
-
-/// What a step in the kernel is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum About {
-    /// All there is.
-    All,
-    /// An endpoint.
-    Endpoint(EndpointId),
-    /// An interface, by number.
-    Interface(u32),
-    /// A slot of the policy map of maps.
-    Slot(u32),
-    /// An address.
-    Address(IpAddr),
-    /// So many rows.
-    Rows(usize),
-}
-
-impl fmt::Display for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("all"),
-            Self::Endpoint(endpoint) => write!(f, "endpoint {endpoint}"),
-            Self::Interface(ifindex) => write!(f, "interface {ifindex}"),
-            Self::Slot(slot) => write!(f, "slot {slot}"),
-            Self::Address(address) => write!(f, "{address}"),
-            Self::Rows(1) => f.write_str("1 row"),
-            Self::Rows(rows) => write!(f, "{rows} rows"),
-        }
-    }
-}
+use crate::host::About;
 
 impl KernelOp {
     /// Its name, for traces.
@@ -112,7 +76,7 @@ impl KernelOp {
             | Self::LoadPrograms => About::All,
             Self::Routing(op) => op.about(),
             Self::Probe(places) => match places.as_slice() {
-                [(endpoint, _)] => About::Endpoint(*endpoint),
+                [(endpoint, _)] => About::Endpoint(endpoint.0),
                 _ => About::All,
             },
             Self::ReadPolicy { slot }
@@ -121,7 +85,7 @@ impl KernelOp {
             | Self::PutPolicyRow { slot, .. }
             | Self::DeletePolicyRow { slot, .. }
             | Self::ClearSlot { slot } => About::Slot(*slot),
-            Self::PutConfig(row) => About::Endpoint(row.endpoint),
+            Self::PutConfig(row) => About::Endpoint(row.endpoint.0),
             Self::ReadAttachment { endpoint, .. }
             | Self::PinPolicy { endpoint, .. }
             | Self::UnpinPolicy { endpoint }
@@ -130,7 +94,7 @@ impl KernelOp {
             | Self::DeleteEndpoint { endpoint }
             | Self::Attach { endpoint, .. }
             | Self::Settle { endpoint, .. }
-            | Self::Detach { endpoint, .. } => About::Endpoint(*endpoint),
+            | Self::Detach { endpoint, .. } => About::Endpoint(endpoint.0),
             Self::PutLxc { address, .. }
             | Self::DeleteLxc { address, .. }
             | Self::PutRoute { address, .. }

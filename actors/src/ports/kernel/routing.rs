@@ -7,7 +7,8 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{About, Link};
+use super::Link;
+use crate::host::About;
 
 /// The overlay's device, by which packets for pods of other nodes leave in a tunnel.
 pub const OVERLAY: &str = "cilium_vxlan";

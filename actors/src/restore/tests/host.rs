@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    endpoints::{endpoint::EndpointView, workloads::Manifest},
-    model::{EndpointId, IdentityId, Label, Labels, PolicyRows},
+    endpoints::endpoint::EndpointView,
+    model::{EndpointId, IdentityId, Label, Labels, Manifest, PolicyRows},
     policy::rules::{PolicyMsg, lookup},
     ports::{FsOp, HOST_DEVICE, HOST_IFINDEX},
     restore::Fate,

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    endpoints::supervisor::{EndpointsMsg, Patch, Target},
+    endpoints::{
+        endpoint::Patch,
+        supervisor::{EndpointsMsg, Target},
+    },
     model::{Direction, EndpointId, IdentityId},
     policy::rules::lookup,
     ports::{FsOp, KernelOp, LxcRow},

@@ -30,10 +30,8 @@ use super::{
     table::Table,
 };
 use crate::{
-    cluster::api_server::Feed,
-    endpoints::workloads::Manifest,
     host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
-    model::{Families, drift::Watch},
+    model::{Families, Feed, Manifest, drift::Watch},
     ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
     services::{health_checks::HealthChecksMsg, sockets::SocketsMsg},
 };

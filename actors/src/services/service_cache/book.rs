@@ -17,8 +17,10 @@ use super::{
     slice::{self, Slice},
 };
 use crate::{
-    endpoints::workloads::Manifest,
-    model::field::{Fault, Field, Mapping},
+    model::{
+        Manifest,
+        field::{Fault, Field, Mapping},
+    },
     ports::ObjectKey,
 };
 

@@ -18,10 +18,9 @@ use super::{
     slice::{Serving, SlicePort},
 };
 use crate::{
-    cluster::clustermesh::RemoteService,
     model::{Families, Frontend, L4Address, LookupScope, Transport},
     ports::{BackendState, service_flags as flags},
-    services::health_checks::HealthCheck,
+    services::{health_checks::HealthCheck, service_cache::RemoteService},
 };
 
 /// Where the upper 8 bits of a frontend's first word begin, which say how a backend is chosen.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, rc::Rc};
 use serde_json::Value;
 
 use super::book::Book;
-use crate::{endpoints::workloads::Manifest, ports::ObjectKey};
+use crate::{model::Manifest, ports::ObjectKey};
 
 /// Takes documents in as a file's and, one by one, as the cluster's. A file that is taken in once more
 /// changes nothing, and nothing stays of one that is gone.

@@ -11,11 +11,10 @@ use serde_json::Value;
 
 use super::refused::Refused;
 use crate::{
-    cluster::{api_server::Feed, clustermesh::RemoteService},
-    endpoints::workloads::Manifest,
     host::{Lane, Message, Reply},
-    model::{BackendId, Frontend, L4Address, ServiceId, drift::Drift},
+    model::{BackendId, Feed, Frontend, L4Address, Manifest, ServiceId, drift::Drift},
     ports::{BackendState, ObjectKey},
+    services::service_cache::RemoteService,
 };
 
 /// Who says something of services. Nothing of an earlier life is removed before each has said all

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{book::Name, messages::RemoteChange, refused::Refused};
-use crate::cluster::clustermesh::RemoteService;
+use crate::services::service_cache::RemoteService;
 
 /// Services of other clusters.
 #[derive(Debug, Default)]

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use tokio::task::JoinSet;
 use volvox_actors::{
-    endpoints::supervisor::{EndpointsMsg, Patch, PatchError, Target},
+    endpoints::{
+        endpoint::{Patch, PatchError},
+        supervisor::{EndpointsMsg, Target},
+    },
     model::{EndpointId, Labels},
     node::local_node::NodeMsg,
 };

@@ -10,11 +10,8 @@ use axum::{
 };
 use volvox_actors::{
     endpoints::{
-        endpoint::EndpointView,
-        supervisor::{
-            CreateError, DeleteError, EndpointsMsg, NotFound, Patch, PatchError, Target,
-            TargetError,
-        },
+        endpoint::{CreateError, EndpointView, Patch, PatchError},
+        supervisor::{DeleteError, EndpointsMsg, NotFound, Target, TargetError},
     },
     model::EndpointId,
     policy::rules::{DerivedFilter, PolicyMsg},

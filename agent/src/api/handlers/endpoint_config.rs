@@ -2,7 +2,7 @@
 
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use serde::Deserialize;
-use volvox_actors::endpoints::supervisor::{Patch, Target};
+use volvox_actors::endpoints::{endpoint::Patch, supervisor::Target};
 
 use super::{
     Answer,

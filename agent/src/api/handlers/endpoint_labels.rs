@@ -1,7 +1,7 @@
 //! `/endpoint/{id}/labels`: shows an endpoint's labels, and changes those that its user added.
 
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
-use volvox_actors::endpoints::supervisor::{Patch, Target};
+use volvox_actors::endpoints::{endpoint::Patch, supervisor::Target};
 
 use super::{
     Answer,

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use axum::extract::State;
 use volvox_actors::{
-    cluster::nodes::{NodeEntry, NodeKey, NodesMsg, NodesSource},
-    model::Addresses,
+    cluster::nodes::{NodeEntry, NodesMsg, NodesSource},
+    model::{Addresses, NodeKey},
     node::local_node::{NodeMsg, NodeStatus},
 };
 

@@ -7,8 +7,9 @@ use axum::{extract::State, http::Uri};
 use volvox_actors::{
     endpoints::{
         build_queue::BuildQueueMsg,
+        endpoint::Level,
         ipam::IpamMsg,
-        supervisor::{EndpointsMsg, Level, Target},
+        supervisor::{EndpointsMsg, Target},
     },
     host::{CellId, Wait, Waits, Whom},
     model::{Labels, drift::Drift},

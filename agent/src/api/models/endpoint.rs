@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use volvox_actors::{
-    endpoints::endpoint::{EndpointView, Kind, LogEntry},
-    model::Mac,
+    endpoints::endpoint::{EndpointView, LogEntry},
+    model::{EndpointKind, Mac},
     policy::rules::protocol,
 };
 
@@ -210,8 +210,8 @@ impl ExternalIdentifiers {
         Self {
             // Nothing is attached to the node itself.
             cni_attachment_id: match spec.kind {
-                Kind::Pod => spec.attachment_id(),
-                Kind::Host => String::new(),
+                EndpointKind::Pod => spec.attachment_id(),
+                EndpointKind::Host => String::new(),
             },
             container_id: spec.container_id.clone(),
             container_name: spec.container_name.clone(),

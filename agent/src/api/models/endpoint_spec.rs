@@ -2,8 +2,8 @@
 //! is checked here.
 
 use volvox_actors::{
-    endpoints::endpoint::{EndpointSpec, Kind},
-    model::{EndpointId, Labels, Mac, NamedPorts},
+    endpoints::endpoint::EndpointSpec,
+    model::{EndpointId, EndpointKind, Labels, Mac, NamedPorts},
 };
 
 use crate::{api::ApiError, rest_model::EndpointChangeRequest};
@@ -25,7 +25,7 @@ const LABELS_MAX: usize = 256;
 pub fn endpoint_spec(request: EndpointChangeRequest) -> Result<EndpointSpec, ApiError> {
     check_lengths(&request)?;
     Ok(EndpointSpec {
-        kind: Kind::Pod,
+        kind: EndpointKind::Pod,
         id: (request.id > 0).then_some(EndpointId(request.id)),
         addresses: request.addressing.addresses(),
         ipv4_pool: request.addressing.ipv4_pool_name,

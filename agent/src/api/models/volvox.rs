@@ -8,10 +8,9 @@ use crate::ports::flight::FlightView;
 use serde::{Deserialize, Serialize};
 use volvox_actors::{
     endpoints::ipam::Lease,
-    host::{CellId, CellInfo, Wait, Whom},
+    host::{CellId, CellInfo, Time, Wait, Whom},
     model::drift::Drift,
     node::conntrack::ConntrackStatus,
-    ports::Time,
 };
 
 /// An actor, and how it does.

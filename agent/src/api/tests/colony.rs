@@ -20,18 +20,16 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 use volvox_actors::{
     endpoints::{
-        endpoint::{EndpointSpec, EndpointView, Log, LogEntry, Realised, State},
-        supervisor::{
-            CreateError, DeleteError, EndpointsMsg, Lengths, NotFound, PatchError, Regenerations,
-            Target,
+        endpoint::{
+            CreateError, EndpointSpec, EndpointView, Log, LogEntry, PatchError, Realised, State,
         },
+        supervisor::{DeleteError, EndpointsMsg, Lengths, NotFound, Regenerations, Target},
         workloads::WorkloadsMsg,
     },
-    host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoAnswer, NoRecorder, Ref},
+    host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoAnswer, NoRecorder, Ref, Time},
     model::{ClusterId, Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
     node::routes::RoutingMode,
     node_supervisor::Colony,
-    ports::Time,
 };
 
 use fakes::{

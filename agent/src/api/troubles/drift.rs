@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use volvox_actors::{node::auditor::AuditView, ports::Time};
+use volvox_actors::{host::Time, node::auditor::AuditView};
 
 use super::Trouble;
 

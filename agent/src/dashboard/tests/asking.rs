@@ -10,10 +10,7 @@ use axum::{
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use volvox_actors::{
-    host::{Record, Recorder, RootId},
-    ports::Time,
-};
+use volvox_actors::host::{Record, Recorder, RootId, Time};
 
 use crate::{
     dashboard::{Lives, Opened, page::ASSETS, router},

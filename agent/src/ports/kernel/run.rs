@@ -4,8 +4,8 @@
 use std::{iter, mem, rc::Rc, vec};
 
 use volvox_actors::{
-    host::{AskError, Current, Record, Reply},
-    ports::{About, Clock, KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome, Time},
+    host::{About, AskError, Clock, Current, Record, Reply, Time},
+    ports::{KernelDone, KernelError, KernelJob, KernelOp, KernelOutcome},
 };
 
 use super::{Lanes, hooks::Place, step::Stepper};

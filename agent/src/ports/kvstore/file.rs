@@ -8,8 +8,9 @@ use std::{
 };
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
-use volvox_actors::ports::{
-    Change, Keyspace, KvError, LeaseId, Listing, Pair, Revision, Time, Transaction,
+use volvox_actors::{
+    host::Time,
+    ports::{Change, Keyspace, KvError, LeaseId, Listing, Pair, Revision, Transaction},
 };
 
 use crate::guarded::guarded;

@@ -4,8 +4,8 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use crate::{
     cluster::kvstore::{Followed, Update, WatcherMsg},
-    host::{Behaviour, Cx, Lane, Message, NoAnswer, Ref, Universe},
-    ports::{Change, KvStore, Time},
+    host::{Behaviour, Cx, Lane, Message, NoAnswer, Ref, Time, Universe},
+    ports::{Change, KvStore},
     testing::{KvLink, MemoryKvStore},
 };
 

@@ -3,7 +3,7 @@
 use std::{cell::Cell, time::Duration};
 
 use super::conformance::{Bench, run};
-use crate::{ports::Time, testing::MemoryKvStore};
+use crate::{host::Time, testing::MemoryKvStore};
 
 #[test]
 fn the_store_in_memory_does_what_every_store_must() {

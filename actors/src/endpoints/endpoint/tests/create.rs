@@ -56,7 +56,7 @@ fn no_packet_passes_before_the_policy_stands_and_nobody_is_led_there_before() {
 
 #[test]
 fn what_is_in_use_is_refused_and_nothing_of_the_question_stays() {
-    use crate::{endpoints::supervisor::CreateError, testing::Residue};
+    use crate::{endpoints::endpoint::CreateError, testing::Residue};
     let world = World::new();
     world.create(spec(1)).unwrap();
     world.advance(std::time::Duration::from_secs(1));

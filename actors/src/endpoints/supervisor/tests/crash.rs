@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     endpoints::{
         build_queue::BuildQueueMsg,
+        endpoint::Level,
         ipam::IpamMsg,
-        supervisor::{EndpointsMsg, Level, Target},
+        supervisor::{EndpointsMsg, Target},
     },
     model::EndpointId,
     policy::{identity::IdentityMsg, ipcache::IpcacheMsg, rules::PolicyMsg},

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::{
     endpoints::{
-        endpoint::{EndpointView, HealthState, State},
+        endpoint::{CreateError, EndpointView, HealthState, Level, Patch, PatchError, State},
         ipam::IpamMsg,
-        supervisor::{CreateError, DeleteError, EndpointsMsg, Level, Patch, PatchError, Target},
+        supervisor::{DeleteError, EndpointsMsg, Target},
     },
     model::{IdentityId, Labels},
     ports::{HOST_IFINDEX, KernelOp, Refusal},

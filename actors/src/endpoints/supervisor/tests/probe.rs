@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{
     endpoints::{
-        endpoint::HealthState,
-        supervisor::{EndpointsMsg, Level, Target},
+        endpoint::{HealthState, Level},
+        supervisor::{EndpointsMsg, Target},
     },
     model::EndpointId,
     ports::{Attachment, HookState, Intruder, KernelOp, Notices},

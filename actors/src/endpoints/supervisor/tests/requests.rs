@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     endpoints::{
-        endpoint::State,
-        supervisor::{EndpointsMsg, Level, Patch, PatchError, Target},
+        endpoint::{Level, Patch, PatchError, State},
+        supervisor::{EndpointsMsg, Target},
     },
     model::{EndpointId, Labels},
     state_directory::scan,

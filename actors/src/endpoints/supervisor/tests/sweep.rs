@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    endpoints::supervisor::{EndpointsMsg, Level, Patch, Target},
+    endpoints::{
+        endpoint::{Level, Patch},
+        supervisor::{EndpointsMsg, Target},
+    },
     model::{EndpointId, IdentityId},
     ports::{Attachment, HookState, KernelOp},
     testing::{KernelState, Residue, World, pod, spec},

@@ -6,9 +6,8 @@ use serde_json::json;
 
 use super::town::{DIRECT, ETH, announce, direct, leave, net, routes, said, steps, town, view};
 use crate::{
-    cluster::nodes::NodeKey,
     endpoints::ipam::Pools,
-    model::Addresses,
+    model::{Addresses, NodeKey},
     node::{
         local_node::NodeMsg,
         routes::{Neighbour, RoutesMsg, RoutingMode},

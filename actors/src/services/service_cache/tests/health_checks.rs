@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 
 use super::town::{Town, gone, service, slice};
 use crate::{
-    cluster::api_server::Feed,
-    endpoints::workloads::Manifest,
     host::{Behaviour, Cx, NoAnswer, Universe},
-    model::{Families, drift::Watch},
+    model::{Families, Feed, Manifest, drift::Watch},
     ports::{ObjectKey, ServiceTables},
     services::{
         health_checks::{HealthChange, HealthCheck, HealthChecksMsg},

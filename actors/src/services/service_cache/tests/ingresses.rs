@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::town::{Town, at, frontend, gone, service, slice};
 use crate::{
-    endpoints::workloads::Manifest,
-    model::ServiceId,
+    model::{Manifest, ServiceId},
     ports::service_flags,
     services::service_cache::{ServiceSource, ServicesMsg},
     testing::Landing,

@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 use super::town::{Town, at, gone, service, slice};
 use crate::{
-    cluster::clustermesh::RemoteService,
     ports::BackendState,
-    services::service_cache::{ServiceSource, ServicesMsg},
+    services::service_cache::{RemoteService, ServiceSource, ServicesMsg},
     testing::Landing,
 };
 

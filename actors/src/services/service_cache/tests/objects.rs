@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::town::{Town, at, gone, service, slice};
-use crate::{
-    endpoints::workloads::Manifest, services::service_cache::ServicesMsg, testing::Landing,
-};
+use crate::{model::Manifest, services::service_cache::ServicesMsg, testing::Landing};
 
 #[test]
 fn what_serves_nobody_here_is_passed_over() {

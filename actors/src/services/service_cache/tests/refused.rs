@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::town::{Town, at, frontend, gone, service, slice};
 use crate::{
-    endpoints::workloads::Manifest,
+    model::Manifest,
     services::service_cache::{ServiceSource, ServicesMsg},
     testing::Landing,
 };

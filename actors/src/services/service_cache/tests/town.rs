@@ -5,9 +5,8 @@ use std::{cell::Cell, collections::BTreeSet, net::IpAddr, rc::Rc, time::Duration
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::api_server::Feed,
     host::{Answer, Behaviour, Cx, NoAnswer, Ref, Universe},
-    model::{Families, Frontend, L4Address, LookupScope, Transport, drift::Watch},
+    model::{Families, Feed, Frontend, L4Address, LookupScope, Transport, drift::Watch},
     ports::{KernelOp, ObjectKey},
     services::{
         health_checks::HealthChecks,

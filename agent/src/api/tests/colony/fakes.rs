@@ -5,16 +5,14 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use ipnet::IpNet;
 use serde_json::json;
 use volvox_actors::{
-    cluster::nodes::{
-        NodeAddress, NodeEntry, NodeKey, NodesList, NodesMsg, NodesSource, NodesView,
-    },
+    cluster::nodes::{NodeAddress, NodeEntry, NodesList, NodesMsg, NodesSource, NodesView},
     endpoints::{
         build_queue::{BuildQueueMsg, Queued},
         ipam::{Allocated, IpamError, IpamMsg, Lease, Pools},
     },
     model::{
         Addresses, BackendId, Direction, EndpointId, Frontend, IdentityId, L4Address, Labels,
-        LookupScope, NodeFacts, ServiceId, Transport,
+        LookupScope, NodeFacts, NodeKey, ServiceId, Transport,
     },
     node::{
         auditor::{AuditView, AuditorMsg},

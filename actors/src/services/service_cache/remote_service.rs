@@ -38,14 +38,14 @@ pub struct RemotePort {
 
 impl RemoteService {
     /// Its namespace and name, if the key below `root` names a service.
-    pub(super) fn key(key: &str, root: &str) -> Option<(String, String)> {
+    pub(crate) fn key(key: &str, root: &str) -> Option<(String, String)> {
         let (namespace, name) = key.strip_prefix(root)?.split_once('/')?;
         let is_one = !namespace.is_empty() && !name.is_empty() && !name.contains('/');
         is_one.then(|| (namespace.to_owned(), name.to_owned()))
     }
 
     /// What a pair says of the service that its key names.
-    pub(super) fn read(
+    pub(crate) fn read(
         pair: &Pair,
         cluster: &str,
         (namespace, name): &(String, String),

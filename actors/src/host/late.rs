@@ -1,8 +1,6 @@
 //! Addresses of actors that are spawned later, for those that are spawned before them.
 
-use std::{cell::OnceCell, rc::Rc, time::Duration};
-
-use crate::{host::Ref, model::drift::Watch, node::auditor::AuditorMsg};
+use std::{cell::OnceCell, rc::Rc};
 
 /// An address that is there by the time anybody runs: behaviours are made when their cell first
 /// runs, and no cell runs before the spawning has ended.
@@ -29,16 +27,4 @@ impl<T: Clone> Late<T> {
     pub(crate) fn get(&self) -> T {
         self.0.get().expect("cells run after all are spawned").clone()
     }
-}
-
-/// Owners compare the kernel with what they wrote every so often, and the auditor counts what they find.
-pub(super) fn watch(every: Duration) -> (Late<Ref<AuditorMsg>>, Watch) {
-    let auditor = Late::<Ref<AuditorMsg>>::default();
-    let late = auditor.clone();
-    let watch = Watch::new(every, move |found| {
-        if let Err(refused) = late.get().tell(AuditorMsg::Drifted(found)) {
-            tracing::warn!(%refused, "rows that drifted are not counted");
-        }
-    });
-    (auditor, watch)
 }

@@ -1,4 +1,4 @@
-//! The port to the clock: monotonic time to reckon with, wall-clock time to show.
+//! Time: monotonic time to reckon with, wall-clock time to show.
 
 use std::{fmt, ops::Add, time::Duration};
 

@@ -1,0 +1,20 @@
+//! Which node of which cluster.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Which node: names are one cluster's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct NodeKey {
+    /// Its cluster.
+    pub cluster: String,
+    /// Its name there.
+    pub name: String,
+}
+
+impl fmt::Display for NodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.cluster, self.name)
+    }
+}
