@@ -7,6 +7,7 @@ mod actor;
 mod announcement;
 mod answers;
 mod audit;
+mod news;
 mod requests;
 mod restored;
 
@@ -44,6 +45,7 @@ pub use brought::Brought;
 pub use log::{Log, LogEntry};
 pub use lost::Lost;
 pub use messages::{EndpointMsg, Waiting};
+pub use news::EndpointNews;
 pub use own_rows::OwnRows;
 pub use peers::{Peers, Settings};
 pub use reference::Held;

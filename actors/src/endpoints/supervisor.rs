@@ -1,6 +1,7 @@
 //! The supervisor of all endpoints: it spawns them, numbers them, finds them.
 
 mod actor;
+mod announcer;
 mod answers;
 mod barrier;
 mod check;
@@ -8,6 +9,7 @@ mod child;
 mod create;
 mod heirs;
 mod host;
+mod look;
 mod messages;
 mod numbers;
 mod policy;
@@ -20,6 +22,8 @@ mod target;
 mod tests;
 
 pub use actor::{Endpoints, Observed, Schedule};
-pub use messages::{Announcer, DeleteError, EndpointsMsg, NotFound, Target};
+pub use announcer::{Announcer, EndpointChange};
+pub use look::KernelLook;
+pub use messages::{DeleteError, EndpointsMsg, NotFound, Target};
 pub use regenerations::{Lengths, Regenerations};
 pub use target::TargetError;

@@ -15,5 +15,5 @@ mod tests;
 pub(crate) use book::is_given_by_the_cluster;
 
 pub use actor::{Workloads, WorkloadsView};
-pub use messages::{PodFacts, WorkloadsMsg};
+pub use messages::{PodFacts, WorkloadsMsg, WorkloadsNews};
 pub use object::ObjectError;

@@ -13,7 +13,7 @@ pub trait Hears<E> {
     fn id(&self) -> CellId;
 
     /// Puts it into that actor's mailbox.
-    fn say(&self, news: E) -> Result<(), Refused>;
+    fn hear(&self, news: E) -> Result<(), Refused>;
 }
 
 /// The mailbox was full, or the actor is gone; what was said is lost.
@@ -41,7 +41,7 @@ impl<M: Message> Ref<M> {
     /// An outlet that leads here; `wrap` makes a message of what is said.
     pub fn outlet<E: 'static>(&self, wrap: impl Fn(E) -> M + 'static) -> Outlet<E> {
         let to = self.clone();
-        Outlet { id: to.id(), put: Rc::new(move |news| to.say(wrap(news))) }
+        Outlet { id: to.id(), put: Rc::new(move |news| to.hear(wrap(news))) }
     }
 }
 
@@ -50,7 +50,7 @@ impl<M: Message> Hears<M> for Ref<M> {
         Self::id(self)
     }
 
-    fn say(&self, news: M) -> Result<(), Refused> {
+    fn hear(&self, news: M) -> Result<(), Refused> {
         self.tell(news).map_err(|full| Refused { gone: full.gone })
     }
 }
@@ -60,7 +60,14 @@ impl<E> Hears<E> for Outlet<E> {
         self.id
     }
 
-    fn say(&self, news: E) -> Result<(), Refused> {
+    fn hear(&self, news: E) -> Result<(), Refused> {
+        self.say(news)
+    }
+}
+
+impl<E> Outlet<E> {
+    /// Says it to whoever hears it.
+    pub fn say(&self, news: E) -> Result<(), Refused> {
         (self.put)(news)
     }
 }

@@ -340,7 +340,7 @@ pub(super) fn pose<M, T: 'static>(
     slot: Slot<T>,
     make: impl FnOnce(super::Reply<T>) -> M,
 ) {
-    if let Err(refused) = to.say(make(super::Reply::over(slot.clone()))) {
+    if let Err(refused) = to.hear(make(super::Reply::over(slot.clone()))) {
         slot.finish(Err(if refused.gone { AskError::Gone } else { AskError::Full }));
     }
 }

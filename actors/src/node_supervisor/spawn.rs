@@ -173,7 +173,10 @@ impl<'a> Spawn<'a> {
         // Who follows the cluster tells the owner of pods, and that asks it.
         let (late, follows) = (self.late.cluster.clone(), self.follows());
         let node = settings.kvstore.node.as_str();
-        let cluster = move || follows.then(|| late.get());
+        let cluster = move || {
+            let supervisor = follows.then(|| late.get())?;
+            Some(supervisor.outlet(|reply| ClusterMsg::AwaitSync(Feed::Workloads, reply)))
+        };
         let workloads = Workloads::factory(settings.cluster.as_str(), node, cluster);
         let workloads = self.supervisor("workloads", workloads);
         let conntrack = Conntrack::factory(Rc::clone(kernel), settings.conntrack_interval);
@@ -269,10 +272,12 @@ impl<'a> Spawn<'a> {
         let (identities, ipcache) = (basis.identities.clone(), basis.ipcache.clone());
         let follows = self.follows();
         let peers = move || PolicyPeers {
-            endpoints: late.get(),
+            endpoints: late.get().outlet(EndpointsMsg::Policy),
             identities: identities.clone(),
             ipcache: ipcache.clone(),
-            cluster: follows.then(|| late_cluster.get()),
+            cluster: follows.then(|| {
+                late_cluster.get().outlet(|reply| ClusterMsg::AwaitSync(Feed::Policies, reply))
+            }),
         };
         let cluster = self.settings.cluster.as_str();
         let known = reserved::identities()
@@ -350,7 +355,7 @@ impl<'a> Spawn<'a> {
     pub(super) fn introduce(&self, basis: &Basis, policy: &Ref<PolicyMsg>) {
         let identities = &basis.identities;
         // Mailboxes of new cells are empty.
-        let _ = identities.tell(IdentityMsg::Subscribe(policy.clone()));
+        let _ = identities.tell(IdentityMsg::Subscribe(policy.outlet(PolicyMsg::Forget)));
         let carried = self.inheritance.kernel.config.values().map(|row| row.identity).collect();
         let _ = identities.tell(IdentityMsg::Withhold(carried));
         let _ = identities.tell(IdentityMsg::Inherit(self.of_nodes.keys().copied().collect()));
@@ -398,11 +403,11 @@ impl<'a> Spawn<'a> {
             build_queue: build_queue.clone(),
             ipcache: ipcache.clone(),
             ipam: ipam.clone(),
-            endpoints: late.get(),
+            supervisor: late.get().outlet(EndpointsMsg::Endpoint),
             settings: Rc::clone(&settings),
             watch: watch.clone(),
         };
-        let (workloads, auditor) = (basis.workloads.clone(), auditor.clone());
+        let (workloads, auditor) = (basis.workloads.clone(), auditor.outlet(AuditorMsg::Look));
         let endpoints = Endpoints::factory(peers, workloads, auditor, self.settings.schedule);
         let endpoints = self.supervisor("endpoints", endpoints);
         self.late.endpoints.set(endpoints.clone());
@@ -419,7 +424,7 @@ impl<'a> Spawn<'a> {
         has_nodes: bool,
     ) {
         if let Some(publisher) = publisher {
-            let announcer = Announcer::Publisher(publisher.clone());
+            let announcer = Announcer::Views(publisher.outlet(PublisherMsg::Endpoint));
             let _ = endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
         }
         let found = self.inheritance.kernel.ipcache.clone();

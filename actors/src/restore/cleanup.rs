@@ -12,7 +12,7 @@ use super::{
     prune::Removal,
 };
 use crate::{
-    endpoints::{ipam::IpamMsg, supervisor::EndpointsMsg},
+    endpoints::{endpoint::EndpointNews, ipam::IpamMsg, supervisor::EndpointsMsg},
     host::{AskError, Cx, Reply},
     model::EndpointId,
     ports::{DiskError, KernelDone, KernelJob, Refusal},
@@ -180,7 +180,9 @@ impl Restore {
             }
         }
         for &id in remains.keys().filter(|id| !self.kept.dormant.contains(id)) {
-            if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Gone(id)) {
+            if let Err(refused) =
+                self.peers.endpoints.tell(EndpointsMsg::Endpoint(EndpointNews::Gone(id)))
+            {
                 tracing::warn!(endpoint = %id, %refused, "number stays withheld");
             }
         }

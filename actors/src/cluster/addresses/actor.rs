@@ -24,7 +24,7 @@ use crate::{
     },
     endpoints::{
         endpoint::{Announcement, State},
-        supervisor::{EndpointsMsg, Target},
+        supervisor::{EndpointChange, EndpointsMsg, Target},
     },
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     model::{EndpointId, IdentityId},
@@ -437,8 +437,8 @@ impl Behaviour for Addresses {
                 self.move_disputed();
             }
             AddressesMsg::OwnAddress(address) => self.take_address(address),
-            AddressesMsg::Endpoint(announcement) => self.endpoint(announcement),
-            AddressesMsg::Gone(id) => self.gone(id),
+            AddressesMsg::Endpoint(EndpointChange::Is(announcement)) => self.endpoint(announcement),
+            AddressesMsg::Endpoint(EndpointChange::Gone(id)) => self.gone(id),
             AddressesMsg::Show(reply) => reply.send(self.view()),
         }
         self.proceed(cx);

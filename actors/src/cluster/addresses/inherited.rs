@@ -87,9 +87,11 @@ impl Inherited {
         let addresses = host.spawn(name.to_owned(), capacity, addresses);
         // Mailboxes of new cells are empty.
         let _ = allocator.tell(AllocatorMsg::Tell(addresses.clone(), peers.identities.clone()));
-        let _ = peers.identities.tell(IdentityMsg::AllocateBy(allocator.clone()));
+        let _ = peers
+            .identities
+            .tell(IdentityMsg::AllocateBy(allocator.outlet(AllocatorMsg::Numbering)));
         let _ = peers.identities.tell(IdentityMsg::Inherit(held));
-        let announcer = Announcer::Addresses(addresses.clone());
+        let announcer = Announcer::Addresses(addresses.outlet(AddressesMsg::Endpoint));
         let _ = peers.endpoints.tell(EndpointsMsg::AnnounceTo(announcer));
         let reply = Reply::to(|_| {});
         let _ = peers.ipcache.tell(IpcacheMsg::Upsert { entries, reply });

@@ -14,9 +14,9 @@ use serde_json::Value;
 use super::ends::Via;
 use crate::{
     cluster::{clustermesh::Origin, kvstore::Update},
-    endpoints::endpoint::Announcement,
+    endpoints::{endpoint::Announcement, supervisor::EndpointChange},
     host::{Lane, Message, Reply},
-    model::{EndpointId, IdentityId, Labels, NamedPorts, Tunnel},
+    model::{IdentityId, Labels, NamedPorts, Tunnel},
     ports::ObjectKey,
 };
 
@@ -59,10 +59,8 @@ pub enum AddressesMsg {
     Disputed(IdentityId),
     /// Others reach this node at this address from now on.
     OwnAddress(IpAddr),
-    /// An endpoint of this node changed.
-    Endpoint(Announcement),
-    /// An endpoint of this node is gone.
-    Gone(EndpointId),
+    /// An endpoint of this node changed, or is gone.
+    Endpoint(EndpointChange<Announcement>),
     /// Show how it stands.
     Show(Reply<AddressesView>),
 }
@@ -79,8 +77,7 @@ impl Message for AddressesMsg {
             Self::Claimed(_) => "Claimed",
             Self::Disputed(_) => "Disputed",
             Self::OwnAddress(_) => "OwnAddress",
-            Self::Endpoint(_) => "Endpoint",
-            Self::Gone(_) => "Gone",
+            Self::Endpoint(change) => change.kind(),
             Self::Show(_) => "Show",
         }
     }

@@ -23,7 +23,7 @@ use crate::{
     },
     host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
     model::{IdentityId, Labels},
-    policy::identity::IdentityMsg,
+    policy::identity::{IdentityMsg, Numbering},
 };
 
 /// Pause before a claim that somebody else was ahead of is tried again.
@@ -359,12 +359,12 @@ impl Behaviour for Allocator {
                 let (entries, cluster) = (objects.into_iter(), self.backend.cluster());
                 self.update(cx, entries.filter_map(|object| crd::identity(object, cluster)));
             }
-            AllocatorMsg::Allocate { labels, before, reply } => {
+            AllocatorMsg::Numbering(Numbering::Allocate { labels, before, reply }) => {
                 self.allocate(cx, labels, before, reply);
             }
-            AllocatorMsg::Used(id, labels) => self.hold(cx, id, labels),
-            AllocatorMsg::Unused(id) => self.unused(cx, id),
-            AllocatorMsg::OnlyUsed(ids) => {
+            AllocatorMsg::Numbering(Numbering::Used(id, labels)) => self.hold(cx, id, labels),
+            AllocatorMsg::Numbering(Numbering::Unused(id)) => self.unused(cx, id),
+            AllocatorMsg::Numbering(Numbering::OnlyUsed(ids)) => {
                 let kept = &*self.kept;
                 let others: Vec<_> =
                     kept.used.keys().copied().filter(|id| !ids.contains(id)).collect();

@@ -1,15 +1,12 @@
 //! Messages to the allocator: what the cluster says, and what this node needs or gives back.
 
-use std::{collections::BTreeSet, sync::Arc};
-
 use serde_json::Value;
 
 use super::AllocatorView;
 use crate::{
     cluster::{addresses::AddressesMsg, kvstore::Update},
     host::{Lane, Message, Ref, Reply},
-    model::{IdentityId, Labels},
-    policy::identity::IdentityMsg,
+    policy::identity::{IdentityMsg, Numbering},
     ports::ObjectKey,
 };
 
@@ -24,21 +21,8 @@ pub enum AllocatorMsg {
         /// Whether there can be such objects.
         defined: bool,
     },
-    /// The number of these labels in the cluster, chosen if they have none. It counts as used.
-    Allocate {
-        /// The labels.
-        labels: Arc<Labels>,
-        /// The number that they had before.
-        before: Option<IdentityId>,
-        /// Where the number goes.
-        reply: Reply<IdentityId>,
-    },
-    /// This node uses a number from now on, or still.
-    Used(IdentityId, Arc<Labels>),
-    /// It does not any more.
-    Unused(IdentityId),
-    /// It uses these and no others; an answer to what it asked for before would meet nobody.
-    OnlyUsed(BTreeSet<IdentityId>),
+    /// From the owner of identities: what this node needs, or gives back.
+    Numbering(Numbering),
     /// Who is to hear of identities and of claims, and who numbers them on this node.
     Tell(Ref<AddressesMsg>, Ref<IdentityMsg>),
     /// Show how it stands.
@@ -50,10 +34,7 @@ impl Message for AllocatorMsg {
         match self {
             Self::Update(_) => "Update",
             Self::Objects { .. } => "Objects",
-            Self::Allocate { .. } => "Allocate",
-            Self::Used(..) => "Used",
-            Self::Unused(_) => "Unused",
-            Self::OnlyUsed(_) => "OnlyUsed",
+            Self::Numbering(it) => it.kind(),
             Self::Tell(..) => "Tell",
             Self::Show(_) => "Show",
         }

@@ -21,7 +21,10 @@ use super::{
 };
 use crate::{
     cluster::api_server::Backoff,
-    endpoints::{endpoint::EndpointView, supervisor::EndpointsMsg},
+    endpoints::{
+        endpoint::EndpointView,
+        supervisor::{EndpointChange, EndpointsMsg},
+    },
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
     model::{Labels, Timestamp},
     ports::{Cluster, ClusterError, ObjectWrite, Verb},
@@ -282,7 +285,7 @@ impl Behaviour for Publisher {
                 let due = self.kept.objects(feed, objects, defined, &self.settings);
                 self.due.extend(due);
             }
-            PublisherMsg::Endpoint(view) => {
+            PublisherMsg::Endpoint(EndpointChange::Is(view)) => {
                 self.due.extend(self.kept.endpoint(view));
             }
             PublisherMsg::Address(address) => {
@@ -291,7 +294,7 @@ impl Behaviour for Publisher {
                 let kept = &*self.kept;
                 self.due.extend(Item::OF_NODE.into_iter().chain(kept.endpoint_items()));
             }
-            PublisherMsg::Gone(id) => self.due.extend(self.kept.gone(id)),
+            PublisherMsg::Endpoint(EndpointChange::Gone(id)) => self.due.extend(self.kept.gone(id)),
             PublisherMsg::Show(reply) => reply.send(self.unpublished()),
         }
         self.proceed(cx);

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::item::Item;
 use crate::{
-    endpoints::endpoint::EndpointView,
+    endpoints::{endpoint::EndpointView, supervisor::EndpointChange},
     host::{AskError, Lane, Message, Reply},
-    model::{EndpointId, Feed},
+    model::Feed,
     ports::{ClusterError, ObjectKey},
 };
 
@@ -47,10 +47,8 @@ pub enum PublisherMsg {
         /// Whether there can be such objects: the kind is defined.
         defined: bool,
     },
-    /// An endpoint of this node changed.
-    Endpoint(Arc<EndpointView>),
-    /// An endpoint of this node is gone.
-    Gone(EndpointId),
+    /// An endpoint of this node changed, or is gone.
+    Endpoint(EndpointChange<Arc<EndpointView>>),
     /// Others reach this node at this address from now on.
     Address(IpAddr),
     /// Show what is not there.
@@ -61,8 +59,7 @@ impl Message for PublisherMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Objects { .. } => "Objects",
-            Self::Endpoint(_) => "Endpoint",
-            Self::Gone(_) => "Gone",
+            Self::Endpoint(change) => change.kind(),
             Self::Address(_) => "Address",
             Self::Show(_) => "Show",
         }

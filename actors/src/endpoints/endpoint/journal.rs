@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Endpoint, EndpointView, LogEntry, State};
-use crate::{endpoints::supervisor::EndpointsMsg, host::Cx};
+use crate::{endpoints::endpoint::EndpointNews, host::Cx};
 
 impl Endpoint {
     /// Moves to another state; an illegal move is refused and logged.
@@ -61,7 +61,7 @@ impl Endpoint {
     pub(super) fn publish(&mut self, _cx: &Cx<'_, Self>) -> Arc<EndpointView> {
         let view = self.view();
         self.shown = Some(Arc::clone(&view));
-        if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Changed(Arc::clone(&view))) {
+        if let Err(refused) = self.peers.supervisor.say(EndpointNews::Changed(Arc::clone(&view))) {
             tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of a change");
         }
         view

@@ -4,11 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Endpoint, EndpointSpec, State, answers::EndpointAnswer, build::Trigger};
 use crate::{
-    endpoints::{
-        endpoint::Level,
-        supervisor::{EndpointsMsg, Target},
-    },
-    host::{Cx, Reply, Time},
+    endpoints::endpoint::{EndpointNews, Level},
+    host::{Cx, Time},
     mutants::{Mutant, mutated},
     ports::Probe,
 };
@@ -103,8 +100,7 @@ impl Endpoint {
 
     /// Has its interface looked at.
     pub(super) fn look_again(&self) {
-        let (target, reply) = (Some(Target::Id(self.id)), Reply::to(|_| {}));
-        if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Verify { target, reply }) {
+        if let Err(refused) = self.peers.supervisor.say(EndpointNews::LookAgain(self.id)) {
             tracing::warn!(endpoint = %self.id, %refused, "its interface is looked at later");
         }
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use crate::{
-    endpoints::{build_queue::BuildQueueMsg, ipam::IpamMsg, supervisor::EndpointsMsg},
-    host::Ref,
+    endpoints::{build_queue::BuildQueueMsg, endpoint::EndpointNews, ipam::IpamMsg},
+    host::{Outlet, Ref},
     model::drift::Watch,
     policy::{
         identity::{IdentityMsg, LabelFilter},
@@ -32,7 +32,7 @@ pub struct Peers {
     /// Who has the addresses.
     pub ipam: Ref<IpamMsg>,
     /// The supervisor of endpoints.
-    pub endpoints: Ref<EndpointsMsg>,
+    pub supervisor: Outlet<EndpointNews>,
     /// What is the same for every endpoint.
     pub settings: Rc<Settings>,
     /// Who hears what somebody else changed in the kernel.

@@ -21,9 +21,8 @@ use super::{
 };
 use crate::{
     endpoints::{
-        endpoint::{CreateError, PatchError},
+        endpoint::{CreateError, EndpointNews, PatchError},
         ipam::IpamMsg,
-        supervisor::EndpointsMsg,
     },
     host::{AskError, Cx, Reply},
     mutants::{Mutant, mutated},
@@ -271,7 +270,7 @@ impl Endpoint {
         drop(given_back);
         self.become_state(cx, State::Disconnected, "deleted");
         self.publish(cx);
-        if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Gone(self.id)) {
+        if let Err(refused) = self.peers.supervisor.say(EndpointNews::Gone(self.id)) {
             tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of the end");
         }
         // Only now: who makes the same anew must not meet what was.

@@ -26,15 +26,16 @@ use super::{
 use crate::{
     endpoints::{
         endpoint::{
-            CreateError, EndpointMsg, EndpointSpec, EndpointView, Level, Patch, PatchError, Peers,
+            CreateError, EndpointMsg, EndpointNews, EndpointSpec, EndpointView, Level, Patch,
+            PatchError, Peers,
         },
-        workloads::{PodFacts, WorkloadsMsg},
+        supervisor::KernelLook,
+        workloads::{PodFacts, WorkloadsMsg, WorkloadsNews},
     },
-    host::{AskError, Behaviour, Cx, Full, Lent, Ref, Reply, Survives, Time, TimerId},
+    host::{AskError, Behaviour, Cx, Full, Lent, Outlet, Ref, Reply, Survives, Time, TimerId},
     model::{EndpointId, Labels},
     mutants::{Mutant, mutated},
-    node::auditor::AuditorMsg,
-    policy::rules::PolicyMsg,
+    policy::rules::{PolicyMsg, PolicyNews},
 };
 
 /// Questions that are kept until restored endpoints are known.
@@ -98,7 +99,7 @@ pub struct Endpoints {
     /// How the endpoints were then, and which numbers were taken.
     pub(super) seen: Vec<Arc<EndpointView>>,
     pub(super) taken: BTreeSet<EndpointId>,
-    pub(super) auditor: Ref<AuditorMsg>,
+    pub(super) auditor: Outlet<KernelLook>,
 }
 
 /// What the supervisor shows of itself.
@@ -116,7 +117,7 @@ impl Endpoints {
     pub fn factory(
         peers: impl Fn() -> Peers + 'static,
         workloads: Ref<WorkloadsMsg>,
-        auditor: Ref<AuditorMsg>,
+        auditor: Outlet<KernelLook>,
         schedule: Schedule,
     ) -> impl FnMut() -> Self + 'static {
         let family = Survives::<Family>::default();
@@ -340,7 +341,7 @@ impl Behaviour for Endpoints {
         let early = |msg: &EndpointsMsg| match msg {
             EndpointsMsg::Create { .. }
             | EndpointsMsg::Delete { .. }
-            | EndpointsMsg::Inherit { .. } => true,
+            | EndpointsMsg::Policy(PolicyNews::Inherit { .. }) => true,
             // Who is not known yet may still come back.
             EndpointsMsg::Get { target, .. }
             | EndpointsMsg::Patch { target, .. }
@@ -361,21 +362,20 @@ impl Behaviour for Endpoints {
             EndpointsMsg::Regenerate { target, level, reason, reply } => {
                 self.regenerate(&target, level, reason, reply);
             }
-            EndpointsMsg::PolicyChanged { revision, touched, strangers, awaited, reply } => {
-                self.policy_changed(cx, revision, &touched, (awaited, strangers), reply);
-            }
-            EndpointsMsg::Revision(revision) => self.revised(revision),
-            EndpointsMsg::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
+            EndpointsMsg::Policy(news) => self.policy_news(cx, news),
             EndpointsMsg::Restore { endpoints, withheld, host, reply } => {
                 self.restore(cx, endpoints, &withheld, host, reply);
             }
             EndpointsMsg::RegenerateRestored { reply } => self.regenerate_restored(reply),
             EndpointsMsg::Regenerations(reply) => reply.send(self.family.regenerations.clone()),
             EndpointsMsg::AwaitBuilt { endpoints, reply } => self.await_built(endpoints, reply),
-            EndpointsMsg::Pod { name, facts } => self.pod(&name, &facts),
-            EndpointsMsg::Node(labels) => self.node(labels),
-            EndpointsMsg::Changed(view) => self.changed(cx, view),
-            EndpointsMsg::Gone(id) => self.gone(id),
+            EndpointsMsg::Workloads(WorkloadsNews::Pod { name, facts }) => self.pod(&name, &facts),
+            EndpointsMsg::Workloads(WorkloadsNews::Node(labels)) => self.node(labels),
+            EndpointsMsg::Endpoint(EndpointNews::Changed(view)) => self.changed(cx, view),
+            EndpointsMsg::Endpoint(EndpointNews::Gone(id)) => self.gone(id),
+            EndpointsMsg::Endpoint(EndpointNews::LookAgain(id)) => {
+                self.verify(cx, Some(Target::Id(id)), Reply::to(|_| {}));
+            }
             EndpointsMsg::AnnounceTo(announcer) => self.family.announcers.push(announcer),
             EndpointsMsg::Cleaned => self.family.cleaned = true,
             EndpointsMsg::Look => self.look(cx),

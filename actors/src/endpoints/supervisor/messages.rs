@@ -8,17 +8,17 @@ use std::{
 
 use super::Regenerations;
 use crate::{
-    cluster::{addresses::AddressesMsg, publish::PublisherMsg},
     endpoints::{
         endpoint::{
-            Announcement, CreateError, EndpointSpec, EndpointView, Level, Patch, PatchError,
+            CreateError, EndpointNews, EndpointSpec, EndpointView, Level, Patch, PatchError,
             RestoredEndpoint,
         },
-        workloads::PodFacts,
+        supervisor::Announcer,
+        workloads::WorkloadsNews,
     },
-    host::{Lane, Message, Ref, Reply},
-    model::{EndpointId, IdentityId, Labels},
-    policy::rules::{Awaited, Heirs, Inherited, Reached, Touched},
+    host::{Lane, Message, Reply},
+    model::{EndpointId, Labels},
+    policy::rules::PolicyNews,
     ports::Notices,
 };
 
@@ -56,47 +56,6 @@ pub enum DeleteError {
     /// It is none that may be deleted: HTTP 400.
     #[error("{0}")]
     Refused(String),
-}
-
-/// Who tells the cluster of endpoints.
-pub enum Announcer {
-    /// The owner of the store's addresses.
-    Addresses(Ref<AddressesMsg>),
-    /// Who keeps what the API server has of this node.
-    Publisher(Ref<PublisherMsg>),
-}
-
-impl Announcer {
-    fn tell(&self, addresses: AddressesMsg, publisher: PublisherMsg) -> bool {
-        let told = match self {
-            Self::Addresses(announcer) => announcer.tell(addresses).map_err(|it| it.to_string()),
-            Self::Publisher(announcer) => announcer.tell(publisher).map_err(|it| it.to_string()),
-        };
-        if let Err(refused) = &told {
-            tracing::error!(refused, "the cluster does not hear how an endpoint is");
-        }
-        told.is_ok()
-    }
-
-    /// An endpoint is so now; `told` is what was told of whose its addresses are.
-    pub(super) fn changed(&self, view: &Arc<EndpointView>, told: &mut Option<Announcement>) {
-        let (announcement, announces) = (view.announcement(), matches!(self, Self::Addresses(_)));
-        // Until it is ready, its addresses are what they were; a policy, say, changes none.
-        let is_known = told.as_ref().is_some_and(|told| told.is(&announcement));
-        if announces && (view.state.leads_to_ready() || is_known) {
-            return;
-        }
-        let (one, other) = (announcement.clone(), Arc::clone(view));
-        let hears = self.tell(AddressesMsg::Endpoint(one), PublisherMsg::Endpoint(other));
-        if announces {
-            *told = hears.then_some(announcement);
-        }
-    }
-
-    /// An endpoint is gone.
-    pub(super) fn gone(&self, id: EndpointId) {
-        self.tell(AddressesMsg::Gone(id), PublisherMsg::Gone(id));
-    }
 }
 
 /// What the supervisor of endpoints can be told.
@@ -162,29 +121,8 @@ pub enum EndpointsMsg {
         /// Where the answer goes, once it is built.
         reply: Reply<Result<Arc<EndpointView>, PatchError>>,
     },
-    /// The policy of endpoints with these labels changed: they look again. Answered when all who are
-    /// awaited show at least that revision.
-    PolicyChanged {
-        /// The revision.
-        revision: u64,
-        /// Whom it concerns, and what they are to enforce.
-        touched: Touched,
-        /// Identities that are about to have addresses, for which it is waited.
-        strangers: BTreeSet<IdentityId>,
-        /// Who is awaited.
-        awaited: Awaited,
-        /// Where the answer goes.
-        reply: Reply<Reached>,
-    },
-    /// The policy has a new revision, by which nobody enforces anything else.
-    Revision(u64),
-    /// Have what an earlier life left in the kernel know identities that are about to be mapped.
-    Inherit {
-        /// The identities.
-        heirs: Arc<Heirs>,
-        /// Where the answer goes.
-        reply: Reply<Inherited>,
-    },
+    /// From the owner of the policy.
+    Policy(PolicyNews),
     /// From the restore supervisor: take these over. Answered when all are spawned.
     Restore {
         /// The endpoints.
@@ -211,19 +149,10 @@ pub enum EndpointsMsg {
         /// Where the answer goes.
         reply: Reply<()>,
     },
-    /// From the workloads: what the cluster says of a pod changed.
-    Pod {
-        /// `namespace/pod`
-        name: String,
-        /// What it says now.
-        facts: PodFacts,
-    },
-    /// From the workloads: how this node is labelled; `None` if nobody says it.
-    Node(Option<Labels>),
-    /// From an endpoint: this is how it looks now.
-    Changed(Arc<EndpointView>),
-    /// From an endpoint: it is gone.
-    Gone(EndpointId),
+    /// From the workloads: what the cluster says of pods and of this node.
+    Workloads(WorkloadsNews),
+    /// From an endpoint.
+    Endpoint(EndpointNews),
     /// Somebody who tells the cluster of endpoints: hears of each change.
     AnnounceTo(Announcer),
     /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
@@ -244,16 +173,12 @@ impl Message for EndpointsMsg {
             Self::Disturbed(_) => "Disturbed",
             Self::Regenerations(_) => "Regenerations",
             Self::Regenerate { .. } => "Regenerate",
-            Self::PolicyChanged { .. } => "PolicyChanged",
-            Self::Revision(_) => "Revision",
-            Self::Inherit { .. } => "Inherit",
+            Self::Policy(news) => news.kind(),
             Self::Restore { .. } => "Restore",
             Self::RegenerateRestored { .. } => "RegenerateRestored",
             Self::AwaitBuilt { .. } => "AwaitBuilt",
-            Self::Pod { .. } => "Pod",
-            Self::Node(_) => "Node",
-            Self::Changed(_) => "Changed",
-            Self::Gone(_) => "Gone",
+            Self::Workloads(news) => news.kind(),
+            Self::Endpoint(news) => news.kind(),
             Self::AnnounceTo(_) => "AnnounceTo",
             Self::Cleaned => "Cleaned",
             Self::Look => "Look",
@@ -266,8 +191,11 @@ impl Message for EndpointsMsg {
             Self::Get { .. } | Self::List { .. } | Self::Verify { .. } => Lane::Request,
             Self::Regenerate { .. } => Lane::Request,
             // In the order in which the owner of the policy told them.
-            Self::PolicyChanged { .. } | Self::Revision(_) => Lane::Regeneration,
-            Self::Pod { .. } | Self::Node(_) => Lane::Regeneration,
+            Self::Policy(PolicyNews::PolicyChanged { .. } | PolicyNews::Revision(_)) => {
+                Lane::Regeneration
+            }
+            Self::Workloads(_) => Lane::Regeneration,
+            Self::Endpoint(EndpointNews::LookAgain(_)) => Lane::Request,
             _ => Lane::Control,
         }
     }

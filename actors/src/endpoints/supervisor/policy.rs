@@ -17,11 +17,21 @@ use crate::{
     host::{Cx, Reply},
     model::{EndpointId, IdentityId},
     mutants::{Mutant, mutated},
-    policy::rules::{Awaited, Reached, Touched},
+    policy::rules::{Awaited, PolicyNews, Reached, Touched},
 };
 
 impl Endpoints {
-    pub(super) fn policy_changed(
+    pub(super) fn policy_news(&mut self, cx: &mut Cx<'_, Self>, news: PolicyNews) {
+        match news {
+            PolicyNews::PolicyChanged { revision, touched, strangers, awaited, reply } => {
+                self.policy_changed(cx, revision, &touched, (awaited, strangers), reply);
+            }
+            PolicyNews::Revision(revision) => self.revised(revision),
+            PolicyNews::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
+        }
+    }
+
+    fn policy_changed(
         &mut self,
         cx: &mut Cx<'_, Self>,
         revision: u64,

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Endpoints, actor::Family, child::Child};
+use super::{Endpoints, EndpointsMsg, actor::Family, child::Child};
 use crate::{
     endpoints::{
         endpoint::{Endpoint, EndpointView, RestoredEndpoint, State},
@@ -105,7 +105,10 @@ impl Endpoints {
         if first {
             self.sweep_later(cx);
             // Not before there is somebody to hear what changed while no agent lived.
-            if let Err(refused) = self.workloads.tell(WorkloadsMsg::Subscribe(cx.me().clone())) {
+            if let Err(refused) = self
+                .workloads
+                .tell(WorkloadsMsg::Subscribe(cx.me().outlet(EndpointsMsg::Workloads)))
+            {
                 tracing::error!(%refused, "changes of pods are not heard of");
             }
         }

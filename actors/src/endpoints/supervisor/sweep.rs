@@ -4,14 +4,16 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{Endpoints, Schedule, answers::EndpointsAnswer};
 use crate::{
-    endpoints::endpoint::{EndpointMsg, EndpointView, State},
+    endpoints::{
+        endpoint::{EndpointMsg, EndpointView, State},
+        supervisor::KernelLook,
+    },
     host::{AskError, Cx, Reply},
     model::{
         EndpointId,
         drift::{Found, Kind},
     },
     mutants::{Mutant, mutated},
-    node::auditor::AuditorMsg,
     ports::{
         KernelDone, KernelJob, KernelOp, KernelOutcome, KernelSnapshot, OwnedRows, PolicyCheck,
     },
@@ -153,8 +155,8 @@ impl Endpoints {
             }
             self.remove_strangers(cx, &snapshot, &taken, &before);
         }
-        let looked = AuditorMsg::Look { before, kernel: Arc::clone(&snapshot) };
-        if let Err(refused) = self.auditor.tell(looked) {
+        let looked = KernelLook { before, kernel: Arc::clone(&snapshot) };
+        if let Err(refused) = self.auditor.say(looked) {
             tracing::warn!(%refused, "what the kernel shows is not audited");
         }
         let Schedule { collect, .. } = self.schedule;

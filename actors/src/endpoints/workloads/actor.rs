@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object::PodName};
 use crate::{
-    cluster::api_server::ClusterMsg,
-    endpoints::supervisor::EndpointsMsg,
-    host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
-    model::{EndpointId, Feed, Labels, NamedPorts},
+    endpoints::workloads::WorkloadsNews,
+    host::{Behaviour, Cx, Lent, Outlet, Reply, Survives},
+    model::{EndpointId, Labels, NamedPorts},
 };
 
 /// How long the cluster's pods are waited for before they are asked for again: as long as it
@@ -23,16 +22,16 @@ const RETRY: Duration = Duration::from_millis(100);
 
 impl Kept {
     /// Tells what is untold, as far as it is taken; whether a full mailbox wants the rest later.
-    fn tell(&mut self, listener: &Ref<EndpointsMsg>) -> bool {
+    fn tell(&mut self, listener: &Outlet<WorkloadsNews>) -> bool {
         if let Some(labels) = self.untold_node.take()
-            && let Err(full) = listener.tell(EndpointsMsg::Node(labels.clone()))
+            && let Err(full) = listener.say(WorkloadsNews::Node(labels.clone()))
         {
             self.untold_node = Some(labels);
             return !full.gone;
         }
         while let Some((pod, facts)) = self.untold.pop_first() {
             let name = format!("{}/{}", pod.0, pod.1);
-            let told = listener.tell(EndpointsMsg::Pod { name, facts: facts.clone() });
+            let told = listener.say(WorkloadsNews::Pod { name, facts: facts.clone() });
             if let Err(full) = told {
                 self.untold.insert(pod, facts);
                 return !full.gone;
@@ -54,7 +53,7 @@ pub struct Workloads {
     waiting: Vec<Question>,
     retrying: bool,
     /// Who follows the cluster, if pods come from there.
-    cluster: Option<Ref<ClusterMsg>>,
+    cluster: Option<Outlet<Reply<()>>>,
 }
 
 /// What waits for manifests.
@@ -74,7 +73,7 @@ impl Question {
 
 struct Kept {
     book: Book,
-    listener: Option<Ref<EndpointsMsg>>,
+    listener: Option<Outlet<WorkloadsNews>>,
     /// Changes that the listener has not taken yet.
     untold: BTreeMap<PodName, PodFacts>,
     /// The same of this node.
@@ -102,7 +101,7 @@ impl Workloads {
     pub fn factory(
         cluster: impl Into<String>,
         node: impl Into<String>,
-        follows: impl Fn() -> Option<Ref<ClusterMsg>> + 'static,
+        follows: impl Fn() -> Option<Outlet<Reply<()>>> + 'static,
     ) -> impl FnMut() -> Self + 'static {
         let book = Book::new(cluster.into(), node.into());
         let kept = Kept { book, listener: None, untold: BTreeMap::new(), untold_node: None };
@@ -118,7 +117,7 @@ impl Workloads {
             cluster,
             SYNC_PATIENCE,
             "the cluster's policies to be in force, then its pods",
-            |reply| ClusterMsg::AwaitSync(Feed::Workloads, reply),
+            |reply| reply,
             WorkloadsAnswer::Synced,
         );
     }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    endpoints::supervisor::EndpointsMsg,
-    host::{Message, Ref, Reply},
+    host::{Message, Outlet, Reply},
     model::{EndpointId, Labels, Manifest, NamedPorts},
     ports::ObjectKey,
 };
@@ -18,6 +17,29 @@ pub struct PodFacts {
     pub labels: Labels,
     /// Names of its containers' ports.
     pub named_ports: NamedPorts,
+}
+
+/// What the keeper of pods and namespaces says to whoever has the endpoints.
+pub enum WorkloadsNews {
+    /// What the cluster says of a pod changed.
+    Pod {
+        /// `namespace/pod`
+        name: String,
+        /// What it says now.
+        facts: PodFacts,
+    },
+    /// How this node is labelled; `None` if nobody says it.
+    Node(Option<Labels>),
+}
+
+impl WorkloadsNews {
+    /// Its name, for traces.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Pod { .. } => "Pod",
+            Self::Node(_) => "Node",
+        }
+    }
 }
 
 /// What the keeper of pods and namespaces can be told.
@@ -46,7 +68,7 @@ pub enum WorkloadsMsg {
         reply: Reply<BTreeMap<EndpointId, NamedPorts>>,
     },
     /// Tell there when what is known of a pod changes.
-    Subscribe(Ref<EndpointsMsg>),
+    Subscribe(Outlet<WorkloadsNews>),
 }
 
 impl Message for WorkloadsMsg {

@@ -17,16 +17,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Heard = Rc<RefCell<Vec<(String, PodFacts)>>>;
 
+struct Told(WorkloadsNews);
+
+impl Message for Told {
+    fn kind(&self) -> &'static str {
+        self.0.kind()
+    }
+}
+
 /// Stands for the supervisor of endpoints: notes what it is told.
 struct Listener(Heard);
 
 impl Behaviour for Listener {
-    type Msg = EndpointsMsg;
+    type Msg = Told;
     type Answer = NoAnswer;
     type Observed = ();
 
-    fn handle(&mut self, msg: EndpointsMsg, _: &mut Cx<'_, Self>) {
-        if let EndpointsMsg::Pod { name, facts } = msg {
+    fn handle(&mut self, msg: Told, _: &mut Cx<'_, Self>) {
+        if let WorkloadsNews::Pod { name, facts } = msg.0 {
             self.0.borrow_mut().push((name, facts));
         }
     }
@@ -51,7 +59,7 @@ impl Bench {
         let heard = Heard::default();
         let ear = Rc::clone(&heard);
         let listener = universe.spawn("endpoints", move || Listener(Rc::clone(&ear)));
-        workloads.tell(WorkloadsMsg::Subscribe(listener)).unwrap();
+        workloads.tell(WorkloadsMsg::Subscribe(listener.outlet(Told))).unwrap();
         Self { universe, workloads, heard }
     }
 

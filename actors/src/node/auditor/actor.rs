@@ -14,7 +14,7 @@ use crate::{
     endpoints::{
         endpoint::{EndpointView, State},
         ipam::IpamMsg,
-        supervisor::EndpointsMsg,
+        supervisor::{EndpointsMsg, KernelLook},
     },
     host::{AskError, Behaviour, Cx, Lent, Ref, Survives, Time},
     model::{EndpointId, IdentityId, Labels, PolicyRows, drift::Drift},
@@ -269,7 +269,7 @@ impl Behaviour for Auditor {
 
     fn handle(&mut self, msg: AuditorMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            AuditorMsg::Look { before, kernel } => self.begin(cx, before, kernel),
+            AuditorMsg::Look(KernelLook { before, kernel }) => self.begin(cx, before, kernel),
             AuditorMsg::Restored => self.kept.restored = true,
             AuditorMsg::Drifted(found) => {
                 self.kept.drifted(&found, cx.now(), cx.wall());

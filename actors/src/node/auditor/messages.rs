@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    endpoints::endpoint::EndpointView,
+    endpoints::supervisor::KernelLook,
     host::{Message, Reply, Time},
     model::drift::{Drift, Kind},
-    ports::KernelSnapshot,
 };
 
 /// What looking found.
@@ -59,12 +58,7 @@ impl Drifted {
 /// What the auditor can be told.
 pub enum AuditorMsg {
     /// From the supervisor of endpoints: it looked at the kernel.
-    Look {
-        /// The endpoints as they were before.
-        before: Vec<Arc<EndpointView>>,
-        /// What the kernel showed.
-        kernel: Arc<KernelSnapshot>,
-    },
+    Look(KernelLook),
     /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
     Restored,
     /// From whoever owns rows: these were not as they were written, and are written again.
@@ -76,7 +70,7 @@ pub enum AuditorMsg {
 impl Message for AuditorMsg {
     fn kind(&self) -> &'static str {
         match self {
-            Self::Look { .. } => "Look",
+            Self::Look(_) => "Look",
             Self::Restored => "Restored",
             Self::Drifted(_) => "Drifted",
             Self::Show(_) => "Show",

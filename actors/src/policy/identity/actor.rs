@@ -12,10 +12,9 @@ use super::{
     round::{Question, Round},
 };
 use crate::{
-    cluster::allocator::AllocatorMsg,
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Outlet, Reply, Survives},
     model::{ClusterId, Families, IdentityId, Labels},
-    policy::rules::PolicyMsg,
+    policy::identity::Numbering,
     ports::{Disk, DiskError},
     state_directory::IdentityTable,
 };
@@ -31,9 +30,9 @@ pub struct Identities {
     /// Outlives a crash: a number in use must never be handed out for something else.
     ledger: Lent<Ledger>,
     /// Who hears of identities that nobody uses any more.
-    listener: Lent<Option<Ref<PolicyMsg>>>,
+    listener: Lent<Option<Outlet<IdentityId>>>,
     /// Who hands out numbers for the whole cluster, if it is not done here.
-    allocator: Lent<Option<Ref<AllocatorMsg>>>,
+    allocator: Lent<Option<Outlet<Numbering>>>,
     waiting: Vec<Question>,
     under_way: Option<Round>,
     last_error: Option<String>,
@@ -136,7 +135,7 @@ impl Identities {
         let ledger = &mut *self.ledger;
         let known = ledger.disputed.remove(&id) || ledger.tables.labels(id).is_some();
         if let (true, Some(listener)) = (known, self.listener.as_ref())
-            && let Err(refused) = listener.tell(PolicyMsg::Forget(id))
+            && let Err(refused) = listener.say(id)
         {
             tracing::warn!(identity = %id, %refused, "rows of an unused identity stay");
         }
@@ -150,7 +149,7 @@ impl Identities {
         answer: Result<IdentityId, AskError>,
     ) {
         match answer {
-            Ok(id) if reply.is_closed() => self.tell_allocator(AllocatorMsg::Unused(id)),
+            Ok(id) if reply.is_closed() => self.tell_allocator(Numbering::Unused(id)),
             Ok(id) => self.waiting.push(Question::Numbered { labels, id, reply }),
             Err(error) => reply.send(Err(IdentityError::NotAllocated(error.to_string()))),
         }
@@ -165,18 +164,18 @@ impl Identities {
         for id in turned {
             let labels = self.ledger.tables.cluster_labels(id);
             match (self.ledger.uses.local(id), labels) {
-                (0, _) => self.tell_allocator(AllocatorMsg::Unused(id)),
+                (0, _) => self.tell_allocator(Numbering::Unused(id)),
                 (_, Some(labels)) => {
-                    self.tell_allocator(AllocatorMsg::Used(id, Arc::clone(labels)));
+                    self.tell_allocator(Numbering::Used(id, Arc::clone(labels)));
                 }
                 _ => {}
             }
         }
     }
 
-    fn tell_allocator(&self, msg: AllocatorMsg) {
+    fn tell_allocator(&self, msg: Numbering) {
         if let Some(allocator) = self.allocator.as_ref()
-            && let Err(refused) = allocator.tell(msg)
+            && let Err(refused) = allocator.say(msg)
         {
             tracing::error!(%refused, "the cluster does not hear which identities are in use");
         }
@@ -208,7 +207,7 @@ impl Identities {
     fn return_unused(&self, mut given: BTreeSet<IdentityId>) {
         let ledger = &*self.ledger;
         given.retain(|&id| ledger.uses.local(id) == 0);
-        given.into_iter().for_each(|id| self.tell_allocator(AllocatorMsg::Unused(id)));
+        given.into_iter().for_each(|id| self.tell_allocator(Numbering::Unused(id)));
     }
 
     fn stored(&mut self, result: Result<Result<(), DiskError>, AskError>) {
@@ -237,7 +236,7 @@ impl Behaviour for Identities {
         // A number that came for the life before, and met nobody, is not used.
         if self.allocator.is_some() {
             let used = self.ledger.uses.all_local();
-            self.tell_allocator(AllocatorMsg::OnlyUsed(used));
+            self.tell_allocator(Numbering::OnlyUsed(used));
         }
     }
 
@@ -314,7 +313,7 @@ impl Behaviour for Identities {
 
 fn allocate(
     cx: &mut Cx<'_, Identities>,
-    allocator: &Ref<AllocatorMsg>,
+    allocator: &Outlet<Numbering>,
     labels: Arc<Labels>,
     before: Option<IdentityId>,
     reply: Reply<Result<Identity, IdentityError>>,
@@ -324,7 +323,7 @@ fn allocate(
         allocator,
         ALLOCATE_PATIENCE,
         format!("the number of {labels} in the cluster"),
-        |reply| AllocatorMsg::Allocate { labels: wanted, before, reply },
+        |reply| Numbering::Allocate { labels: wanted, before, reply },
         move |answer| IdentityAnswer::Allocated { labels, reply, answer },
     );
 }

@@ -9,10 +9,9 @@ use ipnet::IpNet;
 use serde::Serialize;
 
 use crate::{
-    cluster::allocator::AllocatorMsg,
-    host::{Lane, Message, Ref, Reply},
+    host::{Lane, Message, Outlet, Reply},
     model::{IdentityId, Labels},
-    policy::{identity::Introduction, rules::PolicyMsg},
+    policy::identity::{Introduction, Numbering},
     ports::DiskError,
 };
 
@@ -88,11 +87,11 @@ pub enum IdentityMsg {
     /// Each of those endpoints has said which identity it has, or is gone.
     ReleaseWithheld,
     /// The cluster hands out numbers of label sets, through this.
-    AllocateBy(Ref<AllocatorMsg>),
+    AllocateBy(Outlet<Numbering>),
     /// A number in use stands for other labels in the cluster.
     Disputed(IdentityId),
     /// Tell there when no endpoint has an identity any more.
-    Subscribe(Ref<PolicyMsg>),
+    Subscribe(Outlet<IdentityId>),
     /// Show one.
     Get {
         /// Its number.

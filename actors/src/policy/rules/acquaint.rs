@@ -8,13 +8,12 @@ use std::{
 
 use super::{Policies, Touched, actor::ENFORCE_PATIENCE, answers::PolicyAnswer};
 use crate::{
-    endpoints::supervisor::EndpointsMsg,
     host::{AskError, Cx, Reply},
     model::{IdentityId, NamedPorts},
     mutants::{Mutant, mutated},
     policy::{
         identity::Identity,
-        rules::{Awaited, Reached},
+        rules::{Awaited, PolicyNews, Reached},
     },
 };
 
@@ -50,7 +49,7 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to know identities of other nodes",
-            |reply| EndpointsMsg::PolicyChanged {
+            |reply| PolicyNews::PolicyChanged {
                 revision,
                 touched,
                 strangers: ids,

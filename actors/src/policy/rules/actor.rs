@@ -20,14 +20,12 @@ use super::{
     touched::Gathering,
 };
 use crate::{
-    cluster::api_server::ClusterMsg,
-    endpoints::supervisor::EndpointsMsg,
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
-    model::{Feed, IdentityId, Labels, NamedPorts},
+    host::{AskError, Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives},
+    model::{IdentityId, Labels, NamedPorts},
     policy::{
         identity::{Identity, IdentityMsg},
         ipcache::IpcacheMsg,
-        rules::{Awaited, Reached},
+        rules::{Awaited, PolicyNews, Reached},
     },
 };
 
@@ -51,13 +49,13 @@ const KINDS: [&str; 4] =
 #[derive(Clone)]
 pub struct PolicyPeers {
     /// The supervisor of endpoints, which enforce what is computed here.
-    pub endpoints: Ref<EndpointsMsg>,
+    pub endpoints: Outlet<PolicyNews>,
     /// Who numbers prefixes.
     pub identities: Ref<IdentityMsg>,
     /// Who maps prefixes to their identities.
     pub ipcache: Ref<IpcacheMsg>,
     /// Who follows the cluster, if policies come from there.
-    pub cluster: Option<Ref<ClusterMsg>>,
+    pub cluster: Option<Outlet<Reply<()>>>,
 }
 
 /// The owner of the policy repository.
@@ -156,7 +154,7 @@ impl Policies {
             cluster,
             SYNC_PATIENCE,
             "every source of the cluster to be synced",
-            |reply| ClusterMsg::AwaitSync(Feed::Policies, reply),
+            |reply| reply,
             PolicyAnswer::Synced,
         );
     }
@@ -247,7 +245,7 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to know a new identity",
-            |reply| EndpointsMsg::PolicyChanged {
+            |reply| PolicyNews::PolicyChanged {
                 revision,
                 touched,
                 strangers: ids,
@@ -300,7 +298,7 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to enforce a change",
-            |reply| EndpointsMsg::PolicyChanged {
+            |reply| PolicyNews::PolicyChanged {
                 revision,
                 touched,
                 strangers: BTreeSet::new(),
@@ -326,7 +324,7 @@ impl Policies {
     fn tell_revision(&mut self) {
         let newest = self.known.revision;
         if self.told != newest && self.known.ready {
-            let told = self.peers.endpoints.tell(EndpointsMsg::Revision(newest));
+            let told = self.peers.endpoints.say(PolicyNews::Revision(newest));
             self.told = if told.is_ok() { newest } else { self.told };
         }
     }

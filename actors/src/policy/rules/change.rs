@@ -31,13 +31,12 @@ use super::{
     messages::{Behind, PrefixChange},
 };
 use crate::{
-    endpoints::supervisor::EndpointsMsg,
     host::{AskError, Cx},
     model::{Families, IdentityId, Manifest},
     policy::{
         identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
         ipcache::{IpcacheEntry, IpcacheMsg, Source},
-        rules::{Awaited, Heirs, Inherited, Reached},
+        rules::{Awaited, Heirs, Inherited, PolicyNews, Reached},
     },
     ports::KernelError,
 };
@@ -173,7 +172,7 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "policies of an earlier life to know the new prefixes",
-            |reply| EndpointsMsg::Inherit { heirs, reply },
+            |reply| PolicyNews::Inherit { heirs, reply },
             PolicyAnswer::Bequeathed,
         );
     }
@@ -236,7 +235,7 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to know the new prefixes",
-            |reply| EndpointsMsg::PolicyChanged {
+            |reply| PolicyNews::PolicyChanged {
                 revision,
                 touched,
                 strangers,
@@ -308,7 +307,7 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "every endpoint to enforce the new rules",
-            |reply| EndpointsMsg::PolicyChanged { revision, touched, strangers, awaited, reply },
+            |reply| PolicyNews::PolicyChanged { revision, touched, strangers, awaited, reply },
             move |answer| PolicyAnswer::Enforced { revision, answer },
         );
     }
