@@ -3,10 +3,14 @@
 pub mod addresses;
 pub mod allocator;
 pub mod api_server;
+pub(crate) mod backoff;
 pub mod clustermesh;
-pub mod crd;
 mod dice;
 pub mod kvstore;
 pub mod nodes;
+pub mod origins;
 pub mod publish;
+pub mod resources;
+pub mod sharing;
 pub mod sources;
+pub mod subscriber;

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use crate::{
     cluster::{
-        allocator::Entry,
-        clustermesh, crd,
-        kvstore::{self, ADDRESSES, IDENTITIES, Whose},
+        addresses::pods::PodAddresses,
+        allocator::{Entry, read_object, read_pair},
+        clustermesh,
+        kvstore::{ADDRESSES, IDENTITIES, Whose},
         nodes, publish,
     },
     endpoints::{supervisor::Target, workloads},
@@ -198,14 +199,12 @@ pub fn pairs(data: &[u8]) {
         assert_ne!(whose.id, IdentityId::UNKNOWN, "whose it is must be known");
         whose.owner(key, &mut SharedPorts::default());
     }
-    if let Some((_, Entry::Labels(labels))) =
-        kvstore::identity(Change::Put(pair.clone()), IDENTITIES)
-    {
+    if let Some((_, Entry::Labels(labels))) = read_pair(Change::Put(pair.clone()), IDENTITIES) {
         let text = labels.sorted_text();
         let again = Labels::parse(text.split_terminator(';'));
         assert_eq!(again.as_ref(), Ok(&*labels), "labels are written as they are read");
     }
-    kvstore::identity(Change::Delete(key.to_owned()), IDENTITIES);
+    read_pair(Change::Delete(key.to_owned()), IDENTITIES);
     nodes::fuzzing::pair(&pair);
     clustermesh::fuzzing::pair(&pair);
 }
@@ -213,7 +212,7 @@ pub fn pairs(data: &[u8]) {
 /// Objects of the cluster about nodes, endpoints and identities.
 pub fn objects(data: &[u8]) {
     let own = "192.0.2.1".parse().expect("it is an address");
-    let (mut addresses, mut shared) = (crd::PodAddresses::default(), SharedPorts::default());
+    let (mut addresses, mut shared) = (PodAddresses::default(), SharedPorts::default());
     let documents = documents(data).unwrap_or_default();
     for object in &documents {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
@@ -222,7 +221,7 @@ pub fn objects(data: &[u8]) {
         PodCidrs::of_cilium_node(object);
         nodes::fuzzing::object(&key.name, object);
         publish::fuzzing::objects(object, documents.first().unwrap_or(&Value::Null));
-        crd::identity((key.clone(), Some(object.clone())), ClusterId(0));
+        read_object((key.clone(), Some(object.clone())), ClusterId(0));
         addresses.take(key, Some(object.clone()), own, ClusterId(0), &mut shared);
     }
     for object in &documents {

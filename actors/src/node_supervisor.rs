@@ -23,10 +23,10 @@ use crate::{
         allocator,
         api_server::{ClusterMsg, ClusterSettings},
         clustermesh::MeshMsg,
-        crd::CrdActors,
-        kvstore::{KvActors, KvSettings},
+        kvstore::KvSettings,
         nodes::NodesMsg,
         publish::{PublishSettings, PublisherMsg},
+        sharing::{CrdActors, KvActors},
     },
     endpoints::{
         build_queue::BuildQueueMsg,

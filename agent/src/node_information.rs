@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use volvox_actors::{
     cluster::{
-        api_server::further,
         publish::{PublishSettings, new_cilium_node},
+        resources::further,
     },
     endpoints::ipam::Pools,
     model::Feed,

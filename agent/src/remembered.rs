@@ -98,7 +98,7 @@ async fn look(colony: &Colony, kept: &Remembered) -> Remembered {
     let (server, session) = colony.host.outside(what, || {
         let ask = |it| colony.host.ask(it, PATIENCE, what, ClusterMsg::Server);
         let server = colony.cluster.as_ref().map(ask);
-        let ask = |it: &volvox_actors::cluster::kvstore::KvActors| {
+        let ask = |it: &volvox_actors::cluster::sharing::KvActors| {
             colony.host.ask(&it.session, PATIENCE, what, SessionMsg::Show)
         };
         (server, colony.kvstore.as_ref().map(ask))

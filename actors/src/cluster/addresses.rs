@@ -12,10 +12,10 @@ mod kept;
 mod messages;
 mod names;
 mod others;
+pub(crate) mod pods;
 mod remote;
 mod row;
 
 pub use actor::{Addresses, AddressesPeers};
 pub use inherited::Inherited;
-pub(crate) use messages::Owner;
 pub use messages::{AddressesMsg, AddressesView};

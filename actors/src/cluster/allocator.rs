@@ -9,6 +9,8 @@ mod answers;
 mod backend;
 mod directory;
 mod messages;
+mod objects;
+mod stored;
 
 use std::sync::Arc;
 
@@ -20,7 +22,9 @@ pub use backend::ClaimError;
 pub(crate) use backend::{Backend, Candidate, Claim, Found, Standing};
 pub(crate) use directory::Directory;
 pub use directory::Entry;
-pub use messages::AllocatorMsg;
+pub use messages::{AllocatorMsg, AllocatorNews};
+pub(crate) use objects::{ObjectIdentities, identity as read_object};
+pub(crate) use stored::{StoredIdentities, identity as read_pair};
 
 /// Who has numbers handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,10 +14,8 @@
 
 mod actor;
 mod answers;
-mod backoff;
 mod held;
 mod messages;
-mod resources;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -25,11 +23,7 @@ mod told;
 mod version;
 mod witness;
 
-pub(crate) use backoff::Backoff;
-
 pub use actor::{ClusterPeers, ClusterSettings, ClusterSupervisor, Observed};
-pub use held::Hearer;
 pub use messages::{ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus};
-pub use resources::{further, resources};
 pub use source::SourceView;
 pub use witness::{KnownServer, ServerView};

@@ -15,18 +15,12 @@
 
 mod actor;
 mod answers;
-mod config;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod origin;
 mod remote;
 #[cfg(test)]
 mod tests;
-mod told;
 mod view;
 
 pub use actor::{Mesh, MeshMsg, MeshPeers, MeshSettings};
-pub use config::{CLUSTER_CONFIG, ConfigError};
-pub use origin::{Origin, RemoteKind};
-pub(crate) use told::{Clusters, Told};
 pub use view::RemoteView;

@@ -1,40 +1,30 @@
-//! What the nodes of a cluster tell each other through a key-value store: addresses and whose they
-//! are, identities and their numbers, and the nodes themselves.
-//!
-//! ```text
-//!   store ─► watcher (ip/v1) ────────────► addresses ─► identities, policy, ipcache
-//!     ▲ ├──► watcher (identities/v1/id) ─► allocator ◄─ identities
-//!     │ └──► watcher (nodes/v1) ─────────► nodes ─► ipcache
-//!     └───── session ◄──── what this node announces ── addresses, allocator, nodes
-//! ```
-//!
-//! The store widens what is known and never holds it back: without it, what an earlier life learned
-//! is in force as it was. Keys and values are Cilium's, whose agents may share the store.
+//! The key-value store that the nodes of a cluster share: the session that holds this node's lease, and
+//! watchers that report what others write.
 
-mod actors;
 mod guard;
 mod heard;
-mod identities;
 mod outage;
 mod pairs;
 mod session;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod watcher;
 
 use std::{net::IpAddr, time::Duration};
 
 use crate::{model::ClusterId, ports::StoreHeader};
 
-pub use actors::KvActors;
-pub(crate) use identities::identity;
+pub(crate) use pairs::Owner;
 pub use pairs::{AddressPair, PairError, PortPair};
 pub(crate) use pairs::{Whose, ports as named_ports, prefix_of, read_ports};
+pub(crate) use session::settled;
 pub use session::{Session, SessionMsg, SessionView, Unreachable};
 pub use watcher::{Followed, Update, Watcher, WatcherMsg, WatcherView};
 
 /// Below it: an address or a prefix and whose it is.
 pub const ADDRESSES: &str = "cilium/state/ip/v1/default/";
+/// Below it: a cluster and a node of it.
+pub const NODES: &str = "cilium/state/nodes/v1/";
 /// Below it: an identity's number, with its labels as value.
 pub const IDENTITIES: &str = "cilium/state/identities/v1/id/";
 /// Below it: an identity's labels and a node that uses it, with its number as value.

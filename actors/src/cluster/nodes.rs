@@ -32,6 +32,3 @@ pub use actor::{Nodes, NodesPeers, NodesSettings};
 pub use entry::{NodeAddress, NodeEntry, NodeError};
 pub(crate) use inherited::{inherited, inherited_entries, inherited_identities};
 pub use messages::{NodesList, NodesMsg, NodesSource, NodesView, Seat};
-
-/// Below it: a cluster, a node of it, and as value what the node says of itself.
-pub const NODES: &str = "cilium/state/nodes/v1/";

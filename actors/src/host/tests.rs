@@ -243,9 +243,9 @@ impl Recorder for RecordTexts {
 #[test]
 fn actix_runs_the_same_cells() {
     struct Wall(std::time::Instant);
-    impl crate::host::Clock for Wall {
-        fn now(&self) -> crate::host::Time {
-            crate::host::Time(self.0.elapsed().as_nanos() as u64)
+    impl Clock for Wall {
+        fn now(&self) -> Time {
+            Time(self.0.elapsed().as_nanos() as u64)
         }
         fn wall(&self) -> u64 {
             0

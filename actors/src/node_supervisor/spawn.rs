@@ -13,12 +13,13 @@ use crate::{
     cluster::{
         addresses::{AddressesPeers, Inherited},
         allocator,
-        api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor, Hearer},
+        api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor},
         clustermesh::{Mesh, MeshMsg, MeshPeers},
-        crd::CrdActors,
-        kvstore::{KvActors, SessionMsg},
+        kvstore::SessionMsg,
         nodes::{self, Nodes, NodesMsg, NodesPeers},
         publish::{Publisher, PublisherMsg, PublisherPeers},
+        sharing::{CrdActors, KvActors},
+        subscriber::Subscriber,
     },
     endpoints::{
         build_queue::{BuildQueue, BuildQueueMsg},
@@ -340,15 +341,15 @@ impl<'a> Spawn<'a> {
         let further = &mut self.settings.follow.further;
         if self.by_objects.is_some() {
             further.extend([
-                (Feed::CiliumIdentities, Hearer::Allocator),
-                (Feed::CiliumEndpoints, Hearer::Addresses),
+                (Feed::CiliumIdentities, Subscriber::Allocator),
+                (Feed::CiliumEndpoints, Subscriber::Addresses),
             ]);
         }
         // As Cilium does: where there is a store, nodes meet there.
         let feed = if self.ports.kvstore.is_some() { Feed::Node } else { Feed::CiliumNode };
         let of_services = [Feed::Services, Feed::Node, Feed::Ingresses, Feed::Workloads];
-        further.extend(of_services.map(|feed| (feed, Hearer::Services)));
-        further.extend([(feed, Hearer::Nodes), (Feed::Node, Hearer::Host)]);
+        further.extend(of_services.map(|feed| (feed, Subscriber::Services)));
+        further.extend([(feed, Subscriber::Nodes), (Feed::Node, Subscriber::Host)]);
     }
 
     /// The owner of identities hears who listens, and which of them the life before used.

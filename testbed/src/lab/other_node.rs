@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use volvox_actors::cluster::{
-    kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS},
-    nodes::NODES,
-};
+use volvox_actors::cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS, NODES};
 
 use super::store::Pair;
 

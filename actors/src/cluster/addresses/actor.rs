@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     cluster::{
-        allocator::Renewed,
-        clustermesh::Origin,
+        allocator::{AllocatorNews, Renewed},
         kvstore::{ADDRESSES, AddressPair, KvSettings, SessionMsg, Update, Whose, prefix_of},
+        origins::Origin,
     },
     endpoints::{
         endpoint::{Announcement, State},
@@ -430,9 +430,9 @@ impl Behaviour for Addresses {
             AddressesMsg::ClusterIdentities(origin, update) => {
                 self.cluster_identities(&origin, update);
             }
-            AddressesMsg::Identities(renewed) => self.renew(renewed),
-            AddressesMsg::Claimed(identity) => self.claimed(identity),
-            AddressesMsg::Disputed(identity) => {
+            AddressesMsg::Allocator(AllocatorNews::Identities(renewed)) => self.renew(renewed),
+            AddressesMsg::Allocator(AllocatorNews::Claimed(identity)) => self.claimed(identity),
+            AddressesMsg::Allocator(AllocatorNews::Disputed(identity)) => {
                 self.kept.disputed.insert(identity);
                 self.move_disputed();
             }

@@ -86,7 +86,10 @@ impl Inherited {
         let addresses = Addresses::factory(peers.clone(), Rc::clone(settings), self);
         let addresses = host.spawn(name.to_owned(), capacity, addresses);
         // Mailboxes of new cells are empty.
-        let _ = allocator.tell(AllocatorMsg::Tell(addresses.clone(), peers.identities.clone()));
+        let _ = allocator.tell(AllocatorMsg::Tell(
+            addresses.outlet(AddressesMsg::Allocator),
+            peers.identities.clone(),
+        ));
         let _ = peers
             .identities
             .tell(IdentityMsg::AllocateBy(allocator.outlet(AllocatorMsg::Numbering)));

@@ -9,9 +9,9 @@ use std::{
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::{Inherited, Owner, others::Others, remote::Remote};
+use super::{Inherited, others::Others, remote::Remote};
 use crate::{
-    cluster::crd::PodAddresses,
+    cluster::{addresses::pods::PodAddresses, kvstore::Owner},
     endpoints::endpoint::Announcement,
     model::{ClusterId, EndpointId, IdentityId, SharedPorts},
     ports::ObjectKey,

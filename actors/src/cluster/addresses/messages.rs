@@ -13,22 +13,12 @@ use serde_json::Value;
 
 use super::ends::Via;
 use crate::{
-    cluster::{clustermesh::Origin, kvstore::Update},
+    cluster::{allocator::AllocatorNews, kvstore::Update, origins::Origin},
     endpoints::{endpoint::Announcement, supervisor::EndpointChange},
     host::{Lane, Message, Reply},
-    model::{IdentityId, Labels, NamedPorts, Tunnel},
+    model::IdentityId,
     ports::ObjectKey,
 };
-
-/// Whom an address belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) identity: IdentityId,
-    /// Names of the ports behind the address, if any have one.
-    pub(crate) named_ports: Option<Arc<NamedPorts>>,
-    /// The node that it is on.
-    pub(crate) tunnel: Tunnel,
-}
 
 /// A prefix, the identity that it gets, and the number of the node that it is behind.
 pub(super) type Mapping = (IpNet, IdentityId, Via);
@@ -50,13 +40,8 @@ pub enum AddressesMsg {
     ClusterAddresses(Rc<Origin>, Update),
     /// What one of them says of identities.
     ClusterIdentities(Rc<Origin>, Update),
-    /// What this cluster says of identities; none are gone.
-    Identities(Vec<(IdentityId, Option<Arc<Labels>>)>),
-    /// The cluster has this identity for this node: its endpoints' addresses may be announced.
-    Claimed(IdentityId),
-    /// This identity stands for other labels in the cluster: endpoints that have it are to get
-    /// another one.
-    Disputed(IdentityId),
+    /// From the allocator: what it knows of identities.
+    Allocator(AllocatorNews),
     /// Others reach this node at this address from now on.
     OwnAddress(IpAddr),
     /// An endpoint of this node changed, or is gone.
@@ -73,9 +58,7 @@ impl Message for AddressesMsg {
             Self::Clusters(_) => "Clusters",
             Self::ClusterAddresses(..) => "ClusterAddresses",
             Self::ClusterIdentities(..) => "ClusterIdentities",
-            Self::Identities(_) => "Identities",
-            Self::Claimed(_) => "Claimed",
-            Self::Disputed(_) => "Disputed",
+            Self::Allocator(news) => news.kind(),
             Self::OwnAddress(_) => "OwnAddress",
             Self::Endpoint(change) => change.kind(),
             Self::Show(_) => "Show",

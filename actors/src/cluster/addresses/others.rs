@@ -5,12 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ipnet::IpNet;
 
-use super::Owner;
 use crate::{
     cluster::{
-        allocator::{Entry, Renewed},
-        clustermesh::{Clusters, Origin, Told},
-        kvstore::{self, Update, Whose, prefix_of},
+        allocator::{Entry, Renewed, read_pair},
+        kvstore::{Owner, Update, Whose, prefix_of},
+        origins::{Clusters, Origin, Told},
     },
     model::{ClusterId, IdentityId, Labels, SharedPorts},
     policy::identity::reserved::CLUSTER,
@@ -79,7 +78,7 @@ impl Others {
         if !said.identities.heeds(origin.generation) {
             return Vec::new();
         }
-        let entry = |change| kvstore::identity(change, &origin.identities);
+        let entry = |change| read_pair(change, &origin.identities);
         let entries = update.changes.into_iter().filter_map(entry);
         let mut renewed: Vec<Renewed> = entries.filter_map(|it| labels(origin, it)).collect();
         for (id, labels) in &renewed {

@@ -9,7 +9,7 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    Inherited, Owner,
+    Inherited,
     ends::{Ends, Via},
     held::Held,
     messages::Mapping,
@@ -17,6 +17,7 @@ use super::{
     row::Row,
 };
 use crate::{
+    cluster::kvstore::Owner,
     model::{IdentityId, Labels, Tunnel},
     policy::identity::Introduction,
 };

@@ -16,12 +16,11 @@ use super::{
 };
 use crate::{
     cluster::{
-        addresses::AddressesMsg,
-        crd,
+        allocator::{AllocatorNews, read_object, read_pair},
         dice::Dice,
-        kvstore::{self, IDENTITIES},
+        kvstore::IDENTITIES,
     },
-    host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives},
     model::{IdentityId, Labels},
     policy::identity::{IdentityMsg, Numbering},
 };
@@ -55,7 +54,7 @@ struct Kept {
     disputed: BTreeSet<IdentityId>,
     /// Labels of which a claim is on its way.
     claiming: BTreeSet<Arc<Labels>>,
-    listener: Option<Ref<AddressesMsg>>,
+    listener: Option<Outlet<AllocatorNews>>,
     identities: Option<Ref<IdentityMsg>>,
 }
 
@@ -125,7 +124,7 @@ impl Allocator {
         lost.iter().for_each(|(id, _)| {
             kept.claimed.remove(id);
         });
-        self.tell(AddressesMsg::Identities(renewed));
+        self.tell(AllocatorNews::Identities(renewed));
         for (id, labels) in lost {
             self.hold(cx, id, labels);
         }
@@ -234,8 +233,8 @@ impl Allocator {
                 kept.disputed.remove(&id);
                 // Before who asked: what it publishes next is believed at once.
                 let known = vec![(id, Some(Arc::clone(&labels)))];
-                self.tell(AddressesMsg::Identities(known));
-                self.tell(AddressesMsg::Claimed(id));
+                self.tell(AllocatorNews::Identities(known));
+                self.tell(AllocatorNews::Claimed(id));
                 let wanted = !attempt.replies.is_empty() || attempt.wish.held == Some(id);
                 attempt.replies.into_iter().for_each(|reply| reply.send(id));
                 if !wanted {
@@ -300,7 +299,7 @@ impl Allocator {
                  number: its endpoints get that one and are not announced before"
             );
             self.tell_identities(IdentityMsg::Disputed(id));
-            self.tell(AddressesMsg::Disputed(id));
+            self.tell(AllocatorNews::Disputed(id));
         }
         let Some(attempt) = self.attempts.get_mut(labels) else { return };
         attempt.wish.held = None;
@@ -320,10 +319,10 @@ impl Allocator {
         }
     }
 
-    fn tell(&self, msg: AddressesMsg) {
+    fn tell(&self, news: AllocatorNews) {
         let kept = &*self.kept;
         if let Some(listener) = &kept.listener
-            && let Err(refused) = listener.tell(msg)
+            && let Err(refused) = listener.say(news)
         {
             tracing::error!(%refused, "identities of the cluster are not known to its addresses");
         }
@@ -351,13 +350,13 @@ impl Behaviour for Allocator {
         match msg {
             AllocatorMsg::Update(update) => {
                 self.kept.listed |= update.listed;
-                let entry = |change| kvstore::identity(change, IDENTITIES);
+                let entry = |change| read_pair(change, IDENTITIES);
                 self.update(cx, update.changes.into_iter().filter_map(entry));
             }
             AllocatorMsg::Objects { objects, defined } => {
                 self.kept.listed = defined;
                 let (entries, cluster) = (objects.into_iter(), self.backend.cluster());
-                self.update(cx, entries.filter_map(|object| crd::identity(object, cluster)));
+                self.update(cx, entries.filter_map(|object| read_object(object, cluster)));
             }
             AllocatorMsg::Numbering(Numbering::Allocate { labels, before, reply }) => {
                 self.allocate(cx, labels, before, reply);

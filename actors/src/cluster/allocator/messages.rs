@@ -2,13 +2,36 @@
 
 use serde_json::Value;
 
-use super::AllocatorView;
+use super::{AllocatorView, Renewed};
 use crate::{
-    cluster::{addresses::AddressesMsg, kvstore::Update},
-    host::{Lane, Message, Ref, Reply},
+    cluster::kvstore::Update,
+    host::{Lane, Message, Outlet, Ref, Reply},
+    model::IdentityId,
     policy::identity::{IdentityMsg, Numbering},
     ports::ObjectKey,
 };
+
+/// What the allocator says to the owner of the cluster's addresses.
+pub enum AllocatorNews {
+    /// What this cluster says of identities; none are gone.
+    Identities(Vec<Renewed>),
+    /// The cluster has this identity for this node: its endpoints' addresses may be announced.
+    Claimed(IdentityId),
+    /// This identity stands for other labels in the cluster: endpoints that have it are to get
+    /// another one.
+    Disputed(IdentityId),
+}
+
+impl AllocatorNews {
+    /// Its name, for traces.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Identities(_) => "Identities",
+            Self::Claimed(_) => "Claimed",
+            Self::Disputed(_) => "Disputed",
+        }
+    }
+}
 
 /// What the allocator can be told.
 pub enum AllocatorMsg {
@@ -24,7 +47,7 @@ pub enum AllocatorMsg {
     /// From the owner of identities: what this node needs, or gives back.
     Numbering(Numbering),
     /// Who is to hear of identities and of claims, and who numbers them on this node.
-    Tell(Ref<AddressesMsg>, Ref<IdentityMsg>),
+    Tell(Outlet<AllocatorNews>, Ref<IdentityMsg>),
     /// Show how it stands.
     Show(Reply<AllocatorView>),
 }

@@ -13,15 +13,19 @@ use serde_json::Value;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
     answers::ClusterAnswer,
-    held::{Hearer, Held},
-    resources::{further, resources},
+    held::Held,
     source::Source,
     witness::{KnownServer, SOON, Witness},
 };
 use crate::{
     cluster::{
-        addresses::AddressesMsg, allocator::AllocatorMsg, nodes::NodesMsg, publish::PublisherMsg,
+        addresses::AddressesMsg,
+        allocator::AllocatorMsg,
+        nodes::NodesMsg,
+        publish::PublisherMsg,
+        resources::{further, resources},
         sources::Hearing,
+        subscriber::Subscriber,
     },
     endpoints::workloads::WorkloadsMsg,
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time},
@@ -39,7 +43,7 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long the first policies may take to be in force before pods are handed on all the same.
 const IN_FORCE_PATIENCE: Duration = Duration::from_secs(60);
 /// Who is told of all CiliumNodes, not of this node's own alone.
-const ALL_NODES: (Feed, Hearer) = (Feed::CiliumNode, Hearer::Nodes);
+const ALL_NODES: (Feed, Subscriber) = (Feed::CiliumNode, Subscriber::Nodes);
 /// How long the server may take to say who it is.
 const ASK_PATIENCE: Duration = Duration::from_secs(10);
 /// How soon a full mailbox is tried again.
@@ -55,7 +59,7 @@ pub struct ClusterSettings {
     /// After that long it is complained of sources that are not synced.
     pub sync_timeout: Duration,
     /// What is followed besides pods and policies, and who hears of it.
-    pub further: Vec<(Feed, Hearer)>,
+    pub further: Vec<(Feed, Subscriber)>,
     /// The API server of the life before, if there was one.
     pub before: Option<KnownServer>,
 }
@@ -94,7 +98,7 @@ pub struct ClusterSupervisor {
 #[derive(Default)]
 struct Kept {
     sources: Vec<Child>,
-    held: BTreeMap<(Feed, Hearer), Held>,
+    held: BTreeMap<(Feed, Subscriber), Held>,
     witness: Witness,
 }
 
@@ -157,11 +161,11 @@ impl ClusterSupervisor {
             SourceStatus { name, feed, synced: false, state, since, version, heard, hearing };
         kept.sources.push(Child { address, status });
         let theirs = feeds.iter().filter(|(other, _)| *other == feed).map(|(_, hearer)| *hearer);
-        for hearer in theirs.chain((feed == Feed::Nodes).then_some(Hearer::Nodes)) {
+        for hearer in theirs.chain((feed == Feed::Nodes).then_some(Subscriber::Nodes)) {
             kept.held.entry((feed, hearer)).or_insert_with(|| Held::new(hearer));
         }
         let told_with = feed.told_with();
-        if let Some(hearer) = Hearer::of(told_with) {
+        if let Some(hearer) = Subscriber::of(told_with) {
             kept.held.entry((told_with, hearer)).or_insert_with(|| Held::new(hearer));
         }
     }
@@ -210,7 +214,7 @@ impl ClusterSupervisor {
         let kept = &mut *self.kept;
         let Some(Child { status, .. }) = kept.sources.get(source) else { return };
         let (of, told_with) = (status.feed, status.feed.told_with());
-        let always = Hearer::of(told_with);
+        let always = Subscriber::of(told_with);
         let theirs = kept.held.iter_mut().filter(|((feed, hearer), _)| {
             *feed == of || (*feed == told_with && Some(*hearer) == always)
         });
@@ -329,10 +333,10 @@ impl ClusterSupervisor {
             held.services_known = services_known;
             held.released |= all && *feed == Feed::Policies;
             // Who serves and what is served are one list to who serves it.
-            held.released |= *hearer == Hearer::Services && !unknown.contains(feed);
+            held.released |= *hearer == Subscriber::Services && !unknown.contains(feed);
             later |= held.hand_on(*feed, *hearer, &self.peers);
             // Who reads all of it is waited for, not who looks at some.
-            let always = Hearer::of(*feed);
+            let always = Subscriber::of(*feed);
             if held.has_told() && always.is_none_or(|it| it == *hearer) {
                 told.insert(*feed);
             }
@@ -360,7 +364,7 @@ impl ClusterSupervisor {
         if let Err(error) = answer {
             tracing::warn!(%error, "the first policies are not in force everywhere; going on");
         }
-        let workloads = (Feed::Workloads, Hearer::Workloads);
+        let workloads = (Feed::Workloads, Subscriber::Workloads);
         if let Some(held) = self.kept.held.get_mut(&workloads) {
             held.released = true;
         }

@@ -9,6 +9,7 @@ use super::actor::ClusterPeers;
 use crate::{
     cluster::{
         addresses::AddressesMsg, allocator::AllocatorMsg, nodes::NodesMsg, publish::PublisherMsg,
+        subscriber::Subscriber,
     },
     endpoints::workloads::WorkloadsMsg,
     host::{Message, Ref},
@@ -17,38 +18,6 @@ use crate::{
     ports::ObjectKey,
     services::service_cache::{ClusterObject, ServicesMsg},
 };
-
-/// Who hears of objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hearer {
-    /// The owner of the policy.
-    Policies,
-    /// The keeper of pods and namespaces.
-    Workloads,
-    /// Who keeps what this node says of itself.
-    Publisher,
-    /// The owner of the cluster's identities.
-    Allocator,
-    /// The owner of the cluster's addresses.
-    Addresses,
-    /// The owner of the cluster's nodes.
-    Nodes,
-    /// The owner of services.
-    Services,
-    /// The keeper of pods and namespaces, of how this node is labelled.
-    Host,
-}
-
-impl Hearer {
-    /// Who always hears of what is always followed.
-    pub(super) fn of(feed: Feed) -> Option<Self> {
-        match feed {
-            Feed::Policies => Some(Self::Policies),
-            Feed::Workloads => Some(Self::Workloads),
-            _ => None,
-        }
-    }
-}
 
 /// What was not handed on yet, in order.
 pub(super) struct Held {
@@ -75,15 +44,17 @@ enum News {
 }
 
 impl Held {
-    pub(super) fn new(hearer: Hearer) -> Self {
+    pub(super) fn new(hearer: Subscriber) -> Self {
         let news = match hearer {
-            Hearer::Policies | Hearer::Workloads => News::Manifests(Vec::new()),
-            Hearer::Publisher
-            | Hearer::Allocator
-            | Hearer::Addresses
-            | Hearer::Nodes
-            | Hearer::Host => News::Objects { objects: Vec::new(), defined: false, said: false },
-            Hearer::Services => News::OfServices(Vec::new()),
+            Subscriber::Policies | Subscriber::Workloads => News::Manifests(Vec::new()),
+            Subscriber::Publisher
+            | Subscriber::Allocator
+            | Subscriber::Addresses
+            | Subscriber::Nodes
+            | Subscriber::Host => {
+                News::Objects { objects: Vec::new(), defined: false, said: false }
+            }
+            Subscriber::Services => News::OfServices(Vec::new()),
         };
         let naming = BTreeSet::new();
         Self { news, released: false, begun: false, naming, services_known: false }
@@ -133,7 +104,7 @@ impl Held {
     }
 
     /// Hands on what may be; whether a full mailbox wants it later.
-    pub(super) fn hand_on(&mut self, feed: Feed, hearer: Hearer, peers: &ClusterPeers) -> bool {
+    pub(super) fn hand_on(&mut self, feed: Feed, hearer: Subscriber, peers: &ClusterPeers) -> bool {
         if !self.released {
             return false;
         }
@@ -177,12 +148,13 @@ impl News {
         }
     }
 
-    fn hand_on(&mut self, feed: Feed, hearer: Hearer, peers: &ClusterPeers) -> bool {
+    fn hand_on(&mut self, feed: Feed, hearer: Subscriber, peers: &ClusterPeers) -> bool {
         match self {
             Self::Manifests(manifests) => {
                 let all = std::mem::take(manifests);
                 let back = match hearer {
-                    Hearer::Policies => match refused(&peers.policy, PolicyMsg::Manifests(all)) {
+                    Subscriber::Policies => match refused(&peers.policy, PolicyMsg::Manifests(all))
+                    {
                         Some(PolicyMsg::Manifests(all)) => Some(all),
                         _ => None,
                     },
@@ -219,31 +191,31 @@ impl News {
 /// Tells who hears of objects; gives them back if a mailbox is full.
 fn tell_objects(
     feed: Feed,
-    hearer: Hearer,
+    hearer: Subscriber,
     peers: &ClusterPeers,
     objects: Vec<(ObjectKey, Option<Value>)>,
     defined: bool,
 ) -> Option<Vec<(ObjectKey, Option<Value>)>> {
     match hearer {
-        Hearer::Allocator => {
+        Subscriber::Allocator => {
             let (allocator, _) = peers.shared.as_ref()?;
             match refused(allocator, AllocatorMsg::Objects { objects, defined })? {
                 AllocatorMsg::Objects { objects, .. } => Some(objects),
                 _ => None,
             }
         }
-        Hearer::Addresses => {
+        Subscriber::Addresses => {
             let (_, addresses) = peers.shared.as_ref()?;
             match refused(addresses, AddressesMsg::Objects { objects, defined })? {
                 AddressesMsg::Objects { objects, .. } => Some(objects),
                 _ => None,
             }
         }
-        Hearer::Host => match refused(&peers.workloads, WorkloadsMsg::Nodes(objects))? {
+        Subscriber::Host => match refused(&peers.workloads, WorkloadsMsg::Nodes(objects))? {
             WorkloadsMsg::Nodes(objects) => Some(objects),
             _ => None,
         },
-        Hearer::Nodes => {
+        Subscriber::Nodes => {
             let nodes = peers.nodes.as_ref()?;
             match refused(nodes, NodesMsg::Objects { feed, objects, defined })? {
                 NodesMsg::Objects { objects, .. } => Some(objects),

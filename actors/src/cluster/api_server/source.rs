@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
-    backoff::Backoff,
     told::{Delta, Told, marks},
     version::{number, went_back},
 };
 use crate::{
+    cluster::backoff::Backoff,
     host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time, TimerId},
     mutants::{Mutant, mutated},
     ports::{Cluster, ClusterError, Object, ObjectChange, ObjectWatch, Page, Resource},

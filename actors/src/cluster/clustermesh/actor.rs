@@ -12,12 +12,11 @@ use serde::Serialize;
 
 use super::{
     answers::MeshAnswer,
-    config::ConfigError,
     remote::{RemoteCluster, RemoteMsg, RemotePeers, dismiss},
     view::RemoteView,
 };
 use crate::{
-    cluster::{addresses::AddressesMsg, nodes::NodesMsg},
+    cluster::{addresses::AddressesMsg, nodes::NodesMsg, origins::ConfigError},
     host::{Behaviour, Cx, Lane, Lent, Message, Ref, Reply, Survives, gather},
     model::ClusterId,
     ports::{RemoteClusters, Way},

@@ -1,7 +1,7 @@
 //! For the fuzzer: what other clusters write into their stores.
 
-use super::{RemoteService, config::ClusterConfig};
-use crate::ports::Pair;
+use crate::cluster::origins::ClusterConfig;
+use crate::{ports::Pair, services::service_cache::RemoteService};
 
 /// Reads a pair as a cluster's configuration and as a service's. A service is read as it was written.
 pub(crate) fn pair(pair: &Pair) {

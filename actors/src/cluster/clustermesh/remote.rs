@@ -15,15 +15,13 @@ use serde::Serialize;
 
 use answers::RemoteAnswer;
 
-use super::{
-    CLUSTER_CONFIG, ConfigError, MeshMsg, Origin, Told, config::ClusterConfig, origin::RemoteKind,
-    view::RemoteView,
-};
+use super::{MeshMsg, view::RemoteView};
 use crate::{
     cluster::{
         addresses::AddressesMsg,
         kvstore::{Followed, Update, WatcherMsg},
         nodes::NodesMsg,
+        origins::{CLUSTER_CONFIG, ClusterConfig, ConfigError, Origin, RemoteKind, Told},
     },
     host::{AskError, Behaviour, Cx, Full, Lane, Lent, Message, Ref, Reply, Survives, gather},
     ports::{Change, Way},

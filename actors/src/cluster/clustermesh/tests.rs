@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     cluster::{
         clustermesh::{MeshMsg, RemoteView},
-        kvstore::tests::town::{make, mapped, peers, town},
+        sharing::tests::store::town::{make, mapped, peers, town},
     },
     model::ClusterId,
     testing::{MemoryClusters, MemoryKvStore, World, allow_from},

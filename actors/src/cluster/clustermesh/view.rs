@@ -4,8 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 
-use super::origin::RemoteKind;
-use crate::{cluster::kvstore::WatcherView, model::ClusterId};
+use crate::{
+    cluster::{kvstore::WatcherView, origins::RemoteKind},
+    model::ClusterId,
+};
 
 /// How another cluster stands.
 #[derive(Clone, Debug, Serialize)]

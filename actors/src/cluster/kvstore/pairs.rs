@@ -1,6 +1,6 @@
 //! Reads and writes the keys and values by which nodes announce addresses, in Cilium's format.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,22 @@ use serde_json::Value;
 
 use super::ADDRESSES;
 use crate::{
-    cluster::{addresses::Owner, kvstore::KvSettings},
+    cluster::kvstore::KvSettings,
     endpoints::endpoint::Announcement,
-    model::{IdentityId, NamedPorts, SharedPorts},
+    model::{IdentityId, NamedPorts, SharedPorts, Tunnel},
     policy::rules::protocol,
     ports::Pair,
 };
+
+/// Whom an address belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) identity: IdentityId,
+    /// Names of the ports behind the address, if any have one.
+    pub(crate) named_ports: Option<Arc<NamedPorts>>,
+    /// The node that it is on.
+    pub(crate) tunnel: Tunnel,
+}
 
 /// Value of a key below [`ADDRESSES`], as Cilium writes it, member for member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

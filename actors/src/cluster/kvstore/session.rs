@@ -399,7 +399,7 @@ impl Session {
 }
 
 /// One error for all ways in which there is no answer.
-pub(super) fn settled<T>(
+pub(crate) fn settled<T>(
     answer: Result<Result<T, KvError>, AskError>,
     op: &'static str,
     about: &str,

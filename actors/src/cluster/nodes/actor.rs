@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::{
-    NODES, NodeEntry, NodeError, NodesList, NodesMsg, NodesSource, NodesView,
+    NodeEntry, NodeError, NodesList, NodesMsg, NodesSource, NodesView,
     announced::Announced,
     answers::NodesAnswer,
     book::Book,
@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     cluster::{
-        clustermesh::{Clusters, Origin, Told},
-        kvstore::{SessionMsg, Update},
+        kvstore::{NODES, SessionMsg, Update},
+        origins::{Clusters, Origin, Told},
     },
     endpoints::ipam::Pools,
     host::{Behaviour, Cx, Lent, Ref, Survives},

@@ -6,8 +6,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{NODES, announced::Cidr, messages::Seat};
+use super::{announced::Cidr, messages::Seat};
 use crate::{
+    cluster::kvstore::NODES,
     endpoints::ipam::Pools,
     model::{Addresses, IdentityId, NodeKey, Tunnel},
     node::local_node::PodCidrs,

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{NODES, NodeEntry, NodeKey};
-use crate::ports::Pair;
+use super::NodeEntry;
+use crate::{cluster::kvstore::NODES, model::NodeKey, ports::Pair};
 
 /// Reads a pair as a node's.
 pub(crate) fn pair(pair: &Pair) {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::NodeEntry;
 use crate::{
-    cluster::{clustermesh::Origin, kvstore::Update},
+    cluster::{kvstore::Update, origins::Origin},
     host::{Lane, Message, Reply},
     model::{Addresses, Feed, IdentityId, Labels, NodeKey, Tunnel},
     ports::ObjectKey,

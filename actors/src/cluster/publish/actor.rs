@@ -20,7 +20,7 @@ use super::{
     node::Wanted,
 };
 use crate::{
-    cluster::api_server::Backoff,
+    cluster::backoff::Backoff,
     endpoints::{
         endpoint::EndpointView,
         supervisor::{EndpointChange, EndpointsMsg},

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    cluster::api_server::further,
+    cluster::resources::further,
     model::Feed,
     ports::{ObjectKey, Resource},
 };

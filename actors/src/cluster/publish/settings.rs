@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::{
-    cluster::api_server::Hearer,
+    cluster::subscriber::Subscriber,
     endpoints::ipam::Pools,
     model::{Addresses, Feed},
     node::local_node::IpamMode,
@@ -42,7 +42,7 @@ pub struct PublishSettings {
 
 impl PublishSettings {
     /// What is to be followed for that.
-    pub fn feeds(&self) -> Vec<(Feed, Hearer)> {
+    pub fn feeds(&self) -> Vec<(Feed, Subscriber)> {
         let cilium_node = self.cilium_node || self.ipam == Some(IpamMode::ClusterPool);
         let all = [
             (Feed::Node, true),
@@ -51,7 +51,7 @@ impl PublishSettings {
         ];
         all.into_iter()
             .filter(|(_, wanted)| *wanted)
-            .map(|(feed, _)| (feed, Hearer::Publisher))
+            .map(|(feed, _)| (feed, Subscriber::Publisher))
             .collect()
     }
 }

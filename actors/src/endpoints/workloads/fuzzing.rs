@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Manifest, book::Book};
-use crate::ports::ObjectKey;
+use super::book::Book;
+use crate::{model::Manifest, ports::ObjectKey};
 
 /// Takes documents in as a file's, and those of nodes as the cluster's. A file that is taken in once
 /// more changes nothing.

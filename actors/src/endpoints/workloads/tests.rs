@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    endpoints::supervisor::EndpointsMsg,
-    host::{Answer, Behaviour, Cx, NoAnswer, Ref, Universe},
-    model::{EndpointId, NamedPorts},
+    host::{Answer, Behaviour, Cx, Message, NoAnswer, Ref, Universe},
+    model::{EndpointId, Manifest, NamedPorts},
     testing::crash,
 };
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use volvox_actors::cluster::{
-    addresses::AddressesView,
-    clustermesh::{RemoteKind, RemoteView},
-    nodes::NodesView,
+    addresses::AddressesView, clustermesh::RemoteView, nodes::NodesView, origins::RemoteKind,
 };
 
 /// Other clusters, in the answer to `GET /healthz`.

@@ -87,7 +87,7 @@ fn of_a_node_only_what_is_written_or_followed_is_read() {
             "images": [{}],
         },
     });
-    let nodes = volvox_actors::cluster::api_server::further("node-1").remove(0).1.remove(0);
+    let nodes = volvox_actors::cluster::resources::further("node-1").remove(0).1.remove(0);
     assert_eq!(
         object(&nodes, node).unwrap().value,
         json!({
@@ -116,7 +116,7 @@ fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
         },
         "security-labels": { "k8s:app": "web" },
     });
-    let all = volvox_actors::cluster::api_server::further("node-1").into_iter();
+    let all = volvox_actors::cluster::resources::further("node-1").into_iter();
     let mut forms = all.flat_map(|(_, forms)| forms);
     let identities = forms.find(|form| form.kind == "CiliumIdentity").unwrap();
     assert_eq!(
@@ -131,9 +131,9 @@ fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
 
 #[test]
 fn of_services_only_what_is_served_is_kept() {
-    let all: Vec<Resource> = volvox_actors::cluster::api_server::resources("node-1")
+    let all: Vec<Resource> = volvox_actors::cluster::resources::resources("node-1")
         .into_iter()
-        .chain(volvox_actors::cluster::api_server::further("node-1"))
+        .chain(volvox_actors::cluster::resources::further("node-1"))
         .flat_map(|(_, forms)| forms)
         .collect();
     let metadata = json!({

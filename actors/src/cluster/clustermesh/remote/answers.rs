@@ -1,7 +1,9 @@
 //! Answers that concern another cluster: what comes of own questions, timers and ports.
 
-use super::super::{ConfigError, config::ClusterConfig};
-use crate::host::{AskError, Message};
+use crate::{
+    cluster::origins::{ClusterConfig, ConfigError},
+    host::{AskError, Message},
+};
 
 /// What the reader of another cluster hears of its own questions, timers and ports.
 pub(crate) enum RemoteAnswer {

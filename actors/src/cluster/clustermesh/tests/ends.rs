@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{CLIENT, Region, address, cluster, identity, node, service};
 use crate::{
-    cluster::kvstore::tests::town,
+    cluster::sharing::tests::store::town,
     host::{Message, Ref, Reply},
     model::IdentityId,
     services::service_cache::{ServicesMsg, ServicesStatus},

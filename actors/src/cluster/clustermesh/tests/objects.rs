@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{CLIENT, b, node};
 use crate::{
-    cluster::crd::tests::town,
+    cluster::sharing::tests::objects::town,
     model::{ClusterId, IdentityId},
     testing::{KvLink, MemoryClusters, allow_from},
 };

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{CLIENT, Region, address, b, cluster, identity, node, service};
 use crate::{
-    cluster::{kvstore::tests::town, nodes::NodesMsg},
+    cluster::{nodes::NodesMsg, sharing::tests::store::town},
     model::{ClusterId, Direction, IdentityId},
     policy::rules::lookup,
     testing::{MemoryKvStore, to_http},

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::town::{NODE, announce, mapped, said, town};
 use crate::{
     cluster::{
-        kvstore::tests::town::{make, peers},
-        nodes::NODES,
+        kvstore::NODES,
+        sharing::tests::store::town::{make, peers},
     },
     model::{IdentityId, Scope},
     testing::{KvLink, MemoryKvStore, World, allow_from},

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::town::{NODE, mapped, node, town, view};
 use crate::{
-    cluster::{allocator, nodes::NODES},
+    cluster::{allocator, kvstore::NODES},
     model::IdentityId,
     testing::{MemoryCluster, World},
 };

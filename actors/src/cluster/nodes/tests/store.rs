@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::town::{NODE, announce, mapped, node, said, town, view};
 use crate::{
-    cluster::nodes::NODES,
+    cluster::kvstore::NODES,
     model::IdentityId,
     testing::{KvLink, World},
 };

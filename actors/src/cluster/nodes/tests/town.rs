@@ -4,7 +4,10 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::nodes::{NODES, NodesMsg, NodesView},
+    cluster::{
+        kvstore::NODES,
+        nodes::{NodesMsg, NodesView},
+    },
     model::{Addresses, IdentityId},
     testing::{MemoryKvStore, World},
 };

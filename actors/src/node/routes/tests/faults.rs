@@ -6,7 +6,7 @@ use super::town::{
     DIRECT, TUNNEL, announce, direct, net, routes, routing, said, steps, town, view,
 };
 use crate::{
-    cluster::nodes::NODES,
+    cluster::kvstore::NODES,
     model::NodeFacts,
     node::routes::{RoutesMsg, RoutingMode},
     ports::OVERLAY,

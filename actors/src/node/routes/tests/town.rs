@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::nodes::NODES,
+    cluster::kvstore::NODES,
     model::Addresses,
     node::routes::{RoutesMsg, RoutesView, RoutingMode},
     ports::{Hop, KernelOp, Link, Routing, RoutingOp},

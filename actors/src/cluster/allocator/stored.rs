@@ -2,10 +2,6 @@
 
 use std::{net::IpAddr, rc::Rc, sync::Arc, time::Duration};
 
-use super::{
-    IDENTITIES, IDENTITY_LOCKS, IDENTITY_USERS, KvSettings, SessionMsg, WatcherMsg,
-    session::settled,
-};
 use crate::{
     cluster::{
         allocator::{
@@ -13,6 +9,9 @@ use crate::{
             Found, Standing,
         },
         dice::Dice,
+        kvstore::{
+            IDENTITIES, IDENTITY_LOCKS, IDENTITY_USERS, KvSettings, SessionMsg, WatcherMsg, settled,
+        },
     },
     host::{Cx, Ref},
     model::{ClusterId, IdentityId, Labels, Scope},
@@ -31,7 +30,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Identities as keys of the store. A claim is one transaction: it finds the number as it was, or,
 /// for one that is new, nobody who uses these labels or is about to. Who uses which is announced
 /// under the node's lease, so that the operator can tell what nobody uses any more.
-pub(super) struct StoredIdentities {
+pub(crate) struct StoredIdentities {
     store: Rc<dyn KvStore>,
     session: Ref<SessionMsg>,
     watcher: Ref<WatcherMsg>,
@@ -40,7 +39,7 @@ pub(super) struct StoredIdentities {
 }
 
 impl StoredIdentities {
-    pub(super) fn new(
+    pub(crate) fn new(
         store: &Rc<dyn KvStore>,
         session: &Ref<SessionMsg>,
         watcher: Ref<WatcherMsg>,

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::{
-    cluster::{addresses::Owner, kvstore::read_ports},
+    cluster::kvstore::{Owner, read_ports},
     model::{ClusterId, IdentityId, NamedPorts, SharedPorts, Tunnel},
     ports::ObjectKey,
 };

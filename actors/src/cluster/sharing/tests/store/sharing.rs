@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::town::{address, addresses, identity, labels, make, mapped, peers, session, town};
 use crate::{
-    cluster::kvstore::{ADDRESSES, IDENTITY_USERS},
+    cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS},
     endpoints::supervisor::Target,
     model::{EndpointId, IdentityId},
     testing::allow_from,
@@ -131,9 +131,9 @@ fn rubbish_in_the_store_costs_its_own_key() {
         (format!("{ADDRESSES}not-an-address"), "{}"),
         (format!("{ADDRESSES}10.0.9.2"), "no json"),
         (format!("{ADDRESSES}10.0.9.3"), r#"{"IP":"10.0.9.3"}"#),
-        (format!("{}x", super::super::IDENTITIES), "k8s:a=b;"),
-        (format!("{}400", super::super::IDENTITIES), "=;"),
-        (format!("{}99999999", super::super::IDENTITIES), "k8s:a=b;"),
+        (format!("{}x", IDENTITIES), "k8s:a=b;"),
+        (format!("{}400", IDENTITIES), "=;"),
+        (format!("{}99999999", IDENTITIES), "k8s:a=b;"),
     ] {
         store.put(&key, value);
     }

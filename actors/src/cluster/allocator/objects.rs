@@ -1,5 +1,7 @@
 //! The API server as the place where the cluster keeps its identities.
 
+mod identity;
+
 use std::{
     hash::{DefaultHasher, Hasher},
     rc::Rc,
@@ -9,18 +11,18 @@ use std::{
 
 use serde_json::json;
 
-use super::identity::{HEARTBEAT, document, identity};
+pub(crate) use self::identity::identity;
+use self::identity::{HEARTBEAT, document};
 use crate::{
     cluster::{
         allocator::{
             Allocator, AllocatorAnswer, Backend, Candidate, Claim, ClaimError, Directory, Entry,
             Found, Standing,
         },
-        api_server::{ClusterMsg, further},
         dice::Dice,
     },
-    host::{AskError, Cx, Ref},
-    model::{ClusterId, Feed, IdentityId, Labels},
+    host::{AskError, Cx, Outlet, Reply},
+    model::{ClusterId, IdentityId, Labels},
     ports::{Cluster, ClusterError, ObjectKey, ObjectWrite, Page, Resource, Verb},
 };
 
@@ -37,22 +39,22 @@ const AGAIN_AFTER_REFUSAL: Duration = Duration::from_secs(15);
 /// that he uses, so that it is there is all that there is to a claim. Nothing keeps two nodes from
 /// making two objects for one set of labels: both numbers are good, and the lower one is taken from
 /// then on.
-pub(super) struct ObjectIdentities {
+pub(crate) struct ObjectIdentities {
     cluster: Rc<dyn Cluster>,
-    follower: Ref<ClusterMsg>,
+    /// Who says when all identities are listed.
+    follower: Outlet<Reply<()>>,
     resource: Resource,
     cluster_id: ClusterId,
 }
 
 impl ObjectIdentities {
-    pub(super) fn new(
+    pub(crate) fn new(
         cluster: &Rc<dyn Cluster>,
-        follower: Ref<ClusterMsg>,
+        follower: Outlet<Reply<()>>,
+        resource: Resource,
         cluster_id: ClusterId,
     ) -> Self {
-        let identities = further("").into_iter().find(|(feed, _)| *feed == Feed::CiliumIdentities);
-        let (_, mut forms) = identities.expect("each feed has its resource");
-        Self { cluster: Rc::clone(cluster), follower, resource: forms.remove(0), cluster_id }
+        Self { cluster: Rc::clone(cluster), follower, resource, cluster_id }
     }
 }
 
@@ -70,7 +72,7 @@ impl Backend for ObjectIdentities {
             &self.follower,
             LIST_PATIENCE,
             "the identities that the cluster has",
-            |reply| ClusterMsg::AwaitSync(Feed::CiliumIdentities, reply),
+            |reply| reply,
             AllocatorAnswer::Listed,
         );
     }

@@ -2,15 +2,16 @@
 
 use std::rc::Rc;
 
-use super::{
-    ADDRESSES, Followed, IDENTITIES, KvSettings, Session, SessionMsg, WatcherMsg,
-    identities::StoredIdentities,
+use crate::cluster::{
+    allocator::StoredIdentities,
+    kvstore::{ADDRESSES, Followed, IDENTITIES, KvSettings, Session, SessionMsg, WatcherMsg},
 };
 use crate::{
     cluster::{
         addresses::{AddressesMsg, AddressesPeers, Inherited},
         allocator::{Allocator, AllocatorMsg},
-        nodes::{NODES, NodesMsg},
+        kvstore::NODES,
+        nodes::NodesMsg,
     },
     host::{Host, Late, Ref},
     ports::KvStore,

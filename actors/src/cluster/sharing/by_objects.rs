@@ -2,15 +2,16 @@
 
 use std::rc::Rc;
 
-use super::identities::ObjectIdentities;
 use crate::{
     cluster::{
         addresses::{AddressesMsg, AddressesPeers, Inherited},
-        allocator::{Allocator, AllocatorMsg},
+        allocator::{Allocator, AllocatorMsg, ObjectIdentities},
         api_server::ClusterMsg,
         kvstore::KvSettings,
+        resources::further,
     },
     host::{Host, Ref},
+    model::Feed,
     ports::Cluster,
 };
 
@@ -39,8 +40,14 @@ impl CrdActors {
     ) -> Self {
         let settings = Rc::new(settings);
         let (cluster, id) = (Rc::clone(cluster), settings.cluster_id);
-        let backend =
-            move || Box::new(ObjectIdentities::new(&cluster, follower.clone(), id)) as Box<_>;
+        let listed = follower.outlet(|reply| ClusterMsg::AwaitSync(Feed::CiliumIdentities, reply));
+        let identities = further("").into_iter().find(|(feed, _)| *feed == Feed::CiliumIdentities);
+        let (_, mut forms) = identities.expect("each feed has its resource");
+        let resource = forms.remove(0);
+        let backend = move || {
+            let (listed, resource) = (listed.clone(), resource.clone());
+            Box::new(ObjectIdentities::new(&cluster, listed, resource, id)) as Box<_>
+        };
         let allocator = Allocator::factory(move || backend() as _, settings.seed);
         let allocator = host.spawn("cluster-identities".to_owned(), CAPACITY, allocator);
         let addresses =

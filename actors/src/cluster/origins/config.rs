@@ -11,12 +11,12 @@ const CONNECTED_MAX: u32 = 255;
 
 /// What a cluster says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct ClusterConfig {
-    pub(super) id: ClusterId,
+pub(crate) struct ClusterConfig {
+    pub(crate) id: ClusterId,
     /// Its store is a copy, which has each cluster below its name.
-    pub(super) cached: bool,
+    pub(crate) cached: bool,
     /// It says when all of a kind is written.
-    pub(super) synced_canaries: bool,
+    pub(crate) synced_canaries: bool,
 }
 
 /// Why a cluster is not read.
@@ -64,7 +64,7 @@ struct Capabilities {
 }
 
 impl ClusterConfig {
-    pub(super) fn read(pair: &Pair) -> Result<Self, ConfigError> {
+    pub(crate) fn read(pair: &Pair) -> Result<Self, ConfigError> {
         let bad = |cause: String| ConfigError::Value { key: pair.key.clone(), cause };
         let said: Said =
             serde_json::from_slice(&pair.value).map_err(|error| bad(error.to_string()))?;

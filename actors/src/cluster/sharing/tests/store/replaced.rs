@@ -6,10 +6,7 @@ use serde_json::json;
 
 use super::town::{address, identity, labels, make, mapped, peers, session, town};
 use crate::{
-    cluster::{
-        kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS, WatcherMsg, WatcherView},
-        nodes::NODES,
-    },
+    cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS, NODES, WatcherMsg, WatcherView},
     testing::{KvLink, MemoryKvStore, World, allow_from},
 };
 

@@ -7,10 +7,7 @@ use serde::Serialize;
 
 use super::config::ClusterConfig;
 use crate::{
-    cluster::{
-        kvstore::{ADDRESSES, IDENTITIES},
-        nodes::NODES,
-    },
+    cluster::kvstore::{ADDRESSES, IDENTITIES, NODES},
     model::ClusterId,
 };
 
@@ -31,7 +28,7 @@ impl RemoteKind {
     /// All of them. Identities first: an address waits for the labels of its identity.
     pub const ALL: [Self; 4] = [Self::Identities, Self::Addresses, Self::Nodes, Self::Services];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Identities => "identities",
             Self::Addresses => "addresses",
@@ -69,7 +66,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    pub(super) fn new(cluster: &Arc<str>, config: &ClusterConfig, generation: u64) -> Self {
+    pub(crate) fn new(cluster: &Arc<str>, config: &ClusterConfig, generation: u64) -> Self {
         // A cache holds what is another cluster's, each below its name.
         let cached = |kind: RemoteKind| format!("cilium/cache/{}/v1/{cluster}/", kind.segment());
         let services = format!("cilium/state/services/v1/{cluster}/");
@@ -91,7 +88,7 @@ impl Origin {
         Self { cluster, id, generation, identities, addresses, nodes, services }
     }
 
-    pub(super) fn prefix(&self, kind: RemoteKind) -> &str {
+    pub(crate) fn prefix(&self, kind: RemoteKind) -> &str {
         match kind {
             RemoteKind::Identities => &self.identities,
             RemoteKind::Addresses => &self.addresses,
@@ -101,7 +98,7 @@ impl Origin {
     }
 
     /// The key that is there once all of that kind is written, where the cluster says so.
-    pub(super) fn canary(&self, kind: RemoteKind, config: &ClusterConfig) -> Option<String> {
+    pub(crate) fn canary(&self, kind: RemoteKind, config: &ClusterConfig) -> Option<String> {
         let place = if config.cached { "cache" } else { "state" };
         let segment = kind.segment();
         config

@@ -1,0 +1,4 @@
+//! Tests of what nodes share, by where they share it.
+
+pub(crate) mod objects;
+pub(crate) mod store;
