@@ -3,7 +3,7 @@
 //! The news is a type of whoever says it. Whoever builds the node joins the outlet to an actor above,
 //! whose message it becomes. So a lower floor speaks to a higher one without naming it.
 
-use std::{fmt, rc::Rc};
+use std::{any::Any, fmt, rc::Rc};
 
 use super::{CellId, Message, Ref};
 
@@ -17,10 +17,17 @@ pub trait Hears<E> {
 }
 
 /// The mailbox was full, or the actor is gone; what was said is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Whether the actor is gone for ever.
     pub gone: bool,
+    /// The message, with the replies in it: who asked hears of the refusal before these are dropped.
+    _msg: Box<dyn Any>,
+}
+
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for Refused {
@@ -51,7 +58,7 @@ impl<M: Message> Hears<M> for Ref<M> {
     }
 
     fn hear(&self, news: M) -> Result<(), Refused> {
-        self.tell(news).map_err(|full| Refused { gone: full.gone })
+        self.tell(news).map_err(|full| Refused { gone: full.gone, _msg: Box::new(full.msg) })
     }
 }
 
