@@ -22,7 +22,10 @@ use crate::{
     node::{devices::DevicePattern, local_node::PodCidrs},
     policy::{
         identity::LabelFilter,
-        rules::{self, IdentityView, PeerFacts, PolicySettings, Repository, SelectorKey, Subject},
+        rules::{
+            self, IdentityView, OwnCluster, PeerFacts, PolicySettings, Repository, SelectorKey,
+            Subject,
+        },
     },
     ports::{Change, ObjectKey, Pair},
     services::service_cache,
@@ -141,7 +144,7 @@ fn documents(data: &[u8]) -> Option<Vec<Value>> {
 pub fn policies(data: &[u8]) {
     let Some(documents) = documents(data).map(Ok::<_, String>) else { return };
     let settings = PolicySettings {
-        cluster: Some("default".to_owned()),
+        cluster: Some(OwnCluster::new("default")),
         node_selectors: true,
         host_firewall: true,
         ..PolicySettings::default()

@@ -25,10 +25,10 @@ use volvox_actors::{
     node_supervisor::ColonySettings,
     policy::{
         identity::LabelFilter,
-        rules::{Enforcement, PolicySettings},
+        rules::{Enforcement, OwnCluster, PolicySettings},
     },
     ports::device_flags,
-    services::service_cache::Balancing,
+    services::service_cache::{Balancing, Choice},
 };
 
 use crate::{
@@ -52,8 +52,10 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
             EnablePolicy::Never => Enforcement::Never,
         },
         allow_localhost: config.allow_localhost != AllowLocalhost::Policy,
-        cluster: Some(config.cluster_name.clone()),
-        local_by_default: config.policy_default_local_cluster,
+        cluster: Some(OwnCluster {
+            name: config.cluster_name.clone(),
+            by_default: config.policy_default_local_cluster,
+        }),
         node_selectors: config.enable_node_selector_labels,
         host_firewall: config.enable_host_firewall,
         families,
@@ -73,10 +75,14 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         },
         conntrack_interval: Some(config.conntrack_gc_interval).filter(|span| !span.is_zero()),
         balancing: Balancing {
-            algorithm: config.bpf_lb_algorithm.into(),
-            algorithm_annotation: config.bpf_lb_algorithm_annotation,
-            direct: config.bpf_lb_mode == LbMode::Dsr,
-            direct_annotation: config.bpf_lb_mode_annotation,
+            algorithm: Choice {
+                usual: config.bpf_lb_algorithm.into(),
+                by_annotation: config.bpf_lb_algorithm_annotation,
+            },
+            direct: Choice {
+                usual: config.bpf_lb_mode == LbMode::Dsr,
+                by_annotation: config.bpf_lb_mode_annotation,
+            },
             external_cluster_ip: config.bpf_lb_external_clusterip,
         },
         sockets: config.bpf_lb_sock,

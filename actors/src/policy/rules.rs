@@ -12,6 +12,7 @@ mod actor;
 mod answers;
 mod asker;
 mod bearers;
+mod behind;
 mod change;
 mod cookie;
 mod departures;
@@ -33,6 +34,7 @@ mod repository;
 mod resolve;
 mod resolved;
 mod resolver;
+mod rounds;
 mod rows;
 mod rule;
 mod rule_index;
@@ -72,6 +74,6 @@ pub use selector::{Requirement, Selector, SelectorKey, Test};
 pub use services::{
     MissingService, ServiceBy, ServiceMatch, ServiceName, ServiceSelector, Services,
 };
-pub use settings::{Enforcement, PolicySettings};
+pub use settings::{Enforcement, OwnCluster, PolicySettings};
 pub use show::{PolicySelector, WrittenPolicies, WrittenRule};
 pub use touched::{Changed, Touched};

@@ -40,9 +40,10 @@ mod table;
 mod tests;
 mod weight;
 mod wildcards;
+mod writing;
 
 pub use actor::{Services, ServicesSettings};
-pub use expand::{Algorithm, Balancing};
+pub use expand::{Algorithm, Balancing, Choice};
 pub use messages::{
     BackendView, ClusterObject, RemoteChange, ServiceSource, ServiceView, ServicesMsg,
     ServicesStatus, UnknownBackend,

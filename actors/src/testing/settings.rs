@@ -8,7 +8,10 @@ use crate::{
     model::{Addresses, ClusterId, Families},
     node::{devices::DevicesSettings, local_node::NodeSettings, routes::RoutingMode},
     node_supervisor::ColonySettings,
-    policy::{identity::LabelFilter, rules::PolicySettings},
+    policy::{
+        identity::LabelFilter,
+        rules::{OwnCluster, PolicySettings},
+    },
     services::service_cache::Balancing,
 };
 
@@ -16,7 +19,10 @@ use crate::{
 pub(super) fn settings() -> ColonySettings {
     ColonySettings {
         cluster: "default".to_owned(),
-        policy: PolicySettings { cluster: Some("default".to_owned()), ..PolicySettings::default() },
+        policy: PolicySettings {
+            cluster: Some(OwnCluster::new("default")),
+            ..PolicySettings::default()
+        },
         pools: Pools { ipv4: "10.0.0.0/24".parse().ok(), ipv6: "fd00::/112".parse().ok() },
         label_filter: LabelFilter::new([]).unwrap(),
         options: BTreeMap::from([("SourceIPVerification".to_owned(), 1)]),

@@ -65,7 +65,9 @@ impl Node {
         // Its node has labels, which have numbers then.
         settings.policy.node_selectors = true;
         // The model's policies know no clusters.
-        settings.policy.local_by_default = false;
+        if let Some(cluster) = &mut settings.policy.cluster {
+            cluster.by_default = false;
+        }
         self.far = Some(Far { store, clusters, configured: true, apps: BTreeMap::new() });
         self.kill();
         self.boot(true);

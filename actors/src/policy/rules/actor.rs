@@ -16,6 +16,7 @@ use super::{
     Subject, Touched,
     answers::PolicyAnswer,
     asker::Asker,
+    change::Round,
     knowledge::{Computed, Knowledge},
     touched::Gathering,
 };
@@ -70,8 +71,8 @@ pub struct Policies {
     learning: BTreeMap<u64, Learning>,
     /// Who waits until no change is under way.
     pub(super) idle: Vec<Reply<()>>,
-    /// Until a change that could not be finished is taken up again.
-    pub(super) pause: Option<Reply<()>>,
+    /// Where the change under way is. A crash forgets it: the change begins again.
+    pub(super) round: Round,
     /// How often in a row endpoints were waited for in vain to know identities of other nodes.
     pub(super) in_vain: u8,
     /// The revision that the supervisor of endpoints was told last.
@@ -115,7 +116,7 @@ impl Policies {
             unready: Vec::new(),
             learning: BTreeMap::new(),
             idle: Vec::new(),
-            pause: None,
+            round: Round::Idle,
             in_vain: 0,
             told: 0,
         }

@@ -15,41 +15,181 @@
 //! its packets meet the verdicts of before, and the rest goes on as ever. Prefixes that are mapped
 //! from the start count as named by old rules: the new rules know them until no endpoint has the
 //! old ones, and the ipcache forgets them then.
+//!
+//! ```text
+//!               some are new
+//!   ┌─► Number ──────────────► Prepare ───► Premap ───► Enforce ───► Unmap ───► Return
+//!   │     │  │                    │            │          ▲  │         │          │
+//!   │     │  └─ none is new ──────┼────────────┼──────────┘  │ none    │ refused  │
+//!   │     │ refused               │ refused    │ refused     │ leaves  │          │
+//!   │     ▼                       ▼            ▼             ▼         ▼          ▼
+//!   └── Pause ◄───────────────────┴────────────┘            the next change, if one waits
+//! ```
+//!
+//! **What if somebody refuses?** Without its number no rule can name a prefix: the change waits and
+//! begins again, however often. So does one whose new prefixes are not known or mapped, but not for
+//! ever: rules that deny must not wait for somebody who never answers, and after [`REFUSALS_MAX`]
+//! times the next round begins all the same. From [`Round::Enforce`] on nothing holds up the rules:
+//! the ipcache goes on trying by itself, and a prefix that could not leave leaves with a later change.
+//!
+//! **And a crash?** The answer that a round waits for dies with it. What is to be changed, a
+//! [`PrefixChange`], outlives that and begins again at its numbers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    fmt::Display,
     time::Duration,
 };
 
 use ipnet::IpNet;
 
 use super::{
-    ApplyReport, PeerFacts, Policies, Touched,
-    actor::{ENFORCE_PATIENCE, policies_of},
-    answers::PolicyAnswer,
-    messages::{Behind, PrefixChange},
+    ApplyReport, Policies, Repository, Touched, actor::policies_of, answers::PolicyAnswer,
 };
 use crate::{
-    host::{AskError, Cx},
-    model::{Families, IdentityId, Manifest},
-    policy::{
-        identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
-        ipcache::{IpcacheEntry, IpcacheMsg, Source},
-        rules::{Awaited, Heirs, Inherited, PolicyNews, Reached},
-    },
-    ports::KernelError,
+    host::{AskError, Cx, Reply},
+    model::{IdentityId, Manifest},
+    policy::rules::Awaited,
 };
 
-/// How long another supervisor may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// After that long a change that could not be finished is taken up again.
-const RETRY: Duration = Duration::from_secs(2);
+pub(super) const RETRY: Duration = Duration::from_secs(2);
 /// How often new prefixes may fail to be known or mapped before the rules are enforced all the
-/// same: rules that deny must not wait for ever.
-const REFUSALS_MAX: u8 = 8;
+/// same.
+pub(super) const REFUSALS_MAX: u8 = 8;
 
-type Numbers = Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>;
+/// Where the change under way is: whom it asked last, with what it needs once that is answered.
+#[derive(Default)]
+pub(super) enum Round {
+    /// None is under way.
+    #[default]
+    Idle,
+    /// All prefixes with numbers keep theirs, and these, which rules name, get some.
+    Number(BTreeSet<IpNet>),
+    /// Every endpoint is to know the new ones.
+    Prepare(Prefixes),
+    /// The ipcache is to map them.
+    Premap(Prefixes),
+    /// The rules are in force, and the ipcache is to map all that they name.
+    Enforce(Prefixes),
+    /// The ipcache is to forget what no rule names.
+    Unmap(Prefixes),
+    /// Policies forgot that too; its numbers are to be given back.
+    Return(Prefixes),
+    /// Somebody refused, and the change begins again. Answered by nobody: its deadline is what is
+    /// waited for.
+    Pause(Reply<()>),
+}
+
+/// Prefixes with numbers, by what is to happen with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Prefixes {
+    /// Those that rules name.
+    pub(super) wanted: BTreeSet<IpNet>,
+    /// Those that no rule names any more, with their identities.
+    pub(super) stale: BTreeMap<IpNet, IdentityId>,
+}
+
+/// How a round ended.
+pub(super) enum End {
+    /// Prefixes have numbers, and no rule names these.
+    Numbered(BTreeMap<IpNet, IdentityId>),
+    /// It is done, or there was nothing to do.
+    Done,
+    /// It is not, for that reason.
+    Refused(String),
+}
+
+impl End {
+    /// How a round ended by the answer to what it asked.
+    pub(super) fn of<E: Display>(answer: Result<Result<(), E>, AskError>) -> Self {
+        match answer {
+            Ok(Ok(())) => Self::Done,
+            Ok(Err(error)) => Self::Refused(error.to_string()),
+            Err(error) => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// What comes next.
+pub(super) enum Next {
+    /// That round.
+    Enter(Round),
+    /// The change waits for a while, for that reason.
+    Pause(String),
+    /// The next change.
+    Finish,
+    /// Nobody waits for that end.
+    Stay(Round),
+}
+
+/// What is to be changed: what outlives a crash of a change under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PrefixChange {
+    /// The rules that are to be in force once all prefixes that they name have numbers; none if
+    /// they already are. With them what is different from the rules before.
+    pub(super) rules: Option<(Repository, ApplyReport)>,
+    /// Whether a prefix has a number that policies did not know.
+    pub(super) renumbered: bool,
+    /// Identities of its prefixes that may not be in the ipcache.
+    pub(super) unmapped: BTreeSet<IdentityId>,
+    /// How often its new prefixes could not be made known or mapped.
+    pub(super) refusals: u8,
+}
+
+impl PrefixChange {
+    /// Says what comes behind a round that ended so: nobody else does. Some endpoints may be
+    /// `behind`, and enforce rules of before.
+    pub(super) fn next(&mut self, round: Round, end: End, behind: bool) -> Next {
+        Next::Enter(match (round, end) {
+            (Round::Number(wanted), End::Numbered(stale)) => {
+                let prefixes = Prefixes { wanted, stale };
+                let are_new = self.rules.is_some() && !self.unmapped.is_empty();
+                if are_new { Round::Prepare(prefixes) } else { Round::Enforce(prefixes) }
+            }
+            (Round::Prepare(prefixes), End::Done) => Round::Premap(prefixes),
+            (Round::Premap(prefixes), End::Done) => Round::Enforce(prefixes),
+            // The ipcache goes on trying behind its answer. What is stale the rules of before may
+            // name still, and what these deny must not become the world's: it goes once everyone
+            // enforces others.
+            (Round::Enforce(prefixes), End::Done | End::Refused(_)) => {
+                match behind || prefixes.stale.is_empty() {
+                    true => return Next::Finish,
+                    false => Round::Unmap(prefixes),
+                }
+            }
+            (Round::Unmap(prefixes), End::Done) => Round::Return(prefixes),
+            // Packets may still come with these identities, so rows for them stay: both are tried
+            // again with a later change.
+            (Round::Unmap(_), End::Refused(_)) => return Next::Finish,
+            (Round::Return(_), End::Done | End::Refused(_)) => return Next::Finish,
+            (round, End::Refused(why)) => return self.refused(round, why),
+            (round, End::Numbered(_) | End::Done) => return Next::Stay(round),
+        })
+    }
+
+    /// What comes behind a round that has to be done before the rules are enforced, and was refused.
+    fn refused(&mut self, round: Round, why: String) -> Next {
+        let again = self.refusals < REFUSALS_MAX;
+        match round {
+            Round::Number(_) => Next::Pause(why),
+            Round::Prepare(_) | Round::Premap(_) if again => {
+                self.refusals += 1;
+                Next::Pause(why)
+            }
+            // What some endpoints deny by a wider prefix passes there from now on.
+            Round::Prepare(prefixes) => {
+                tracing::warn!(
+                    error = why,
+                    "not every endpoint knows the new prefixes yet; going on"
+                );
+                Next::Enter(Round::Premap(prefixes))
+            }
+            Round::Premap(prefixes) => Next::Enter(Round::Enforce(prefixes)),
+            round => Next::Stay(round),
+        }
+    }
+}
 
 impl Policies {
     pub(super) fn manifests(&mut self, cx: &mut Cx<'_, Self>, manifests: Vec<Manifest>) {
@@ -64,7 +204,7 @@ impl Policies {
         let mut all = ApplyReport::default();
         // The old rules are in force until every prefix of the new ones has its number.
         let mut rules = self.known.repository.clone();
-        let cluster = rules.settings().cluster.as_deref();
+        let cluster = rules.settings().cluster_name();
         let mut served = BTreeSet::new();
         for Manifest { source, objects } in &manifests {
             served.extend(self.known.services.apply(source, objects, cluster));
@@ -84,7 +224,7 @@ impl Policies {
         if all.changed || !self.known.ready {
             let rules = Some((rules, all));
             self.known.change = Some(PrefixChange { rules, ..PrefixChange::default() });
-            self.number(cx);
+            self.begin(cx);
         } else {
             // The same rules; what was refused, and why, may be other words.
             self.known.repository = rules;
@@ -100,362 +240,58 @@ impl Policies {
             self.await_enforced(cx, revision, Touched::default(), Awaited::All);
         }
         match self.known.change {
-            Some(_) => self.number(cx),
+            Some(_) => self.begin(cx),
             None if self.known.ready => self.retry(cx),
             None => {}
         }
     }
 
-    /// Asks for numbers of all prefixes that rules name or named.
-    fn number(&mut self, cx: &mut Cx<'_, Self>) {
-        let known = &mut *self.known;
-        let Some(change) = &mut known.change else { return };
-        change.put_off = false;
-        change.wanted = change.rules.as_ref().map_or(&known.repository, |(rules, _)| rules).cidrs();
-        let all = change.wanted.iter().chain(known.prefixes.keys()).copied().collect();
-        let identities = self.peers.identities.clone();
-        cx.ask(
-            &identities,
-            PATIENCE,
-            "identities of the prefixes that rules name",
-            |reply| IdentityMsg::Prefixes { wanted: all, reply },
-            PolicyAnswer::Numbered,
-        );
+    /// A change begins, or begins again.
+    fn begin(&mut self, cx: &mut Cx<'_, Self>) {
+        let wanted = self.known.wanted();
+        self.enter(cx, Round::Number(wanted));
     }
 
-    pub(super) fn numbered(&mut self, cx: &mut Cx<'_, Self>, answer: Numbers) {
-        let numbers = match answer {
-            Ok(Ok(numbers)) => numbers,
-            Ok(Err(error)) => return self.later(cx, &error.to_string()),
-            Err(error) => return self.later(cx, &error.to_string()),
-        };
-        let families = self.known.repository.settings().families;
-        let mut renumbered = false;
-        for (&prefix, &id) in &numbers {
-            let before = self.known.prefixes.get(&prefix);
-            if let Some(&other) = before.filter(|before| **before != id) {
-                self.known.view.remove(other);
-                renumbered = true;
+    /// A round of the change ended.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, end: End) {
+        let known = &mut *self.known;
+        let Some(change) = &mut known.change else { return };
+        let round = std::mem::take(&mut self.round);
+        match change.next(round, end, !known.behind.is_empty()) {
+            Next::Enter(round) => self.enter(cx, round),
+            Next::Pause(why) => self.pause(cx, &why),
+            Next::Finish => {
+                known.change = None;
+                self.next_change(cx);
             }
-            renumbered |= self.known.view.insert(id, prefix_facts(prefix, families));
-        }
-        let known = &mut *self.known;
-        let Some(change) = &mut known.change else { return };
-        change.renumbered |= renumbered;
-        change.stale = numbers
-            .iter()
-            .filter(|(prefix, _)| !change.wanted.contains(prefix))
-            .map(|(&prefix, &id)| (prefix, id))
-            .collect();
-        let before = &known.prefixes;
-        let new = change.wanted.iter().filter_map(|prefix| numbers.get_key_value(prefix));
-        change
-            .unmapped
-            .extend(new.filter(|(prefix, id)| before.get(prefix) != Some(id)).map(|it| *it.1));
-        let prepares = change.rules.is_some() && !change.unmapped.is_empty();
-        known.prefixes = numbers;
-        match (prepares, self.known.ready) {
-            (true, true) => self.prepare(cx),
-            (true, false) => self.bequeath(cx),
-            (false, _) => self.enforce(cx),
+            Next::Stay(round) => self.round = round,
         }
     }
 
-    /// What an earlier life left in the kernel learns of the new prefixes.
-    fn bequeath(&mut self, cx: &mut Cx<'_, Self>) {
-        let heirs = Arc::new(self.heirs());
-        if heirs.is_empty() {
-            return self.map(cx, PolicyAnswer::Premapped);
+    fn enter(&mut self, cx: &mut Cx<'_, Self>, round: Round) {
+        let is_asked = self.ask_for(cx, &round);
+        self.round = round;
+        if !is_asked {
+            self.advance(cx, End::Done);
         }
-        let endpoints = self.peers.endpoints.clone();
-        cx.ask(
-            &endpoints,
-            ENFORCE_PATIENCE,
-            "policies of an earlier life to know the new prefixes",
-            |reply| PolicyNews::Inherit { heirs, reply },
-            PolicyAnswer::Bequeathed,
-        );
-    }
-
-    /// The numbers of prefixes that are not mapped yet, each with that of what its packets are now.
-    fn heirs(&self) -> Heirs {
-        let families = self.known.repository.settings().families;
-        let mapped = &self.known.inherited;
-        let around = |prefix: &IpNet| {
-            let lengths = (0..=prefix.prefix_len()).rev();
-            let mut wider = lengths
-                .filter_map(|length| IpNet::new(prefix.addr(), length).ok())
-                .map(|it| it.trunc());
-            let nearest = wider.find_map(|wider| mapped.get(&wider).copied());
-            nearest.or(families.world(prefix.addr().is_ipv4())).unwrap_or(IdentityId::WORLD)
-        };
-        let all = self.known.prefixes.iter().map(|(prefix, &id)| (id, around(prefix)));
-        all.filter(|(id, now)| id != now).collect()
-    }
-
-    pub(super) fn bequeathed(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        answer: Result<Inherited, AskError>,
-    ) {
-        let error = match answer {
-            Ok(Ok(())) => return self.map(cx, PolicyAnswer::Premapped),
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        self.unprepared(cx, &error);
-    }
-
-    /// Some endpoints do not know the new prefixes. What these deny by a wider prefix would pass if
-    /// the new ones were mapped.
-    fn unprepared(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
-        if self.refused() {
-            return self.later(cx, error);
-        }
-        tracing::warn!(error, "not every endpoint knows the new prefixes yet; going on");
-        self.map(cx, PolicyAnswer::Premapped);
-    }
-
-    /// Counts one more refusal; whether the change is to be tried again as it is.
-    fn refused(&mut self) -> bool {
-        let Some(change) = &mut self.known.change else { return false };
-        let again = change.refusals < REFUSALS_MAX;
-        change.refusals += u8::from(again);
-        again
-    }
-
-    /// The old rules learn of the new prefixes, whose packets go on meeting the verdicts of before
-    /// when they are mapped.
-    fn prepare(&mut self, cx: &mut Cx<'_, Self>) {
-        let touched = self.recompute(|_| true);
-        let change = self.known.change.as_ref();
-        let strangers = change.map(|change| change.unmapped.clone()).unwrap_or_default();
-        let (endpoints, revision) = (self.peers.endpoints.clone(), self.known.revision);
-        cx.ask(
-            &endpoints,
-            ENFORCE_PATIENCE,
-            "every endpoint to know the new prefixes",
-            |reply| PolicyNews::PolicyChanged {
-                revision,
-                touched,
-                strangers,
-                awaited: Awaited::Able,
-                reply,
-            },
-            PolicyAnswer::Prepared,
-        );
-    }
-
-    pub(super) fn prepared(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Reached, AskError>) {
-        match answer {
-            Ok(_) => self.map(cx, PolicyAnswer::Premapped),
-            Err(error) => self.unprepared(cx, &error.to_string()),
-        }
-    }
-
-    pub(super) fn premapped(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        answer: Result<Result<(), KernelError>, AskError>,
-    ) {
-        if !matches!(answer, Ok(Ok(()))) && self.refused() {
-            return self.later(cx, "prefixes are not in the ipcache");
-        }
-        if let Some(change) = &mut self.known.change {
-            change.unmapped.clear();
-        }
-        self.enforce(cx);
-    }
-
-    /// The new rules are in force from now on. Nobody's change waits for those who do not come to
-    /// enforce it: only what the rules before may name stays as it is meanwhile.
-    fn enforce(&mut self, cx: &mut Cx<'_, Self>) {
-        // Where peers are what they were, a policy changes by its own rules only.
-        let (mut report, mut before, mut ruled) = (None, None, false);
-        let known = &mut *self.known;
-        if let Some(change) = &mut known.change
-            && let Some((rules, changed)) = change.rules.take()
-        {
-            let old = std::mem::replace(&mut known.repository, rules);
-            (before, ruled) = (known.ready.then_some(old), true);
-            report = (!change.renumbered).then_some(changed);
-        }
-        let mut touched = self.recompute(|subject| {
-            report.as_ref().is_none_or(|report| report.touches(&subject.labels))
-        });
-        touched.labels.append(&mut self.known.keeping);
-        self.become_ready();
-        if ruled || !touched.labels.is_empty() {
-            let revision = self.known.revision;
-            self.known.fall_behind(Behind { revision, rules: before, by_most: false });
-            self.await_enforced(cx, revision, touched, Awaited::All);
-        }
-        self.map(cx, PolicyAnswer::Mapped);
-    }
-
-    /// Waits until endpoints enforce what they are told here, or were told before.
-    fn await_enforced(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        revision: u64,
-        touched: Touched,
-        awaited: Awaited,
-    ) {
-        let endpoints = self.peers.endpoints.clone();
-        let strangers = BTreeSet::new();
-        cx.ask(
-            &endpoints,
-            ENFORCE_PATIENCE,
-            "every endpoint to enforce the new rules",
-            |reply| PolicyNews::PolicyChanged { revision, touched, strangers, awaited, reply },
-            move |answer| PolicyAnswer::Enforced { revision, answer },
-        );
     }
 
     /// A change cannot be finished now; what was in force stays so.
-    fn later(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
+    fn pause(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
         tracing::error!(error, "policy change waits");
-        if let Some(change) = &mut self.known.change {
-            change.put_off = true;
-        }
-        // For everyone to see. Answered by nobody: its deadline is what is waited for.
+        // For everyone to see.
         let why = format!("a change of the rules to be tried again, in {RETRY:?}: {error}");
-        self.pause = Some(cx.expect("rules", RETRY, why, |_| PolicyAnswer::Retry));
-    }
-
-    pub(super) fn enforced(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        revision: u64,
-        answer: Result<Reached, AskError>,
-    ) {
-        if let Ok(Reached::Everyone) = answer {
-            self.known.behind.retain(|behind| behind.revision > revision);
-            self.retry(cx);
-            return self.answer_idle();
-        }
-        if let Err(error) = answer {
-            tracing::warn!(revision, %error, "not every endpoint enforces the new rules yet");
-        }
-        for behind in self.known.behind.iter_mut().filter(|behind| behind.revision <= revision) {
-            behind.by_most = true;
-        }
-        self.answer_idle();
-        if self.known.behind.last().is_some_and(|newest| newest.revision == revision) {
-            self.await_enforced(cx, revision, Touched::default(), Awaited::Everyone);
-        }
-    }
-
-    /// Has the wanted prefixes mapped to their identities.
-    fn map(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        then: fn(Result<Result<(), KernelError>, AskError>) -> PolicyAnswer,
-    ) {
-        let Some(change) = &self.known.change else { return };
-        let entry = |id: IdentityId| IpcacheEntry::of(id, Source::Policy);
-        let entries = self
-            .known
-            .prefixes
-            .iter()
-            .filter(|(prefix, _)| change.wanted.contains(prefix))
-            .map(|(&prefix, &id)| (prefix, entry(id)))
-            .collect();
-        let ipcache = self.peers.ipcache.clone();
-        cx.ask(
-            &ipcache,
-            PATIENCE,
-            "prefixes in the ipcache",
-            |reply| IpcacheMsg::Upsert { entries, reply },
-            then,
-        );
-    }
-
-    pub(super) fn mapped(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        answer: Result<Result<(), KernelError>, AskError>,
-    ) {
-        // The ipcache goes on trying behind its answer.
-        match answer {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "prefixes are not in the ipcache yet"),
-            Err(error) => tracing::error!(%error, "prefixes are not in the ipcache yet"),
-        }
-        let Some(change) = &self.known.change else { return };
-        if change.stale.is_empty() {
-            return self.end_change(cx);
-        }
-        if !self.known.behind.is_empty() {
-            // The rules of before may name them still: what these deny must not become the world's.
-            // They go once everyone enforces others.
-            return self.end_change(cx);
-        }
-        let prefixes = change.stale.keys().copied().collect();
-        let ipcache = self.peers.ipcache.clone();
-        cx.ask(
-            &ipcache,
-            PATIENCE,
-            "prefixes that no rule names to leave the ipcache",
-            |reply| IpcacheMsg::Remove { prefixes, source: Source::Policy, reply },
-            PolicyAnswer::Unmapped,
-        );
-    }
-
-    pub(super) fn unmapped(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        answer: Result<Result<(), KernelError>, AskError>,
-    ) {
-        if !matches!(answer, Ok(Ok(()))) {
-            // Packets may still come with these identities: rows for them stay.
-            tracing::warn!(?answer, "prefixes that no rule names are still in the ipcache");
-            cx.after(RETRY, PolicyAnswer::Retry);
-            return self.end_change(cx);
-        }
-        let Some(change) = &mut self.known.change else { return };
-        let stale = std::mem::take(&mut change.stale);
-        let wanted = change.wanted.clone();
-        for id in stale.values() {
-            self.known.view.remove(*id);
-        }
-        let touched = self.recompute(|_| true);
-        self.announce(cx, touched);
-        let identities = self.peers.identities.clone();
-        cx.ask(
-            &identities,
-            PATIENCE,
-            "to give back identities of prefixes",
-            |reply| IdentityMsg::Prefixes { wanted, reply },
-            PolicyAnswer::Returned,
-        );
-    }
-
-    pub(super) fn returned(&mut self, cx: &mut Cx<'_, Self>, answer: Numbers) {
-        match answer {
-            Ok(Ok(numbers)) => self.known.prefixes = numbers,
-            // They are given back with the next change.
-            Ok(Err(error)) => tracing::warn!(%error, "identities of prefixes are still taken"),
-            Err(error) => tracing::warn!(%error, "identities of prefixes are still taken"),
-        }
-        self.end_change(cx);
+        self.round = Round::Pause(cx.expect("rules", RETRY, why, |_| PolicyAnswer::Retry));
     }
 
     /// Takes up what could not be finished.
     pub(super) fn retry(&mut self, cx: &mut Cx<'_, Self>) {
-        // What a new pause lets go of ends at once.
-        if self.pause.as_ref().is_some_and(|pause| !pause.is_closed()) {
-            return;
-        }
-        let wanted = self.known.repository.cidrs();
-        match &self.known.change {
-            None if self.known.behind.is_empty()
-                && self.known.prefixes.keys().any(|prefix| !wanted.contains(prefix)) =>
-            {
+        match &self.round {
+            Round::Pause(until) if until.is_closed() => self.begin(cx),
+            Round::Idle if self.known.behind.is_empty() && self.known.has_stale() => {
                 self.known.change = Some(PrefixChange::default());
-                self.number(cx);
+                self.begin(cx);
             }
-            Some(change) if change.put_off => self.number(cx),
             _ => {}
         }
     }
@@ -467,15 +303,4 @@ impl Policies {
             std::mem::take(&mut self.idle).into_iter().for_each(|reply| reply.send(()));
         }
     }
-
-    fn end_change(&mut self, cx: &mut Cx<'_, Self>) {
-        self.known.change = None;
-        self.next_change(cx);
-    }
-}
-
-/// What is known of a prefix.
-pub(super) fn prefix_facts(prefix: IpNet, families: Families) -> PeerFacts {
-    let labels = Arc::new(prefix_labels(&prefix, families));
-    PeerFacts { labels, prefix: Some(prefix), ..PeerFacts::default() }
 }

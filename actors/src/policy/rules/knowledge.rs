@@ -10,9 +10,7 @@ use ipnet::IpNet;
 
 use super::{
     EndpointPolicy, IdentityView, PeerFacts, Repository, Resolved, Resolver, Services, Subject,
-    bearers::Bearers,
-    change::prefix_facts,
-    messages::{Behind, PrefixChange},
+    bearers::Bearers, behind::Behind, change::PrefixChange, rounds::prefix_facts,
 };
 use crate::model::{IdentityId, Labels, Manifest, NamedPorts};
 
@@ -79,6 +77,18 @@ impl Knowledge {
             keeping: BTreeSet::new(),
             ready: false,
         }
+    }
+
+    /// Prefixes that rules name, or are about to.
+    pub(super) fn wanted(&self) -> BTreeSet<IpNet> {
+        let coming = self.change.as_ref().and_then(|change| change.rules.as_ref());
+        coming.map_or(&self.repository, |(rules, _)| rules).cidrs()
+    }
+
+    /// Whether prefixes have numbers that no rule names.
+    pub(super) fn has_stale(&self) -> bool {
+        let wanted = self.repository.cidrs();
+        self.prefixes.keys().any(|prefix| !wanted.contains(prefix))
     }
 
     /// Some endpoints may not enforce that change yet. While one never does, changes come and go: it

@@ -1,16 +1,12 @@
 //! Messages to the owner of the policy, and what it answers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApplyReport, Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, RefusedPolicy,
-    Repository, Subject, WrittenPolicies,
+    Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, RefusedPolicy, Subject,
+    WrittenPolicies,
 };
 use crate::{
     host::{Lane, Message, Reply},
@@ -163,35 +159,4 @@ impl Message for PolicyMsg {
             _ => Lane::Control,
         }
     }
-}
-
-/// A change of the rules that some endpoints may not enforce yet.
-#[derive(Clone, Debug)]
-pub(super) struct Behind {
-    /// The revision that they are to come to.
-    pub(super) revision: u64,
-    /// The rules before, if the change was one of the rules and these were this life's.
-    pub(super) rules: Option<Repository>,
-    /// Whether all do but those that do not answer.
-    pub(super) by_most: bool,
-}
-
-/// The prefixes of a change, by what is to happen with them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PrefixChange {
-    /// The rules that are to be in force once all prefixes that they name have numbers; none if
-    /// they already are. With them what is different from the rules before.
-    pub(super) rules: Option<(Repository, ApplyReport)>,
-    /// Whether a prefix has a number that policies did not know.
-    pub(super) renumbered: bool,
-    /// Identities of its prefixes that may not be in the ipcache.
-    pub(super) unmapped: BTreeSet<IdentityId>,
-    /// How often its new prefixes could not be made known or mapped.
-    pub(super) refusals: u8,
-    /// Whether it waits to be taken up again.
-    pub(super) put_off: bool,
-    /// Prefixes that rules name now.
-    pub(super) wanted: BTreeSet<IpNet>,
-    /// Prefixes with identities that no rule names any more.
-    pub(super) stale: BTreeMap<IpNet, IdentityId>,
 }

@@ -17,6 +17,23 @@ pub enum Enforcement {
     Never,
 }
 
+/// The cluster that this node is of, if every pod of it carries its name as the label
+/// `io.cilium.k8s.policy.cluster`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnCluster {
+    /// Its name.
+    pub name: String,
+    /// Whether peers are pods of it where a rule does not name a cluster.
+    pub by_default: bool,
+}
+
+impl OwnCluster {
+    /// The cluster of that name, of which peers are by default.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), by_default: true }
+    }
+}
+
 /// What applies to all policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
@@ -25,10 +42,8 @@ pub struct PolicySettings {
     /// Allow what the host sends to its endpoints, kubelet's probes for instance, unless a rule
     /// denies it.
     pub allow_localhost: bool,
-    /// Name of the cluster if every pod carries it as the label `io.cilium.k8s.policy.cluster`.
-    pub cluster: Option<String>,
-    /// Whether peers are pods of that cluster where a rule does not name one.
-    pub local_by_default: bool,
+    /// The cluster that this node is of, if pods say so.
+    pub cluster: Option<OwnCluster>,
     /// Whether rules may select other nodes by their labels.
     pub node_selectors: bool,
     /// Whether rules for nodes are in force.
@@ -39,13 +54,19 @@ pub struct PolicySettings {
     pub rows_max: u32,
 }
 
+impl PolicySettings {
+    /// Name of the cluster that this node is of, if pods say so.
+    pub fn cluster_name(&self) -> Option<&str> {
+        self.cluster.as_ref().map(|cluster| cluster.name.as_str())
+    }
+}
+
 impl Default for PolicySettings {
     fn default() -> Self {
         Self {
             enforcement: Enforcement::Default,
             allow_localhost: true,
             cluster: None,
-            local_by_default: true,
             node_selectors: false,
             host_firewall: false,
             families: Families::DUAL,

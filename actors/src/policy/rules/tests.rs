@@ -10,6 +10,7 @@ mod properties;
 mod refusals;
 mod remarks;
 mod repository;
+mod rounds;
 mod rubbish;
 mod services;
 mod status;

@@ -1,5 +1,5 @@
-//! The actor that owns services. It takes in news, writes batches to the kernel, and tries again
-//! what failed. Reading news and pruning are in its submodules.
+//! The actor that owns services: it takes in news, and has it written. Reading news and pruning are
+//! in its submodules, the life of a batch in [`writing`](super::writing).
 
 mod proceed;
 mod prune;
@@ -16,7 +16,6 @@ use super::{
     Balancing, ServiceSource, ServicesMsg, ServicesStatus,
     answers::ServicesAnswer,
     backends::Backends,
-    batch::{self, Batch},
     book::{Book, Name},
     claims::Claims,
     expand::Surroundings,
@@ -28,19 +27,17 @@ use super::{
     shown,
     sweep::{Hearer, Sweep},
     table::Table,
+    writing::{Asker, Event, Failures, Writing},
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
     model::{Families, Feed, Manifest, drift::Watch},
-    ports::{Kernel, KernelDone, KernelJob, ServiceTables, UnusedNumbers},
+    ports::{Kernel, KernelDone, ServiceTables, UnusedNumbers},
     services::{health_checks::HealthChecksMsg, sockets::SocketsMsg},
 };
 
-/// How long the kernel may take for a batch.
+/// How long who answers load balancers may take to hear what is new.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// After the nth failure in a row the next try waits n times as long.
-const RETRY_STEP: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// How services are to be served.
 #[derive(Clone, Debug)]
@@ -68,16 +65,16 @@ pub struct Services {
     sockets: Option<Ref<SocketsMsg>>,
     /// Outlives a crash: what sources said is said only once.
     pub(super) kept: Lent<Kept>,
-    /// The batch under way.
-    pub(super) writing: Option<Batch>,
-    resting: bool,
+    /// Who waits for all that is due, in the next batch at the earliest.
+    pub(super) askers: Vec<Asker>,
+    /// Where the batch under way is.
+    pub(super) writing: Writing,
+    /// None if the last batch was written.
+    pub(super) failures: Option<Failures>,
     /// It told itself to go on.
     going: bool,
     /// Who answers load balancers is being told something.
     telling: bool,
-    pub(super) asked: quarantine::Asked,
-    failures: u32,
-    last_error: Option<String>,
 }
 
 /// Something to be read.
@@ -93,9 +90,9 @@ type Apart = BTreeSet<ServiceSource>;
 
 /// How far what an earlier life left and nobody named is gone.
 #[derive(Default)]
-struct Pruned {
+pub(super) struct Pruned {
     /// Frontends, but for what may be of these,
-    frontends: Option<Apart>,
+    pub(super) frontends: Option<Apart>,
     /// and, once these are, backends to whom none leads.
     backends: Option<Apart>,
 }
@@ -104,13 +101,13 @@ pub(super) struct Kept {
     book: Book,
     pub(super) table: Table,
     pub(super) backends: Backends,
-    claims: Claims,
+    pub(super) claims: Claims,
     surroundings: Surroundings,
     /// What other clusters share.
     remote: Remote,
     news: VecDeque<News>,
     /// Services that may come to something else than they were given.
-    changed: BTreeSet<Name>,
+    pub(super) changed: BTreeSet<Name>,
     awaited: BTreeSet<ServiceSource>,
     /// Of these, some that want what an earlier life left of another service, it seems: if that one is still
     /// there it comes first, whatever their names.
@@ -119,25 +116,23 @@ pub(super) struct Kept {
     undecided: BTreeSet<Name>,
     /// All others have been given what they wish.
     all_others_given: bool,
-    pruned: Pruned,
+    pub(super) pruned: Pruned,
     pub(super) findings: Findings,
     /// Which numbers the kernel says are unused.
     pub(super) unused: UnusedNumbers,
-    room: usize,
+    pub(super) room: usize,
     pressure: Pressure,
     /// What is told to who answers load balancers, if anybody does.
     health: Option<Health>,
-    /// A batch was given to the kernel, and its end was not heard.
-    open_batch: bool,
     /// Sockets may be connected to backends that are no more: the life before may have died as it
     /// removed some.
-    backends_gone: bool,
+    pub(super) backends_gone: bool,
     cluster: Rc<str>,
 }
 
 impl Kept {
     /// Takes no more memory than is needed.
-    fn pack(&mut self) {
+    pub(super) fn pack(&mut self) {
         self.book.pack();
         self.table.pack();
         self.backends.pack();
@@ -189,7 +184,6 @@ impl Services {
             room,
             pressure: Pressure::default(),
             health: health_checks.map(Health::new),
-            open_batch: false,
             backends_gone: true,
             cluster: "cluster".into(),
         });
@@ -202,13 +196,11 @@ impl Services {
             settings: Rc::clone(&settings),
             sockets: sockets.clone(),
             kept: kept.lend(),
-            writing: None,
-            resting: false,
+            writing: Writing::Resting,
+            askers: Vec::new(),
+            failures: None,
             going: false,
             telling: false,
-            asked: Default::default(),
-            failures: 0,
-            last_error: None,
         }
     }
 
@@ -220,7 +212,7 @@ impl Services {
             // A full mailbox has something else in it that goes on.
             self.going = cx.home().tell(ServicesAnswer::Continue);
         }
-        self.write(cx);
+        self.advance(Event::Look, cx);
         self.tell_sockets();
         self.tell_health(cx);
     }
@@ -245,74 +237,11 @@ impl Services {
 
     /// Before all are known whom anybody names, nobody is gone; a full mailbox has the same in it.
     fn tell_sockets(&mut self) {
+        let is_writing = self.is_writing();
         let kept = &mut *self.kept;
-        let is_due = kept.backends_gone && kept.pruned.backends.is_some() && self.writing.is_none();
+        let is_due = kept.backends_gone && kept.pruned.backends.is_some() && !is_writing;
         if let Some(sockets) = self.sockets.as_ref().filter(|_| is_due) {
             kept.backends_gone = sockets.tell(SocketsMsg::BackendsGone).is_err_and(|it| it.gone);
-        }
-    }
-
-    /// Begins the next batch, unless one is under way.
-    fn write(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.writing.is_some() || self.resting {
-            return;
-        }
-        let kept = &mut *self.kept;
-        let is_pruned = kept.pruned.frontends.is_some();
-        if is_pruned && !kept.findings.orphans.is_empty() {
-            // Somebody may have come to mean them.
-            let orphans = std::mem::take(&mut kept.findings.orphans);
-            kept.findings.orphans = kept.table.nobodys(orphans);
-        }
-        let orphans = if is_pruned { &kept.findings.orphans[..] } else { &[] };
-        let next =
-            batch::next(&mut kept.table, &mut kept.backends, (kept.unused, kept.room), orphans);
-        let Some((batch, ops)) = next else {
-            return self.asked.rest();
-        };
-        self.asked.begin(batch.is_all());
-        kept.open_batch = true;
-        let why = "rows of services";
-        let reply = cx.expect("kernel", PATIENCE, why, ServicesAnswer::Written);
-        self.kernel.submit(KernelJob::new(ops), reply);
-        self.writing = Some(batch);
-    }
-
-    fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        let Some(batch) = self.writing.take() else { return };
-        let kept = &mut *self.kept;
-        kept.open_batch = false;
-        let steps = done.as_ref().map_or(0, |done| done.outcomes.len());
-        batch.end(steps, &mut kept.table, &mut kept.backends);
-        self.asked.end(done.as_ref().is_ok_and(|done| done.failed.is_none()));
-        if batch.removed_backends(steps) {
-            kept.backends_gone = true;
-        }
-        if steps > 0 {
-            kept.unused = batch.unused;
-        }
-        if batch.removed_orphans(steps) {
-            kept.findings.orphans.clear();
-        }
-        let error = match done {
-            Ok(done) => done.failed.map(|(_, error)| error.to_string()),
-            Err(error) => Some(error.to_string()),
-        };
-        self.last_error.clone_from(&error);
-        match error {
-            None => {
-                self.failures = 0;
-                kept.pack();
-                // Something may be gone, and leave room.
-                kept.claims.retry(&mut kept.changed);
-            }
-            Some(error) => {
-                self.failures += 1;
-                let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
-                tracing::warn!(error, retry_in = ?wait, "services were not written");
-                self.resting = true;
-                cx.after(wait, ServicesAnswer::Retry);
-            }
         }
     }
 
@@ -342,8 +271,8 @@ impl Services {
             foreign: kept.findings.foreign.clone(),
             refused: refused.chain(kept.remote.refused()).collect(),
             problems: problems.chain(kept.problems()).collect(),
-            failures: self.failures,
-            last_error: self.last_error.clone(),
+            failures: self.failures.as_ref().map_or(0, |failures| failures.count),
+            last_error: self.failures.as_ref().map(|failures| failures.error.clone()),
         }
     }
 }
@@ -395,15 +324,8 @@ impl Behaviour for Services {
     type Observed = ServicesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        {
-            let kept = &mut *self.kept;
-            if std::mem::take(&mut kept.open_batch) {
-                // Nobody heard how it ended.
-                kept.table.end(false);
-                kept.backends.end(false, false);
-            }
-            kept.health.iter_mut().for_each(Health::begin_anew);
-        }
+        self.kept.end_unheard();
+        self.kept.health.iter_mut().for_each(Health::begin_anew);
         self.sweep_later(cx);
         self.go_on(cx);
     }
@@ -456,9 +378,9 @@ impl Behaviour for Services {
 
     fn answered(&mut self, answer: ServicesAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            ServicesAnswer::Retry => self.resting = false,
+            ServicesAnswer::Retry => self.advance(Event::Retry, cx),
             ServicesAnswer::Sweep => self.compare(None, cx),
-            ServicesAnswer::Written(done) => self.written(done, cx),
+            ServicesAnswer::Written(done) => self.advance(Event::Written(done), cx),
             ServicesAnswer::HealthTold(told) => self.health_told(told),
             ServicesAnswer::Page(done) => self.page(done, cx),
             ServicesAnswer::Tables(last, done) => self.tables(last, done, cx),

@@ -61,14 +61,20 @@ pub(super) enum Affinity {
     Remote,
 }
 
-/// Whether it is global, and shared with other clusters.
-pub(super) type Sharing = (bool, bool);
+/// What a Service has to do with those of its name in other clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sharing {
+    /// Their backends are used as well,
+    pub(super) is_global: bool,
+    /// and they may use those of this one.
+    is_shared: bool,
+}
 
 /// Reads the annotations of a Service.
 pub(super) fn read(
     annotations: Option<&Mapping<'_>>,
 ) -> Result<(Sharing, Option<Box<Annotated>>), Fault> {
-    let Some(all) = annotations else { return Ok(((false, false), None)) };
+    let Some(all) = annotations else { return Ok((Sharing::default(), None)) };
     let is_global = truth(find(all, &GLOBAL))?.unwrap_or(false);
     let is_shared = truth(find(all, &SHARED))?.unwrap_or(is_global);
     let nodes: Result<Vec<Requirement>, Fault> = match find(all, &NODE_SELECTOR) {
@@ -94,8 +100,9 @@ pub(super) fn read(
             .map(Into::into)
             .collect(),
     };
+    let sharing = Sharing { is_global, is_shared };
     let is_plain = annotated == Annotated::default();
-    Ok(((is_global, is_shared), (!is_plain).then(|| Box::new(annotated))))
+    Ok((sharing, (!is_plain).then(|| Box::new(annotated))))
 }
 
 const EXPOSED: [(&str, Exposed); 3] = [

@@ -38,23 +38,29 @@ pub enum Algorithm {
     Maglev = 2,
 }
 
+/// What holds for a service of which two things can hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice<T> {
+    /// What does where the Service says nothing.
+    pub usual: T,
+    /// Whether it may say otherwise of its own, by an annotation.
+    pub by_annotation: bool,
+}
+
 /// How a node balances load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balancing {
-    /// How a backend is chosen,
-    pub algorithm: Algorithm,
-    /// and whether a Service may say otherwise of its own.
-    pub algorithm_annotation: bool,
-    /// Whether backends on other nodes answer clients outside the cluster themselves,
-    pub direct: bool,
-    /// and whether a Service may say otherwise of its own.
-    pub direct_annotation: bool,
+    /// How a backend is chosen.
+    pub algorithm: Choice<Algorithm>,
+    /// Whether backends on other nodes answer clients outside the cluster themselves.
+    pub direct: Choice<bool>,
     /// Whether clients outside the cluster reach services at their addresses inside.
     pub external_cluster_ip: bool,
 }
 
 impl From<Algorithm> for Balancing {
     fn from(algorithm: Algorithm) -> Self {
+        let algorithm = Choice { usual: algorithm, by_annotation: false };
         Self { algorithm, ..Self::default() }
     }
 }
@@ -185,7 +191,7 @@ impl Surroundings {
         wish.problems.extend(self.not_obeyed(spec));
         for port in &spec.ports {
             let mut members = self.members(said, port);
-            if spec.is_global {
+            if spec.sharing.is_global {
                 members.extend(remote.clone().flat_map(|it| self.remote_members(it, port)));
             }
             members.sort_unstable_by_key(|(at, listed)| (*at, listed.serving));
@@ -223,16 +229,16 @@ impl Surroundings {
         let mut all: Vec<_> = ignored
             .map(|name| format!("its annotation {name} is not obeyed: remove it, or do without"))
             .collect();
-        let Balancing { algorithm_annotation, direct_annotation, .. } = self.balancing;
+        let Balancing { algorithm, direct, .. } = self.balancing;
         let mut unheeded = |name, flag| {
             all.push(format!(
                 "its annotation service.cilium.io/{name} is not obeyed: start the agent with --{flag}"
             ));
         };
-        if annotated.algorithm.is_some() && !algorithm_annotation {
+        if annotated.algorithm.is_some() && !algorithm.by_annotation {
             unheeded("lb-algorithm", "bpf-lb-algorithm-annotation");
         }
-        if annotated.direct.is_some() && !direct_annotation {
+        if annotated.direct.is_some() && !direct.by_annotation {
             unheeded("forwarding-mode", "bpf-lb-mode-annotation");
         }
         all
@@ -388,9 +394,9 @@ impl Surroundings {
         set(!outside && self.balancing.external_cluster_ip, flags::ROUTABLE);
         set(outside && spec.external_local, flags::EXTERNAL_LOCAL);
         set(two, flags::TWO_SCOPES);
-        let direct = annotated.and_then(|it| it.direct).unwrap_or(self.balancing.direct);
+        let direct = annotated.and_then(|it| it.direct).unwrap_or(self.balancing.direct.usual);
         set(
-            kind.flags() & flags::ROUTABLE != 0 && self.balancing.direct_annotation && direct,
+            kind.flags() & flags::ROUTABLE != 0 && self.balancing.direct.by_annotation && direct,
             flags::DSR,
         );
         let is_ranged = matches!(kind, Kind::Balancer | Kind::External) && !spec.ranges.is_empty();
@@ -406,8 +412,8 @@ impl Surroundings {
         set(is_ranged, flags::SOURCE_RANGE);
         set(is_ranged && annotated.is_some_and(|it| it.denies), flags::DENY_RANGE);
         let own = annotated.and_then(|it| it.algorithm);
-        let own = own.filter(|_| self.balancing.algorithm_annotation);
-        let algorithm = own.unwrap_or(self.balancing.algorithm);
+        let own = own.filter(|_| self.balancing.algorithm.by_annotation);
+        let algorithm = own.unwrap_or(self.balancing.algorithm.usual);
         let algorithm = if outside { algorithm } else { Algorithm::Random };
         let word = (algorithm as u32) << ALGORITHM_SHIFT | spec.affinity;
         let affinity = annotated.map(|it| it.affinity).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 
-use super::annotations::{self, Annotated};
+use super::annotations::{self, Annotated, Sharing};
 use crate::model::{
     Transport,
     field::{Fault, Field, Mapping},
@@ -44,10 +44,7 @@ pub(super) struct Spec {
     pub(super) external_local: bool,
     /// or from inside.
     pub(super) internal_local: bool,
-    /// Backends of other clusters are used as well,
-    pub(super) is_global: bool,
-    /// and other clusters may use those of this one.
-    pub(super) is_shared: bool,
+    pub(super) sharing: Sharing,
     /// What most Services say nothing of.
     pub(super) annotated: Option<Box<Annotated>>,
 }
@@ -80,7 +77,7 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
     }
     let is_balanced = kind == "LoadBalancer";
     let annotations = inside("annotations")?;
-    let ((is_global, is_shared), annotated) = annotations::read(annotations.as_ref())?;
+    let (sharing, annotated) = annotations::read(annotations.as_ref())?;
     let external_local = is_local(&spec, "externalTrafficPolicy")?;
     Ok(Some(Spec {
         cluster: cluster_addresses(&spec)?,
@@ -93,8 +90,7 @@ pub(super) fn service(root: &Mapping<'_>) -> Result<Option<Spec>, Fault> {
         health_port: if is_balanced && external_local { health_port(&spec)? } else { 0 },
         external_local,
         internal_local: is_local(&spec, "internalTrafficPolicy")?,
-        is_global,
-        is_shared,
+        sharing,
         annotated,
     }))
 }

@@ -1,5 +1,16 @@
 //! The kernel's maps are compared with what was written, a page at a time.
 //!
+//! ```text
+//!               more rows, or the next map       more tables
+//!                   ┌──────┐                      ┌──────┐
+//!                   │      ▼   all maps are read  │      ▼     all are compared
+//!   it is time, ──► └─── Rows ──────────────────► └── Tables ──────────────────► what differs is due;
+//!   or asked for          │                             │                        who asked is told once
+//!                         └──────────────┬──────────────┘                        that is written
+//!                                        ▼
+//!               given up: the kernel refused, or did not answer
+//! ```
+//!
 //! What is written meanwhile is judged the next time: what was read may be older. A frontend of which
 //! a row is not as it is to be is written anew as a whole, in the order of any other change; rows of
 //! nobody go when every source has said what it knows.
@@ -37,8 +48,7 @@ pub(super) type Hearer = Reply<Vec<Drift>>;
 /// A sweep under way.
 #[derive(Default)]
 pub(super) struct Sweep {
-    /// Which of [`RowMap::SERVICES`] is read.
-    at: usize,
+    stage: Stage,
     /// Whose each number is, sorted.
     index: Vec<(ServiceId, Frontend)>,
     found: Found,
@@ -48,8 +58,6 @@ pub(super) struct Sweep {
     suspects: Suspects,
     /// Keys that nobody writes.
     strange: BTreeMap<RowMap, Vec<Box<[u8]>>>,
-    /// Where backends are, while tables of Maglev are compared.
-    places: BTreeMap<BackendId, L4Address>,
     hearers: Vec<Hearer>,
 }
 
@@ -67,10 +75,60 @@ impl Sweep {
     }
 }
 
-/// What is compared next.
+/// What the kernel was asked for last.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    /// Rows of one of [`RowMap::SERVICES`], from that place on.
+    Rows { at: usize, from: Option<RowPlace> },
+    /// Tables of Maglev of frontends behind that one, with where backends are.
+    Tables { after: Option<Frontend>, places: BTreeMap<BackendId, L4Address> },
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::Rows { at: 0, from: None }
+    }
+}
+
+/// How a stage ended.
+#[derive(Debug)]
+enum End {
+    /// There are more rows of that map, from that place on.
+    More(RowPlace),
+    /// Tables up to that frontend's were compared.
+    Compared(Frontend),
+    /// There is no more.
+    Whole,
+    /// The kernel refused, or did not answer.
+    Refused(String),
+}
+
+/// What comes next.
+#[derive(Debug, PartialEq, Eq)]
 enum Next {
-    Page(RowMap, Option<RowPlace>),
-    Tables(Option<Frontend>),
+    Enter(Stage),
+    /// All was compared.
+    Finish,
+    /// The sweep is given up, for that reason.
+    GiveUp(String),
+}
+
+impl Stage {
+    /// Says what comes behind a stage that ended so: nobody else does.
+    fn next(self, end: End) -> Next {
+        Next::Enter(match (self, end) {
+            (_, End::Refused(why)) => return Next::GiveUp(why),
+            (Self::Rows { at, .. }, End::More(from)) => Self::Rows { at, from: Some(from) },
+            (Self::Rows { at, .. }, _) if at + 1 < RowMap::SERVICES.len() => {
+                Self::Rows { at: at + 1, from: None }
+            }
+            (Self::Rows { .. }, _) => Self::Tables { after: None, places: BTreeMap::new() },
+            (Self::Tables { places, .. }, End::Compared(last)) => {
+                Self::Tables { after: Some(last), places }
+            }
+            (Self::Tables { .. }, _) => return Next::Finish,
+        })
+    }
 }
 
 impl Services {
@@ -91,19 +149,23 @@ impl Services {
         }
         let (index, hearers) = (self.kept.begin_sweep(), hearer.into_iter().collect());
         self.sweep = Some(Sweep { index, hearers, ..Sweep::default() });
-        self.go_to(Next::Page(RowMap::SERVICES[0], None), cx);
+        self.ask_stage(cx);
     }
 
-    fn go_to(&mut self, next: Next, cx: &mut Cx<'_, Self>) {
-        match next {
-            Next::Page(map, from) => {
+    /// Asks the kernel for what a sweep looks at.
+    fn ask_stage(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(sweep) = &mut self.sweep else { return };
+        match &mut sweep.stage {
+            Stage::Rows { at, from } => {
+                let (map, from) = (RowMap::SERVICES[*at], from.clone());
                 let reply = cx.expect("kernel", PATIENCE, map.name(), ServicesAnswer::Page);
                 let read = KernelOp::ReadRows { map, from };
                 self.kernel.submit(KernelJob::new(vec![read]), reply);
             }
-            Next::Tables(after) => {
-                let tables = self.tables_after(after);
-                let Some((last, tables)) = tables else { return self.end_sweep(cx) };
+            Stage::Tables { after, places } => {
+                let Some((last, tables)) = self.kept.tables_after(*after, places) else {
+                    return self.end_stage(End::Whole, cx);
+                };
                 let why = "tables of Maglev to be compared";
                 let reply = cx.expect("kernel", PATIENCE, why, move |done| {
                     ServicesAnswer::Tables(last, done)
@@ -113,47 +175,47 @@ impl Services {
         }
     }
 
-    /// Some tables that are to be there, and which frontend's is the last of them.
-    fn tables_after(&mut self, after: Option<Frontend>) -> Option<(Frontend, Vec<MaglevTable>)> {
-        let sweep = self.sweep.as_mut()?;
-        let kept = &*self.kept;
-        let frontends = kept.table.with_tables(after, TABLES_AT_ONCE);
-        let last = frontends.last()?.0;
-        if sweep.places.is_empty() {
-            sweep.places = kept.backends.iter().map(|(at, id, _)| (id, at)).collect();
+    fn end_stage(&mut self, end: End, cx: &mut Cx<'_, Self>) {
+        let Some(sweep) = &mut self.sweep else { return };
+        match std::mem::take(&mut sweep.stage).next(end) {
+            Next::Enter(stage) => {
+                sweep.stage = stage;
+                self.ask_stage(cx);
+            }
+            Next::Finish => self.end_sweep(cx),
+            Next::GiveUp(error) => {
+                tracing::warn!(error, "the maps of services were not compared");
+                self.sweep = None;
+            }
         }
-        let place = |id: &BackendId| Some((*id, *sweep.places.get(id)?));
-        let tables = frontends.into_iter().map(|(at, id, backends)| {
-            (id, at.at.address.is_ipv4(), backends.iter().filter_map(place).collect())
-        });
-        Some((last, tables.collect()))
     }
 
     pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        match KernelDone::rows(done) {
-            Ok(page) => self.take_page(page, cx),
-            Err(error) => self.give_up(&error),
-        }
+        let end = match KernelDone::rows(done) {
+            Ok(page) => self.take_page(page),
+            Err(error) => End::Refused(error),
+        };
+        self.end_stage(end, cx);
     }
 
-    fn take_page(&mut self, RowPage { rows, strange, next }: RowPage, cx: &mut Cx<'_, Self>) {
-        let Some(sweep) = &mut self.sweep else { return };
-        let Some(&map) = RowMap::SERVICES.get(sweep.at) else { return };
+    fn take_page(&mut self, RowPage { rows, strange, next }: RowPage) -> End {
+        let is_writing = self.is_writing();
+        let Some(sweep) = &mut self.sweep else { return End::Whole };
+        let Stage::Rows { at, .. } = sweep.stage else { return End::Whole };
+        let map = RowMap::SERVICES[at];
         if !strange.is_empty() {
             sweep.strange.entry(map).or_default().extend(strange);
         }
         match rows {
             // What is being written may be either.
-            PageRows::Unused(_) if self.writing.is_some() => {}
+            PageRows::Unused(_) if is_writing => {}
             rows => self.kept.see(map, rows, sweep),
         }
-        if next.is_some() {
-            return self.go_to(Next::Page(map, next), cx);
+        if let Some(from) = next {
+            return End::More(from);
         }
         self.kept.end_map(map, sweep);
-        sweep.at += 1;
-        let next = RowMap::SERVICES.get(sweep.at).map(|map| Next::Page(*map, None));
-        self.go_to(next.unwrap_or(Next::Tables(None)), cx);
+        End::Whole
     }
 
     pub(super) fn tables(
@@ -166,27 +228,28 @@ impl Services {
             KernelOutcome::DifferingTables(differing) => Some(differing),
             _ => None,
         });
-        match differing {
+        let end = match differing {
             Ok(differing) => {
-                let Some(sweep) = &mut self.sweep else { return };
-                for (id, is_ipv4) in differing {
-                    let map = if is_ipv4 { RowMap::Maglev4 } else { RowMap::Maglev6 };
-                    let Some(frontend) = sweep.whose(id) else { continue };
-                    // One that is missing is known to be.
-                    let known = sweep.doubts.get(&frontend).is_some_and(|it| it.has_table);
-                    if !known && self.kept.table.is_judged(&frontend) {
-                        sweep.doubt(map, frontend, Kind::Changed);
-                    }
-                }
-                self.go_to(Next::Tables(Some(last)), cx);
+                self.take_tables(differing);
+                End::Compared(last)
             }
-            Err(error) => self.give_up(&error),
-        }
+            Err(error) => End::Refused(error),
+        };
+        self.end_stage(end, cx);
     }
 
-    fn give_up(&mut self, error: &str) {
-        tracing::warn!(error, "the maps of services were not compared");
-        self.sweep = None;
+    /// These tables are not as they are to be.
+    fn take_tables(&mut self, differing: Vec<(ServiceId, bool)>) {
+        let Some(sweep) = &mut self.sweep else { return };
+        for (id, is_ipv4) in differing {
+            let map = if is_ipv4 { RowMap::Maglev4 } else { RowMap::Maglev6 };
+            let Some(frontend) = sweep.whose(id) else { continue };
+            // One that is missing is known to be.
+            let known = sweep.doubts.get(&frontend).is_some_and(|it| it.has_table);
+            if !known && self.kept.table.is_judged(&frontend) {
+                sweep.doubt(map, frontend, Kind::Changed);
+            }
+        }
     }
 
     fn end_sweep(&mut self, cx: &mut Cx<'_, Self>) {
@@ -206,7 +269,7 @@ impl Services {
         self.watch.tell(found.clone());
         for hearer in sweep.hearers {
             let found = found.clone();
-            self.asked.when_written(Reply::to(move |_| hearer.send(found)));
+            self.askers.push(Reply::to(move |_| hearer.send(found)));
         }
         if let Some(next) = self.hearers.pop() {
             // What is due now is written before its answer is heard.
@@ -221,6 +284,24 @@ impl Kept {
         self.table.begin_sweep();
         self.backends.begin_sweep();
         self.table.index()
+    }
+
+    /// Some tables that are to be there, and which frontend's is the last of them.
+    fn tables_after(
+        &self,
+        after: Option<Frontend>,
+        places: &mut BTreeMap<BackendId, L4Address>,
+    ) -> Option<(Frontend, Vec<MaglevTable>)> {
+        let frontends = self.table.with_tables(after, TABLES_AT_ONCE);
+        let last = frontends.last()?.0;
+        if places.is_empty() {
+            *places = self.backends.iter().map(|(at, id, _)| (id, at)).collect();
+        }
+        let place = |id: &BackendId| Some((*id, *places.get(id)?));
+        let tables = frontends.into_iter().map(|(at, id, backends)| {
+            (id, at.at.address.is_ipv4(), backends.iter().filter_map(place).collect())
+        });
+        Some((last, tables.collect()))
     }
 
     /// Rows of a map.
@@ -273,5 +354,35 @@ impl Kept {
         let strangers = std::mem::take(&mut sweep.strangers);
         let orphans = self.table.orphans(strangers, &mut sweep.found);
         self.findings.orphans.extend(orphans);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_map_is_read_to_its_end_and_then_tables_are_compared() {
+        let mut stage = Stage::default();
+        for at in 0..RowMap::SERVICES.len() {
+            let from: RowPlace = Box::new([7]);
+            let more = Stage::Rows { at, from: Some(from.clone()) };
+            assert_eq!(stage.next(End::More(from)), Next::Enter(more));
+            stage = match (Stage::Rows { at, from: None }).next(End::Whole) {
+                Next::Enter(stage) => stage,
+                other => panic!("behind map {at}: {other:?}"),
+            };
+        }
+        assert_eq!(stage, Stage::Tables { after: None, places: BTreeMap::new() });
+        assert_eq!(stage.next(End::Whole), Next::Finish);
+    }
+
+    #[test]
+    fn a_refusal_ends_it_wherever_it_is() {
+        let tables = Stage::Tables { after: None, places: BTreeMap::new() };
+        for stage in [Stage::default(), tables] {
+            let next = stage.next(End::Refused("no".to_owned()));
+            assert_eq!(next, Next::GiveUp("no".to_owned()));
+        }
     }
 }

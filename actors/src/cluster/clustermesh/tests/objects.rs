@@ -20,7 +20,7 @@ fn identities_of_other_clusters_stand_beside_objects() {
     clusters.configure("b", &b);
     world.clusters = Some(clusters.clone());
     // As a rule that names no cluster means pods of all.
-    world.settings.policy.local_by_default = false;
+    world.settings.policy.cluster.as_mut().unwrap().by_default = false;
     (world.settings.kvstore.cluster_id, world.settings.kvstore.meshed) = (ClusterId(1), true);
     let own = 1 << 16 | 400;
     cluster.apply(town::identity(own, town::labels("db")));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     model::Direction,
     policy::rules::{
-        Effect, Origin, PolicyName, PolicySettings, Selector, SelectorKey, Unsupported,
+        Effect, Origin, OwnCluster, PolicyName, PolicySettings, Selector, SelectorKey, Unsupported,
     },
 };
 
@@ -57,18 +57,16 @@ impl Scope<'_> {
 
     /// Narrows a peer's selector to this cluster, unless it names one itself.
     pub(super) fn in_cluster(&self, selector: &mut Selector) {
-        let PolicySettings { cluster: Some(cluster), local_by_default: true, .. } = self.settings
-        else {
-            return;
-        };
+        let own = self.settings.cluster.as_ref().filter(|cluster| cluster.by_default);
+        let Some(OwnCluster { name, .. }) = own else { return };
         if !selector.keys().any(|key| key.key == CLUSTER_LABEL) {
-            selector.labels.insert(SelectorKey::new("k8s", CLUSTER_LABEL), cluster.clone());
+            selector.labels.insert(SelectorKey::new("k8s", CLUSTER_LABEL), name.clone());
         }
     }
 
     /// Selects every pod of this cluster.
     pub(super) fn cluster_pods(&self) -> Selector {
-        match &self.settings.cluster {
+        match self.settings.cluster_name() {
             Some(cluster) => Selector::label(SelectorKey::new("k8s", CLUSTER_LABEL), cluster),
             None => Selector::default().and_exists(SelectorKey::new("k8s", NAMESPACE_LABEL)),
         }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::world::{Other, World, address, pod, pod_of};
 use crate::{
     model::{Families, IdentityId, Labels},
-    policy::rules::{Effect, Enforcement, IdentityView, PolicySettings, Subject, Verdict},
+    policy::rules::{
+        Effect, Enforcement, IdentityView, OwnCluster, PolicySettings, Subject, Verdict,
+    },
 };
 
 const TCP: u8 = 6;
@@ -320,9 +322,9 @@ fn an_endpoint_without_labels_yet_is_enforced() {
 
 #[test]
 fn a_named_cluster_narrows_peers() {
-    let any = |name: &str, local_by_default| {
-        let cluster = Some(name.to_owned());
-        let settings = PolicySettings { cluster, local_by_default, ..PolicySettings::default() };
+    let any = |name: &str, by_default| {
+        let cluster = Some(OwnCluster { name: name.to_owned(), by_default });
+        let settings = PolicySettings { cluster, ..PolicySettings::default() };
         let mut world = World::new(settings);
         world.apply([for_web(json!({ "ingress": [{ "fromEndpoints": [{}] }] }))]);
         world

@@ -10,7 +10,7 @@ use crate::{
     model::{Direction, Families, IdentityId, Labels},
     policy::{
         identity::reserved,
-        rules::{IdentityView, PeerFacts, PolicySettings, Repository, Subject},
+        rules::{IdentityView, OwnCluster, PeerFacts, PolicySettings, Repository, Subject},
     },
 };
 
@@ -75,7 +75,7 @@ fn policy() -> Value {
 
 fn repository() -> Repository {
     let mut repository = Repository::new(PolicySettings {
-        cluster: Some("default".to_owned()),
+        cluster: Some(OwnCluster::new("default")),
         families: Families { ipv4: true, ipv6: false },
         ..PolicySettings::default()
     });

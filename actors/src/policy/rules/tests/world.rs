@@ -75,7 +75,7 @@ impl World {
         source: &str,
         documents: &Result<Vec<Value>, String>,
     ) -> ApplyReport {
-        let cluster = self.repository.settings().cluster.clone();
+        let cluster = self.repository.settings().cluster.clone().map(|it| it.name);
         let changed = self.services.apply(source, documents, cluster.as_deref());
         let mut report = self.repository.apply(source, documents, &self.services);
         report.join(self.repository.resolve_services(&self.services, &changed));

@@ -83,7 +83,7 @@ impl Kept {
                     changed.extend(book.missing().cloned());
                     if source == ServiceSource::Mesh {
                         // Those of other clusters are known now.
-                        let global = book.services().filter(|(_, spec)| spec.is_global);
+                        let global = book.services().filter(|(_, spec)| spec.sharing.is_global);
                         changed.extend(global.map(|(name, _)| Rc::clone(name)));
                     }
                 }
@@ -117,7 +117,7 @@ impl Kept {
             return;
         }
         let asked = wish.health;
-        let is_global = said.and_then(Said::spec).is_some_and(|spec| spec.is_global);
+        let is_global = said.and_then(Said::spec).is_some_and(|spec| spec.sharing.is_global);
         if self.backends.has_heirs() {
             // Fewer may be held than before.
             self.pruned.backends = None;

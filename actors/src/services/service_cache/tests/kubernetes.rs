@@ -8,7 +8,7 @@ use super::town::{Town, at, frontend, gone, service, slice};
 use crate::{
     model::{L4Address, Transport},
     ports::service_flags,
-    services::service_cache::{Balancing, ServiceSource},
+    services::service_cache::{Balancing, Choice, ServiceSource},
     testing::Landing,
 };
 
@@ -146,7 +146,8 @@ fn a_service_says_whom_its_backends_answer_where_the_node_lets_it() {
     };
     for (direct, direct_annotation) in [(false, false), (true, false), (false, true), (true, true)]
     {
-        town.balancing = Balancing { direct, direct_annotation, ..Balancing::default() };
+        let choice = Choice { usual: direct, by_annotation: direct_annotation };
+        town.balancing = Balancing { direct: choice, ..Balancing::default() };
         town.restart();
         town.host_addresses(&["192.0.2.7"]);
         for (mode, asked) in [("dsr", Some(true)), ("SNAT", Some(false)), ("", None)] {
