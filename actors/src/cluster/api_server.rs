@@ -16,6 +16,7 @@ mod actor;
 mod answers;
 mod backoff;
 mod held;
+mod listing;
 mod messages;
 mod resources;
 mod source;

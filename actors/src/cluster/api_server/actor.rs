@@ -24,7 +24,7 @@ use crate::{
         sources::Hearing,
     },
     endpoints::workloads::WorkloadsMsg,
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Retry, Survives},
     mutants::{Mutant, mutated},
     policy::rules::PolicyMsg,
     ports::{Cluster, ClusterError, ObjectKey, Page, Resource, Time},
@@ -87,7 +87,8 @@ pub struct ClusterSupervisor {
     waiting: Vec<(Feed, Reply<()>)>,
     /// Whether the policy was asked to say when it is in force.
     asked: bool,
-    retelling: bool,
+    /// What a full mailbox did not take is handed on again.
+    retelling: Retry,
 }
 
 #[derive(Default)]
@@ -124,7 +125,7 @@ impl ClusterSupervisor {
             kept: kept.lend(),
             waiting: Vec::new(),
             asked: false,
-            retelling: false,
+            retelling: Retry::default(),
         }
     }
 
@@ -340,8 +341,8 @@ impl ClusterSupervisor {
             reply.send(());
         }
         let [policies, workloads] = [Feed::Policies, Feed::Workloads].map(|it| told.contains(&it));
-        if later && !std::mem::replace(&mut self.retelling, true) {
-            cx.after(RETRY, ClusterAnswer::Retell);
+        if later {
+            self.retelling.pause_once(cx, RETRY, ClusterAnswer::Retell);
         }
         if policies && !workloads && !std::mem::replace(&mut self.asked, true) {
             let policy = self.peers.policy.clone();
@@ -438,7 +439,7 @@ impl Behaviour for ClusterSupervisor {
             ClusterAnswer::Awaited(_, Ok(())) => {}
             ClusterAnswer::Awaited(number, Err(_)) => self.await_source(cx, number),
             ClusterAnswer::InForce(answer) => self.in_force(answer),
-            ClusterAnswer::Retell => self.retelling = false,
+            ClusterAnswer::Retell => self.retelling.over(),
             ClusterAnswer::Late => self.late(),
         }
         self.advance(cx);

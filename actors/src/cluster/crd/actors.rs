@@ -33,18 +33,17 @@ impl CrdActors {
         host: &Host,
         cluster: &Rc<dyn Cluster>,
         follower: Ref<ClusterMsg>,
-        settings: KvSettings,
+        settings: &KvSettings,
         peers: &AddressesPeers,
         inherited: Inherited,
     ) -> Self {
-        let settings = Rc::new(settings);
         let (cluster, id) = (Rc::clone(cluster), settings.cluster_id);
         let backend =
             move || Box::new(ObjectIdentities::new(&cluster, follower.clone(), id)) as Box<_>;
         let allocator = Allocator::factory(move || backend() as _, settings.seed);
         let allocator = host.spawn("cluster-identities".to_owned(), CAPACITY, allocator);
         let addresses =
-            inherited.spawn(host, "cluster-addresses", CAPACITY, peers, &settings, &allocator);
+            inherited.spawn(host, "cluster-addresses", CAPACITY, peers, settings, &allocator);
         Self { allocator, addresses }
     }
 }

@@ -9,7 +9,7 @@ use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object
 use crate::{
     cluster::api_server::{ClusterMsg, Feed},
     endpoints::supervisor::EndpointsMsg,
-    host::{Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{Behaviour, Cx, Lent, Ref, Reply, Retry, Survives},
     model::{EndpointId, Labels, NamedPorts},
 };
 
@@ -52,7 +52,8 @@ pub struct Workloads {
     /// Outlives a crash: a manifest is read when it changes, not again.
     kept: Lent<Kept>,
     waiting: Vec<Question>,
-    retrying: bool,
+    /// What a full mailbox did not take is told again.
+    retelling: Retry,
     /// Who follows the cluster, if pods come from there.
     cluster: Option<Ref<ClusterMsg>>,
 }
@@ -107,7 +108,12 @@ impl Workloads {
         let book = Book::new(cluster.into(), node.into());
         let kept = Kept { book, listener: None, untold: BTreeMap::new(), untold_node: None };
         let kept = Survives::new(kept);
-        move || Self { kept: kept.lend(), waiting: Vec::new(), retrying: false, cluster: follows() }
+        move || Self {
+            kept: kept.lend(),
+            waiting: Vec::new(),
+            retelling: Retry::default(),
+            cluster: follows(),
+        }
     }
 
     /// Waits for the cluster's pods, for everyone to see.
@@ -161,8 +167,8 @@ impl Workloads {
     fn tell(&mut self, cx: &mut Cx<'_, Self>) {
         let kept = &mut *self.kept;
         let Some(listener) = kept.listener.clone() else { return };
-        if kept.tell(&listener) && !std::mem::replace(&mut self.retrying, true) {
-            cx.after(RETRY, WorkloadsAnswer::Retell);
+        if kept.tell(&listener) {
+            self.retelling.pause_once(cx, RETRY, WorkloadsAnswer::Retell);
         }
     }
 }
@@ -209,7 +215,7 @@ impl Behaviour for Workloads {
 
     fn answered(&mut self, answer: WorkloadsAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            WorkloadsAnswer::Retell => self.retrying = false,
+            WorkloadsAnswer::Retell => self.retelling.over(),
             WorkloadsAnswer::Synced(Ok(())) => {}
             WorkloadsAnswer::Synced(Err(_)) => self.await_cluster(cx),
         }

@@ -8,7 +8,7 @@ mod backends;
 mod table;
 mod wildcards;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 pub(super) use self::wildcards::Seen as SeenWildcards;
 use self::{backends::Suspects, table::Strangers};
@@ -17,7 +17,7 @@ use crate::{
     host::{AskError, Cx, Reply},
     model::{
         BackendId, Frontend, L4Address, ServiceId,
-        drift::{Drift, Found, Kind},
+        drift::{Drift, Found, Kind, PAGE_PATIENCE},
     },
     mutants::{Mutant, mutated},
     ports::{
@@ -26,8 +26,6 @@ use crate::{
     },
 };
 
-/// How long the kernel may take for a page.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Tables of Maglev that are compared at a time: each is as long as many rows.
 const TABLES_AT_ONCE: usize = 32;
 
@@ -76,9 +74,7 @@ enum Next {
 impl Services {
     /// Sets the time of the next sweep.
     pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
-        if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, ServicesAnswer::Sweep);
-        }
+        self.watch.sweep_later(cx, ServicesAnswer::Sweep);
     }
 
     /// Begins a sweep. Who asks amid one wants another one.
@@ -97,7 +93,7 @@ impl Services {
     fn go_to(&mut self, next: Next, cx: &mut Cx<'_, Self>) {
         match next {
             Next::Page(map, from) => {
-                let reply = cx.expect("kernel", PATIENCE, map.name(), ServicesAnswer::Page);
+                let reply = cx.expect("kernel", PAGE_PATIENCE, map.name(), ServicesAnswer::Page);
                 let read = KernelOp::ReadRows { map, from };
                 self.kernel.submit(KernelJob::new(vec![read]), reply);
             }
@@ -105,7 +101,7 @@ impl Services {
                 let tables = self.tables_after(after);
                 let Some((last, tables)) = tables else { return self.end_sweep(cx) };
                 let why = "tables of Maglev to be compared";
-                let reply = cx.expect("kernel", PATIENCE, why, move |done| {
+                let reply = cx.expect("kernel", PAGE_PATIENCE, why, move |done| {
                     ServicesAnswer::Tables(last, done)
                 });
                 self.kernel.submit(KernelJob::new(vec![KernelOp::CompareMaglev(tables)]), reply);
@@ -198,7 +194,7 @@ impl Services {
         for (map, keys) in sweep.strange {
             keys.iter().for_each(|_| sweep.found.note(map.name(), Kind::Foreign, "a strange key"));
             let why = "strange rows to go";
-            let reply = cx.expect("kernel", PATIENCE, why, ServicesAnswer::Cleaned);
+            let reply = cx.expect("kernel", PAGE_PATIENCE, why, ServicesAnswer::Cleaned);
             let remove = KernelOp::DeleteStrange { map, keys };
             self.kernel.submit(KernelJob::new(vec![remove]), reply);
         }
