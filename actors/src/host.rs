@@ -8,7 +8,8 @@
 //! A [`Behaviour`] is state, `handle` for what others tell it and `answered` for what comes of its own
 //! questions. A cell gives it a bounded [mailbox](Lane), a crash
 //! policy and a trace; a [`Ref`] is its address. A [`Driver`] says when a cell runs: actix in
-//! production ([`ActixDriver`]), step by step in a [`Universe`].
+//! production ([`ActixDriver`]), step by step in a [`Universe`]. What may fail is asked again by a
+//! [`Retry`].
 
 mod about;
 mod actix_driver;
@@ -26,6 +27,7 @@ mod outlet;
 mod recorder;
 mod reference;
 mod reply;
+mod retry;
 mod survives;
 mod system;
 #[cfg(test)]
@@ -50,6 +52,7 @@ pub use recorder::{NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
 pub(crate) use reply::is_crash;
 pub use reply::{Answer, AskError, Reply, gather};
+pub use retry::{Pauses, Retry};
 pub use survives::{Lent, Survives};
 pub use system::{Current, Host};
 pub use time::{Clock, Time};

@@ -12,7 +12,10 @@ use ipnet::IpNet;
 use rustix::system::uname;
 use volvox_actors::{
     cluster::{
-        allocator, api_server::ClusterSettings, kvstore::KvSettings, publish::PublishSettings,
+        allocator,
+        api_server::ClusterSettings,
+        kvstore::KvSettings,
+        publish::{InNode, PublishSettings},
     },
     endpoints::{ipam::Pools, supervisor::Schedule},
     host::Clock,
@@ -175,11 +178,13 @@ pub fn publish(config: &Config, node: &NodeNumbers) -> PublishSettings {
         followed,
         ipam: config.ipam.map(IpamMode::from),
         boot_id: boot_id(),
-        annotate: config.annotate_k8s_node,
+        in_node: InNode {
+            annotate: config.annotate_k8s_node,
+            condition: config.set_cilium_is_up_condition,
+            taint,
+        },
         cilium_node: config.auto_create_cilium_node_resource,
         cilium_endpoints: !config.disable_endpoint_crd,
-        condition: config.set_cilium_is_up_condition,
-        taint,
         seed: seed(),
     }
 }

@@ -15,6 +15,7 @@
 mod actor;
 mod answers;
 mod held;
+mod listing;
 mod messages;
 mod source;
 #[cfg(test)]

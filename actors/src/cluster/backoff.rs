@@ -2,18 +2,20 @@
 
 use std::{hash::Hasher, time::Duration};
 
-use crate::cluster::dice::Dice;
+use crate::{
+    cluster::dice::Dice,
+    host::{Behaviour, Cx, Pauses, Retry},
+};
 
-/// The first pause after a failure; the next ones are twice as long each.
 const FIRST: Duration = Duration::from_millis(250);
-/// The longest.
 const LONGEST: Duration = Duration::from_secs(30);
+const PAUSES: Pauses = Pauses::Doubling { first: FIRST, most: LONGEST };
 
 /// How long to leave a server alone that failed. Every source draws from its own numbers, so that
 /// the nodes of a cluster do not all come back at the same moment.
-#[derive(Clone, Debug)]
 pub(crate) struct Backoff {
-    failures: u32,
+    /// The pause is one that everyone who asks can see.
+    tries: Retry,
     dice: Dice,
 }
 
@@ -23,25 +25,44 @@ impl Backoff {
         let mut hasher = std::hash::DefaultHasher::new();
         hasher.write_u64(seed);
         hasher.write(name.as_bytes());
-        Self { failures: 0, dice: Dice::new(hasher.finish()) }
+        Self { tries: Retry::default(), dice: Dice::new(hasher.finish()) }
     }
 
     /// How often it failed, one after the other.
     pub(crate) fn failures(&self) -> u32 {
-        self.failures
+        self.tries.failures()
     }
 
     /// It answers again.
     pub(crate) fn succeeded(&mut self) {
-        self.failures = 0;
+        self.tries.succeeded();
     }
 
     /// It failed, and wants to be left alone at least that long: how long it is.
     pub(crate) fn failed(&mut self, at_least: Duration) -> Duration {
-        let doubled = FIRST.saturating_mul(1 << self.failures.min(16));
-        self.failures = self.failures.saturating_add(1);
-        let pause = doubled.min(LONGEST);
+        let pause = self.tries.count_failure(PAUSES);
         at_least.max(pause / 2) + self.up_to(pause / 2)
+    }
+
+    /// Leaves it alone for that long, which everyone can see.
+    pub(crate) fn pause<B: Behaviour>(
+        &mut self,
+        cx: &mut Cx<'_, B>,
+        span: Duration,
+        why: String,
+        again: impl FnOnce() -> B::Answer + 'static,
+    ) {
+        self.tries.pause_in_sight(cx, ("cluster", span), why, again);
+    }
+
+    /// Whether it is left alone.
+    pub(crate) fn is_pausing(&self) -> bool {
+        self.tries.is_pausing()
+    }
+
+    /// The pause is over.
+    pub(crate) fn over(&mut self) {
+        self.tries.over();
     }
 
     /// A span of this length, or up to so much more.

@@ -23,4 +23,4 @@ mod tests;
 pub use actor::{Publisher, PublisherPeers, PublisherView};
 pub use messages::{PublisherMsg, Unpublished};
 pub use node::new_cilium_node;
-pub use settings::PublishSettings;
+pub use settings::{InNode, PublishSettings};

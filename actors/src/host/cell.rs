@@ -13,7 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Behaviour, Cx, Header, Home, Host, Message, Outcome, Record, Ref,
+    Behaviour, Cx, Header, Home, Host, Message, Outcome, Pauses, Record, Ref,
     envelope::{Envelope, Mail},
     home::OwnInbox,
     mailbox::{Mailbox, Put},
@@ -25,8 +25,8 @@ use crate::host::Time;
 
 /// How long a cell rests after a crash: nothing, then twice as long each time, while crashes
 /// follow each other within [`CRASH_MEMORY`].
-const CRASH_REST_FIRST: Duration = Duration::from_millis(100);
-const CRASH_REST_MAX: Duration = Duration::from_secs(30);
+const CRASH_RESTS: Pauses =
+    Pauses::Doubling { first: Duration::from_millis(200), most: Duration::from_secs(30) };
 const CRASH_MEMORY: Duration = Duration::from_secs(60);
 const CRASHES_WITHOUT_REST: u32 = 3;
 
@@ -194,7 +194,7 @@ impl<B: Behaviour> Cell<B> {
             tally.last_crash = Some(cause);
             let over = tally.crashes_in_a_row.saturating_sub(CRASHES_WITHOUT_REST);
             tally.resting = over > 0;
-            tally.resting.then(|| CRASH_REST_MAX.min(CRASH_REST_FIRST * 2u32.pow(over.min(10))))
+            tally.resting.then(|| CRASH_RESTS.after(over))
         };
         match rest {
             None => self.host.ring(self.id),

@@ -23,6 +23,10 @@ use std::{collections::BTreeMap, fmt, rc::Rc, time::Duration};
 
 use serde::Serialize;
 
+use crate::host::{Behaviour, Cx};
+
+/// How long the kernel may take for a page of rows.
+pub(crate) const PAGE_PATIENCE: Duration = Duration::from_secs(60);
 /// Examples that are named of one map.
 const EXAMPLES: usize = 3;
 
@@ -215,6 +219,13 @@ impl Watch {
     /// Every so often, told like that.
     pub fn new(every: Duration, tell: impl Fn(Vec<Drift>) + 'static) -> Self {
         Self { every, tell: Rc::new(tell) }
+    }
+
+    /// Sets the time of the next sweep.
+    pub fn sweep_later<B: Behaviour>(&self, cx: &mut Cx<'_, B>, sweep: B::Answer) {
+        if !self.every.is_zero() {
+            cx.after(self.every, sweep);
+        }
     }
 
     /// Tells what was found, if anything was.

@@ -453,9 +453,10 @@ impl<'a> Spawn<'a> {
             policy: policy.clone(),
             ipcache: basis.ipcache.clone(),
         };
-        let (settings, remote) = (self.settings.kvstore.clone(), std::mem::take(&mut self.remote));
+        let (settings, remote) = (&self.settings.kvstore, std::mem::take(&mut self.remote));
         let (mut kvstore, mut crd) = (None, None);
         if let Some((store, nodes)) = self.ports.kvstore.as_ref().zip(nodes) {
+            let settings = settings.clone();
             kvstore = Some(KvActors::spawn(self.host, store, settings, peers, remote, nodes));
         } else if let Some((objects, follower)) = self.by_objects.as_ref().zip(cluster.cloned()) {
             let actors = CrdActors::spawn(self.host, objects, follower, settings, &peers, remote);

@@ -11,10 +11,10 @@ use std::{
 
 use super::{
     answers::RestoreAnswer,
+    cleanup::Cleanup,
     learn::carried,
     messages::{RestoreInput, RestoreMsg, Source},
     plan::{RestorePlan, failed, plan},
-    prune::Removal,
     remains::remains,
     report::{EndpointReport, Fate, PhaseReport, RestoreReport},
 };
@@ -130,16 +130,7 @@ pub(super) struct Kept {
     pub(super) awaiting: Vec<Reply<bool>>,
     /// Who has mapped all that it knows.
     pub(super) synced: BTreeSet<Source>,
-    pub(super) prune: VecDeque<Removal>,
-    /// What of it could not be removed yet, and how often that was tried.
-    pub(super) unremoved: Vec<Removal>,
-    pub(super) rounds: u32,
-    /// Steps that bring endpoints' state directories in order and are not known to be done.
-    pub(super) untidied: BTreeMap<EndpointId, Vec<FsOp>>,
-    /// Endpoints that did not come back whose state directories are not known to be gone.
-    pub(super) unforgotten: BTreeSet<EndpointId>,
-    /// How many answers of the disk are awaited.
-    pub(super) writing: usize,
+    pub(super) cleanup: Cleanup,
     phase_began: Time,
 }
 
@@ -221,15 +212,15 @@ impl Restore {
     /// aside, builds that never finished go.
     fn tidy(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Tidying;
-        self.kept.untidied = std::mem::take(&mut self.kept.disk.tidying);
-        self.write(cx, self.kept.untidied.clone());
-        if self.kept.writing == 0 {
+        self.kept.cleanup.untidied = std::mem::take(&mut self.kept.disk.tidying);
+        self.write(cx, self.kept.cleanup.untidied.clone());
+        if self.kept.cleanup.writing == 0 {
             self.reserve(cx);
         }
     }
 
     pub(super) fn write(&mut self, cx: &mut Cx<'_, Self>, plans: BTreeMap<EndpointId, Vec<FsOp>>) {
-        self.kept.writing = plans.len();
+        self.kept.cleanup.writing = plans.len();
         for (id, ops) in plans {
             let then = move |answer| RestoreAnswer::Tidied(id, answer);
             let reply = cx.expect("disk", PATIENCE, "the state directory", then);
@@ -240,7 +231,7 @@ impl Restore {
     pub(super) fn reserve(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Reserving;
         // A crash may have cut off what was awaited.
-        self.kept.writing = 0;
+        self.kept.cleanup.writing = 0;
         let living = self.kept.plan.endpoints().map(|endpoint| {
             let owner = endpoint.spec.pod();
             let owner = owner.unwrap_or_else(|| format!("endpoint {}", endpoint.id));
@@ -309,11 +300,11 @@ impl Restore {
 
     fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Spawning;
-        let Kept { plan, report, alive, untidied, .. } = &mut *self.kept;
+        let Kept { plan, report, alive, cleanup, .. } = &mut *self.kept;
         let mut endpoints = Vec::with_capacity(plan.candidates.len());
         for (id, mut candidate) in std::mem::take(&mut plan.candidates) {
             // From now on its directories are its own to write.
-            if let Some(steps) = untidied.remove(&id) {
+            if let Some(steps) = cleanup.untidied.remove(&id) {
                 candidate.endpoint.on_disk = false;
                 candidate.endpoint.untidied = steps;
             }
@@ -373,10 +364,10 @@ impl Behaviour for Restore {
         }
         match self.kept.phase {
             Phase::Idle => {}
-            Phase::Done if !self.kept.prune.is_empty() => self.prune_next(cx),
+            Phase::Done if !self.kept.cleanup.prune.is_empty() => self.prune_next(cx),
             Phase::Done => {
                 // Whether these directories went, nobody will say.
-                self.kept.writing = 0;
+                self.kept.cleanup.writing = 0;
                 if !self.kept.remains.is_empty() && self.kept.enabled {
                     self.free_when_removed(cx);
                 }

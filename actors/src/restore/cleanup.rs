@@ -3,7 +3,10 @@
 //! As long as something is there that no snapshot shows, something else says whose it is: of an
 //! endpoint whose policy maps or connections could not be removed everything else stays too.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use super::{
     Restore,
@@ -13,25 +16,41 @@ use super::{
 };
 use crate::{
     endpoints::{endpoint::EndpointNews, ipam::IpamMsg, supervisor::EndpointsMsg},
-    host::{AskError, Cx, Reply},
+    host::{AskError, Cx, Pauses, Reply},
     model::EndpointId,
-    ports::{DiskError, KernelDone, KernelJob, Refusal},
+    ports::{DiskError, FsOp, KernelDone, KernelJob, Refusal},
     state_directory::remove_plan,
 };
 
 /// After a round in which something could not be removed: that long, then twice, three times …
-const AGAIN: Duration = Duration::from_secs(2);
-const AGAIN_MAX: Duration = Duration::from_secs(60);
+const PAUSES: Pauses =
+    Pauses::Linear { step: Duration::from_secs(2), most: Duration::from_secs(60) };
+
+/// What is still to go, and what of it failed.
+#[derive(Default)]
+pub(super) struct Cleanup {
+    /// Steps of the round under way.
+    pub(super) prune: VecDeque<Removal>,
+    /// What could not be removed yet, and how often that was tried.
+    unremoved: Vec<Removal>,
+    rounds: u32,
+    /// Steps that bring endpoints' state directories in order and are not known to be done.
+    pub(super) untidied: BTreeMap<EndpointId, Vec<FsOp>>,
+    /// Endpoints that did not come back whose state directories are not known to be gone.
+    unforgotten: BTreeSet<EndpointId>,
+    /// How many answers of the disk are awaited.
+    pub(super) writing: usize,
+}
 
 impl Restore {
     pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.prune.is_empty() {
+        if self.kept.cleanup.prune.is_empty() {
             return match self.kept.phase {
                 Phase::Pruning => self.forget_failed(cx),
                 _ => self.forget(cx),
             };
         }
-        let ops = self.kept.prune.iter().map(|removal| removal.op.clone()).collect();
+        let ops = self.kept.cleanup.prune.iter().map(|removal| removal.op.clone()).collect();
         let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreAnswer::Pruned);
         self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
@@ -39,12 +58,12 @@ impl Restore {
     pub(super) fn pruned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
         match answer {
             Ok(done) => {
-                let removed = done.outcomes.len().min(self.kept.prune.len());
+                let removed = done.outcomes.len().min(self.kept.cleanup.prune.len());
                 let removed: Vec<String> =
-                    self.kept.prune.drain(..removed).map(|removal| removal.what).collect();
+                    self.kept.cleanup.prune.drain(..removed).map(|removal| removal.what).collect();
                 self.kept.report.pruned.extend(removed);
                 if let Some((_, error)) = done.failed
-                    && let Some(removal) = self.kept.prune.pop_front()
+                    && let Some(removal) = self.kept.cleanup.prune.pop_front()
                     && !matches!(error.refusal, Refusal::NotFound | Refusal::NoDevice)
                 {
                     let what = &removal.what;
@@ -56,7 +75,7 @@ impl Restore {
                 self.problem(format!(
                     "rows nobody claims were not removed: {error}; it is tried again"
                 ));
-                let Kept { unremoved, prune, .. } = &mut *self.kept;
+                let Cleanup { unremoved, prune, .. } = &mut self.kept.cleanup;
                 unremoved.extend(prune.drain(..));
             }
         }
@@ -67,18 +86,18 @@ impl Restore {
     /// others of its endpoint.
     fn put_off(&mut self, removal: Removal) {
         let (of, is_unseen) = (removal.of, removal.is_unseen());
-        self.kept.unremoved.push(removal);
+        self.kept.cleanup.unremoved.push(removal);
         if is_unseen {
-            let prune = std::mem::take(&mut self.kept.prune).into_iter();
+            let prune = std::mem::take(&mut self.kept.cleanup.prune).into_iter();
             let (later, now): (Vec<_>, Vec<_>) = prune.partition(|other| other.of == of);
-            self.kept.prune = now.into();
-            self.kept.unremoved.extend(later);
+            self.kept.cleanup.prune = now.into();
+            self.kept.cleanup.unremoved.extend(later);
         }
     }
 
     /// Endpoints of which something is left that no snapshot shows.
     fn held(&self) -> BTreeSet<EndpointId> {
-        let unseen = self.kept.unremoved.iter().filter(|removal| removal.is_unseen());
+        let unseen = self.kept.cleanup.unremoved.iter().filter(|removal| removal.is_unseen());
         unseen.map(|removal| removal.of).collect()
     }
 
@@ -92,19 +111,21 @@ impl Restore {
     /// Restoring is over; what could not be removed is tried again until it is. Till then nobody
     /// gets a number or an address of which something may be left.
     pub(super) fn free_when_removed(&mut self, cx: &mut Cx<'_, Self>) {
-        let Kept { unremoved, untidied, unforgotten, .. } = &*self.kept;
+        let Cleanup { unremoved, untidied, unforgotten, .. } = &self.kept.cleanup;
         if unremoved.is_empty() && untidied.is_empty() && unforgotten.is_empty() {
             return self.free_remains();
         }
-        self.kept.rounds += 1;
-        let wait = AGAIN_MAX.min(AGAIN * self.kept.rounds);
-        cx.after(wait, RestoreAnswer::PruneAgain);
+        self.kept.cleanup.rounds += 1;
+        cx.after(PAUSES.after(self.kept.cleanup.rounds), RestoreAnswer::PruneAgain);
     }
 
     pub(super) fn prune_again(&mut self, cx: &mut Cx<'_, Self>) {
         // A crash may have set this twice.
-        if self.kept.phase == Phase::Done && self.kept.writing == 0 && self.kept.prune.is_empty() {
-            self.kept.prune = std::mem::take(&mut self.kept.unremoved).into();
+        if self.kept.phase == Phase::Done
+            && self.kept.cleanup.writing == 0
+            && self.kept.cleanup.prune.is_empty()
+        {
+            self.kept.cleanup.prune = std::mem::take(&mut self.kept.cleanup.unremoved).into();
             self.prune_next(cx);
         }
     }
@@ -112,7 +133,8 @@ impl Restore {
     /// Removes the state directories of endpoints that could not be brought back.
     pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
         self.kept.phase = Phase::Forgetting;
-        let Kept { plan, disk, report, untidied, unforgotten, dormant, .. } = &mut *self.kept;
+        let Kept { plan, disk, report, cleanup, dormant, .. } = &mut *self.kept;
+        let Cleanup { untidied, unforgotten, .. } = cleanup;
         unforgotten.extend(plan.failed.keys().filter(|id| !dormant.contains(id)));
         let disputed = std::mem::take(&mut plan.disputed);
         for (&id, failed) in plan.failed.iter().filter(|(id, _)| disputed.contains(id)) {
@@ -127,12 +149,12 @@ impl Restore {
     /// aside.
     fn forget(&mut self, cx: &mut Cx<'_, Self>) {
         let held = self.held();
-        let mut plans = self.kept.untidied.clone();
-        for &id in self.kept.unforgotten.difference(&held) {
+        let mut plans = self.kept.cleanup.untidied.clone();
+        for &id in self.kept.cleanup.unforgotten.difference(&held) {
             plans.entry(id).or_default().extend(remove_plan(id));
         }
         self.write(cx, plans);
-        if self.kept.writing == 0 {
+        if self.kept.cleanup.writing == 0 {
             self.written(cx);
         }
     }
@@ -153,17 +175,17 @@ impl Restore {
     ) {
         match answer {
             Ok(Ok(())) => {
-                self.kept.untidied.remove(&id);
+                self.kept.cleanup.untidied.remove(&id);
                 if self.kept.phase != Phase::Tidying && !self.held().contains(&id) {
-                    self.kept.unforgotten.remove(&id);
+                    self.kept.cleanup.unforgotten.remove(&id);
                 }
             }
             Ok(Err(error)) => self.problem(error.to_string()),
             Err(error) => self.problem(format!("state directory of endpoint {id}: {error}")),
         }
-        self.kept.writing = self.kept.writing.saturating_sub(1);
+        self.kept.cleanup.writing = self.kept.cleanup.writing.saturating_sub(1);
         match self.kept.phase {
-            _ if self.kept.writing > 0 => {}
+            _ if self.kept.cleanup.writing > 0 => {}
             Phase::Tidying => self.reserve(cx),
             _ => self.written(cx),
         }

@@ -117,9 +117,9 @@ impl Restore {
         let unbuilt = endpoints.filter(|(_, report)| report.fate == Fate::Degraded);
         self.kept.report.ipcache_waits_for = unbuilt.map(|(&id, _)| id).collect();
         self.prune_ipcache(cx);
-        self.kept.prune = self.kept.remains.iter().flat_map(unseen).collect();
+        self.kept.cleanup.prune = self.kept.remains.iter().flat_map(unseen).collect();
         let kept = &mut *self.kept;
-        kept.prune.extend(prune(&kept.kernel, &kept.alive, kept.host));
+        kept.cleanup.prune.extend(prune(&kept.kernel, &kept.alive, kept.host));
         self.kept.phase = Phase::Pruning;
         self.prune_next(cx);
     }

@@ -197,42 +197,38 @@ impl RestorePlan {
     }
 }
 
-/// What speaks for an endpoint's claim of its interface; the first that differs decides.
+/// Which of [`WITNESSES`] speak for an endpoint's claim of its interface; the first that differs
+/// decides.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Proof {
-    configured: bool,
-    same_netns: bool,
-    same_mac: bool,
-    recorded: bool,
-    addressed: bool,
-}
+struct Proof([bool; 5]);
+
+const WITNESSES: [&str; 5] = [
+    "volvox_config",
+    "the network namespace",
+    "the Ethernet address",
+    "volvox_endpoint",
+    "cilium_lxc",
+];
 
 impl Proof {
     fn of(endpoint: &RestoredEndpoint, kernel: &KernelSnapshot) -> Self {
         let spec = &endpoint.spec;
         let link = kernel.links.get(&spec.ifindex);
-        Self {
-            configured: endpoint.config.is_some(),
-            same_netns: kernel.netns_cookies.get(&endpoint.id) == Some(&spec.netns_cookie),
-            same_mac: !spec.node_mac.is_zero()
-                && link.is_some_and(|link| link.mac == spec.node_mac),
-            recorded: endpoint.recorded,
-            addressed: endpoint.lxc.values().any(|row| row.ifindex == spec.ifindex),
-        }
+        let has_mac = link.is_some_and(|link| link.mac == spec.node_mac);
+        Self([
+            endpoint.config.is_some(),
+            kernel.netns_cookies.get(&endpoint.id) == Some(&spec.netns_cookie),
+            !spec.node_mac.is_zero() && has_mac,
+            endpoint.recorded,
+            endpoint.lxc.values().any(|row| row.ifindex == spec.ifindex),
+        ])
     }
 }
 
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [
-            (self.configured, "volvox_config"),
-            (self.same_netns, "the network namespace"),
-            (self.same_mac, "the Ethernet address"),
-            (self.recorded, "volvox_endpoint"),
-            (self.addressed, "cilium_lxc"),
-        ];
-        let proofs: Vec<_> =
-            all.iter().filter(|(holds, _)| *holds).map(|(_, what)| *what).collect();
+        let all = self.0.into_iter().zip(WITNESSES);
+        let proofs: Vec<_> = all.filter(|(holds, _)| *holds).map(|(_, what)| what).collect();
         match proofs.is_empty() {
             true => f.write_str("only its lower number speaks"),
             false => write!(f, "{} speaks", proofs.join(", ")),

@@ -50,18 +50,9 @@ struct Server {
     compacted: u64,
     /// Definitions that are there.
     defined: BTreeSet<String>,
-    /// Paths that it does not serve although they are defined.
-    unserved: BTreeSet<String>,
-    /// Kinds about which it fails, and how.
-    failing: BTreeMap<String, ClusterError>,
-    /// The same about those who write.
-    unwritable: BTreeMap<String, ClusterError>,
+    faults: Faults,
     /// What was written, in order.
     writes: Vec<ObjectWrite>,
-    /// It takes requests and says nothing.
-    hung: bool,
-    /// It answers requests, and watches hear nothing.
-    mute: bool,
     watches: BTreeMap<u64, Watcher>,
     opened: u64,
     lists: u64,
@@ -71,10 +62,25 @@ struct Server {
     listings: BTreeMap<u64, (u64, Vec<Object>)>,
     /// What it was asked while it hung.
     unanswered: Vec<Box<dyn std::any::Any>>,
-    /// What it says takes its time.
-    slow: bool,
     /// What is on its way, if so.
     late: Vec<Late>,
+}
+
+/// What is wrong with the server.
+#[derive(Default)]
+struct Faults {
+    /// Paths that it does not serve although they are defined.
+    unserved: BTreeSet<String>,
+    /// Kinds about which it fails, and how.
+    failing: BTreeMap<String, ClusterError>,
+    /// The same about those who write.
+    unwritable: BTreeMap<String, ClusterError>,
+    /// It takes requests and says nothing.
+    hung: bool,
+    /// It answers requests, and watches hear nothing.
+    mute: bool,
+    /// What it says takes its time.
+    slow: bool,
 }
 
 struct Watcher {
@@ -211,7 +217,7 @@ impl Server {
 
     /// A watch is told what it has not seen, now or when that arrives.
     fn show(&mut self, number: u64) {
-        if !self.slow {
+        if !self.faults.slow {
             return self.look(number);
         }
         let Some(watcher) = self.watches.get_mut(&number) else { return };
@@ -223,7 +229,7 @@ impl Server {
 
     /// A watch is told what it has not seen.
     fn look(&mut self, number: u64) {
-        if self.mute {
+        if self.faults.mute {
             return;
         }
         let (version, compacted, history) = (self.version, self.compacted, &self.history);
@@ -241,7 +247,7 @@ impl Server {
 
     /// Answers, now or when that arrives.
     fn answer<T>(&mut self, reply: Reply<T>, answer: T) {
-        match self.slow {
+        match self.faults.slow {
             true => self.late.push(Late::Answer(Box::new(move || reply.send(answer)))),
             false => reply.send(answer),
         }
@@ -295,7 +301,8 @@ impl Server {
     fn write(&mut self, write: ObjectWrite) -> Result<(), ClusterError> {
         self.writes.push(write.clone());
         let ObjectWrite { resource, key, verb } = write;
-        let refused = self.failure(&resource).or(self.unwritable.get(resource.kind).cloned());
+        let refused =
+            self.failure(&resource).or(self.faults.unwritable.get(resource.kind).cloned());
         refused.map_or(Ok(()), Err)?;
         let before = self.objects.get(resource.kind).and_then(|all| all.get(&key)).cloned();
         let missing = || ClusterError::NotFound(key.to_string());
@@ -341,9 +348,9 @@ impl Server {
 
     fn failure(&self, resource: &Resource) -> Option<ClusterError> {
         let undefined = resource.definition.is_some_and(|it| !self.defined.contains(it));
-        let missing = undefined || self.unserved.contains(resource.path);
+        let missing = undefined || self.faults.unserved.contains(resource.path);
         let missing = missing.then(|| ClusterError::NotFound(resource.path.to_owned()));
-        self.failing.get(resource.kind).cloned().or(missing)
+        self.faults.failing.get(resource.kind).cloned().or(missing)
     }
 }
 
@@ -386,7 +393,7 @@ impl Cluster for MemoryCluster {
         let mut server = self.0.borrow_mut();
         server.lists += 1;
         *server.listed.entry(resource.kind.to_owned()).or_default() += 1;
-        if server.hung {
+        if server.faults.hung {
             return server.unanswered.push(Box::new(reply));
         }
         if let Some(error) = server.failure(resource) {
@@ -398,7 +405,7 @@ impl Cluster for MemoryCluster {
 
     fn is_defined(&self, definition: &str, reply: Reply<Result<bool, ClusterError>>) {
         let mut server = self.0.borrow_mut();
-        match server.hung {
+        match server.faults.hung {
             true => server.unanswered.push(Box::new(reply)),
             false => {
                 let is_defined = server.defined.contains(definition);
@@ -409,7 +416,7 @@ impl Cluster for MemoryCluster {
 
     fn write(&self, write: ObjectWrite, reply: Reply<Result<(), ClusterError>>) {
         let mut server = self.0.borrow_mut();
-        if server.hung {
+        if server.faults.hung {
             return server.unanswered.push(Box::new(reply));
         }
         let answer = server.write(write);
@@ -422,7 +429,7 @@ impl Cluster for MemoryCluster {
         let number = server.opened;
         let seen = version.parse().unwrap_or_default();
         let kind = resource.kind.to_owned();
-        let deaf = server.hung;
+        let deaf = server.faults.hung;
         let watcher = Watcher { kind, seen, told: false, waiting: None, due: false, deaf };
         let error = server.failure(resource).or_else(|| (seen < server.compacted).then(expired));
         server.watches.insert(number, watcher);

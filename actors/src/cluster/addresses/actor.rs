@@ -4,7 +4,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -26,7 +25,7 @@ use crate::{
         endpoint::{Announcement, State},
         supervisor::{EndpointChange, EndpointsMsg, Target},
     },
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Retry, Survives},
     model::{EndpointId, IdentityId},
     policy::{
         identity::IdentityMsg,
@@ -62,21 +61,21 @@ pub struct AddressesPeers {
 pub struct Addresses {
     pub(super) peers: AddressesPeers,
     /// Outlive a crash: they change.
-    settings: Lent<Rc<KvSettings>>,
+    settings: Lent<KvSettings>,
     pub(super) kept: Lent<Kept>,
     /// A step is under way.
     pub(super) busy: bool,
     /// Something failed, and is tried again later.
     resting: bool,
-    /// Another look is on its way.
-    again: bool,
+    /// The time of another look.
+    looks: Retry,
 }
 
 impl Addresses {
     /// Makes each life of the owner, given what an earlier life of the agent mapped.
     pub fn factory(
         peers: AddressesPeers,
-        settings: Rc<KvSettings>,
+        settings: KvSettings,
         inherited: Inherited,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Survives::new(Kept::inherited(inherited, settings.meshed));
@@ -87,7 +86,7 @@ impl Addresses {
             kept: kept.lend(),
             busy: false,
             resting: false,
-            again: false,
+            looks: Retry::default(),
         }
     }
 
@@ -111,7 +110,7 @@ impl Addresses {
 
     fn objects(&mut self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
         let kept = &mut *self.kept;
-        let KvSettings { address, cluster_id, .. } = **self.settings;
+        let KvSettings { address, cluster_id, .. } = *self.settings;
         for (key, value) in objects {
             for (prefix, owner) in kept.take_object(key, value, address, cluster_id) {
                 kept.want(prefix, owner);
@@ -221,8 +220,8 @@ impl Addresses {
 
     fn look_again(&mut self, cx: &mut Cx<'_, Self>) {
         let stalled = self.kept.remote.has_stalled();
-        if stalled && !std::mem::replace(&mut self.again, true) {
-            cx.after(AGAIN_AFTER, AddressesAnswer::Again);
+        if stalled {
+            self.looks.pause_once(cx, AGAIN_AFTER, AddressesAnswer::Again);
         }
     }
 
@@ -312,9 +311,7 @@ impl Addresses {
     pub(super) fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
         tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
         self.resting = true;
-        if !std::mem::replace(&mut self.again, true) {
-            cx.after(AGAIN_AFTER, AddressesAnswer::Again);
-        }
+        self.looks.pause_once(cx, AGAIN_AFTER, AddressesAnswer::Again);
     }
 
     fn endpoint(&mut self, announcement: Announcement) {
@@ -375,7 +372,7 @@ impl Addresses {
 
     /// Whose pods' addresses are is told anew.
     fn take_address(&mut self, address: IpAddr) {
-        *self.settings = Rc::new(KvSettings { address, ..(**self.settings).clone() });
+        self.settings.address = address;
         let own: Vec<EndpointId> = self.kept.own.keys().copied().collect();
         own.into_iter().for_each(|id| self.announce(id));
     }
@@ -453,7 +450,8 @@ impl Behaviour for Addresses {
             AddressesAnswer::Mapped(rows, answer) => self.mapped(cx, rows, answer),
             AddressesAnswer::Unmapped(prefixes, answer) => self.unmapped(cx, prefixes, answer),
             AddressesAnswer::Again => {
-                (self.again, self.resting) = (false, false);
+                self.looks.over();
+                self.resting = false;
                 self.kept.remote.resume();
             }
         }

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    rc::Rc,
     sync::Arc,
 };
 
@@ -74,7 +73,7 @@ impl Inherited {
         name: &str,
         capacity: usize,
         peers: &AddressesPeers,
-        settings: &Rc<KvSettings>,
+        settings: &KvSettings,
         allocator: &Ref<AllocatorMsg>,
     ) -> Ref<AddressesMsg> {
         let held = self.identities.keys().copied().collect();
@@ -83,7 +82,7 @@ impl Inherited {
             ..IpcacheEntry::of(identity, Source::Cluster)
         };
         let entries = self.rows.iter().map(|(&prefix, row)| (prefix, entry(row))).collect();
-        let addresses = Addresses::factory(peers.clone(), Rc::clone(settings), self);
+        let addresses = Addresses::factory(peers.clone(), settings.clone(), self);
         let addresses = host.spawn(name.to_owned(), capacity, addresses);
         // Mailboxes of new cells are empty.
         let _ = allocator.tell(AllocatorMsg::Tell(

@@ -20,7 +20,7 @@ use crate::{
         dice::Dice,
         kvstore::IDENTITIES,
     },
-    host::{Behaviour, Cx, Lent, Outlet, Ref, Reply, Survives},
+    host::{Behaviour, Cx, Lent, Outlet, Ref, Reply, Retry, Survives},
     model::{IdentityId, Labels},
     policy::identity::{IdentityMsg, Numbering},
 };
@@ -33,10 +33,8 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 struct Attempt {
     wish: Wish,
     replies: Vec<Reply<IdentityId>>,
-    /// A step of it is on its way.
-    busy: bool,
-    /// The cluster is left alone, as everyone who asks can see.
-    resting: Option<Reply<()>>,
+    /// The step of it that is on its way, or a pause in which the cluster is left alone.
+    step: Retry,
     /// A crash ended it amid a claim: that may be done, and is claimed once more to be given back.
     orphaned: bool,
 }
@@ -184,7 +182,7 @@ impl Allocator {
         if !self.kept.listed {
             return self.await_list(cx);
         }
-        let Some(attempt) = self.attempts.get_mut(labels).filter(|attempt| !attempt.busy) else {
+        let Some(attempt) = self.attempts.get_mut(labels).filter(|it| it.step.is_idle()) else {
             return;
         };
         attempt.replies.retain(|reply| !reply.is_closed());
@@ -196,8 +194,7 @@ impl Allocator {
         let chosen = Candidate::choose(labels, &attempt.wish, &kept.directory, &mut *self.backend);
         match chosen {
             Ok(candidate) => {
-                attempt.busy = true;
-                attempt.resting = None;
+                attempt.step.asked();
                 self.kept.claiming.insert(Arc::clone(labels));
                 if self.backend.claim(cx, labels, candidate) == Claim::Had {
                     self.claimed(cx, Arc::clone(labels), candidate.id, Ok(true));
@@ -257,11 +254,11 @@ impl Allocator {
     ) {
         match answer {
             Ok(Found::Users { number, strays }) => {
-                if let Some(Attempt { wish, .. }) = self.attempts.get_mut(&labels) {
-                    (wish.peers, wish.strays) = (number, strays);
-                }
+                let pause = self.dice.jitter(AGAIN_AFTER);
+                let Some(attempt) = self.attempts.get_mut(&labels) else { return };
+                (attempt.wish.peers, attempt.wish.strays) = (number, strays);
                 // Meanwhile the watch may bring what others wrote.
-                cx.after(self.dice.jitter(AGAIN_AFTER), AllocatorAnswer::Again(labels));
+                attempt.step.pause(cx, pause, AllocatorAnswer::Again(labels));
             }
             Ok(Found::Entry(id, entry)) => {
                 self.update(cx, [(id, entry)]);
@@ -277,14 +274,13 @@ impl Allocator {
         tracing::warn!(%labels, %error, "identity was not claimed; trying again");
         let pause = self.dice.jitter(error.pause);
         let why = format!("the number of {labels}, which was not claimed: {error}");
-        let again = move |_| AllocatorAnswer::Again(labels);
-        // Answered by nobody: its deadline is what is waited for.
-        attempt.resting = Some(cx.expect(self.backend.name(), pause, why, again));
+        let again = move || AllocatorAnswer::Again(labels);
+        attempt.step.pause_in_sight(cx, (self.backend.name(), pause), why, again);
     }
 
     fn again(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>) {
         if let Some(attempt) = self.attempts.get_mut(labels) {
-            attempt.busy = false;
+            attempt.step.give_up();
             self.attempt(cx, labels);
         }
     }

@@ -28,7 +28,7 @@ use crate::{
         subscriber::Subscriber,
     },
     endpoints::workloads::WorkloadsMsg,
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, Time},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Retry, Survives, Time},
     model::Feed,
     mutants::{Mutant, mutated},
     policy::rules::PolicyMsg,
@@ -92,7 +92,8 @@ pub struct ClusterSupervisor {
     waiting: Vec<(Feed, Reply<()>)>,
     /// Whether the policy was asked to say when it is in force.
     asked: bool,
-    retelling: bool,
+    /// What a full mailbox did not take is handed on again.
+    retelling: Retry,
 }
 
 #[derive(Default)]
@@ -129,7 +130,7 @@ impl ClusterSupervisor {
             kept: kept.lend(),
             waiting: Vec::new(),
             asked: false,
-            retelling: false,
+            retelling: Retry::default(),
         }
     }
 
@@ -345,8 +346,8 @@ impl ClusterSupervisor {
             reply.send(());
         }
         let [policies, workloads] = [Feed::Policies, Feed::Workloads].map(|it| told.contains(&it));
-        if later && !std::mem::replace(&mut self.retelling, true) {
-            cx.after(RETRY, ClusterAnswer::Retell);
+        if later {
+            self.retelling.pause_once(cx, RETRY, ClusterAnswer::Retell);
         }
         if policies && !workloads && !std::mem::replace(&mut self.asked, true) {
             let policy = self.peers.policy.clone();
@@ -443,7 +444,7 @@ impl Behaviour for ClusterSupervisor {
             ClusterAnswer::Awaited(_, Ok(())) => {}
             ClusterAnswer::Awaited(number, Err(_)) => self.await_source(cx, number),
             ClusterAnswer::InForce(answer) => self.in_force(answer),
-            ClusterAnswer::Retell => self.retelling = false,
+            ClusterAnswer::Retell => self.retelling.over(),
             ClusterAnswer::Late => self.late(),
         }
         self.advance(cx);

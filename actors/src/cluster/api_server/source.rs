@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
+    listing::Listing,
     told::{Delta, Told, marks},
     version::{number, went_back},
 };
@@ -46,6 +47,7 @@ pub(super) struct Source {
     needed: bool,
     /// Outlives a crash: what was told need not be told again.
     kept: Lent<Kept>,
+    /// How long the server is left alone that failed.
     backoff: Backoff,
     /// Pages of a list that is not complete.
     pages: Vec<Object>,
@@ -58,15 +60,10 @@ pub(super) struct Source {
     /// Counts what the server said.
     words: u64,
     silence: Option<TimerId>,
-    /// After a failure the first page of a list tells whether the server is the one that it was.
-    checking: bool,
-    /// All is listed because nothing was said.
-    was_silent: bool,
+    listing: Listing,
     stalled: bool,
     /// Who waits until all is told.
     waiting: Vec<Reply<()>>,
-    /// The server is left alone, as everyone who asks can see.
-    resting: Option<Reply<()>>,
     began: Time,
 }
 
@@ -123,11 +120,9 @@ impl Source {
             opened: Time::default(),
             words: 0,
             silence: None,
-            checking: false,
-            was_silent: false,
+            listing: Listing::default(),
             stalled: false,
             waiting: Vec::new(),
-            resting: None,
             began: Time::default(),
         }
     }
@@ -151,7 +146,7 @@ impl Source {
         match answered(answer) {
             Ok(Page { objects, version, next }) => {
                 let is_other = self.is_other(&version);
-                if std::mem::take(&mut self.checking) && next.is_some() && !is_other {
+                if self.listing.end_check() && next.is_some() && !is_other {
                     // It goes on where it was.
                     return self.open(cx);
                 }
@@ -180,7 +175,7 @@ impl Source {
         let deltas = self.kept.told.list(objects);
         let missed = !deltas.is_empty();
         if self.tell(deltas) {
-            self.stalled = std::mem::take(&mut self.was_silent) && missed;
+            self.stalled = self.listing.end() && missed;
             if self.stalled {
                 let resource = self.resource().name;
                 tracing::warn!(
@@ -235,7 +230,7 @@ impl Source {
                      are no {}",
                     self.resource().name
                 );
-                self.pause(cx, UNDEFINED_PAUSE, why);
+                self.backoff.pause(cx, UNDEFINED_PAUSE, why, || SourceAnswer::Retry);
             }
             Err(error) => self.rest(cx, error),
         }
@@ -253,10 +248,12 @@ impl Source {
     /// After a failure: who answers now may be another server, from whose watch nothing would come
     /// before it is where the other one was.
     fn resume(&mut self, cx: &mut Cx<'_, Self>) {
-        self.checking = self.version.is_some() && !mutated(Mutant::OtherSideTrusted);
-        match self.checking {
-            true => self.list(cx, None),
-            false => self.open(cx),
+        self.listing.end_check();
+        if self.version.is_some() && !mutated(Mutant::OtherSideTrusted) {
+            self.listing = Listing::Checking;
+            self.list(cx, None);
+        } else {
+            self.open(cx);
         }
     }
 
@@ -353,7 +350,7 @@ impl Source {
         self.version = None;
         // Who lists or rests does so anyway.
         if self.watch.is_some() {
-            self.was_silent = true;
+            self.listing = Listing::AfterSilence;
             self.list(cx, None);
         }
     }
@@ -410,7 +407,7 @@ impl Source {
     fn rest(&mut self, cx: &mut Cx<'_, Self>, error: ClusterError) {
         self.pages.clear();
         self.watch = None;
-        self.checking = false;
+        self.listing.end_check();
         if self.form > 0 && self.resource().definition.is_none() {
             // The server may be another one by now: the newest version is tried first again.
             (self.form, self.version) = (0, None);
@@ -434,12 +431,7 @@ impl Source {
             tracing::warn!(resource = name, %error, tries, "source does not follow the cluster");
         }
         self.say(SourceState::Broken { error, tries });
-        self.pause(cx, pause, why);
-    }
-
-    /// A pause that everyone can see. The reply is never answered: its deadline ends the pause.
-    fn pause(&mut self, cx: &mut Cx<'_, Self>, span: Duration, why: String) {
-        self.resting = Some(cx.expect("cluster", span, why, |_| SourceAnswer::Retry));
+        self.backoff.pause(cx, pause, why, || SourceAnswer::Retry);
     }
 }
 
@@ -475,7 +467,8 @@ impl Behaviour for Source {
             SourceAnswer::Silent(word) => self.silent(cx, word),
             // The pause of a life before may end in this one, which lists already.
             SourceAnswer::Retry => {
-                let rested = self.resting.take().is_some();
+                let rested = self.backoff.is_pausing();
+                self.backoff.over();
                 if rested || mutated(Mutant::PauseEndedTwice) {
                     self.resume(cx);
                 }

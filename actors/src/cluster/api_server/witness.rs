@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::version::{number, went_back};
 use crate::{
     cluster::sources::Hearing,
-    host::Time,
+    host::{Pauses, Retry, Time},
     mutants::{Mutant, mutated},
     ports::{ClusterError, Page, Resource},
 };
@@ -21,6 +21,7 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(10);
 /// The first pause after a failure; the next ones are twice as long each.
 pub(super) const SOON: Duration = Duration::from_secs(1);
+const PAUSES: Pauses = Pauses::Doubling { first: SOON, most: EVERY };
 /// Sources notice another server at the same time: for that long they are told once.
 const TOLD_FOR: Duration = Duration::from_secs(5);
 
@@ -54,8 +55,7 @@ pub struct ServerView {
 #[derive(Default)]
 pub(super) struct Witness {
     view: ServerView,
-    failures: u32,
-    asking: bool,
+    tries: Retry,
     /// When all was last listed because of another server.
     relisted: Option<Time>,
 }
@@ -90,7 +90,7 @@ impl Witness {
 
     /// What was asked by an earlier life is not answered any more.
     pub(super) fn begin(&mut self) {
-        self.asking = false;
+        self.tries.give_up();
     }
 
     /// How often it was asked.
@@ -100,20 +100,19 @@ impl Witness {
 
     /// Whether it is to be asked now, one question at a time, if nobody has asked since that one.
     pub(super) fn asks(&mut self, since: u64) -> bool {
-        let begins = !self.asking && since == self.view.asked;
-        self.asking |= begins;
+        let begins = since == self.view.asked && self.tries.begin();
         self.view.asked += u64::from(begins);
         begins
     }
 
     /// Whether it answered the last time.
     pub(super) fn is_answered(&self) -> bool {
-        self.failures == 0
+        self.tries.failures() == 0
     }
 
     /// Whether an answer is waited for.
     pub(super) fn is_asking(&self) -> bool {
-        self.asking
+        self.tries.is_asked()
     }
 
     /// Takes in its answer: when it is to be asked again, and what tells it from the one before.
@@ -122,14 +121,12 @@ impl Witness {
         answer: Result<Page, ClusterError>,
         (now, wall): (Time, u64),
     ) -> (Duration, Option<String>) {
-        self.asking = false;
         let Page { objects, version, .. } = match answer {
             Ok(page) => page,
             Err(error) => {
                 self.view.error = Some(error.to_string());
                 self.view.hearing.lose();
-                let pause = EVERY.min(SOON * (1 << self.failures.min(8)));
-                self.failures += 1;
+                let pause = self.tries.count_failure(PAUSES);
                 let wanted = match error {
                     ClusterError::Busy { after, .. } => after,
                     _ => Duration::ZERO,
@@ -137,7 +134,8 @@ impl Witness {
                 return (pause + wanted, None);
             }
         };
-        (self.failures, self.view.error) = (0, None);
+        self.tries.succeeded();
+        self.view.error = None;
         self.view.hearing.hear(now);
         let uid = objects.first().and_then(|it| it.value.pointer("/metadata/uid"));
         let uid = uid.and_then(Value::as_str).map(str::to_owned);

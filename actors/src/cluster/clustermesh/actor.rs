@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cluster::{addresses::AddressesMsg, nodes::NodesMsg, origins::ConfigError},
-    host::{Behaviour, Cx, Lane, Lent, Message, Ref, Reply, Survives, gather},
+    host::{Behaviour, Cx, Lane, Lent, Message, Ref, Reply, Retry, Survives, gather},
     model::ClusterId,
     ports::{RemoteClusters, Way},
     services::service_cache::ServicesMsg,
@@ -95,8 +95,6 @@ struct Kept {
     leaving: Vec<Ref<RemoteMsg>>,
     /// What is configured now, until all have heard of it.
     news: Option<Ways>,
-    /// Another look is on its way.
-    looking: bool,
 }
 
 struct Child {
@@ -109,6 +107,8 @@ pub struct Mesh {
     peers: MeshPeers,
     settings: Rc<MeshSettings>,
     kept: Lent<Kept>,
+    /// The time of another look.
+    looks: Retry,
 }
 
 /// What it shows of itself.
@@ -121,7 +121,12 @@ impl Mesh {
     /// Makes each life of the supervisor.
     pub fn factory(peers: MeshPeers, settings: MeshSettings) -> impl FnMut() -> Self + 'static {
         let (kept, settings) = (Survives::<Kept>::default(), Rc::new(settings));
-        move || Self { peers: peers.clone(), settings: Rc::clone(&settings), kept: kept.lend() }
+        move || Self {
+            peers: peers.clone(),
+            settings: Rc::clone(&settings),
+            kept: kept.lend(),
+            looks: Retry::default(),
+        }
     }
 
     fn follow(&mut self, cx: &Cx<'_, Self>) {
@@ -176,8 +181,8 @@ impl Mesh {
         let kept = &mut *self.kept;
         dismiss(&mut kept.leaving, || RemoteMsg::Stop);
         let is_open = kept.news.is_some() || !kept.leaving.is_empty();
-        if is_open && !std::mem::replace(&mut kept.looking, true) {
-            cx.after(AGAIN_AFTER, MeshAnswer::Again);
+        if is_open {
+            self.looks.pause_once(cx, AGAIN_AFTER, MeshAnswer::Again);
         }
     }
 
@@ -259,7 +264,6 @@ impl Behaviour for Mesh {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.follow(cx);
-        self.kept.looking = false;
         self.go_on(cx);
     }
 
@@ -274,7 +278,7 @@ impl Behaviour for Mesh {
     fn answered(&mut self, answer: MeshAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
             MeshAnswer::Configured(ways) => self.configured(ways),
-            MeshAnswer::Again => self.kept.looking = false,
+            MeshAnswer::Again => self.looks.over(),
         }
         self.go_on(cx);
     }

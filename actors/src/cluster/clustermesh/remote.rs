@@ -23,7 +23,9 @@ use crate::{
         nodes::NodesMsg,
         origins::{CLUSTER_CONFIG, ClusterConfig, ConfigError, Origin, RemoteKind, Told},
     },
-    host::{AskError, Behaviour, Cx, Full, Lane, Lent, Message, Ref, Reply, Survives, gather},
+    host::{
+        AskError, Behaviour, Cx, Full, Lane, Lent, Message, Ref, Reply, Retry, Survives, gather,
+    },
     ports::{Change, Way},
     services::service_cache::{RemoteChange, RemoteService, ServicesMsg},
 };
@@ -105,7 +107,8 @@ pub(super) struct RemoteCluster {
     cluster: Arc<str>,
     seed: u64,
     kept: Lent<Kept>,
-    retelling: bool,
+    /// What a full mailbox did not take is told again.
+    retelling: Retry,
 }
 
 /// What it shows of itself.
@@ -146,7 +149,7 @@ impl RemoteCluster {
             cluster: Arc::clone(&cluster),
             seed,
             kept: kept.lend(),
-            retelling: false,
+            retelling: Retry::default(),
         }
     }
 
@@ -348,9 +351,7 @@ impl RemoteCluster {
             self.peers.services.tell(news)
         {
             kept.untold = (changes, listed);
-            if !std::mem::replace(&mut self.retelling, true) {
-                cx.after(RETELL_AFTER, RemoteAnswer::Retell);
-            }
+            self.retelling.pause_once(cx, RETELL_AFTER, RemoteAnswer::Retell);
         }
     }
 
@@ -438,7 +439,7 @@ impl Behaviour for RemoteCluster {
             }
             RemoteAnswer::Again(way) if is_now(way) => self.again(cx),
             RemoteAnswer::Retell if !is_over => {
-                self.retelling = false;
+                self.retelling.over();
                 self.tell_services(cx);
             }
             RemoteAnswer::Claimed(..) | RemoteAnswer::Again(_) | RemoteAnswer::Retell => {}

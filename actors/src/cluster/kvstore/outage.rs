@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::session::Unreachable;
 use crate::{
     cluster::dice::Dice,
-    host::{Behaviour, Cx, Reply},
+    host::{Behaviour, Cx, Pauses, Reply},
 };
 
-/// Pause before the first try again; it doubles with each failure.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Pauses before it is tried again.
+const PAUSES: Pauses =
+    Pauses::Doubling { first: Duration::from_millis(500), most: Duration::from_secs(10) };
 
 /// A time without the store, and the pause until it is tried again: a wait that people see.
 pub(super) struct Outage {
@@ -38,9 +38,8 @@ impl Outage {
             return;
         }
         let since = *self.since.get_or_insert(cx.wall());
-        let span = PAUSE_MAX.min(PAUSE_MIN * 2u32.pow(self.failures.min(8)));
-        let span = self.dice.jitter(span);
         self.failures += 1;
+        let span = self.dice.jitter(PAUSES.after(self.failures));
         let why = format!(
             "it is unreachable since {}: {error}; retry in {:.1} s",
             time_of_day(since),

@@ -4,7 +4,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -29,7 +28,7 @@ use crate::{
         origins::{Clusters, Origin, Told},
     },
     endpoints::ipam::Pools,
-    host::{Behaviour, Cx, Lent, Ref, Survives},
+    host::{Behaviour, Cx, Lent, Ref, Retry, Survives},
     model::{Addresses, ClusterId, Feed, IdentityId, Labels, NodeKey},
     node::routes::RoutesMsg,
     policy::{identity::IdentityMsg, ipcache::IpcacheMsg, rules::PolicyMsg},
@@ -100,11 +99,10 @@ pub(super) struct Kept {
 pub struct Nodes {
     pub(super) peers: NodesPeers,
     /// Outlive a crash: they change.
-    settings: Lent<Rc<NodesSettings>>,
+    settings: Lent<NodesSettings>,
     pub(super) kept: Lent<Kept>,
-    pub(super) busy: bool,
-    /// The step that is under way failed, and rests.
-    pub(super) resting: bool,
+    /// The step under way, or its pause after it failed.
+    pub(super) step: Retry,
     /// Policies can learn of identities.
     pub(super) ready: bool,
 }
@@ -129,26 +127,24 @@ impl Nodes {
             announced: None,
             usurped: false,
         };
-        let (kept, settings) = (Survives::new(kept), Survives::new(Rc::new(settings)));
+        let (kept, settings) = (Survives::new(kept), Survives::new(settings));
         move || Self {
             peers: peers(),
             settings: settings.lend(),
             kept: kept.lend(),
-            busy: false,
-            resting: false,
+            step: Retry::default(),
             ready: false,
         }
     }
 
     fn update(&mut self, cx: &mut Cx<'_, Self>, update: Update) {
-        let settings = Rc::clone(&self.settings);
-        let cluster = &settings.key.cluster;
-        let root = format!("{NODES}{cluster}/");
+        let own = self.settings.key.clone();
+        let root = format!("{NODES}{}/", own.cluster);
         for change in update.changes {
-            let Some(key) = node_of(&change, &root, cluster) else { continue };
+            let Some(key) = node_of(&change, &root, &own.cluster) else { continue };
             match change {
-                Change::Put(pair) if key == self.settings.key => self.own_named(cx, &pair),
-                Change::Delete(_) if key == self.settings.key => self.reclaim(),
+                Change::Put(pair) if key == own => self.own_named(cx, &pair),
+                Change::Delete(_) if key == own => self.reclaim(),
                 Change::Put(pair) => self.named(&key, NodeEntry::of_pair(&key, &pair)),
                 Change::Delete(_) => self.set(&key, None),
             }
@@ -205,17 +201,16 @@ impl Nodes {
     }
 
     fn objects(&mut self, feed: Feed, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
-        let settings = Rc::clone(&self.settings);
-        let NodeKey { cluster, name: own } = &settings.key;
+        let NodeKey { cluster, name: own } = self.settings.key.clone();
         for (ObjectKey { name, .. }, object) in objects {
             match (feed, object) {
-                (Feed::Node, Some(node)) if name == *own => {
+                (Feed::Node, Some(node)) if name == own => {
                     let said = (of_node(&node), texts(&node["metadata"]["labels"]));
                     self.kept.node = Some(said);
                 }
                 // What it said is true until it says something else.
                 (Feed::Node, _) => {}
-                _ if name == *own => {}
+                _ if name == own => {}
                 (Feed::Nodes, object) => {
                     let key = NodeKey { cluster: cluster.clone(), name };
                     let entry = object.map(|node| NodeEntry::of_plain_node(&key.name, &node));
@@ -271,7 +266,7 @@ impl Nodes {
 
     /// What is this node's is nobody else's, whoever says so.
     fn without_own(&self, key: &NodeKey, mut entry: NodeEntry) -> NodeEntry {
-        let NodesSettings { addresses, router, .. } = &**self.settings;
+        let NodesSettings { addresses, router, .. } = &*self.settings;
         let own: BTreeSet<IpAddr> = addresses.iter().chain(router.iter()).collect();
         entry.addresses.retain(|address| {
             let theirs = !own.contains(&address.ip);
@@ -324,7 +319,7 @@ impl Nodes {
 
     /// Others reach this node at other addresses from now on.
     fn take_addresses(&mut self, addresses: Addresses) {
-        *self.settings = Rc::new(NodesSettings { addresses, ..(**self.settings).clone() });
+        self.settings.addresses = addresses;
         self.announce();
     }
 
@@ -334,7 +329,7 @@ impl Nodes {
             return;
         }
         let entry = self.own_entry(&self.kept);
-        let NodesSettings { key, cluster_id, boot_id, .. } = &**self.settings;
+        let NodesSettings { key, cluster_id, boot_id, .. } = &*self.settings;
         let value = Announced::new(key, *cluster_id, &entry, boot_id).to_bytes();
         if self.kept.announced.as_ref() != Some(&value) {
             self.kept.announced = Some(value.clone());
@@ -345,7 +340,7 @@ impl Nodes {
 
     /// What this node is. As long as its Node has not said so, what it said to the life before.
     fn own_entry(&self, kept: &Kept) -> NodeEntry {
-        let NodesSettings { addresses, router, pools, has_node, .. } = &**self.settings;
+        let NodesSettings { addresses, router, pools, has_node, .. } = &*self.settings;
         let of = |kind: &'static str, all: Addresses| {
             all.iter().map(move |ip| NodeAddress { kind: kind.to_owned(), ip })
         };
@@ -439,7 +434,7 @@ impl Behaviour for Nodes {
             NodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
             NodesAnswer::Told(rows, answer) => self.told(cx, rows, answer),
             NodesAnswer::Again => {
-                self.busy &= !std::mem::take(&mut self.resting);
+                self.step.over();
                 self.kept.book.resume();
             }
             NodesAnswer::Contend => self.contend(),

@@ -42,19 +42,19 @@ impl Nodes {
 
     /// Takes the next step, unless one is under way.
     pub(super) fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.busy {
+        if !self.step.is_idle() {
             return;
         }
         let kept = &mut *self.kept;
         let super::actor::Kept { book, numbers, .. } = kept;
         if let Some(rows) = book.next(|id| numbers.is_known(id)) {
-            self.busy = true;
+            self.step.asked();
             return self.remove(cx, rows);
         }
         let strangers = book.strangers(|id| numbers.is_known(id));
         if !strangers.is_empty() && self.ready {
             let strangers = numbers.labels(strangers);
-            self.busy = true;
+            self.step.asked();
             return self.adopt(cx, strangers);
         }
         let over = match numbers.is_empty() {
@@ -115,7 +115,7 @@ impl Nodes {
     ) {
         match answer {
             Ok(()) => {
-                self.busy = false;
+                self.step.succeeded();
                 self.kept.numbers.learned(ids);
             }
             Err(error) => self.failed(cx, &error.to_string()),
@@ -173,7 +173,7 @@ impl Nodes {
     ) {
         match answer {
             Ok(Ok(())) => {
-                self.busy = false;
+                self.step.succeeded();
                 self.kept.book.told(rows);
             }
             Ok(Err(error)) => self.unwritten(cx, rows, &error),
@@ -183,7 +183,7 @@ impl Nodes {
 
     /// What is in force of these is not known: whoever an address was is somebody until it is.
     fn unwritten(&mut self, cx: &mut Cx<'_, Self>, rows: Rows, error: &KernelError) {
-        self.busy = false;
+        self.step.answered();
         self.kept.book.failed(rows);
         tracing::warn!(%error, "addresses of other nodes are not in force yet; trying again");
         cx.after(AGAIN_AFTER, NodesAnswer::Again);
@@ -192,7 +192,6 @@ impl Nodes {
     /// A step was not done; it is tried again later.
     fn failed(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
         tracing::warn!(error, "addresses of other nodes are not all in force; trying again");
-        self.resting = true;
-        cx.after(AGAIN_AFTER, NodesAnswer::Again);
+        self.step.pause(cx, AGAIN_AFTER, NodesAnswer::Again);
     }
 }

@@ -25,7 +25,7 @@ use crate::{
         endpoint::EndpointView,
         supervisor::{EndpointChange, EndpointsMsg},
     },
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
     model::{Labels, Timestamp},
     ports::{Cluster, ClusterError, ObjectWrite, Verb},
     restore::RestoreMsg,
@@ -55,7 +55,7 @@ pub struct PublisherPeers {
 pub struct Publisher {
     peers: PublisherPeers,
     /// Outlive a crash: they change.
-    settings: Lent<Rc<PublishSettings>>,
+    settings: Lent<PublishSettings>,
     /// Outlives a crash: it is told only once.
     kept: Lent<Known>,
     /// What is to be looked at.
@@ -63,18 +63,16 @@ pub struct Publisher {
     /// Writes under way, and whether to look at it once more when they have ended.
     writing: BTreeMap<Item, bool>,
     failed: BTreeMap<Item, Failure>,
-    backoff: Backoff,
-    /// The server is left alone, as everyone who asks can see.
-    resting: Option<Reply<()>>,
+    /// How long the server is left alone.
+    server: Backoff,
     writes: u64,
 }
 
 struct Failure {
     why: String,
+    /// How long it is left alone.
     backoff: Backoff,
     tries: u32,
-    /// It is left alone, as everyone who asks can see.
-    pause: Option<Reply<()>>,
 }
 
 /// What the publisher shows of itself.
@@ -99,17 +97,16 @@ impl Publisher {
         settings: PublishSettings,
     ) -> impl FnMut() -> Self + 'static {
         let seed = settings.seed;
-        let settings = Survives::new(Rc::new(settings));
+        let settings = Survives::new(settings);
         let kept = Survives::new(Known::default());
         move || Self {
             peers: peers(),
-            backoff: Backoff::new(seed, "publisher"),
+            server: Backoff::new(seed, "publisher"),
             settings: settings.lend(),
             kept: kept.lend(),
             due: BTreeSet::new(),
             writing: BTreeMap::new(),
             failed: BTreeMap::new(),
-            resting: None,
             writes: 0,
         }
     }
@@ -152,11 +149,11 @@ impl Publisher {
 
     /// Writes what is due, a few at a time.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
-        while self.resting.is_none() && self.writing.len() < WRITES_MAX {
+        while !self.server.is_pausing() && self.writing.len() < WRITES_MAX {
             let Some(item) = self.due.pop_first() else { return };
             if let Some(again) = self.writing.get_mut(&item) {
                 *again = true;
-            } else if self.failed.get(&item).is_none_or(|failure| failure.pause.is_none()) {
+            } else if self.failed.get(&item).is_none_or(|failure| !failure.backoff.is_pausing()) {
                 self.write(cx, item);
             }
         }
@@ -203,7 +200,7 @@ impl Publisher {
 
     fn taken(&mut self, item: Item, mark: u64) {
         self.writes += 1;
-        self.backoff.succeeded();
+        self.server.succeeded();
         if let Some(failure) = self.failed.remove(&item) {
             tracing::info!(what = %item, tries = failure.tries, "is said in the cluster at last");
         }
@@ -217,7 +214,6 @@ impl Publisher {
             why: String::new(),
             backoff: Backoff::new(self.settings.seed, &name),
             tries: 0,
-            pause: None,
         });
         failure.tries += 1;
         failure.why = error.to_string();
@@ -233,15 +229,14 @@ impl Publisher {
             ClusterError::Busy { after, .. } => *after,
             _ => {
                 let pause = failure.backoff.failed(Duration::ZERO);
-                let then = move |_| PublisherAnswer::Retry(item);
-                failure.pause = Some(cx.expect("cluster", pause, why, then));
+                failure.backoff.pause(cx, pause, why, move || PublisherAnswer::Retry(item));
                 return;
             }
         };
         self.due.insert(item);
-        if self.resting.is_none() {
-            let pause = self.backoff.failed(at_least);
-            self.resting = Some(cx.expect("cluster", pause, why, |_| PublisherAnswer::Rested));
+        if !self.server.is_pausing() {
+            let pause = self.server.failed(at_least);
+            self.server.pause(cx, pause, why, || PublisherAnswer::Rested);
         }
     }
 
@@ -289,8 +284,7 @@ impl Behaviour for Publisher {
                 self.due.extend(self.kept.endpoint(view));
             }
             PublisherMsg::Address(address) => {
-                let settings = PublishSettings { address, ..(**self.settings).clone() };
-                *self.settings = Rc::new(settings);
+                self.settings.address = address;
                 let kept = &*self.kept;
                 self.due.extend(Item::OF_NODE.into_iter().chain(kept.endpoint_items()));
             }
@@ -305,10 +299,10 @@ impl Behaviour for Publisher {
             PublisherAnswer::Programmed(answer) => self.programmed(cx, answer),
             PublisherAnswer::All(answer) => self.all(cx, answer),
             PublisherAnswer::Written(attempt, outcome) => self.written(cx, attempt, outcome),
-            PublisherAnswer::Rested => self.resting = None,
+            PublisherAnswer::Rested => self.server.over(),
             PublisherAnswer::Retry(item) => {
                 if let Some(failure) = self.failed.get_mut(&item) {
-                    failure.pause = None;
+                    failure.backoff.over();
                 }
                 self.due.insert(item);
             }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::Value;
 
-use super::{PublishSettings, node};
+use super::{InNode, PublishSettings, node};
 use crate::{endpoints::ipam::Pools, model::Addresses, node::local_node::IpamMode};
 
 /// Compares objects with what this node says of itself.
@@ -18,11 +18,13 @@ pub(crate) fn objects(node: &Value, cilium_node: &Value) {
         followed: pools,
         ipam: Some(IpamMode::ClusterPool),
         boot_id: "boot".to_owned(),
-        annotate: true,
+        in_node: InNode {
+            annotate: true,
+            condition: true,
+            taint: Some("node.cilium.io/agent-not-ready".to_owned()),
+        },
         cilium_node: true,
         cilium_endpoints: true,
-        condition: true,
-        taint: Some("node.cilium.io/agent-not-ready".to_owned()),
         seed: 0,
     };
     node::annotations(&settings, node);

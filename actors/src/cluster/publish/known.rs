@@ -171,13 +171,13 @@ impl Known {
     ) -> Option<Wanted> {
         let is_defined = |feed| self.feeds.get(&feed) == Some(&true);
         match item {
-            Item::Condition if self.programmed && settings.condition => {
+            Item::Condition if self.programmed && settings.in_node.condition => {
                 node::condition(self.node.as_ref()?, now)
             }
             Item::Taint if self.programmed => {
-                node::taint(self.node.as_ref()?, settings.taint.as_deref()?)
+                node::taint(self.node.as_ref()?, settings.in_node.taint.as_deref()?)
             }
-            Item::Annotations if settings.annotate => {
+            Item::Annotations if settings.in_node.annotate => {
                 node::annotations(settings, self.node.as_ref()?)
             }
             Item::CiliumNode if settings.cilium_node && is_defined(Feed::CiliumNode) => {
@@ -229,7 +229,7 @@ impl Known {
         all.extend(self.pods.keys().filter_map(|pod| self.occupied(pod, settings)));
         let (object, said) = match (settings.ipam, &self.node, &self.cilium_node) {
             (Some(IpamMode::Kubernetes) | None, Some(node), _) => {
-                ("Node", PodCidrs::of_node(node, settings.annotate))
+                ("Node", PodCidrs::of_node(node, settings.in_node.annotate))
             }
             (Some(IpamMode::ClusterPool), _, Some(node)) => {
                 ("CiliumNode", PodCidrs::of_cilium_node(node))

@@ -26,18 +26,25 @@ pub struct PublishSettings {
     pub ipam: Option<IpamMode>,
     /// Which boot of the machine this is.
     pub boot_id: String,
-    /// Whether its Node is annotated, and its annotations are heeded.
-    pub annotate: bool,
+    /// What is said in its Node.
+    pub in_node: InNode,
     /// Whether its CiliumNode is made and kept true.
     pub cilium_node: bool,
     /// Whether CiliumEndpoints of its pods are made and kept true.
     pub cilium_endpoints: bool,
-    /// Whether its Node says that its network is available.
+    /// What pauses are drawn by: another number on every node.
+    pub seed: u64,
+}
+
+/// What is said in the Node of Kubernetes: nothing, at first.
+#[derive(Clone, Debug, Default)]
+pub struct InNode {
+    /// Whether it is annotated, and its annotations are heeded.
+    pub annotate: bool,
+    /// Whether it says that its network is available.
     pub condition: bool,
     /// Key of the taint that goes when its network is available; none if it is left.
     pub taint: Option<String>,
-    /// What pauses are drawn by: another number on every node.
-    pub seed: u64,
 }
 
 impl PublishSettings {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{PublishSettings, PublisherMsg, Unpublished};
+use super::{InNode, PublishSettings, PublisherMsg, Unpublished};
 use crate::{
     endpoints::supervisor::Target,
     model::{Addresses, EndpointId},
@@ -73,11 +73,9 @@ fn off() -> (World, MemoryCluster) {
         followed: world.settings.pools,
         ipam: Some(IpamMode::Kubernetes),
         boot_id: "boot".to_owned(),
-        annotate: true,
+        in_node: InNode { annotate: true, condition: true, taint: Some(NOT_READY.to_owned()) },
         cilium_node: true,
         cilium_endpoints: true,
-        condition: true,
-        taint: Some(NOT_READY.to_owned()),
         seed: 1,
     });
     (world, cluster)

@@ -34,11 +34,10 @@ impl CrdActors {
         host: &Host,
         cluster: &Rc<dyn Cluster>,
         follower: Ref<ClusterMsg>,
-        settings: KvSettings,
+        settings: &KvSettings,
         peers: &AddressesPeers,
         inherited: Inherited,
     ) -> Self {
-        let settings = Rc::new(settings);
         let (cluster, id) = (Rc::clone(cluster), settings.cluster_id);
         let listed = follower.outlet(|reply| ClusterMsg::AwaitSync(Feed::CiliumIdentities, reply));
         let identities = further("").into_iter().find(|(feed, _)| *feed == Feed::CiliumIdentities);
@@ -51,7 +50,7 @@ impl CrdActors {
         let allocator = Allocator::factory(move || backend() as _, settings.seed);
         let allocator = host.spawn("cluster-identities".to_owned(), CAPACITY, allocator);
         let addresses =
-            inherited.spawn(host, "cluster-addresses", CAPACITY, peers, &settings, &allocator);
+            inherited.spawn(host, "cluster-addresses", CAPACITY, peers, settings, &allocator);
         Self { allocator, addresses }
     }
 }

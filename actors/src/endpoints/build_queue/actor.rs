@@ -7,7 +7,7 @@ use super::{
     line::Line,
     permits::{OVERDUE, Permits},
 };
-use crate::host::{Behaviour, Cx};
+use crate::host::{Behaviour, Cx, Retry};
 
 /// Hands out permits to build.
 ///
@@ -15,15 +15,15 @@ use crate::host::{Behaviour, Cx};
 pub struct BuildQueue {
     permits: Permits,
     line: Line,
-    /// Whether it is looked soon whether somebody builds for too long.
-    looking: bool,
+    /// When it is looked whether somebody builds for too long.
+    looks: Retry,
 }
 
 impl BuildQueue {
     /// Makes each life of a queue with so many permits, at least one.
     pub fn factory(permits: usize) -> impl FnMut() -> Self + 'static {
         let permits = Permits::new(permits.max(1));
-        move || Self { permits: permits.clone(), line: Line::default(), looking: false }
+        move || Self { permits: permits.clone(), line: Line::default(), looks: Retry::default() }
     }
 
     fn serve(&mut self, cx: &mut Cx<'_, Self>) {
@@ -34,8 +34,8 @@ impl BuildQueue {
                 reply.send(permit);
             }
         }
-        if self.line.waiting().next().is_some() && !std::mem::replace(&mut self.looking, true) {
-            cx.after(OVERDUE, BuildQueueAnswer::Overdue);
+        if self.line.waiting().next().is_some() {
+            self.looks.pause_once(cx, OVERDUE, BuildQueueAnswer::Overdue);
         }
     }
 
@@ -66,7 +66,7 @@ impl Behaviour for BuildQueue {
     fn answered(&mut self, answer: BuildQueueAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
             BuildQueueAnswer::Released => {}
-            BuildQueueAnswer::Overdue => self.looking = false,
+            BuildQueueAnswer::Overdue => self.looks.over(),
         }
         self.serve(cx);
     }

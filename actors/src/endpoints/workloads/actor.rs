@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object::PodName};
 use crate::{
     endpoints::workloads::WorkloadsNews,
-    host::{Behaviour, Cx, Lent, Outlet, Reply, Survives},
+    host::{Behaviour, Cx, Lent, Outlet, Reply, Retry, Survives},
     model::{EndpointId, Labels, NamedPorts},
 };
 
@@ -51,7 +51,8 @@ pub struct Workloads {
     /// Outlives a crash: a manifest is read when it changes, not again.
     kept: Lent<Kept>,
     waiting: Vec<Question>,
-    retrying: bool,
+    /// What a full mailbox did not take is told again.
+    retelling: Retry,
     /// Who follows the cluster, if pods come from there.
     cluster: Option<Outlet<Reply<()>>>,
 }
@@ -106,7 +107,12 @@ impl Workloads {
         let book = Book::new(cluster.into(), node.into());
         let kept = Kept { book, listener: None, untold: BTreeMap::new(), untold_node: None };
         let kept = Survives::new(kept);
-        move || Self { kept: kept.lend(), waiting: Vec::new(), retrying: false, cluster: follows() }
+        move || Self {
+            kept: kept.lend(),
+            waiting: Vec::new(),
+            retelling: Retry::default(),
+            cluster: follows(),
+        }
     }
 
     /// Waits for the cluster's pods, for everyone to see.
@@ -160,8 +166,8 @@ impl Workloads {
     fn tell(&mut self, cx: &mut Cx<'_, Self>) {
         let kept = &mut *self.kept;
         let Some(listener) = kept.listener.clone() else { return };
-        if kept.tell(&listener) && !std::mem::replace(&mut self.retrying, true) {
-            cx.after(RETRY, WorkloadsAnswer::Retell);
+        if kept.tell(&listener) {
+            self.retelling.pause_once(cx, RETRY, WorkloadsAnswer::Retell);
         }
     }
 }
@@ -208,7 +214,7 @@ impl Behaviour for Workloads {
 
     fn answered(&mut self, answer: WorkloadsAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            WorkloadsAnswer::Retell => self.retrying = false,
+            WorkloadsAnswer::Retell => self.retelling.over(),
             WorkloadsAnswer::Synced(Ok(())) => {}
             WorkloadsAnswer::Synced(Err(_)) => self.await_cluster(cx),
         }

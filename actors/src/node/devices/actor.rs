@@ -16,7 +16,7 @@ use super::{
     steps::{device_of, done, steps},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Pauses, Reply, Retry, Survives},
     model::drift::{Drift, Found, Kind, Watch},
     ports::{
         DeviceLinks, DeviceTables, HookState, Kernel, KernelDone, KernelJob, KernelOp,
@@ -26,15 +26,15 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After the nth failure in a row the next try comes n times as late, up to the latest.
-const RETRY_STEP: Duration = Duration::from_secs(1);
-const RETRY_LATEST: Duration = Duration::from_secs(60);
+const PAUSES: Pauses =
+    Pauses::Linear { step: Duration::from_secs(1), most: Duration::from_secs(60) };
 
 /// The owner of the node's devices. Only differences are written; what it is not told of the
 /// interfaces it leaves as it is, also what an earlier life attached.
 pub struct Devices {
     kernel: Rc<dyn Kernel>,
     /// Outlive a crash: they change.
-    settings: Lent<Rc<DevicesSettings>>,
+    settings: Lent<DevicesSettings>,
     /// Outlives a crash.
     kept: Lent<Kept>,
     /// What the kernel holds; `None` until it is read, anew whenever interfaces are told.
@@ -46,16 +46,14 @@ pub struct Devices {
     drifted: Vec<Drift>,
     /// Steps that the kernel is doing.
     under_way: Vec<KernelOp>,
-    busy: bool,
-    /// What failed is tried again later, not at once.
-    resting: bool,
+    /// The reading or writing under way; what failed is tried again later, not at once.
+    work: Retry,
     /// Devices at which something fails, and what.
     failing: BTreeMap<String, String>,
     /// Those of them that are left out until the next try.
     left_out: BTreeSet<String>,
     /// The next try has its time.
     again: bool,
-    failures: u32,
     last_error: Option<String>,
     /// Who waits until the kernel was asked,
     verifying: Vec<Reply<()>>,
@@ -80,7 +78,7 @@ impl Devices {
         settings: DevicesSettings,
         watch: Watch,
     ) -> impl FnMut() -> Self + 'static {
-        let (settings, kept) = (Survives::new(Rc::new(settings)), Survives::<Kept>::default());
+        let (settings, kept) = (Survives::new(settings), Survives::<Kept>::default());
         move || Self {
             kernel: Rc::clone(&kernel),
             settings: settings.lend(),
@@ -91,12 +89,10 @@ impl Devices {
             hearers: Vec::new(),
             drifted: Vec::new(),
             under_way: Vec::new(),
-            busy: false,
-            resting: false,
+            work: Retry::default(),
             failing: BTreeMap::new(),
             left_out: BTreeSet::new(),
             again: false,
-            failures: 0,
             last_error: None,
             verifying: Vec::new(),
             awaiting: Vec::new(),
@@ -105,13 +101,13 @@ impl Devices {
 
     /// Takes the next step towards what is wanted.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.busy || self.resting {
+        if !self.work.is_idle() {
             return;
         }
         let Some(wanted) = self.wanted() else { return };
         self.tell_passed_over(&wanted);
         let Some(present) = &self.present else {
-            self.busy = true;
+            self.work.asked();
             let reply = cx.expect("kernel", PATIENCE, "the node's devices", DevicesAnswer::Read);
             return self.kernel.submit(KernelJob::new(vec![KernelOp::ReadDevices]), reply);
         };
@@ -123,7 +119,7 @@ impl Devices {
         if ops.is_empty() {
             return self.at_rest(cx);
         }
-        self.busy = true;
+        self.work.asked();
         self.under_way.clone_from(&ops);
         let why = format!("{} steps at the node's devices", ops.len());
         let reply = cx.expect("kernel", PATIENCE, why, DevicesAnswer::Done);
@@ -137,10 +133,10 @@ impl Devices {
         self.awaiting.drain(..).for_each(|reply| reply.send(()));
         self.failing.retain(|device, _| self.left_out.contains(device));
         if self.left_out.is_empty() {
-            self.failures = 0;
+            self.work.succeeded();
         } else if !std::mem::replace(&mut self.again, true) {
-            self.failures += 1;
-            let wait = RETRY_LATEST.min(RETRY_STEP * self.failures);
+            // The others are not held up meanwhile.
+            let wait = self.work.count_failure(PAUSES);
             cx.after(wait, DevicesAnswer::Again);
         }
     }
@@ -163,7 +159,7 @@ impl Devices {
     }
 
     fn read(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        self.busy = false;
+        self.work.answered();
         let tables = KernelDone::of_one(done, |outcome| match outcome {
             KernelOutcome::Devices(tables) => Some(*tables),
             _ => None,
@@ -204,7 +200,7 @@ impl Devices {
     }
 
     fn done(&mut self, answer: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        self.busy = false;
+        self.work.answered();
         let ops = std::mem::take(&mut self.under_way);
         let answer = match answer {
             Ok(answer) => answer,
@@ -243,15 +239,12 @@ impl Devices {
 
     /// What failed may be half done: the kernel is read again before anything is tried again.
     fn failed(&mut self, error: String, cx: &mut Cx<'_, Self>) {
-        self.failures += 1;
-        let wait = RETRY_LATEST.min(RETRY_STEP * self.failures);
+        let wait = self.work.failed(PAUSES, cx, DevicesAnswer::Again);
         tracing::warn!(error, retry_in = ?wait, "the node's devices are not as they are to be");
         self.last_error = Some(error);
         (self.present, self.believed) = (None, None);
         self.answer();
         self.awaiting.drain(..).for_each(|reply| reply.send(()));
-        self.resting = true;
-        cx.after(wait, DevicesAnswer::Again);
     }
 
     /// The kernel is read anew, to see what drifted.
@@ -261,20 +254,14 @@ impl Devices {
 
     fn compare(&mut self, hearer: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
         if hearer.is_none() {
-            self.sweep_later(cx);
+            self.watch.sweep_later(cx, DevicesAnswer::Sweep);
         }
         self.hearers.extend(hearer);
-        if self.busy || self.resting || self.wanted().is_none() {
+        if !self.work.is_idle() || self.wanted().is_none() {
             return self.answer();
         }
         self.doubt();
         self.proceed(cx);
-    }
-
-    fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
-        if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, DevicesAnswer::Sweep);
-        }
     }
 
     /// Notes which rows are not as they were known.
@@ -331,7 +318,7 @@ impl Behaviour for Devices {
     type Observed = DevicesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.sweep_later(cx);
+        self.watch.sweep_later(cx, DevicesAnswer::Sweep);
         self.proceed(cx);
     }
 
@@ -339,29 +326,27 @@ impl Behaviour for Devices {
         match msg {
             DevicesMsg::Links(links) => {
                 self.kept.links = Some(links);
-                if !self.busy {
+                if !self.work.is_asked() {
                     // Endpoints may have had programs loaded since, which devices are to run, too.
                     self.doubt();
                 }
                 self.proceed(cx);
             }
             DevicesMsg::NodeAddresses(addresses) => {
-                let node_addresses = addresses.iter().collect();
-                let settings = DevicesSettings { node_addresses, ..(**self.settings).clone() };
-                *self.settings = Rc::new(settings);
+                self.settings.node_addresses = addresses.iter().collect();
                 self.proceed(cx);
             }
             DevicesMsg::Verify(reply) => {
-                if self.resting || self.kept.links.is_none() {
+                if self.work.is_pausing() || self.kept.links.is_none() {
                     return reply.send(());
                 }
                 self.verifying.push(reply);
-                if !self.busy {
+                if !self.work.is_asked() {
                     self.doubt();
                 }
                 self.proceed(cx);
             }
-            DevicesMsg::AtRest(reply) if self.resting => reply.send(()),
+            DevicesMsg::AtRest(reply) if self.work.is_pausing() => reply.send(()),
             DevicesMsg::AtRest(reply) => {
                 self.awaiting.push(reply);
                 self.proceed(cx);
@@ -377,7 +362,8 @@ impl Behaviour for Devices {
             DevicesAnswer::Read(done) => self.read(done, cx),
             DevicesAnswer::Done(done) => self.done(done, cx),
             DevicesAnswer::Again => {
-                (self.resting, self.again) = (false, false);
+                self.work.over();
+                self.again = false;
                 if !self.left_out.is_empty() {
                     self.left_out.clear();
                     self.present = None;

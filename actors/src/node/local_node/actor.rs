@@ -1,5 +1,19 @@
 //! The actor that keeps the host's own rows: it looks at the interfaces, writes what differs, and
 //! tells the ipcache, services, devices and routes of it.
+//!
+//! ```text
+//!              Sync, Changed                    rows differ
+//!  not begun ───────────────▶ Looked ─▶ proceed ────────────▶ Written ─┐
+//!                               ▲       ▲  │ │  ipcache lacks or has   │
+//!                               │       │  │ │  too much               │
+//!                          Look │       │  │ └────────────▶ Mapped ────┤
+//!                               │       └──┼───────────────────────────┘ done
+//!                               │          │ nothing differs     │
+//!                               └── pause ◀┴─────────────────────┘ failed
+//! ```
+//!
+//! `proceed` alone says what comes next, from what differs by then. Devices hear of the interfaces with
+//! the first look and attach their programs then; whoever said `Sync` hears once nothing differs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,9 +24,14 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{NodeMsg, NodeSettings, NodeStatus, answers::NodeAnswer, sweep::Sweep, wanted::steps};
+use super::{
+    NodeMsg, NodeSettings, NodeStatus,
+    answers::{NodeAnswer, Told},
+    sweep::Sweep,
+    wanted::steps,
+};
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Ref, Reply, Survives, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Pauses, Ref, Reply, Retry, Survives},
     model::{NodeFacts, drift::Watch},
     node::{devices::DevicesMsg, routes::RoutesMsg},
     policy::ipcache::{IpcacheEntry, IpcacheMsg, Source},
@@ -26,7 +45,7 @@ use crate::{
 /// How often the interfaces are looked at.
 const EVERY: Duration = Duration::from_secs(60);
 /// After the nth failure in a row the next look comes n times as late, but not later than usual.
-const RETRY_STEP: Duration = Duration::from_secs(1);
+const PAUSES: Pauses = Pauses::Linear { step: Duration::from_secs(1), most: EVERY };
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Keeps the host's addresses in `cilium_lxc` and in the ipcache. Only differences are written.
@@ -40,12 +59,10 @@ pub struct Node {
     /// Outlives a crash: what was written must be found again to be removed one day.
     pub(super) kept: Lent<Kept>,
     waiting: Vec<Reply<()>>,
-    next_look: Option<TimerId>,
-    telling: Telling,
-    busy: bool,
+    /// The look under way, or the time of the next.
+    looks: Retry,
     /// Something changed since the look began that is under way.
     again: bool,
-    failures: u32,
     last_error: Option<String>,
 }
 
@@ -60,13 +77,6 @@ pub struct NodeHearers {
     pub devices: Ref<DevicesMsg>,
     /// The owner of the ways to other nodes.
     pub routes: Ref<RoutesMsg>,
-}
-
-/// What the ipcache is being told.
-#[derive(Default)]
-struct Telling {
-    upserts: BTreeMap<IpNet, IpcacheEntry>,
-    removals: Vec<IpNet>,
 }
 
 /// Whether an interface is up, the largest packet that it takes, and its addresses.
@@ -119,21 +129,15 @@ impl Node {
             settings: Rc::clone(&settings),
             kept: kept.lend(),
             waiting: Vec::new(),
-            next_look: None,
-            telling: Telling::default(),
-            busy: false,
+            looks: Retry::default(),
             again: false,
-            failures: 0,
             last_error: None,
         }
     }
 
     pub(super) fn look(&mut self, cx: &mut Cx<'_, Self>) {
-        if std::mem::replace(&mut self.busy, true) {
+        if !self.looks.begin_now(cx) {
             return;
-        }
-        if let Some(timer) = self.next_look.take() {
-            cx.cancel(timer);
         }
         self.kept.begun = true;
         let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeAnswer::Looked);
@@ -142,7 +146,7 @@ impl Node {
 
     /// What changes amid a look may have been missed by it: the next follows at once.
     fn changed(&mut self, cx: &mut Cx<'_, Self>) {
-        self.again = self.busy;
+        self.again = self.looks.is_asked();
         if self.kept.begun {
             self.look(cx);
         }
@@ -207,18 +211,16 @@ impl Node {
         missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(&Some(*entry)));
         if !missing.is_empty() {
             kept.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
-            self.telling.upserts.clone_from(&missing);
-            let entries = missing.into_iter().collect();
+            let entries = missing.iter().map(|(&prefix, &entry)| (prefix, entry)).collect();
             let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
-            let ipcache = self.hearers.ipcache.clone();
-            cx.ask(&ipcache, PATIENCE, "the host's identities", upsert, NodeAnswer::Mapped);
+            let told = |answer| NodeAnswer::Mapped(Told::There(missing), answer);
+            cx.ask(&self.hearers.ipcache, PATIENCE, "the host's identities", upsert, told);
         } else if !surplus.is_empty() {
             kept.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
-            self.telling.removals.clone_from(&surplus);
-            let source = Source::Node;
-            let remove = |reply| IpcacheMsg::Remove { prefixes: surplus, source, reply };
-            let ipcache = self.hearers.ipcache.clone();
-            cx.ask(&ipcache, PATIENCE, "addresses that are gone", remove, NodeAnswer::Mapped);
+            let (prefixes, source) = (surplus.clone(), Source::Node);
+            let remove = |reply| IpcacheMsg::Remove { prefixes, source, reply };
+            let told = |answer| NodeAnswer::Mapped(Told::Gone(surplus), answer);
+            cx.ask(&self.hearers.ipcache, PATIENCE, "addresses that are gone", remove, told);
         } else {
             self.finish(Ok(()), cx);
         }
@@ -249,12 +251,19 @@ impl Node {
 
     /// The ipcache tries again by itself what it could not write; what it did not hear of is told
     /// to it again.
-    fn mapped(&mut self, answer: Result<Result<(), KernelError>, AskError>, cx: &mut Cx<'_, Self>) {
-        let Telling { upserts, removals } = std::mem::take(&mut self.telling);
-        if answer.is_ok() {
-            let mapped = &mut self.kept.mapped;
-            mapped.extend(upserts.into_iter().map(|(prefix, entry)| (prefix, Some(entry))));
-            mapped.retain(|prefix, _| !removals.contains(prefix));
+    fn mapped(
+        &mut self,
+        told: Told,
+        answer: Result<Result<(), KernelError>, AskError>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let mapped = &mut self.kept.mapped;
+        match told {
+            _ if answer.is_err() => {}
+            Told::There(entries) => {
+                mapped.extend(entries.into_iter().map(|(at, it)| (at, Some(it))))
+            }
+            Told::Gone(prefixes) => mapped.retain(|prefix, _| !prefixes.contains(prefix)),
         }
         match answer {
             Ok(Ok(())) => self.proceed(cx),
@@ -264,23 +273,20 @@ impl Node {
     }
 
     fn finish(&mut self, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
-        self.busy = false;
-        let wait = match result {
+        match result {
             Ok(()) => {
-                self.failures = 0;
+                self.looks.succeeded();
                 self.last_error = None;
                 self.waiting.drain(..).for_each(|reply| reply.send(()));
-                if std::mem::take(&mut self.again) { Duration::ZERO } else { EVERY }
+                let wait = if std::mem::take(&mut self.again) { Duration::ZERO } else { EVERY };
+                self.looks.pause(cx, wait, NodeAnswer::Look);
             }
             Err(error) => {
-                self.failures += 1;
-                let wait = EVERY.min(RETRY_STEP * self.failures);
+                let wait = self.looks.failed(PAUSES, cx, NodeAnswer::Look);
                 tracing::warn!(error, retry_in = ?wait, "the host's addresses were not taken in");
                 self.last_error = Some(error);
-                wait
             }
-        };
-        self.next_look = Some(cx.after(wait, NodeAnswer::Look));
+        }
     }
 
     fn status(&self) -> NodeStatus {
@@ -307,7 +313,7 @@ impl Behaviour for Node {
     type Observed = NodeStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.sweep_later(cx);
+        self.watch.sweep_later(cx, NodeAnswer::Sweep);
         let begun = self.kept.begun;
         if begun {
             self.look(cx);
@@ -333,7 +339,7 @@ impl Behaviour for Node {
             NodeAnswer::Look => self.look(cx),
             NodeAnswer::Looked(done) => self.looked(done, cx),
             NodeAnswer::Written(done) => self.written(done, cx),
-            NodeAnswer::Mapped(answer) => self.mapped(answer, cx),
+            NodeAnswer::Mapped(told, answer) => self.mapped(told, answer, cx),
             NodeAnswer::Page(done) => self.page(done, cx),
             NodeAnswer::Mended(done) => {
                 if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {

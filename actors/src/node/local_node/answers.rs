@@ -1,9 +1,22 @@
 //! Answers that concern the node's own rows: what comes of own questions, timers and ports.
 
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+
 use crate::{
     host::{AskError, Message},
+    policy::ipcache::IpcacheEntry,
     ports::{KernelDone, KernelError},
 };
+
+/// What the ipcache was told of the host's addresses.
+pub enum Told {
+    /// These are there.
+    There(BTreeMap<IpNet, IpcacheEntry>),
+    /// These are gone.
+    Gone(Vec<IpNet>),
+}
 
 /// What the owner of the node's own rows hears of its own questions, timers and ports.
 pub enum NodeAnswer {
@@ -16,7 +29,7 @@ pub enum NodeAnswer {
     /// Rows were written.
     Written(Result<KernelDone, AskError>),
     /// The ipcache has the node's addresses.
-    Mapped(Result<Result<(), KernelError>, AskError>),
+    Mapped(Told, Result<Result<(), KernelError>, AskError>),
     /// The kernel's answer: some rows.
     Page(Result<KernelDone, AskError>),
     /// The kernel's answer: what differed is written.
@@ -30,7 +43,7 @@ impl Message for NodeAnswer {
             Self::Look => "Look",
             Self::Looked(_) => "Looked",
             Self::Written(_) => "Written",
-            Self::Mapped(_) => "Mapped",
+            Self::Mapped(..) => "Mapped",
             Self::Page(_) => "Page",
             Self::Mended(_) => "Mended",
         }

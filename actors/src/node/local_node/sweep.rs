@@ -1,18 +1,15 @@
 //! The node's own rows are compared with what was written: the host's addresses among the local
 //! ones, and what the programs know of the node.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{actor::Node, answers::NodeAnswer};
 use crate::{
     host::{AskError, Cx, Reply},
-    model::drift::{Drift, Found, Kind},
+    model::drift::{Drift, Found, Kind, PAGE_PATIENCE},
     mutants::{Mutant, mutated},
     ports::{KernelDone, KernelJob, KernelOp, LxcRow, PageRows, RowMap, RowPage, RowPlace},
 };
-
-/// How long the kernel may take for a page.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A sweep under way.
 #[derive(Default)]
@@ -35,17 +32,10 @@ impl Sweep {
 }
 
 impl Node {
-    /// Sets the time of the next sweep.
-    pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
-        if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, NodeAnswer::Sweep);
-        }
-    }
-
     /// Begins a sweep; who asks amid one hears of that one.
     pub(super) fn compare(&mut self, hearer: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
         if hearer.is_none() {
-            self.sweep_later(cx);
+            self.watch.sweep_later(cx, NodeAnswer::Sweep);
         }
         if let Some(sweep) = &mut self.sweep {
             return sweep.hearers.extend(hearer);
@@ -58,7 +48,7 @@ impl Node {
     }
 
     fn read_page(&self, map: RowMap, from: Option<RowPlace>, cx: &mut Cx<'_, Self>) {
-        let reply = cx.expect("kernel", PATIENCE, map.name(), NodeAnswer::Page);
+        let reply = cx.expect("kernel", PAGE_PATIENCE, map.name(), NodeAnswer::Page);
         self.kernel.submit(KernelJob::new(vec![KernelOp::ReadRows { map, from }]), reply);
     }
 
@@ -101,7 +91,8 @@ impl Node {
             ops.push(KernelOp::DeleteStrange { map: RowMap::Lxc, keys: sweep.strange });
         }
         if !ops.is_empty() {
-            let reply = cx.expect("kernel", PATIENCE, "the node's own rows", NodeAnswer::Mended);
+            let reply =
+                cx.expect("kernel", PAGE_PATIENCE, "the node's own rows", NodeAnswer::Mended);
             self.kernel.submit(KernelJob::new(ops), reply);
         }
         if !sweep.spoilt && self.take_in(&sweep.rows, &mut sweep.found) {

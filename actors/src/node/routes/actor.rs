@@ -11,7 +11,7 @@ use super::{
     plan::{Known, Plan},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Survives, TimerId},
+    host::{AskError, Behaviour, Cx, Lent, Pauses, Retry, Survives},
     model::{NodeFacts, NodeKey, repairs::Repairs},
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome, Routing, RoutingOp},
 };
@@ -19,7 +19,7 @@ use crate::{
 /// How often it is looked whether all is as it was made.
 const EVERY: Duration = Duration::from_secs(60);
 /// After the nth failure in a row the next look comes n times as late, but not later than usual.
-const RETRY_STEP: Duration = Duration::from_secs(1);
+const PAUSES: Pauses = Pauses::Linear { step: Duration::from_secs(1), most: EVERY };
 /// What somebody did before the first look is looked at after that long: others need the kernel first.
 const SOON: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,17 +31,16 @@ const ROUNDS_MAX: u32 = 8;
 pub struct Routes {
     kernel: Rc<dyn Kernel>,
     /// Outlive a crash: they change.
-    settings: Lent<Rc<RoutesSettings>>,
+    settings: Lent<RoutesSettings>,
     /// Outlives a crash: what was said of nodes is said only once.
     kept: Lent<Kept>,
-    next_look: Option<TimerId>,
-    busy: bool,
+    /// The look under way, or the time of the next.
+    looks: Retry,
     /// Something new was said since the look began.
     again: bool,
     round: u32,
     /// Prefixes that the kernel refused since then, and why.
     refused: BTreeMap<IpNet, String>,
-    failures: u32,
     /// The look under way is because of what somebody else did.
     disturbed: bool,
     repairs: Repairs,
@@ -88,17 +87,15 @@ impl Routes {
         settings: RoutesSettings,
     ) -> impl FnMut() -> Self + 'static {
         let kept = Kept { all: settings.alone, ..Kept::default() };
-        let (kept, settings) = (Survives::new(kept), Survives::new(Rc::new(settings)));
+        let (kept, settings) = (Survives::new(kept), Survives::new(settings));
         move || Self {
             kernel: Rc::clone(&kernel),
             settings: settings.lend(),
             kept: kept.lend(),
-            next_look: None,
-            busy: false,
+            looks: Retry::default(),
             again: false,
             round: 0,
             refused: BTreeMap::new(),
-            failures: 0,
             disturbed: false,
             repairs: Repairs::default(),
             shown: Shown::default(),
@@ -107,11 +104,8 @@ impl Routes {
 
     fn look(&mut self, cx: &mut Cx<'_, Self>) {
         self.again = true;
-        if mem::replace(&mut self.busy, true) {
+        if !self.looks.begin_now(cx) {
             return;
-        }
-        if let Some(timer) = self.next_look.take() {
-            cx.cancel(timer);
         }
         self.kept.begun = true;
         (self.again, self.round) = (false, 0);
@@ -122,7 +116,7 @@ impl Routes {
     /// Tunnels lead from another address, or take larger packets.
     fn take_facts(&mut self, facts: NodeFacts, cx: &mut Cx<'_, Self>) {
         let NodeFacts { addresses, mtu, .. } = facts;
-        *self.settings = Rc::new(RoutesSettings { addresses, mtu, ..(**self.settings).clone() });
+        (self.settings.addresses, self.settings.mtu) = (addresses, mtu);
         if self.kept.begun {
             self.look(cx);
         }
@@ -131,19 +125,15 @@ impl Routes {
     /// Looks at once what somebody else did, unless that was put right too often lately: then later.
     fn disturbed(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.kept.begun {
-            let timer = self.next_look.replace(cx.after(SOON, RoutesAnswer::Look));
-            return timer.into_iter().for_each(|timer| cx.cancel(timer));
+            return self.looks.pause(cx, SOON, RoutesAnswer::Look);
         }
         match self.repairs.wait(cx.now()) {
             None => {
                 self.disturbed = true;
                 self.look(cx);
             }
-            Some(wait) if !self.busy => {
-                let timer = self.next_look.replace(cx.after(wait, RoutesAnswer::LookAgain));
-                timer.into_iter().for_each(|timer| cx.cancel(timer));
-            }
-            Some(_) => {}
+            Some(_) if self.looks.is_asked() => {}
+            Some(wait) => self.looks.pause(cx, wait, RoutesAnswer::LookAgain),
         }
     }
 
@@ -218,29 +208,26 @@ impl Routes {
     }
 
     fn finish(&mut self, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
-        (self.busy, self.disturbed) = (false, false);
+        self.disturbed = false;
         let refused = self.refused.iter().map(|(prefix, why)| (prefix.to_string(), why.clone()));
         self.shown.troubles.extend(refused);
         let result = match result {
             Ok(()) => self.refused.values().next().map_or(Ok(()), |why| Err(why.clone())),
             failed => failed,
         };
-        let wait = match result {
+        match result {
             Ok(()) => {
-                self.failures = 0;
-                EVERY
+                self.looks.succeeded();
+                self.looks.pause(cx, EVERY, RoutesAnswer::Look);
             }
             Err(error) => {
-                self.failures += 1;
-                let wait = EVERY.min(RETRY_STEP * self.failures);
+                let wait = self.looks.failed(PAUSES, cx, RoutesAnswer::Look);
                 tracing::warn!(error, retry_in = ?wait, "ways to other nodes are not all there");
                 self.shown.last_error = Some(error);
-                wait
             }
-        };
-        match self.again {
-            true => self.look(cx),
-            false => self.next_look = Some(cx.after(wait, RoutesAnswer::Look)),
+        }
+        if self.again {
+            self.look(cx);
         }
     }
 
@@ -280,7 +267,7 @@ impl Behaviour for Routes {
         let begun = self.kept.begun;
         match begun {
             true => self.look(cx),
-            false => self.next_look = Some(cx.after(EVERY, RoutesAnswer::Look)),
+            false => self.looks.pause(cx, EVERY, RoutesAnswer::Look),
         }
     }
 

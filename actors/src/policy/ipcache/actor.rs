@@ -12,7 +12,7 @@ use super::{
     sweep::{Hearer, Sweep},
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Reply, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Pauses, Reply, Survives},
     model::drift::Watch,
     ports::{Kernel, KernelDone, KernelError, Refusal},
 };
@@ -20,8 +20,8 @@ use crate::{
 /// How long the kernel may take for a batch.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After the nth failure in a row the next try waits n times as long.
-const RETRY_STEP: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(30);
+const PAUSES: Pauses =
+    Pauses::Linear { step: Duration::from_secs(1), most: Duration::from_secs(30) };
 
 /// The owner of the ipcache: writes the difference between what its sources say and what the
 /// kernel has, one batch at a time.
@@ -118,7 +118,7 @@ impl Ipcache {
             }
             Err(error) => {
                 self.failures += 1;
-                let wait = RETRY_MAX.min(RETRY_STEP * self.failures);
+                let wait = PAUSES.after(self.failures);
                 tracing::warn!(%error, retry_in = ?wait, "ipcache rows were not written");
                 self.last_error = Some(error.to_string());
                 cx.after(wait, IpcacheAnswer::Retry);
@@ -134,7 +134,7 @@ impl Behaviour for Ipcache {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.ledger.lose_batch();
-        self.sweep_later(cx);
+        self.watch.sweep_later(cx, IpcacheAnswer::Sweep);
         self.write(cx);
     }
 

@@ -2,20 +2,17 @@
 //!
 //! A row that is written meanwhile is judged the next time: what was read may be older.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
 use super::{actor::Ipcache, answers::IpcacheAnswer, ledger::Ledger};
 use crate::{
     host::{AskError, Cx, Reply},
-    model::drift::{Drift, Found, Kind},
+    model::drift::{Drift, Found, Kind, PAGE_PATIENCE},
     mutants::{Mutant, mutated},
     ports::{IpcacheRow, KernelDone, KernelJob, KernelOp, PageRows, RowMap, RowPage, RowPlace},
 };
-
-/// How long the kernel may take for a page.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who wants to hear what was found.
 pub(super) type Hearer = Reply<Vec<Drift>>;
@@ -35,7 +32,7 @@ impl Ipcache {
     /// Begins a sweep. Who asks amid one wants another one.
     pub(super) fn compare(&mut self, hearer: Option<Hearer>, cx: &mut Cx<'_, Self>) {
         if hearer.is_none() {
-            self.sweep_later(cx);
+            self.watch.sweep_later(cx, IpcacheAnswer::Sweep);
         }
         if self.sweep.is_some() {
             return self.hearers.extend(hearer);
@@ -46,15 +43,8 @@ impl Ipcache {
         self.read_page(None, cx);
     }
 
-    /// Sets the time of the next sweep.
-    pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
-        if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, IpcacheAnswer::Sweep);
-        }
-    }
-
     fn read_page(&self, from: Option<RowPlace>, cx: &mut Cx<'_, Self>) {
-        let reply = cx.expect("kernel", PATIENCE, "rows to be compared", IpcacheAnswer::Page);
+        let reply = cx.expect("kernel", PAGE_PATIENCE, "rows to be compared", IpcacheAnswer::Page);
         let read = KernelOp::ReadRows { map: RowMap::Ipcache, from };
         self.kernel.submit(KernelJob::new(vec![read]), reply);
     }
@@ -91,7 +81,8 @@ impl Ipcache {
         }
         if !sweep.strange.is_empty() {
             let remove = KernelOp::DeleteStrange { map: RowMap::Ipcache, keys: sweep.strange };
-            let reply = cx.expect("kernel", PATIENCE, "strange rows to go", IpcacheAnswer::Cleaned);
+            let reply =
+                cx.expect("kernel", PAGE_PATIENCE, "strange rows to go", IpcacheAnswer::Cleaned);
             self.kernel.submit(KernelJob::new(vec![remove]), reply);
         }
         let found = sweep.found.into_all();

@@ -11,25 +11,21 @@ use super::{
     HealthChange, HealthCheck, HealthCheckView, HealthChecksMsg, answers::HealthChecksAnswer,
 };
 use crate::{
-    host::{AskError, Behaviour, Cx, Lent, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Pauses, Retry, Survives},
     ports::{HealthAnswer, HealthListeners, ListenError},
 };
 
 /// How long it may take until a port is listened on.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After the nth failure in a row the next try waits n times as long.
-const RETRY_STEP: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(30);
+const PAUSES: Pauses =
+    Pauses::Linear { step: Duration::from_secs(1), most: Duration::from_secs(30) };
 
 /// The owner of health checks: says who has a port, and has it listened on.
 pub struct HealthChecks {
     listeners: Rc<dyn HealthListeners>,
     /// Outlives a crash: the listeners do, too.
     kept: Lent<Kept>,
-    /// What is under way, by port.
-    asked: BTreeMap<u16, Option<HealthAnswer>>,
-    /// Ports that wait for the next try.
-    resting: BTreeSet<u16>,
 }
 
 #[derive(Default)]
@@ -44,7 +40,8 @@ struct Port {
     /// Who wants it: the first one has it, and the next gets it from that one.
     wanted_by: Vec<Rc<str>>,
     there: There,
-    failures: u32,
+    /// What is under way, or the time of the next try.
+    tries: Retry,
     error: Option<String>,
 }
 
@@ -62,19 +59,14 @@ impl HealthChecks {
     /// Makes each life of the actor.
     pub fn factory(listeners: Rc<dyn HealthListeners>) -> impl FnMut() -> Self + 'static {
         let kept = Survives::<Kept>::default();
-        move || Self {
-            listeners: Rc::clone(&listeners),
-            kept: kept.lend(),
-            asked: BTreeMap::new(),
-            resting: BTreeSet::new(),
-        }
+        move || Self { listeners: Rc::clone(&listeners), kept: kept.lend() }
     }
 
     /// Has a port answer as it is to, unless something is under way there.
     fn proceed(&mut self, number: u16, cx: &mut Cx<'_, Self>) {
         let kept = &mut *self.kept;
-        let Some(port) = kept.ports.get(&number) else { return };
-        if self.asked.contains_key(&number) {
+        let Some(port) = kept.ports.get_mut(&number) else { return };
+        if port.tries.is_asked() {
             return;
         }
         let wanted = port.wanted(&kept.services);
@@ -85,33 +77,30 @@ impl HealthChecks {
         };
         if is_there && wanted.is_none() {
             kept.ports.remove(&number);
-            self.resting.remove(&number);
-        }
-        if is_there || self.resting.contains(&number) {
             return;
         }
-        let why = "a port of health checks";
-        let then = move |done| HealthChecksAnswer::Answered(number, done);
+        if is_there || !port.tries.begin() {
+            return;
+        }
+        let (why, asked) = ("a port of health checks", wanted.clone());
+        let then = move |done| HealthChecksAnswer::Answered(number, asked, done);
         let reply = cx.expect("health listeners", PATIENCE, why, then);
-        self.listeners.answer(number, wanted.clone(), reply);
-        self.asked.insert(number, wanted);
+        self.listeners.answer(number, wanted, reply);
     }
 
     fn listening(
         &mut self,
         number: u16,
+        asked: Option<HealthAnswer>,
         done: Result<Result<(), ListenError>, AskError>,
         cx: &mut Cx<'_, Self>,
     ) {
-        let kept = &mut *self.kept;
-        let (Some(asked), Some(port)) = (self.asked.remove(&number), kept.ports.get_mut(&number))
-        else {
-            return;
-        };
+        let Some(port) = self.kept.ports.get_mut(&number) else { return };
         let error = match done {
             Ok(Ok(())) => {
                 port.there = asked.map_or(There::Nothing, There::Answer);
-                (port.failures, port.error) = (0, None);
+                port.tries.succeeded();
+                port.error = None;
                 return;
             }
             Ok(Err(error)) => {
@@ -123,15 +112,12 @@ impl HealthChecks {
                 error.to_string()
             }
         };
-        port.failures += 1;
-        let wait = RETRY_MAX.min(RETRY_STEP * port.failures);
+        let wait = port.tries.failed(PAUSES, cx, HealthChecksAnswer::Retry(number));
         if port.error.as_ref() != Some(&error) {
             let service = port.wanted_by.first().map(AsRef::<str>::as_ref).unwrap_or_default();
             tracing::warn!(service, healthCheckNodePort = number, retry_in = ?wait, "{error}");
         }
         port.error = Some(error);
-        self.resting.insert(number);
-        cx.after(wait, HealthChecksAnswer::Retry(number));
     }
 
     fn show(&self) -> Vec<HealthCheckView> {
@@ -208,7 +194,10 @@ impl Behaviour for HealthChecks {
         let ports: Vec<u16> = {
             let ports = &mut self.kept.ports;
             // Nobody heard what came of what was under way.
-            ports.values_mut().for_each(|port| port.there = There::Unsure);
+            for port in ports.values_mut() {
+                port.there = There::Unsure;
+                port.tries.give_up();
+            }
             ports.keys().copied().collect()
         };
         ports.into_iter().for_each(|port| self.proceed(port, cx));
@@ -227,13 +216,13 @@ impl Behaviour for HealthChecks {
 
     fn answered(&mut self, answer: HealthChecksAnswer, cx: &mut Cx<'_, Self>) {
         let port = match answer {
-            HealthChecksAnswer::Answered(port, done) => {
-                self.listening(port, done, cx);
+            HealthChecksAnswer::Answered(port, asked, done) => {
+                self.listening(port, asked, done, cx);
                 port
             }
-            HealthChecksAnswer::Retry(port) => {
-                self.resting.remove(&port);
-                port
+            HealthChecksAnswer::Retry(number) => {
+                self.kept.ports.get_mut(&number).into_iter().for_each(|port| port.tries.over());
+                number
             }
         };
         self.proceed(port, cx);

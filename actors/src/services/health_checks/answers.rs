@@ -2,13 +2,13 @@
 
 use crate::{
     host::{AskError, Message},
-    ports::ListenError,
+    ports::{HealthAnswer, ListenError},
 };
 
 /// What who answers load balancers hears of its own questions, timers and ports.
 pub enum HealthChecksAnswer {
-    /// What came of a port.
-    Answered(u16, Result<Result<(), ListenError>, AskError>),
+    /// What came of a port that was to answer like that.
+    Answered(u16, Option<HealthAnswer>, Result<Result<(), ListenError>, AskError>),
     /// Time to try a port again.
     Retry(u16),
 }

@@ -19,7 +19,7 @@ mod backends;
 mod table;
 mod wildcards;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 pub(super) use self::wildcards::Seen as SeenWildcards;
 use self::{backends::Suspects, table::Strangers};
@@ -28,7 +28,7 @@ use crate::{
     host::{AskError, Cx, Reply},
     model::{
         BackendId, Frontend, L4Address, ServiceId,
-        drift::{Drift, Found, Kind},
+        drift::{Drift, Found, Kind, PAGE_PATIENCE},
     },
     mutants::{Mutant, mutated},
     ports::{
@@ -37,8 +37,6 @@ use crate::{
     },
 };
 
-/// How long the kernel may take for a page.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Tables of Maglev that are compared at a time: each is as long as many rows.
 const TABLES_AT_ONCE: usize = 32;
 
@@ -134,9 +132,7 @@ impl Stage {
 impl Services {
     /// Sets the time of the next sweep.
     pub(super) fn sweep_later(&self, cx: &mut Cx<'_, Self>) {
-        if !self.watch.every.is_zero() {
-            cx.after(self.watch.every, ServicesAnswer::Sweep);
-        }
+        self.watch.sweep_later(cx, ServicesAnswer::Sweep);
     }
 
     /// Begins a sweep. Who asks amid one wants another one.
@@ -158,7 +154,7 @@ impl Services {
         match &mut sweep.stage {
             Stage::Rows { at, from } => {
                 let (map, from) = (RowMap::SERVICES[*at], from.clone());
-                let reply = cx.expect("kernel", PATIENCE, map.name(), ServicesAnswer::Page);
+                let reply = cx.expect("kernel", PAGE_PATIENCE, map.name(), ServicesAnswer::Page);
                 let read = KernelOp::ReadRows { map, from };
                 self.kernel.submit(KernelJob::new(vec![read]), reply);
             }
@@ -167,7 +163,7 @@ impl Services {
                     return self.end_stage(End::Whole, cx);
                 };
                 let why = "tables of Maglev to be compared";
-                let reply = cx.expect("kernel", PATIENCE, why, move |done| {
+                let reply = cx.expect("kernel", PAGE_PATIENCE, why, move |done| {
                     ServicesAnswer::Tables(last, done)
                 });
                 self.kernel.submit(KernelJob::new(vec![KernelOp::CompareMaglev(tables)]), reply);
@@ -261,7 +257,7 @@ impl Services {
         for (map, keys) in sweep.strange {
             keys.iter().for_each(|_| sweep.found.note(map.name(), Kind::Foreign, "a strange key"));
             let why = "strange rows to go";
-            let reply = cx.expect("kernel", PATIENCE, why, ServicesAnswer::Cleaned);
+            let reply = cx.expect("kernel", PAGE_PATIENCE, why, ServicesAnswer::Cleaned);
             let remove = KernelOp::DeleteStrange { map, keys };
             self.kernel.submit(KernelJob::new(vec![remove]), reply);
         }

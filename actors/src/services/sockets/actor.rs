@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 use super::{SocketsMsg, SocketsStatus, answers::SocketsAnswer};
 use crate::{
     endpoints::{endpoint::EndpointView, supervisor::EndpointsMsg},
-    host::{AskError, Behaviour, Cx, Lent, Ref, Survives},
+    host::{AskError, Behaviour, Cx, Lent, Pauses, Ref, Retry, Survives},
     model::Labels,
     ports::{Kernel, KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
@@ -14,7 +14,7 @@ use crate::{
 /// How long a round may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// When a round that failed is tried again.
-const RETRY: Duration = Duration::from_secs(30);
+const PAUSES: Pauses = Pauses::Fixed(Duration::from_secs(30));
 
 /// Whom the ender of sockets needs.
 pub struct SocketsPeers {
@@ -27,8 +27,8 @@ pub struct SocketsPeers {
 /// The ender of sockets.
 pub struct Sockets {
     peers: SocketsPeers,
-    /// A round is under way, or waits for its time.
-    busy: bool,
+    /// The round that is under way, or waits for its time.
+    round: Retry,
     /// Outlives a crash: that backends went is said once.
     kept: Lent<SocketsStatus>,
 }
@@ -37,12 +37,12 @@ impl Sockets {
     /// Makes each life of the actor.
     pub fn factory(peers: impl Fn() -> SocketsPeers + 'static) -> impl FnMut() -> Self + 'static {
         let kept = Survives::<SocketsStatus>::default();
-        move || Self { peers: peers(), busy: false, kept: kept.lend() }
+        move || Self { peers: peers(), round: Retry::default(), kept: kept.lend() }
     }
 
     /// Begins a round, unless one is under way: what goes meanwhile is the next one's.
     fn begin(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.due && !std::mem::replace(&mut self.busy, true) {
+        if self.kept.due && self.round.begin() {
             let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
             let why = "whose sockets are to be looked at";
             cx.ask(&self.peers.endpoints, PATIENCE, why, list, SocketsAnswer::Endpoints);
@@ -60,10 +60,10 @@ impl Sockets {
     }
 
     fn failed(&mut self, error: String, cx: &mut Cx<'_, Self>) {
-        tracing::warn!(error, retry_in = ?RETRY, "sockets of backends that are gone were not ended");
+        let wait = self.round.failed(PAUSES, cx, SocketsAnswer::Retry);
+        tracing::warn!(error, retry_in = ?wait, "sockets of backends that are gone were not ended");
         let kept = &mut *self.kept;
         (kept.due, kept.last_error) = (true, Some(error));
-        cx.after(RETRY, SocketsAnswer::Retry);
     }
 
     fn ended(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
@@ -73,7 +73,7 @@ impl Sockets {
                 kept.rounds += 1;
                 kept.ended_total += ended;
                 kept.last_error = None;
-                self.busy = false;
+                self.round.succeeded();
             }
             Err(error) => self.failed(error, cx),
         }
@@ -101,7 +101,7 @@ impl Behaviour for Sockets {
             SocketsAnswer::Endpoints(Ok(endpoints)) => self.look(&endpoints, cx),
             SocketsAnswer::Endpoints(Err(error)) => self.failed(error.to_string(), cx),
             SocketsAnswer::Ended(done) => self.ended(done, cx),
-            SocketsAnswer::Retry => self.busy = false,
+            SocketsAnswer::Retry => self.round.over(),
         }
         self.begin(cx);
     }

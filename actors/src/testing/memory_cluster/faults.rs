@@ -13,12 +13,12 @@ use crate::{
 impl MemoryCluster {
     /// It does not serve that path.
     pub fn unserve(&self, path: &str) {
-        self.0.borrow_mut().unserved.insert(path.to_owned());
+        self.0.borrow_mut().faults.unserved.insert(path.to_owned());
     }
 
     /// It serves that path again.
     pub fn serve(&self, path: &str) {
-        self.0.borrow_mut().unserved.remove(path);
+        self.0.borrow_mut().faults.unserved.remove(path);
     }
 
     /// What it answers about that kind from now on, if it fails; watches of it end so.
@@ -26,8 +26,8 @@ impl MemoryCluster {
         let ended = {
             let mut server = self.0.borrow_mut();
             match error.clone() {
-                Some(error) => drop(server.failing.insert(kind.to_owned(), error)),
-                None => drop(server.failing.remove(kind)),
+                Some(error) => drop(server.faults.failing.insert(kind.to_owned(), error)),
+                None => drop(server.faults.failing.remove(kind)),
             }
             let of_kind = |watcher: &&mut Watcher| error.is_some() && watcher.kind == kind;
             let watches = server.watches.values_mut().filter(of_kind);
@@ -49,7 +49,7 @@ impl MemoryCluster {
 
     /// What it answers who writes objects of that kind from now on, if it does not let them.
     pub fn fail_writes(&self, kind: &str, error: Option<ClusterError>) {
-        let unwritable = &mut self.0.borrow_mut().unwritable;
+        let unwritable = &mut self.0.borrow_mut().faults.unwritable;
         match error {
             Some(error) => drop(unwritable.insert(kind.to_owned(), error)),
             None => drop(unwritable.remove(kind)),
@@ -60,14 +60,14 @@ impl MemoryCluster {
     /// who watched before hear nothing ever again.
     pub fn set_hung(&self, hung: bool) {
         let mut server = self.0.borrow_mut();
-        server.hung = hung;
+        server.faults.hung = hung;
         server.watches.values_mut().for_each(|watcher| watcher.deaf |= hung);
     }
 
     /// Those who watch hear nothing, while requests are answered; or they hear it then.
     pub fn set_mute(&self, mute: bool) {
         let mut server = self.0.borrow_mut();
-        server.mute = mute;
+        server.faults.mute = mute;
         let watches: Vec<u64> = server.watches.keys().copied().collect();
         watches.into_iter().for_each(|number| server.show(number));
     }
@@ -132,6 +132,6 @@ impl MemoryCluster {
 
     /// What it says from now on waits for [`step`](Self::step).
     pub fn be_slow(&self) {
-        self.0.borrow_mut().slow = true;
+        self.0.borrow_mut().faults.slow = true;
     }
 }

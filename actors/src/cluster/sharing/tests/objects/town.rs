@@ -7,7 +7,7 @@ use crate::{
     cluster::{
         addresses::{AddressesMsg, AddressesView},
         allocator::{self, AllocatorMsg, AllocatorView},
-        publish::PublishSettings,
+        publish::{InNode, PublishSettings},
     },
     model::{Addresses, IdentityId},
     testing::{MemoryCluster, World, pod, spec},
@@ -39,11 +39,9 @@ pub(crate) fn node(cluster: &MemoryCluster, name: &str, address: &str) -> World 
         followed: settings.pools,
         ipam: None,
         boot_id: "boot".to_owned(),
-        annotate: false,
+        in_node: InNode::default(),
         cilium_node: false,
         cilium_endpoints: true,
-        condition: false,
-        taint: None,
         seed: 1,
     });
     world
