@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
-use volvox_actors::cluster::api_server::{further, resources};
+use volvox_actors::cluster::{api_server::further, resources};
 use volvox_agent::{
     cni::CONFLIST_FILE,
     config::{Config, Loaded, load},

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 use volvox_actors::{
     endpoints::{
-        endpoint::{EndpointSpec, EndpointView, Log, LogEntry, Realised, State},
+        endpoint::{BuildCounts, EndpointSpec, EndpointView, Log, LogEntry, Realised, State},
         supervisor::{
             CreateError, DeleteError, EndpointsMsg, Lengths, NotFound, PatchError, Regenerations,
             Target,
@@ -308,10 +308,11 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
             message: "built".into(),
             state: State::Ready,
         }]),
-        builds: 1,
-        last_build: Duration::from_millis(7),
-        failures: 0,
-        failures_in_a_row: 0,
+        counts: BuildCounts {
+            builds: 1,
+            last_build: Duration::from_millis(7),
+            ..BuildCounts::default()
+        },
         last_error: None,
         since: Time::default(),
     }
@@ -330,7 +331,7 @@ fn fake_endpoints() -> impl FnMut(EndpointsMsg) {
             }
             let mut made = view(id, *spec);
             if id == 96 {
-                (made.failing, made.failures_in_a_row) = (true, 3);
+                (made.failing, made.counts.failures_in_a_row) = (true, 3);
                 made.last_error = Some("no room".into());
             }
             let made = Arc::new(made);
