@@ -1,18 +1,16 @@
 //! One endpoint: a pod's interface, its addresses, its identity, its policy, its programs.
 //!
-//! A build goes identity → state file → policy → permit → aside → flip → ipcache. Each step asks
-//! somebody and goes on when the answer comes; `plan` decides what is written.
+//! `phase` says what it is at. A build goes identity → state file → policy → permit → aside → flip →
+//! ipcache (`build/advance`), a teardown the other way (`teardown`). Each step asks somebody and goes on
+//! when the answer comes; `plan` decides what is written.
 
 mod actor;
 mod announcement;
 mod answers;
 mod audit;
-mod news;
-mod requests;
-mod restored;
-
 mod brought;
 mod build;
+mod datapath;
 mod desired;
 mod heirs;
 mod identity;
@@ -23,23 +21,28 @@ mod known;
 mod log;
 mod lost;
 mod messages;
+mod news;
 pub(crate) mod options;
 mod own_rows;
 mod patch;
 mod peers;
+mod phase;
 mod plan;
+mod record;
 mod reference;
+mod requests;
+mod restored;
+mod results;
 mod save;
 mod settle;
 mod spec;
 mod state;
-mod steps;
 mod teardown;
 #[cfg(test)]
 mod tests;
 mod view;
 
-pub use actor::{Endpoint, Observed, Seed};
+pub use actor::{Endpoint, Observed};
 pub use announcement::Announcement;
 pub use brought::Brought;
 pub use log::{Log, LogEntry};
@@ -53,4 +56,4 @@ pub use requests::{CreateError, Level, Patch, PatchError};
 pub use restored::RestoredEndpoint;
 pub use spec::EndpointSpec;
 pub use state::State;
-pub use view::{EndpointView, Health, HealthState, Realised};
+pub use view::{BuildCounts, EndpointView, Health, HealthState, Realised};

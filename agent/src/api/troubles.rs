@@ -256,7 +256,7 @@ fn endpoint(view: &EndpointView) -> Trouble {
     let serves = if view.short { "" } else { "; what it had before serves on" };
     let text = format!("endpoint {}: {error}{serves}", view.id);
     let name = format!("endpoint-{}-regeneration-recovery", view.id);
-    Trouble::new(name, view.failures_in_a_row.into(), text)
+    Trouble::new(name, view.counts.failures_in_a_row.into(), text)
 }
 
 fn ipcache(report: &RestoreReport) -> Option<Trouble> {

@@ -89,7 +89,9 @@ impl Node {
         let views = self.world.list();
         let stayed = |view: &EndpointView| {
             let had = before.iter().find(|had| had.id == view.id);
-            had.is_some_and(|had| had.state == State::Ready && had.builds == view.builds)
+            had.is_some_and(|had| {
+                had.state == State::Ready && had.counts.builds == view.counts.builds
+            })
         };
         let wrong = self.world.kernel.with(|state| {
             let ready = views.iter().filter(|view| view.state == State::Ready && view.serves());

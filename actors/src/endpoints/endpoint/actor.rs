@@ -1,134 +1,70 @@
 //! The actor of one endpoint: its whole state, how it starts, and which of the other parts handles
 //! each message and answer.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc};
 
 use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{
-    EndpointMsg, EndpointSpec, Log, Lost, Peers, Realised, State,
+    EndpointMsg, EndpointSpec, Peers, Realised, State,
     answers::EndpointAnswer,
-    build::{Build, Trigger},
-    heirs::Legacy,
-    identity::Identification,
+    build::{Target, Trigger, Wanted},
+    datapath::Datapath,
+    identity::Naming,
+    journal::Journal,
     known::Known,
+    lost::Interface,
     messages::Waiting,
+    phase::Phase,
+    record::{Lasting, Record},
     reference::Held,
-    teardown::Teardown,
+    results::Results,
     view::EndpointView,
 };
 use crate::{
-    endpoints::endpoint::{CreateError, Level, PatchError, RestoredEndpoint},
-    host::{Behaviour, Cx, Lent, Reply, Survives, Time, TimerId},
-    model::{
-        EndpointId, IdentityId, Labels, NamedPorts, PolicyRows, drift::Drift, repairs::Repairs,
-    },
+    endpoints::endpoint::{PatchError, RestoredEndpoint},
+    host::{Behaviour, Cx, Lent, Survives},
+    model::{EndpointId, IdentityId},
     policy::ipcache::IpcacheEntry,
-    ports::FsOp,
 };
 
-/// What of an endpoint outlives a crash of its actor: as much as its state file holds.
-#[derive(Clone, Debug)]
-pub struct Seed {
-    pub(super) id: EndpointId,
-    pub(super) spec: Arc<EndpointSpec>,
-    pub(super) identity: IdentityId,
-    pub(super) identity_labels: Arc<Labels>,
-    pub(super) user_labels: (Arc<Labels>, Arc<Labels>),
-    pub(super) options: Arc<BTreeMap<String, i64>>,
-    pub(super) own_options: Arc<BTreeMap<String, i64>>,
-    pub(super) on_disk: bool,
-    /// Its labels are lost and not yet told again.
-    pub(super) unlabelled: bool,
-    /// Steps that come before its state directories may be written.
-    pub(super) untidied: Vec<FsOp>,
-    /// It was told to go.
-    pub(super) deleted: bool,
-}
-
 /// One endpoint.
+///
+/// A crash drops its fields in their order: whoever waits for one hears of it in that order.
 pub struct Endpoint {
     pub(super) peers: Rc<Peers>,
-    pub(super) seed: Lent<Seed>,
+    pub(super) lasting: Lent<Lasting>,
     pub(super) id: EndpointId,
     pub(super) state: State,
-    pub(super) since: Time,
-    pub(super) spec: Arc<EndpointSpec>,
-    pub(super) identity: IdentityId,
-    pub(super) identity_labels: Arc<Labels>,
-    pub(super) info_labels: Arc<Labels>,
-    pub(super) user_labels: (Arc<Labels>, Arc<Labels>),
-    /// Its labels are lost and not yet told again: it keeps the policy that the kernel holds.
-    pub(super) unlabelled: bool,
-    /// Its labels changed, or were never looked up: its identity is that of others.
-    pub(super) identity_stale: bool,
-    /// The identity that goes with its labels, on its way.
-    pub(super) identification: Option<Identification>,
+    /// What its state file says, or is to say.
+    pub(super) record: Record,
+    /// Counts what was changed of it by others.
+    pub(super) edition: u64,
+    pub(super) naming: Naming,
     /// References to its identity and to those before it that packets may still carry. They
     /// outlive a crash, as the kernel's rows do.
     pub(super) references: Lent<Vec<Held>>,
-    /// Names of its ports as everyone's policy knows them.
-    pub(super) ports_known: Option<NamedPorts>,
-    pub(super) options: Arc<BTreeMap<String, i64>>,
-    /// Those of them that were set for it alone.
-    pub(super) own_options: Arc<BTreeMap<String, i64>>,
-    /// Its state file says what is true.
-    pub(super) on_disk: bool,
-    /// Counts what was changed of it by others.
-    pub(super) edition: u64,
-    /// The edition that is being written to its state file.
-    pub(super) saving: Option<u64>,
-    /// What the kernel holds; `None` until it is read.
-    pub(super) known: Option<Known>,
-    /// What it was known to hold, where it is read anew to see what drifted.
-    pub(super) believed: Option<Known>,
-    /// The policy that it keeps, where somebody else changed it in the kernel.
-    pub(super) kept: Option<Arc<PolicyRows>>,
-    /// What drifted, and the next build puts right, or the last one did.
-    pub(super) drifted: Vec<Drift>,
-    pub(super) drift: Arc<[Drift]>,
-    /// When the kernel last did something for it.
-    pub(super) worked_at: Time,
+    pub(super) policy: PolicyNews,
     pub(super) realised: Arc<Realised>,
-    /// The newest revision of the policy that this life of the actor heard of.
-    pub(super) heard: u64,
-    /// How it said last that it looks.
-    pub(super) shown: Option<Arc<EndpointView>>,
     /// What the ipcache holds of it, as far as it said so.
     pub(super) mapped: Option<Vec<(IpNet, IpcacheEntry)>>,
-    pub(super) build: Option<Build>,
-    /// What was triggered while a build ran.
-    pub(super) stored: Option<Trigger>,
-    pub(super) begin: Option<Reply<Result<Arc<EndpointView>, CreateError>>>,
-    pub(super) teardown: Option<Teardown>,
-    /// A job is in the kernel's hands: what is known of it may be behind.
-    pub(super) busy: bool,
-    /// New prefixes that its policy of an earlier life is to know, once the kernel has answered.
-    pub(super) legacy: Option<Legacy>,
-    /// It keeps the policy of the life before until another is known.
-    pub(super) keeping: bool,
-    /// Links are being made in place of its filters, beside all else.
-    pub(super) settling: bool,
-    /// What keeps it from being served, by what was seen last.
-    pub(super) lost: Option<Lost>,
-    /// Something was seen that could not be taken in.
-    pub(super) missed: bool,
-    pub(super) repairs: Repairs,
-    pub(super) failing: bool,
-    pub(super) refused: bool,
-    /// Its policy map has no room for all of its policy.
-    pub(super) short: bool,
-    pub(super) failures_in_a_row: u32,
-    /// What a failed build was to do; the next one does it.
-    pub(super) owed: Option<Level>,
-    pub(super) retry: Option<TimerId>,
-    pub(super) builds: u64,
-    pub(super) last_build: Duration,
-    pub(super) failures: u64,
-    pub(super) last_error: Option<Arc<str>>,
-    pub(super) log: Log,
+    pub(super) phase: Phase,
+    pub(super) wanted: Wanted,
+    pub(super) datapath: Datapath,
+    pub(super) interface: Interface,
+    pub(super) results: Results,
+    pub(super) journal: Journal,
     reborn: bool,
+}
+
+/// What an endpoint heard of everyone's policy.
+#[derive(Default)]
+pub(super) struct PolicyNews {
+    /// The newest revision that this life of the actor heard of.
+    pub(super) heard: u64,
+    /// The first policies are waited for: it keeps that of the life before until then.
+    pub(super) awaited: bool,
 }
 
 /// What an endpoint shows of itself.
@@ -149,29 +85,16 @@ pub struct Observed {
 impl Endpoint {
     /// Makes an actor for a new endpoint; call again after each crash.
     pub fn maker(peers: Rc<Peers>, id: EndpointId, spec: EndpointSpec) -> impl FnMut() -> Self {
-        let options = Arc::new(peers.settings.options.clone());
-        let seed = Seed {
-            id,
-            spec: Arc::new(spec),
-            identity: IdentityId::INIT,
-            identity_labels: Arc::default(),
-            user_labels: Default::default(),
-            options,
-            own_options: Arc::default(),
-            on_disk: false,
-            unlabelled: false,
-            untidied: Vec::new(),
-            deleted: false,
-        };
-        Self::from_seed(peers, seed, State::WaitingForIdentity, Known::default(), Vec::new())
+        let record = Record::new(spec, peers.settings.options.clone());
+        let lasting = Lasting { record, untidied: Vec::new(), deleted: false };
+        Self::lives(peers, id, lasting, State::WaitingForIdentity, Known::default(), Vec::new())
     }
 
     /// Makes an actor for a restored endpoint; call again after each crash.
     pub fn restorer(peers: Rc<Peers>, mut from: RestoredEndpoint) -> impl FnMut() -> Self {
         let known = Known::restored(&mut from);
         let (custom, disabled) = from.user_labels;
-        let seed = Seed {
-            id: from.id,
+        let record = Record {
             spec: Arc::new(from.spec),
             identity: from.identity,
             identity_labels: Arc::new(from.identity_labels),
@@ -180,15 +103,16 @@ impl Endpoint {
             own_options: Arc::new(from.own_options),
             on_disk: from.on_disk,
             unlabelled: from.unlabelled,
-            untidied: from.untidied,
-            deleted: false,
         };
-        Self::from_seed(peers, seed, State::Restoring, known, from.carried)
+        let lasting = Lasting { record, untidied: from.untidied, deleted: false };
+        Self::lives(peers, from.id, lasting, State::Restoring, known, from.carried)
     }
 
-    fn from_seed(
+    /// Makes each life of an actor: the first in that state, knowing that of the kernel.
+    fn lives(
         peers: Rc<Peers>,
-        seed: Seed,
+        id: EndpointId,
+        lasting: Lasting,
         state: State,
         known: Known,
         carried: Vec<Held>,
@@ -196,66 +120,36 @@ impl Endpoint {
         let mut known = Some(known);
         // Whoever restores has told of all.
         let restored = state == State::Restoring;
-        let mut ports_known = restored.then(|| seed.spec.named_ports.clone());
-        let (seed, references) = (Survives::new(seed), Survives::new(carried));
+        let mut ports_known = restored.then(|| lasting.record.spec.named_ports.clone());
+        let (lasting, references) = (Survives::new(lasting), Survives::new(carried));
         let mut state = Some(state);
         move || {
             let first = state.take();
-            let seed = seed.lend();
-            let of = (*seed).clone();
+            let lasting = lasting.lend();
+            let record = lasting.record.clone();
             Self {
                 peers: Rc::clone(&peers),
-                seed,
-                id: of.id,
+                lasting,
+                id,
                 state: first.unwrap_or(State::Restoring),
-                since: Time::default(),
-                spec: of.spec,
-                identity: of.identity,
-                identity_labels: of.identity_labels,
-                info_labels: Arc::default(),
-                user_labels: of.user_labels,
-                unlabelled: of.unlabelled,
-                identity_stale: true,
-                identification: None,
-                references: references.lend(),
-                ports_known: ports_known.take(),
-                options: of.options,
-                own_options: of.own_options,
-                on_disk: of.on_disk,
+                record,
                 edition: 0,
-                saving: None,
-                known: known.take(),
-                believed: None,
-                kept: None,
-                drifted: Vec::new(),
-                drift: Arc::from([]),
-                worked_at: Time::default(),
+                naming: Naming {
+                    info_labels: Arc::default(),
+                    stale: true,
+                    ports_known: ports_known.take(),
+                    identification: None,
+                },
+                references: references.lend(),
+                policy: PolicyNews::default(),
                 realised: Arc::default(),
-                heard: 0,
-                shown: None,
                 mapped: None,
-                build: None,
-                stored: None,
-                begin: None,
-                teardown: None,
-                busy: false,
-                legacy: None,
-                keeping: false,
-                settling: false,
-                lost: None,
-                missed: false,
-                repairs: Repairs::default(),
-                failing: false,
-                refused: false,
-                short: false,
-                failures_in_a_row: 0,
-                owed: None,
-                retry: None,
-                builds: 0,
-                last_build: Duration::ZERO,
-                failures: 0,
-                last_error: None,
-                log: Log::default(),
+                phase: Phase::Idle,
+                wanted: Wanted::default(),
+                datapath: Datapath { known: known.take(), ..Datapath::default() },
+                interface: Interface::default(),
+                results: Results::default(),
+                journal: Journal::default(),
                 reborn: first.is_none(),
             }
         }
@@ -268,8 +162,8 @@ impl Behaviour for Endpoint {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.since = cx.now();
-        if self.reborn && self.seed.deleted {
+        self.journal.since = cx.now();
+        if self.reborn && self.lasting.deleted {
             return self.begin_teardown(cx, Vec::new());
         }
         if self.reborn {
@@ -286,7 +180,7 @@ impl Behaviour for Endpoint {
     fn handle(&mut self, msg: EndpointMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             EndpointMsg::Begin { reply } => {
-                self.begin = reply;
+                self.wanted.creator = reply;
                 self.build_from(cx, Trigger::create());
             }
             EndpointMsg::RegenerateAfterRestore => self.build_from(cx, Trigger::restore()),
@@ -321,7 +215,7 @@ impl Behaviour for Endpoint {
             EndpointAnswer::Identified(answer) => self.identified(cx, answer),
             EndpointAnswer::Learned(answer) => self.learned(cx, answer),
             EndpointAnswer::Saved(answer) => self.saved(cx, answer),
-            EndpointAnswer::Resolved(answer) => self.resolved(cx, answer),
+            EndpointAnswer::Resolved(answer) => self.resolved(cx, answer.map(Target::Resolved)),
             EndpointAnswer::ResolvedOrKept(answer) => self.resolved_or_kept(cx, answer),
             EndpointAnswer::PoliciesKnown(answer) => self.policies_known(cx, answer),
             EndpointAnswer::Permitted(answer) => self.permitted(cx, answer),
@@ -344,14 +238,14 @@ impl Behaviour for Endpoint {
         Observed {
             id: self.id,
             state: self.state,
-            failing: self.failing,
-            identity: self.identity,
+            failing: self.results.outcome.is_failing(),
+            identity: self.record.identity,
             policy_revision: self.realised.policy_revision,
             building: self.step(),
-            stored: self.stored.is_some(),
-            builds: self.builds,
-            failures: self.failures,
-            last_error: self.last_error.clone(),
+            stored: self.wanted.stored.is_some(),
+            builds: self.results.counts.builds,
+            failures: self.results.counts.failures,
+            last_error: self.results.last_error.clone(),
         }
     }
 }

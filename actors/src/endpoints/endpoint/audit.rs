@@ -27,17 +27,17 @@ impl Endpoint {
         asked: Time,
         policy_differs: bool,
     ) {
-        let at_rest = !self.busy && !self.settling && self.build.is_none();
+        let at_rest = !self.datapath.busy && !self.datapath.settling && self.phase.is_idle();
         // What was done after the question may not show in the answer.
-        if !at_rest || self.state != State::Ready || self.worked_at >= asked {
+        if !at_rest || self.state != State::Ready || self.datapath.worked_at >= asked {
             return;
         }
-        let Some(known) = &self.known else { return };
-        let mut seen = Known::seen(snapshot, rows, self.id, &self.spec);
-        seen.recorded &= !known.recorded || self.is_recorded(snapshot);
-        let link = snapshot.links.get(&self.spec.ifindex).cloned();
+        let Some(known) = &self.datapath.known else { return };
+        let mut seen = Known::seen(snapshot, rows, self.id, &self.record.spec);
+        seen.record.is_right &= !known.record.is_right || self.is_recorded(snapshot);
+        let link = snapshot.links.get(&self.record.spec.ifindex).cloned();
         let (attachment, routes) = (seen.attachment, seen.routes.clone());
-        let lost = Lost::seen(&self.spec, &Probe { link, attachment, routes });
+        let lost = Lost::seen(&self.record.spec, &Probe { link, attachment, routes });
         let lost = lost.filter(|_| !mutated(Mutant::LostUnnoticed));
         if lost.as_ref().is_some_and(|lost| lost.gone) {
             // There is nothing to build at.
@@ -46,25 +46,25 @@ impl Endpoint {
         // It was held against what it showed; who keeps an earlier life's may know of more rows.
         let is_shown = known.policy.as_ref() == Some(&self.realised.policy);
         let policy_differs = policy_differs && is_shown && !mutated(Mutant::PoliciesNotSwept);
-        if seen == known.shown() && self.lost == lost && !policy_differs {
+        if seen == known.shown() && self.interface.lost == lost && !policy_differs {
             return self.settle(cx);
         }
         self.lose(cx, lost);
         tracing::warn!(endpoint = %self.id, "the kernel's rows differ from what was written");
         // Its pin may show another map; one that shows the right one stays.
         seen.pinned &= !policy_differs;
-        self.believed = self.known.take();
+        self.datapath.believed = self.datapath.known.take();
         self.compare_rows(&seen, snapshot);
         // The policy map is read again as well: whoever changed the rows may have changed it.
-        self.known = Some(seen);
+        self.datapath.known = Some(seen);
         let reason = Arc::from("datapath differs from what was written");
         self.trigger(cx, Trigger::new(Level::Rewrite, reason, Vec::new()));
     }
 
     /// The kernel is read anew before the next build, to see what drifted.
     pub(super) fn doubt(&mut self) {
-        if let Some(known) = self.known.take() {
-            self.believed = Some(known);
+        if let Some(known) = self.datapath.known.take() {
+            self.datapath.believed = Some(known);
             self.mapped = None;
         }
     }
@@ -77,7 +77,7 @@ impl Endpoint {
 
     /// Notes which of its rows are not as it knew them.
     pub(super) fn compare_rows(&mut self, seen: &Known, snapshot: &KernelSnapshot) {
-        let Some(believed) = &self.believed else { return };
+        let Some(believed) = &self.datapath.believed else { return };
         let mut found = Found::default();
         let place = |_: &ConfigRow| format!("endpoint {}", self.id);
         let config = believed.config.as_ref().or(seen.config.as_ref()).map(place);
@@ -88,7 +88,7 @@ impl Endpoint {
             config.unwrap_or_default(),
         );
         found.compare_all("cilium_lxc", &believed.lxc, &seen.lxc, ToString::to_string);
-        if believed.recorded && !self.is_recorded(snapshot) {
+        if believed.record.is_right && !self.is_recorded(snapshot) {
             let kind = match snapshot.endpoints.contains_key(&self.id) {
                 true => Kind::Changed,
                 false if snapshot.torn_rows.contains(&self.id) => Kind::Changed,
@@ -105,10 +105,11 @@ impl Endpoint {
 
     /// Notes which rows of its policy are not as it knew them; without any the slot is empty.
     pub(super) fn compare_policy(&mut self, seen: Option<&PolicyRows>) {
-        let Some(believed) = self.believed.take().and_then(|believed| believed.policy) else {
+        let Some(believed) = self.datapath.believed.take().and_then(|believed| believed.policy)
+        else {
             return;
         };
-        self.kept = Some(Arc::clone(&believed));
+        self.datapath.kept = Some(Arc::clone(&believed));
         let mut found = Found::default();
         let id = self.id;
         match seen {
@@ -125,7 +126,7 @@ impl Endpoint {
     fn take_in(&mut self, found: Found) {
         let found = found.into_all();
         self.peers.watch.tell(found.clone());
-        self.drifted.extend(found);
+        self.datapath.drifted.extend(found);
     }
 }
 

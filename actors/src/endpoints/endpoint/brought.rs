@@ -21,16 +21,19 @@ impl Endpoint {
     pub(super) fn brought_policy(&self, trigger: &Trigger) -> Option<Changed> {
         let brought = trigger.brought.as_ref()?;
         let changed = brought.policies.get(&self.subject())?;
-        (self.heard > 0 && changed.policy.revision >= self.heard).then(|| changed.clone())
+        (self.policy.heard > 0 && changed.policy.revision >= self.policy.heard)
+            .then(|| changed.clone())
     }
 
     /// Whether others see already that this build is to be: its supervisor says so of an endpoint
     /// that looks as this one does.
     pub(super) fn is_shown_waiting(&self, trigger: &Trigger) -> bool {
-        let (Some(brought), Some(shown)) = (&trigger.brought, &self.shown) else { return false };
+        let (Some(brought), Some(shown)) = (&trigger.brought, &self.journal.shown) else {
+            return false;
+        };
         Arc::ptr_eq(&brought.seen, shown)
-            && Arc::ptr_eq(&shown.identity_labels, &self.identity_labels)
-            && Arc::ptr_eq(&shown.spec, &self.spec)
-            && shown.identity == self.identity
+            && Arc::ptr_eq(&shown.identity_labels, &self.record.identity_labels)
+            && Arc::ptr_eq(&shown.spec, &self.record.spec)
+            && shown.identity == self.record.identity
     }
 }

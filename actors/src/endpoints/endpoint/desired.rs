@@ -20,13 +20,14 @@ const POD_NAME_BYTES_MAX: usize = 200;
 
 impl Endpoint {
     pub(super) fn desired(&self, policy: Arc<PolicyRows>, known: &Known) -> Desired {
-        let rows = OwnRows::of(self.id, &self.spec, self.identity, &self.options);
+        let rows =
+            OwnRows::of(self.id, &self.record.spec, self.record.identity, &self.record.options);
         Desired {
             id: self.id,
-            interface: self.spec.interface_of_its_own(),
+            interface: self.record.spec.interface_of_its_own(),
             config: rows.config,
             lxc: rows.lxc,
-            record: (!known.recorded || known.unsaved == self.on_disk)
+            record: (!known.record.is_right || known.record.unsaved == self.record.on_disk)
                 .then(|| self.kernel_record()),
             policy: self.with_room(policy, known),
             rows_max: self.peers.settings.policy_rows_max,
@@ -58,7 +59,7 @@ impl Endpoint {
 
     /// What the kernel keeps so that a lost state file can be rebuilt.
     pub(super) fn kernel_record(&self) -> EndpointRow {
-        let spec = &self.spec;
+        let spec = &self.record.spec;
         let mut pod_name = spec.pod_name.clone();
         pod_name.truncate(POD_NAME_BYTES_MAX);
         EndpointRow {
@@ -66,7 +67,7 @@ impl Endpoint {
             container_ifname: spec.container_ifname.clone(),
             ifname: spec.ifname.clone(),
             ifindex: spec.ifindex,
-            identity: self.identity,
+            identity: self.record.identity,
             netns_cookie: spec.netns_cookie,
             addresses: spec.addresses,
             mac: spec.mac,
@@ -74,33 +75,36 @@ impl Endpoint {
             namespace: spec.namespace.clone(),
             pod_name,
             pod_uid: spec.pod_uid.clone(),
-            own_options: options::pack(&self.own_options),
-            unsaved: !self.on_disk,
+            own_options: options::pack(&self.record.own_options),
+            unsaved: !self.record.on_disk,
         }
     }
 
     /// Its addresses with its identity.
     pub(super) fn ipcache_entries(&self) -> Vec<(IpNet, IpcacheEntry)> {
-        let entry = IpcacheEntry::of(self.identity, Source::Endpoint(self.id));
-        let addresses = self.spec.addresses.iter();
+        let entry = IpcacheEntry::of(self.record.identity, Source::Endpoint(self.id));
+        let addresses = self.record.spec.addresses.iter();
         addresses.map(|address| (IpNet::from(address), entry)).collect()
     }
 
     /// Whom its policy is for: by the ports that everyone knows it by, as by its labels.
     pub(super) fn subject(&self) -> Subject {
-        let named_ports = self.ports_known.as_ref().unwrap_or(&self.spec.named_ports);
-        Subject { labels: Arc::clone(&self.identity_labels), named_ports: named_ports.clone() }
+        let named_ports = self.naming.ports_known.as_ref().unwrap_or(&self.record.spec.named_ports);
+        Subject {
+            labels: Arc::clone(&self.record.identity_labels),
+            named_ports: named_ports.clone(),
+        }
     }
 
     /// All its labels, split by whether they count for its identity.
     pub(super) fn split_labels(&self) -> (Labels, Labels) {
-        let (custom, disabled) = &self.user_labels;
-        self.split(self.spec.labels.iter().chain(custom.iter()), disabled)
+        let (custom, disabled) = &self.record.user_labels;
+        self.split(self.record.spec.labels.iter().chain(custom.iter()), disabled)
     }
 
     /// The same of what its orchestrator says, without what its user added.
     pub(super) fn orchestrator_labels(&self) -> (Labels, Labels) {
-        self.split(self.spec.labels.iter(), &self.user_labels.1)
+        self.split(self.record.spec.labels.iter(), &self.record.user_labels.1)
     }
 
     /// All labels of a node count; which of a pod's do, the filter says.
@@ -111,7 +115,7 @@ impl Endpoint {
     ) -> (Labels, Labels) {
         let wanted = labels.filter(|label| disabled.get(&label.key).is_none()).cloned();
         let wanted = wanted.collect();
-        match self.spec.kind {
+        match self.record.spec.kind {
             EndpointKind::Pod => self.peers.settings.label_filter.split(&wanted),
             EndpointKind::Host => (wanted, Labels::default()),
         }

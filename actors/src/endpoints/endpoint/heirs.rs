@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Endpoint, State, answers::EndpointAnswer, steps::KERNEL_PATIENCE};
+use super::{Endpoint, State, answers::EndpointAnswer, build::KERNEL_PATIENCE};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
@@ -46,15 +46,15 @@ impl Endpoint {
         heirs: Arc<Heirs>,
         reply: Reply<Inherited>,
     ) {
-        if self.teardown.is_some() {
+        if self.phase.is_going() {
             return reply.send(Ok(()));
         }
         // Whoever keeps its policy may be at it; who asks again has given up the question before.
-        if self.busy {
-            self.legacy = Some(Legacy { slot, heirs, reply });
+        if self.datapath.busy {
+            self.datapath.legacy = Some(Legacy { slot, heirs, reply });
             return;
         }
-        self.busy = true;
+        self.datapath.busy = true;
         let ops = vec![KernelOp::ReadPolicy { slot }];
         let then = move |answer| EndpointAnswer::Bequest { slot, heirs, reply, answer };
         let read = cx.expect("kernel", KERNEL_PATIENCE, "the policy of an earlier life", then);
@@ -63,8 +63,8 @@ impl Endpoint {
 
     /// Takes up the question that came while the kernel was at something.
     pub(super) fn take_up_legacy(&mut self, cx: &mut Cx<'_, Self>) {
-        if !self.busy
-            && let Some(Legacy { slot, heirs, reply }) = self.legacy.take()
+        if !self.datapath.busy
+            && let Some(Legacy { slot, heirs, reply }) = self.datapath.legacy.take()
             && !reply.is_closed()
         {
             self.inherit(cx, slot, heirs, reply);
@@ -95,12 +95,12 @@ impl Endpoint {
             wanted if wanted.len() > most => fit(&wanted, &wanted, most),
             wanted => wanted,
         };
-        if wanted == rows || self.teardown.is_some() || reply.is_closed() {
+        if wanted == rows || self.phase.is_going() || reply.is_closed() {
             return self.inherited(cx, reply, Ok(()));
         }
-        self.kept = None;
+        self.datapath.kept = None;
         // Whoever builds next reads it again.
-        if let Some(known) = &mut self.known {
+        if let Some(known) = &mut self.datapath.known {
             known.policy = None;
         }
         // As in a build, there is no pin of another policy at any moment.
@@ -126,14 +126,14 @@ impl Endpoint {
     ) {
         let outcome = match answer {
             Ok(KernelDone { outcomes, failed }) => {
-                if let Some(known) = &mut self.known {
+                if let Some(known) = &mut self.datapath.known {
                     submitted.iter().take(outcomes.len()).for_each(|op| known.done(op, None));
                 }
                 failed.map_or(Ok(()), |(_, error)| Err(error.to_string().into()))
             }
             Err(error) => {
                 // Nobody can say how far it came: read before the next build.
-                self.known = None;
+                self.datapath.known = None;
                 Err(error.to_string().into())
             }
         };
@@ -141,11 +141,11 @@ impl Endpoint {
     }
 
     fn inherited(&mut self, cx: &mut Cx<'_, Self>, reply: Reply<Inherited>, outcome: Inherited) {
-        self.busy = false;
-        self.worked_at = cx.now();
+        self.datapath.busy = false;
+        self.datapath.worked_at = cx.now();
         reply.send(outcome);
         if self.state == State::Ready
-            && let Some(stored) = self.stored.take()
+            && let Some(stored) = self.wanted.stored.take()
         {
             self.trigger(cx, stored);
         }

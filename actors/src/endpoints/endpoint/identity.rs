@@ -2,7 +2,7 @@
 //! identity once everyone's policy knows it. Until then the endpoint goes on under the one that it
 //! has, and can be built with that: others may wait for it to know theirs.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{mem, rc::Rc, sync::Arc, time::Duration};
 
 use super::{
     Endpoint, State,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     endpoints::endpoint::{Level, PatchError},
     host::{AskError, Cx},
-    model::{EndpointKind, IdentityId, Labels},
+    model::{EndpointKind, IdentityId, Labels, NamedPorts},
     mutants::{Mutant, mutated},
     policy::{
         identity::IdentityMsg,
@@ -29,40 +29,58 @@ const IDENTITY_PATIENCE: Duration = Duration::from_secs(120);
 /// one that never acknowledges must not hold up the rest.
 const LEARN_PATIENCE: Duration = Duration::from_secs(30);
 
+/// What goes with the identity of an endpoint, and what each life looks up anew.
+pub(super) struct Naming {
+    /// Its labels that do not count for its identity.
+    pub(super) info_labels: Arc<Labels>,
+    /// Its labels changed, or were never looked up: its identity is that of others.
+    pub(super) stale: bool,
+    /// Names of its ports as everyone's policy knows them.
+    pub(super) ports_known: Option<NamedPorts>,
+    /// The identity that goes with its labels, on its way.
+    pub(super) identification: Option<Identification>,
+}
+
 /// An identity on its way to an endpoint.
 pub(super) struct Identification {
     /// What is to be built with it.
     pub(super) trigger: Trigger,
-    /// What it is at, for people.
-    pub(super) step: &'static str,
+    /// How far it is.
+    progress: Progress,
     /// The edition of the endpoint whose labels it is for.
     edition: u64,
-    /// The identity, once there is one.
-    held: Option<Held>,
-    /// Whether it may be taken.
-    known: bool,
+}
+
+/// How far an identity is.
+enum Progress {
+    /// It is asked for.
+    Asked,
+    /// Everyone's policy is to know it.
+    Learning(Held),
+    /// It may be taken.
+    Known(Held),
 }
 
 impl Identification {
-    fn begin_again(&mut self, edition: u64) {
-        (self.edition, self.step, self.held, self.known) = (edition, "identity", None, false);
+    /// What it is at, for people.
+    pub(super) fn step(&self) -> &'static str {
+        match self.progress {
+            Progress::Asked => "identity",
+            Progress::Learning(_) | Progress::Known(_) => "learn",
+        }
     }
 }
 
 impl Endpoint {
     /// Has the identity of its labels found, for a build that begins then.
     pub(super) fn identify(&mut self, cx: &mut Cx<'_, Self>, trigger: Trigger) {
-        if let Some(under_way) = &mut self.identification {
+        if let Some(under_way) = &mut self.naming.identification {
             return under_way.trigger.merge(trigger);
         }
         let reason = Arc::clone(&trigger.reason);
-        self.identification = Some(Identification {
-            trigger,
-            step: "identity",
-            edition: self.edition,
-            held: None,
-            known: false,
-        });
+        let edition = self.edition;
+        self.naming.identification =
+            Some(Identification { trigger, progress: Progress::Asked, edition });
         if self.state == State::Ready {
             self.become_state(cx, State::WaitingForIdentity, &reason);
             self.publish(cx);
@@ -71,20 +89,21 @@ impl Endpoint {
     }
 
     fn ask_identity(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(under_way) = &mut self.identification else { return };
-        under_way.begin_again(self.edition);
+        let Some(under_way) = &mut self.naming.identification else { return };
+        (under_way.edition, under_way.progress) = (self.edition, Progress::Asked);
         let (mut labels, info) = self.split_labels();
         if labels.is_empty() {
             labels = Labels::reserved("init");
         }
-        self.info_labels = Arc::new(info);
+        self.naming.info_labels = Arc::new(info);
         // Only for the labels that it stood for: for others it would be somebody else's.
-        let same = *self.identity_labels == labels;
+        let same = *self.record.identity_labels == labels;
         if same {
-            labels = Labels::clone(&self.identity_labels);
+            labels = Labels::clone(&self.record.identity_labels);
         }
-        let before = (same && self.identity != IdentityId::INIT).then_some(self.identity);
-        let labels = numbered(self.spec.kind, &labels).into_owned();
+        let before =
+            (same && self.record.identity != IdentityId::INIT).then_some(self.record.identity);
+        let labels = numbered(self.record.spec.kind, &labels).into_owned();
         let peers = Rc::clone(&self.peers);
         let owner = peers.identities.clone();
         cx.ask(
@@ -97,7 +116,7 @@ impl Endpoint {
     }
 
     pub(super) fn identified(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Held, String>) {
-        let Some(under_way) = &mut self.identification else { return };
+        let Some(under_way) = &mut self.naming.identification else { return };
         if under_way.edition != self.edition {
             return self.ask_identity(cx);
         }
@@ -106,16 +125,15 @@ impl Endpoint {
             Err(error) => return self.unidentified(cx, &error),
         };
         let identity = held.identity().clone();
-        under_way.held = Some(held);
-        under_way.step = "learn";
+        under_way.progress = Progress::Learning(held);
         // The node itself is known to everyone always.
-        let known = self.spec.is_host()
+        let known = self.record.spec.is_host()
             || self.has_identity(&identity.labels, identity.id)
-                && self.ports_known.as_ref() == Some(&self.spec.named_ports);
+                && self.naming.ports_known.as_ref() == Some(&self.record.spec.named_ports);
         if known || mutated(Mutant::IdentityBeforePolicies) {
             return self.identity_known(cx);
         }
-        let named_ports = self.spec.named_ports.clone();
+        let named_ports = self.record.spec.named_ports.clone();
         let bearers = vec![Bearer { endpoint: self.id, identity: identity.id, named_ports }];
         let peers = Rc::clone(&self.peers);
         cx.ask(
@@ -129,14 +147,14 @@ impl Endpoint {
 
     /// There is none. What it is built with goes on; it is tried again later.
     fn unidentified(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
-        let Some(Identification { trigger, step, .. }) = self.identification.take() else { return };
+        let Some(under_way) = self.naming.identification.take() else { return };
+        let (step, trigger) = (under_way.step(), under_way.trigger);
         let error = format!("no identity: {error}");
-        if self.build.is_none() {
-            self.build = Some(Build::new(trigger, step, cx.now()));
-            return self.fail(cx, &error);
+        if self.phase.is_idle() {
+            return self.fail(cx, Build { trigger, since: cx.now(), step }, &error);
         }
         self.note(cx, "Failed", &format!("Error regenerating endpoint: {error}"));
-        self.owed = self.owed.max(Some(trigger.level));
+        self.wanted.owed = self.wanted.owed.max(Some(trigger.level));
         answer_all(trigger.waiting, &Err(PatchError::Failed(error)));
     }
 
@@ -152,39 +170,45 @@ impl Endpoint {
 
     /// The next build takes it: now if none runs.
     fn identity_known(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(under_way) = &mut self.identification else { return };
+        let Some(under_way) = &mut self.naming.identification else { return };
         if under_way.edition != self.edition {
             return self.ask_identity(cx);
         }
-        under_way.known = true;
+        under_way.progress = match mem::replace(&mut under_way.progress, Progress::Asked) {
+            Progress::Learning(held) => Progress::Known(held),
+            other => other,
+        };
         let trigger = Trigger::new(Level::Load, Arc::from("identity is set"), Vec::new());
-        if self.build.is_some() { self.store(trigger) } else { self.build_from(cx, trigger) }
+        if self.phase.is_building() { self.store(trigger) } else { self.build_from(cx, trigger) }
     }
 
     /// Takes the identity that everyone knows, if there is one: what is to be built with it.
     pub(super) fn take_identity(&mut self, cx: &mut Cx<'_, Self>) -> Option<Trigger> {
-        let under_way = self.identification.as_ref().filter(|under_way| under_way.known)?;
+        let under_way = self.naming.identification.as_ref()?;
+        if !matches!(under_way.progress, Progress::Known(_)) {
+            return None;
+        }
         if under_way.edition != self.edition {
             // Labels changed meanwhile.
             self.ask_identity(cx);
             return None;
         }
-        let Identification { trigger, held, .. } = self.identification.take()?;
-        let held = held?;
+        let Identification { trigger, progress, .. } = self.naming.identification.take()?;
+        let Progress::Known(held) = progress else { return None };
         let identity = held.identity().clone();
         self.references.push(held);
-        self.identity_stale = false;
-        self.ports_known = Some(self.spec.named_ports.clone());
-        let labels = match self.spec.kind {
+        self.naming.stale = false;
+        self.naming.ports_known = Some(self.record.spec.named_ports.clone());
+        let labels = match self.record.spec.kind {
             EndpointKind::Pod => identity.labels,
             EndpointKind::Host => Arc::new(self.split_labels().0),
         };
         if !self.has_identity(&labels, identity.id) {
-            self.identity = identity.id;
-            self.identity_labels = labels;
-            self.on_disk = false;
-            if let Some(known) = &mut self.known {
-                known.recorded = false;
+            self.record.identity = identity.id;
+            self.record.identity_labels = labels;
+            self.record.on_disk = false;
+            if let Some(known) = &mut self.datapath.known {
+                known.record.is_right = false;
             }
         }
         if mutated(Mutant::IdentityReleasedEarly) {
@@ -198,21 +222,23 @@ impl Endpoint {
     }
 
     fn has_identity(&self, labels: &Arc<Labels>, id: IdentityId) -> bool {
-        self.identity == id && self.identity_labels == *labels
+        self.record.identity == id && self.record.identity_labels == *labels
     }
 
     /// No packet can carry the identities before any more: they are given back.
     pub(super) fn keep_only_identity(&mut self) {
         // Names of ports are told by identity, also of one that is on its way.
-        if self.identification.is_some() {
+        if self.naming.identification.is_some() {
             return;
         }
         let references = &mut *self.references;
-        let current = references.iter().rposition(|held| held.identity().id == self.identity);
+        let current =
+            references.iter().rposition(|held| held.identity().id == self.record.identity);
         let current = current.map(|place| references.swap_remove(place));
-        let given_back = std::mem::replace(references, current.into_iter().collect());
-        if given_back.iter().any(|held| held.identity().id != self.identity) {
-            let only = PolicyMsg::BearsOnly { endpoint: self.id, identity: Some(self.identity) };
+        let given_back = mem::replace(references, current.into_iter().collect());
+        if given_back.iter().any(|held| held.identity().id != self.record.identity) {
+            let only =
+                PolicyMsg::BearsOnly { endpoint: self.id, identity: Some(self.record.identity) };
             if let Err(refused) = self.peers.policy.tell(only) {
                 tracing::warn!(endpoint = %self.id, %refused, "names of its ports stay known twice");
             }

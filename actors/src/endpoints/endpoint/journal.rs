@@ -2,8 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{Endpoint, EndpointView, LogEntry, State};
-use crate::{endpoints::endpoint::EndpointNews, host::Cx};
+use super::{Endpoint, EndpointView, Log, LogEntry, State, results::Outcome};
+use crate::{
+    endpoints::endpoint::EndpointNews,
+    host::{Cx, Time},
+};
+
+/// What an endpoint tells of itself.
+#[derive(Default)]
+pub(super) struct Journal {
+    /// When it last changed its state.
+    pub(super) since: Time,
+    pub(super) log: Log,
+    /// How it said last that it looks.
+    pub(super) shown: Option<Arc<EndpointView>>,
+}
 
 impl Endpoint {
     /// Moves to another state; an illegal move is refused and logged.
@@ -20,14 +33,14 @@ impl Endpoint {
         }
         cx.state_changed(self.state.name(), next.name(), why);
         self.state = next;
-        self.since = cx.now();
+        self.journal.since = cx.now();
         true
     }
 
     /// Adds a line to its log.
     pub(super) fn note(&mut self, cx: &Cx<'_, Self>, code: &'static str, message: &str) {
         let (message, state) = (Arc::from(message), self.state);
-        self.log.note(LogEntry { wall: cx.wall(), code, message, state });
+        self.journal.log.note(LogEntry { wall: cx.wall(), code, message, state });
     }
 
     /// How it looks now.
@@ -35,32 +48,29 @@ impl Endpoint {
         Arc::new(EndpointView {
             id: self.id,
             state: self.state,
-            failing: self.failing,
-            refused: self.refused,
-            lost: self.lost.clone(),
-            short: self.short,
-            spec: Arc::clone(&self.spec),
-            identity: self.identity,
-            identity_labels: Arc::clone(&self.identity_labels),
-            info_labels: Arc::clone(&self.info_labels),
-            user_labels: self.user_labels.clone(),
-            options: Arc::clone(&self.options),
+            failing: self.results.outcome.is_failing(),
+            refused: self.results.refused,
+            lost: self.interface.lost.clone(),
+            short: self.results.outcome == Outcome::Short,
+            spec: Arc::clone(&self.record.spec),
+            identity: self.record.identity,
+            identity_labels: Arc::clone(&self.record.identity_labels),
+            info_labels: Arc::clone(&self.naming.info_labels),
+            user_labels: self.record.user_labels.clone(),
+            options: Arc::clone(&self.record.options),
             realised: Arc::clone(&self.realised),
-            log: self.log.clone(),
-            builds: self.builds,
-            last_build: self.last_build,
-            failures: self.failures,
-            failures_in_a_row: self.failures_in_a_row,
-            last_error: self.last_error.clone(),
-            since: self.since,
-            drift: Arc::clone(&self.drift),
+            log: self.journal.log.clone(),
+            counts: self.results.counts,
+            last_error: self.results.last_error.clone(),
+            since: self.journal.since,
+            drift: Arc::clone(&self.results.drift),
         })
     }
 
     /// Shows its supervisor how it looks now.
     pub(super) fn publish(&mut self, _cx: &Cx<'_, Self>) -> Arc<EndpointView> {
         let view = self.view();
-        self.shown = Some(Arc::clone(&view));
+        self.journal.shown = Some(Arc::clone(&view));
         if let Err(refused) = self.peers.supervisor.say(EndpointNews::Changed(Arc::clone(&view))) {
             tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of a change");
         }

@@ -8,7 +8,7 @@ use super::{Endpoint, Realised, answers::EndpointAnswer};
 use crate::{
     host::{AskError, Cx},
     model::{Direction, IdentityId, PolicyRows},
-    policy::rules::{EndpointPolicy, PolicyMsg},
+    policy::rules::PolicyMsg,
 };
 
 /// How long the first policies are waited for before they are asked for again: as long as it takes.
@@ -18,40 +18,18 @@ impl Endpoint {
     /// Whether the kernel holds a policy for the identity that it has. With another one nobody else
     /// could know it yet.
     pub(super) fn may_keep(&self) -> bool {
-        match &self.known {
-            Some(known) => known.config.is_some_and(|config| config.identity == self.identity),
+        match &self.datapath.known {
+            Some(known) => {
+                known.config.is_some_and(|config| config.identity == self.record.identity)
+            }
             // It is read before anything is built.
             None => true,
         }
     }
 
-    /// Builds with the policy that the kernel holds: nobody can say yet which is to be in its place.
-    pub(super) fn keep_policy(&mut self, cx: &mut Cx<'_, Self>) {
-        if let Some(build) = &mut self.build {
-            (build.keeps, build.changed) = (true, None);
-            self.acquire(cx);
-        }
-    }
-
-    pub(super) fn resolved_or_kept(
-        &mut self,
-        cx: &mut Cx<'_, Self>,
-        answer: Result<Option<Arc<EndpointPolicy>>, AskError>,
-    ) {
-        let policy = match answer {
-            Ok(Some(policy)) => Ok(policy),
-            Err(error) => Err(error),
-            Ok(None) => {
-                self.await_policies(cx);
-                return self.keep_policy(cx);
-            }
-        };
-        self.resolved(cx, policy);
-    }
-
     /// Waits for the first policies, for everyone to see. A change of its own is told of then.
-    fn await_policies(&mut self, cx: &mut Cx<'_, Self>) {
-        if std::mem::replace(&mut self.keeping, true) {
+    pub(super) fn await_policies(&mut self, cx: &mut Cx<'_, Self>) {
+        if std::mem::replace(&mut self.policy.awaited, true) {
             return;
         }
         let peers = Rc::clone(&self.peers);
@@ -65,28 +43,20 @@ impl Endpoint {
     }
 
     pub(super) fn policies_known(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
-        self.keeping = false;
-        if answer.is_err() && self.teardown.is_none() && self.realised.policy_revision == 0 {
+        self.policy.awaited = false;
+        if answer.is_err() && !self.phase.is_going() && self.realised.policy_revision == 0 {
             self.await_policies(cx);
-        }
-    }
-
-    /// There is nothing to be kept: the next build waits for a policy.
-    pub(super) fn nothing_kept(&mut self, cx: &mut Cx<'_, Self>) {
-        let keeps = self.build.as_ref().is_some_and(|build| build.keeps);
-        if keeps {
-            self.fail(cx, "the kernel holds no policy that could be kept");
         }
     }
 
     /// The kernel does what it did in the life before.
     pub(super) fn realise_kept(&mut self) {
-        let Some(known) = &self.known else { return };
+        let Some(known) = &self.datapath.known else { return };
         let policy = known.policy.clone().unwrap_or_default();
         self.realised = Arc::new(Realised {
             policy_revision: 0,
             whole_revision: 0,
-            labels: Arc::clone(&self.identity_labels),
+            labels: Arc::clone(&self.record.identity_labels),
             attachment: known.attachment,
             ingress_enforced: is_enforced(&policy, Direction::Ingress),
             egress_enforced: is_enforced(&policy, Direction::Egress),

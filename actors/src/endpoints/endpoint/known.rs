@@ -27,16 +27,23 @@ pub(super) struct Known {
     pub(super) attachment: Attachment,
     /// Its addresses that are routed to its interface.
     pub(super) routes: BTreeSet<IpAddr>,
-    /// Whether its own record is as it should be.
-    pub(super) recorded: bool,
-    /// Whether that says that its state file is older.
-    pub(super) unsaved: bool,
+    /// Its own record.
+    pub(super) record: KernelRecord,
     /// Whether its policy map is pinned by name.
     pub(super) pinned: bool,
     /// Whether its interface is up.
     pub(super) up: bool,
     /// The policy map that was put into a slot last.
     pub(super) staged: Option<(u32, Arc<PolicyRows>)>,
+}
+
+/// An endpoint's own record in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct KernelRecord {
+    /// Whether it is as it should be.
+    pub(super) is_right: bool,
+    /// Whether it says that the state file is older.
+    pub(super) unsaved: bool,
 }
 
 impl Known {
@@ -48,8 +55,7 @@ impl Known {
             lxc: mem::take(&mut from.lxc),
             attachment: from.attachment,
             routes: mem::take(&mut from.routes),
-            recorded: from.recorded,
-            unsaved: from.unsaved,
+            record: KernelRecord { is_right: from.recorded, unsaved: from.unsaved },
             pinned: from.policy_pinned,
             up: from.link_up,
             staged: None,
@@ -76,8 +82,10 @@ impl Known {
             lxc: rows.lxc.get(&id).cloned().unwrap_or_default(),
             attachment: snapshot.attachments.get(&id).copied().unwrap_or_default(),
             routes: routes.cloned().unwrap_or_default(),
-            recorded: snapshot.endpoints.contains_key(&id),
-            unsaved: snapshot.endpoints.get(&id).is_some_and(|row| row.unsaved),
+            record: KernelRecord {
+                is_right: snapshot.endpoints.contains_key(&id),
+                unsaved: snapshot.endpoints.get(&id).is_some_and(|row| row.unsaved),
+            },
             pinned: rows.policy_pins.contains(&id),
             up: link.is_some_and(|link| link.up),
             staged: None,
@@ -124,8 +132,7 @@ impl Known {
                 self.lxc.remove(address);
             }
             KernelOp::PutEndpoint { row, .. } => {
-                self.recorded = true;
-                self.unsaved = row.unsaved;
+                self.record = KernelRecord { is_right: true, unsaved: row.unsaved };
             }
             KernelOp::PutRoute { address, .. } => {
                 self.routes.insert(*address);

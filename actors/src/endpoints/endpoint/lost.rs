@@ -6,6 +6,7 @@ use super::{Endpoint, EndpointSpec, State, answers::EndpointAnswer, build::Trigg
 use crate::{
     endpoints::endpoint::{EndpointNews, Level},
     host::{Cx, Time},
+    model::repairs::Repairs,
     mutants::{Mutant, mutated},
     ports::Probe,
 };
@@ -20,6 +21,16 @@ pub struct Lost {
     pub why: Arc<str>,
     /// Its interface is gone, or another one now: nothing can be repaired before it is back.
     pub gone: bool,
+}
+
+/// What is seen at its interface, and what is done about that.
+#[derive(Default)]
+pub(super) struct Interface {
+    /// What keeps it from being served, by what was seen last.
+    pub(super) lost: Option<Lost>,
+    /// Something was seen that could not be taken in.
+    missed: bool,
+    repairs: Repairs,
 }
 
 impl Lost {
@@ -48,16 +59,17 @@ impl Endpoint {
     /// Takes in what was seen at its interface, and has put right what can be.
     pub(super) fn probed(&mut self, cx: &mut Cx<'_, Self>, probe: &Probe, asked: Time) {
         if !self.is_at_rest() {
-            self.missed = true;
+            self.interface.missed = true;
             return;
         }
         // What was done after the question may not show in the answer: it is asked again then.
-        if self.worked_at >= asked {
+        if self.datapath.worked_at >= asked {
             cx.after(AGAIN_AFTER, EndpointAnswer::LookAgain);
             return;
         }
-        let lost = Lost::seen(&self.spec, probe).filter(|_| !mutated(Mutant::LostUnnoticed));
-        let Some(known) = self.known.as_mut().filter(|_| lost != self.lost || lost.is_some())
+        let lost = Lost::seen(&self.record.spec, probe).filter(|_| !mutated(Mutant::LostUnnoticed));
+        let Some(known) =
+            self.datapath.known.as_mut().filter(|_| lost != self.interface.lost || lost.is_some())
         else {
             return;
         };
@@ -70,7 +82,7 @@ impl Endpoint {
 
     /// Shows what keeps it from being served.
     pub(super) fn lose(&mut self, cx: &mut Cx<'_, Self>, lost: Option<Lost>) {
-        if self.lost == lost {
+        if self.interface.lost == lost {
             return;
         }
         match &lost {
@@ -80,20 +92,20 @@ impl Endpoint {
             }
             None => self.note(cx, "OK", "Served again"),
         }
-        self.lost = lost;
+        self.interface.lost = lost;
         self.publish(cx);
     }
 
     /// Whether it is ready, and nobody works at it.
     fn is_at_rest(&self) -> bool {
-        let works = self.busy || self.settling || self.build.is_some();
+        let works = self.datapath.busy || self.datapath.settling || !self.phase.is_idle();
         !works && self.state == State::Ready
     }
 
     /// Has its interface looked at again, if what was seen there could not be taken in and now could.
     pub(super) fn take_up_missed(&mut self) {
-        if self.missed && self.is_at_rest() {
-            self.missed = false;
+        if self.interface.missed && self.is_at_rest() {
+            self.interface.missed = false;
             self.look_again();
         }
     }
@@ -107,11 +119,11 @@ impl Endpoint {
 
     /// Puts right what keeps it from being served, unless that was done too often lately: then later.
     pub(super) fn repair(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(Lost { why, gone: false }) = &self.lost else { return };
-        if let Some(wait) = self.repairs.wait(cx.now()) {
+        let Some(Lost { why, gone: false }) = &self.interface.lost else { return };
+        if let Some(wait) = self.interface.repairs.wait(cx.now()) {
             return self.retry_in(cx, wait);
         }
-        self.repairs.spend(cx.now());
+        self.interface.repairs.spend(cx.now());
         let trigger = Trigger::new(Level::Load, Arc::clone(why), Vec::new());
         self.trigger(cx, trigger);
     }

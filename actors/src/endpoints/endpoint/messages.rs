@@ -17,12 +17,15 @@ use crate::{
 /// Who is told when an endpoint is built, or why it is not.
 pub type Waiting = Reply<Result<Arc<EndpointView>, PatchError>>;
 
+/// Who is told when an endpoint is made, or why it is not.
+pub(super) type Creator = Reply<Result<Arc<EndpointView>, CreateError>>;
+
 /// What an endpoint can be told.
 pub enum EndpointMsg {
     /// From its supervisor, first of all to a new one.
     Begin {
         /// Told when the datapath does what is wanted; `None` if nobody waits for that.
-        reply: Option<Reply<Result<Arc<EndpointView>, CreateError>>>,
+        reply: Option<Creator>,
     },
     /// From its supervisor, first of all to a restored one.
     RegenerateAfterRestore,

@@ -18,11 +18,11 @@ impl Endpoint {
     /// Its orchestrator says this of its pod now; labels of other sources stay.
     pub(super) fn describe(&mut self, cx: &mut Cx<'_, Self>, facts: PodFacts) {
         let PodFacts { mut labels, named_ports } = facts;
-        for label in self.spec.labels.iter().filter(|label| label.source != ORCHESTRATOR) {
+        for label in self.record.spec.labels.iter().filter(|label| label.source != ORCHESTRATOR) {
             labels.insert(label.clone());
         }
-        let was_unlabelled = std::mem::take(&mut self.unlabelled);
-        if self.spec.labels != labels || self.spec.named_ports != named_ports {
+        let was_unlabelled = std::mem::take(&mut self.record.unlabelled);
+        if self.record.spec.labels != labels || self.record.spec.named_ports != named_ports {
             let (labels, named_ports) = (Some(labels), Some(named_ports));
             let patch = Patch { labels, named_ports, ..Patch::default() };
             self.patch(cx, patch, None);
@@ -34,13 +34,13 @@ impl Endpoint {
     }
 
     pub(super) fn patch(&mut self, cx: &mut Cx<'_, Self>, patch: Patch, reply: Option<Waiting>) {
-        if self.teardown.is_some() {
+        if self.phase.is_going() {
             if let Some(reply) = reply {
                 reply.send(Err(PatchError::NotFound));
             }
             return;
         }
-        let mut spec = EndpointSpec::clone(&self.spec);
+        let mut spec = EndpointSpec::clone(&self.record.spec);
         if let Some(labels) = patch.labels {
             spec.labels = labels;
         }
@@ -50,12 +50,14 @@ impl Endpoint {
         if let Some(interface) = patch.interface {
             spec.merge(interface);
         }
-        let custom = patch.custom.map_or_else(|| Arc::clone(&self.user_labels.0), Arc::new);
-        let disabled = patch.disabled.map_or_else(|| Arc::clone(&self.user_labels.1), Arc::new);
-        self.user_labels = (custom, disabled);
+        let custom = patch.custom.map_or_else(|| Arc::clone(&self.record.user_labels.0), Arc::new);
+        let disabled =
+            patch.disabled.map_or_else(|| Arc::clone(&self.record.user_labels.1), Arc::new);
+        self.record.user_labels = (custom, disabled);
         let (own, shared) = (patch.options, patch.shared_options);
         if own.is_some() || shared.is_some() {
-            let (mut all, mut mine) = ((*self.options).clone(), (*self.own_options).clone());
+            let (mut all, mut mine) =
+                ((*self.record.options).clone(), (*self.record.own_options).clone());
             // The later word counts, whoever it is for.
             for (name, value) in shared.into_iter().flatten() {
                 mine.remove(&name);
@@ -65,14 +67,14 @@ impl Endpoint {
                 mine.insert(name.clone(), value);
                 all.insert(name, value);
             }
-            (self.options, self.own_options) = (Arc::new(all), Arc::new(mine));
+            (self.record.options, self.record.own_options) = (Arc::new(all), Arc::new(mine));
         }
-        self.spec = Arc::new(spec);
+        self.record.spec = Arc::new(spec);
         self.edition += 1;
-        self.on_disk = false;
-        self.identity_stale = true;
-        if let Some(known) = &mut self.known {
-            known.recorded = false;
+        self.record.on_disk = false;
+        self.naming.stale = true;
+        if let Some(known) = &mut self.datapath.known {
+            known.record.is_right = false;
         }
         self.remember();
         let waiting = reply.into_iter().collect();

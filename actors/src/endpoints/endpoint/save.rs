@@ -1,28 +1,19 @@
 //! An endpoint's state directory.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
-use super::{Endpoint, answers::EndpointAnswer};
+use super::{Endpoint, answers::EndpointAnswer, build, phase::Phase, teardown};
 use crate::{
     host::{AskError, Cx},
     model::Labels,
-    mutants::{Mutant, mutated},
     ports::{DiskError, FsOp},
-    state_directory::{EndpointRecord, OperatorLabels, Options, SecurityLabels, commit_plan},
+    state_directory::{EndpointRecord, OperatorLabels, Options, SecurityLabels},
 };
 
 /// How long the disk may take.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Endpoint {
-    /// Writes its state directory.
-    pub(super) fn save(&mut self, cx: &mut Cx<'_, Self>) {
-        self.at_step("state file");
-        self.saving = Some(self.edition);
-        let ops = commit_plan(&self.record());
-        self.write(cx, ops, EndpointAnswer::Saved);
-    }
-
     /// Has its state directories written, behind what was to be done there before.
     pub(super) fn write(
         &mut self,
@@ -30,61 +21,59 @@ impl Endpoint {
         mut ops: Vec<FsOp>,
         then: impl FnOnce(Result<Result<(), DiskError>, AskError>) -> EndpointAnswer + 'static,
     ) {
-        ops.splice(0..0, self.seed.untidied.iter().cloned());
+        ops.splice(0..0, self.lasting.untidied.iter().cloned());
         let reply = cx.expect("disk", DISK_PATIENCE, "its state directory", then);
         self.peers.disk.submit(ops, reply);
     }
 
+    /// Its state file was written for a build. That goes on, or the teardown does that waited.
     pub(super) fn saved(
         &mut self,
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<(), DiskError>, AskError>,
     ) {
-        let written = self.saving.take();
+        match mem::take(&mut self.phase) {
+            Phase::Building(build, build::Awaited::StateFile { edition, brought }) => {
+                let error = self.note_saved(edition, answer);
+                self.build_saved(cx, build, brought, error.as_deref());
+            }
+            Phase::TearingDown(teardown::Awaited::StateFile { build, edition }, down) => {
+                self.note_saved(edition, answer);
+                self.tear_down_saved(cx, down, build);
+            }
+            // Whoever has it written waits for that.
+            other => self.phase = other,
+        }
+    }
+
+    /// Notes what became of the state file: why it was not written, if so.
+    fn note_saved(
+        &mut self,
+        edition: u64,
+        answer: Result<Result<(), DiskError>, AskError>,
+    ) -> Option<String> {
         let error = match answer {
             Ok(Ok(())) => {
-                self.seed.untidied.clear();
+                self.lasting.untidied.clear();
                 // Not what was changed while it was being written.
-                self.on_disk = written == Some(self.edition);
+                self.record.on_disk = edition == self.edition;
                 None
             }
             Ok(Err(error)) => Some(error.to_string()),
             Err(error) => Some(error.to_string()),
         };
         self.remember();
-        match error {
-            _ if self.teardown.is_some() => self.tear_down(cx),
-            _ if self.build.is_none() => {}
-            None => self.ask_policy(cx),
-            // A new pod must not start unless a restart would find it; one that runs goes on:
-            // the kernel's own record stands in for the file.
-            Some(error) if self.begin.is_some() && !mutated(Mutant::StartedUnsaved) => {
-                self.fail(cx, &format!("state was not written: {error}"));
-            }
-            Some(error) => {
-                tracing::error!(endpoint = %self.id, error, "state was not written");
-                self.note(cx, "Warning", &format!("state was not written: {error}"));
-                self.ask_policy(cx);
-            }
-        }
+        error
     }
 
-    /// Has the next life begin with what is so now.
+    /// Has the next life begin with what is so.
     pub(super) fn remember(&mut self) {
-        let seed = &mut *self.seed;
-        seed.spec = Arc::clone(&self.spec);
-        seed.identity = self.identity;
-        seed.identity_labels = Arc::clone(&self.identity_labels);
-        seed.user_labels = self.user_labels.clone();
-        seed.options = Arc::clone(&self.options);
-        seed.own_options = Arc::clone(&self.own_options);
-        seed.on_disk = self.on_disk;
-        seed.unlabelled = self.unlabelled;
-        seed.deleted = self.teardown.is_some();
+        self.lasting.record = self.record.clone();
     }
 
-    fn record(&self) -> EndpointRecord {
-        let (custom, disabled) = &self.user_labels;
+    /// What its state file is to hold.
+    pub(super) fn state_file(&self) -> EndpointRecord {
+        let (custom, disabled) = &self.record.user_labels;
         let (identity, info) = self.orchestrator_labels();
         let labels = OperatorLabels {
             custom: Labels::clone(custom),
@@ -92,16 +81,18 @@ impl Endpoint {
             disabled: Labels::clone(disabled),
             orchestration_info: info,
         };
-        let security =
-            SecurityLabels { id: self.identity, labels: Labels::clone(&self.identity_labels) };
+        let security = SecurityLabels {
+            id: self.record.identity,
+            labels: Labels::clone(&self.record.identity_labels),
+        };
         EndpointRecord {
             id: self.id,
             labels,
             security,
-            options: Options { map: Arc::clone(&self.options) },
-            own_options: (*self.own_options).clone(),
+            options: Options { map: Arc::clone(&self.record.options) },
+            own_options: (*self.record.own_options).clone(),
             generation: 1,
-            ..EndpointRecord::from(&*self.spec)
+            ..EndpointRecord::from(&*self.record.spec)
         }
     }
 }

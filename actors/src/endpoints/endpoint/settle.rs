@@ -14,8 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 impl Endpoint {
     /// Has links made, if its programs are attached by filters and nobody is at it.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_, Self>) {
-        let wanted = self.known.as_ref().is_some_and(|known| known.attached() && !known.settled());
-        if !wanted || std::mem::replace(&mut self.settling, true) {
+        let wanted =
+            self.datapath.known.as_ref().is_some_and(|known| known.attached() && !known.settled());
+        if !wanted || std::mem::replace(&mut self.datapath.settling, true) {
             return;
         }
         let ops = vec![self.settle_op()];
@@ -25,15 +26,15 @@ impl Endpoint {
     }
 
     pub(super) fn settled(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
-        self.settling = false;
-        self.worked_at = cx.now();
-        if self.teardown.is_some() {
+        self.datapath.settling = false;
+        self.datapath.worked_at = cx.now();
+        if self.phase.is_going() {
             return self.tear_down_settled(cx);
         }
         let error = match answer {
             Ok(KernelDone { failed: None, .. }) => {
                 let op = self.settle_op();
-                if let Some(known) = &mut self.known {
+                if let Some(known) = &mut self.datapath.known {
                     known.done(&op, None);
                     let attachment = known.attachment;
                     self.realised = Arc::new(Realised { attachment, ..(*self.realised).clone() });
@@ -49,6 +50,6 @@ impl Endpoint {
     }
 
     fn settle_op(&self) -> KernelOp {
-        KernelOp::Settle { endpoint: self.id, ifindex: self.spec.ifindex }
+        KernelOp::Settle { endpoint: self.id, ifindex: self.record.spec.ifindex }
     }
 }

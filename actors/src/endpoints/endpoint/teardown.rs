@@ -1,23 +1,39 @@
 //! How an endpoint goes: its packets are dropped first, its numbers are given back last.
 //!
 //! ```text
-//! kernel ─► ipcache ─► state directory ─► addresses, identity, number ─► [whoever asked is told]
-//!   ▲                        │
-//!   └── what failed, later ──┘ [and whoever asked is told of it]
+//! [state file] ─► Kernel ─► Ipcache ─► Directory ─► RoundOver ─► Links ─► end
+//!                   ▲                                   │          │
+//!                   ├───────── later, what is left ─────┘          │
+//!                   └───────── links that came late ───────────────┘
 //! ```
+//!
+//! - Kernel: step by step; after one that fails the rest goes on. Before the first of them a state
+//!   file that is being written is waited for, so that nothing overtakes the disk.
+//! - Ipcache: the datapath knows it no more; nobody is to be led to it either.
+//! - Directory: it goes only if nothing is left in the kernel: it says whose that is.
+//! - RoundOver: whoever asked is told if something is left. That is tried again.
+//! - Links: those that are being made beside all else are waited for, and removed as well.
+//! - End: its addresses, its identity and its number are free. Whoever asked is told.
+//!
+//! [`Endpoint::take_down`] is the only place that says what comes next. A teardown that is not at a
+//! stage waits for one thing: [`Awaited`]. What comes in makes the next stage of it.
+//!
+//! What may come in between: a further deletion, which joins those who asked or is told at once what is
+//! left; a timer of a build, which starts the next round early or does nothing.
 //!
 //! Who is told that all is gone may make the same anew at once. What could not be removed is tried
 //! again until it is: nobody gets a number or an address of which something is left.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{mem, rc::Rc, time::Duration};
 
 use super::{
-    Endpoint, EndpointView, State,
+    Endpoint, State,
     actor::answer_all,
     answers::EndpointAnswer,
-    build::{RETRY_BASE, RETRY_MAX},
+    build::{self, Build, KERNEL_PATIENCE, RETRY_BASE, RETRY_MAX},
+    messages::Creator,
+    phase::Phase,
     plan::teardown,
-    steps::KERNEL_PATIENCE,
 };
 use crate::{
     endpoints::{
@@ -34,15 +50,11 @@ use crate::{
 /// How long the ipcache may take; it retries behind its answer.
 const UNMAP_PATIENCE: Duration = Duration::from_secs(30);
 
-type Creator = Reply<Result<Arc<EndpointView>, CreateError>>;
-
 /// An endpoint on its way out.
 pub(super) struct Teardown {
     replies: Vec<Reply<u32>>,
     /// Who wanted it made, and why it was not.
     creator: Option<(Creator, CreateError)>,
-    /// Steps that are left in the kernel.
-    left: Vec<KernelOp>,
     /// Steps that failed.
     failed: Vec<KernelOp>,
     /// Whether its state directory is still there.
@@ -50,6 +62,36 @@ pub(super) struct Teardown {
     /// Links may have been made behind the step that removes them.
     linked_late: bool,
     rounds: u32,
+}
+
+/// What comes next in a teardown.
+enum Stage {
+    /// These steps are to be done in the kernel.
+    Kernel(Vec<KernelOp>),
+    /// Its addresses are to leave the ipcache.
+    Ipcache,
+    /// Its state directory is to go.
+    Directory,
+    /// Each was tried once.
+    RoundOver,
+    /// All is gone but links that come late.
+    Links,
+}
+
+/// What a teardown waits for.
+pub(super) enum Awaited {
+    /// The state file that a build has written, as of that edition.
+    StateFile { build: Build, edition: u64 },
+    /// These steps in the kernel.
+    Kernel(Vec<KernelOp>),
+    /// The ipcache.
+    Ipcache,
+    /// The disk.
+    Directory,
+    /// The time of the next round.
+    NextRound,
+    /// Links that are still being made.
+    Links,
 }
 
 impl Teardown {
@@ -60,17 +102,17 @@ impl Teardown {
         u32::try_from(failed).unwrap_or(u32::MAX)
     }
 
-    /// Leaves a step that failed for the next round. At an interface that is still up the programs
-    /// stay: without them everything would pass. And its row stays, which says whose the rest is
-    /// where no state directory does.
-    fn put_off(&mut self, failed: Option<KernelOp>) {
+    /// Leaves a step that failed for the next round; of the steps `left` some wait for it. At an
+    /// interface that is still up the programs stay: without them everything would pass. And its row
+    /// stays, which says whose the rest is where no state directory does.
+    fn put_off(&mut self, failed: Option<KernelOp>, left: &mut Vec<KernelOp>) {
         let is_up = matches!(failed, Some(KernelOp::LinkDown { .. }));
         self.failed.extend(failed);
         let waits = |op: &mut KernelOp| match op {
             KernelOp::Detach { .. } => is_up,
             op => is_its_row(op),
         };
-        self.failed.extend(self.left.extract_if(.., waits));
+        self.failed.extend(left.extract_if(.., waits));
         self.failed.sort_by_key(is_its_row);
     }
 
@@ -89,64 +131,119 @@ fn is_its_row(op: &KernelOp) -> bool {
 
 impl Endpoint {
     pub(super) fn delete(&mut self, cx: &mut Cx<'_, Self>, reply: Reply<u32>) {
-        match &mut self.teardown {
-            Some(down) if down.rounds > 0 && down.errors() > 0 => reply.send(down.errors()),
-            Some(down) => down.replies.push(reply),
-            None => self.begin_teardown(cx, vec![reply]),
+        match &mut self.phase {
+            Phase::TearingDown(_, down) if down.rounds > 0 && down.errors() > 0 => {
+                reply.send(down.errors());
+            }
+            Phase::TearingDown(_, down) => down.replies.push(reply),
+            Phase::Gone => reply.send(0),
+            Phase::Idle | Phase::Building(..) => self.begin_teardown(cx, vec![reply]),
         }
     }
 
     /// It could not be made: nobody wants what there is of it.
     pub(super) fn delete_unwanted(&mut self, cx: &mut Cx<'_, Self>, error: &str) {
-        let error = CreateError::Failed(error.to_owned());
-        let creator = self.begin.take().map(|reply| (reply, error));
-        self.begin_teardown(cx, Vec::new());
-        if let Some(down) = &mut self.teardown {
-            down.creator = creator;
-        }
+        self.begin_teardown_as(cx, Vec::new(), CreateError::Failed(error.to_owned()));
     }
 
-    pub(super) fn begin_teardown(&mut self, cx: &mut Cx<'_, Self>, mut replies: Vec<Reply<u32>>) {
+    pub(super) fn begin_teardown(&mut self, cx: &mut Cx<'_, Self>, replies: Vec<Reply<u32>>) {
+        let deleted = CreateError::Failed("it was deleted while it was being made".to_owned());
+        self.begin_teardown_as(cx, replies, deleted);
+    }
+
+    /// Begins; whoever wanted it made is told that error at the end.
+    fn begin_teardown_as(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        mut replies: Vec<Reply<u32>>,
+        error: CreateError,
+    ) {
         if mutated(Mutant::DeleteAnsweredEarly) {
             replies.drain(..).for_each(|reply| reply.send(0));
         }
-        let deleted = CreateError::Failed("it was deleted while it was being made".to_owned());
-        self.teardown = Some(Teardown {
+        let down = Teardown {
             replies,
-            creator: self.begin.take().map(|reply| (reply, deleted)),
-            left: teardown(self.id, &self.spec),
+            creator: self.wanted.creator.take().map(|reply| (reply, error)),
             failed: Vec::new(),
             on_disk: true,
-            linked_late: self.settling,
+            linked_late: self.datapath.settling,
             rounds: 0,
-        });
+        };
+        self.lasting.deleted = true;
         self.remember();
         self.become_state(cx, State::Disconnecting, "deleted");
         self.note(cx, "OK", "Deleting endpoint");
         self.publish(cx);
-        let identified = self.identification.take().map(|under_way| under_way.trigger);
-        for trigger in identified.into_iter().chain(self.stored.take()) {
+        let identified = self.naming.identification.take().map(|under_way| under_way.trigger);
+        for trigger in identified.into_iter().chain(self.wanted.stored.take()) {
             answer_all(trigger.waiting, &Err(PatchError::NotFound));
         }
         // What the disk is at is waited for, so that nothing overtakes it; the kernel's jobs are done
         // in order.
-        if self.saving.is_none() {
-            self.tear_down(cx);
+        match mem::take(&mut self.phase) {
+            Phase::Building(build, build::Awaited::StateFile { edition, .. }) => {
+                self.phase = Phase::TearingDown(Awaited::StateFile { build, edition }, down);
+            }
+            Phase::Building(build, awaited) => {
+                answer_all(build.trigger.waiting, &Err(PatchError::NotFound));
+                // A permit goes back after that.
+                drop(awaited);
+                self.take_all_down(cx, down);
+            }
+            Phase::Idle | Phase::TearingDown(..) | Phase::Gone => self.take_all_down(cx, down),
         }
     }
 
-    /// Takes the next steps down.
-    pub(super) fn tear_down(&mut self, cx: &mut Cx<'_, Self>) {
-        if let Some(build) = self.build.take() {
-            answer_all(build.trigger.waiting, &Err(PatchError::NotFound));
+    /// The disk is done with the state file of a build that ends here.
+    pub(super) fn tear_down_saved(&mut self, cx: &mut Cx<'_, Self>, down: Teardown, build: Build) {
+        answer_all(build.trigger.waiting, &Err(PatchError::NotFound));
+        self.take_all_down(cx, down);
+    }
+
+    fn take_all_down(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
+        let ops = teardown(self.id, &self.record.spec);
+        self.take_down(cx, down, Stage::Kernel(ops));
+    }
+
+    /// Takes a teardown on from that stage, until it has to wait for something or is done.
+    fn take_down(&mut self, cx: &mut Cx<'_, Self>, mut down: Teardown, mut stage: Stage) {
+        loop {
+            stage = match stage {
+                Stage::Kernel(left) if left.is_empty() => Stage::Ipcache,
+                Stage::Kernel(left) => return self.remove(cx, down, left),
+
+                Stage::Ipcache => return self.unmap(cx, down),
+
+                // While something is left in the kernel, its state directory says whose it is.
+                Stage::Directory if !down.failed.is_empty() => Stage::RoundOver,
+                Stage::Directory => return self.forget(cx, down),
+
+                Stage::RoundOver => {
+                    down.rounds += 1;
+                    if down.errors() > 0 {
+                        return self.put_off_round(cx, down);
+                    }
+                    Stage::Links
+                }
+
+                Stage::Links if self.datapath.settling => {
+                    return self.phase = Phase::TearingDown(Awaited::Links, down);
+                }
+                Stage::Links if down.linked_late => {
+                    down.linked_late = false;
+                    let (endpoint, ifindex) = (self.id, self.record.spec.ifindex);
+                    Stage::Kernel(vec![KernelOp::Detach { endpoint, ifindex }])
+                }
+                Stage::Links => return self.end(cx, down),
+            };
         }
-        let Some(down) = &self.teardown else { return };
-        if down.left.is_empty() {
-            return self.unmap(cx);
-        }
-        let ops = down.left.clone();
+    }
+
+    /// Has steps done in the kernel.
+    fn remove(&mut self, cx: &mut Cx<'_, Self>, down: Teardown, left: Vec<KernelOp>) {
         let reply = cx.expect("kernel", KERNEL_PATIENCE, "its teardown", EndpointAnswer::TornDown);
-        self.peers.kernel.submit(KernelJob::new(ops), reply);
+        self.peers.kernel.submit(KernelJob::new(left.clone()), reply);
+        self.phase = Phase::TearingDown(Awaited::Kernel(left), down);
     }
 
     pub(super) fn torn_down(
@@ -154,28 +251,32 @@ impl Endpoint {
         cx: &mut Cx<'_, Self>,
         answer: Result<KernelDone, AskError>,
     ) {
-        let Some(down) = &mut self.teardown else { return };
-        let mut left = std::mem::take(&mut down.left);
+        let taken = self.phase.take_teardown(|awaited| match awaited {
+            Awaited::Kernel(left) => Ok(left),
+            other => Err(other),
+        });
+        let Some((mut down, mut done)) = taken else { return };
+        let mut left = Vec::new();
         match answer {
             Ok(KernelDone { failed: None, .. }) => {}
             Ok(KernelDone { failed: Some((at, error)), .. }) => {
-                down.left = left.split_off((at + 1).min(left.len()));
+                left = done.split_off((at + 1).min(done.len()));
                 // What is gone already is as good as taken down.
                 if !matches!(error.refusal, Refusal::NoDevice | Refusal::NotFound) {
                     tracing::warn!(endpoint = %self.id, %error, "endpoint is not wholly removed");
-                    down.put_off(left.pop());
+                    down.put_off(done.pop(), &mut left);
                 }
             }
             Err(error) => {
                 tracing::warn!(endpoint = %self.id, %error, "endpoint is not wholly removed");
-                down.failed.append(&mut left);
+                down.failed.append(&mut done);
             }
         }
-        self.tear_down(cx);
+        self.take_down(cx, down, Stage::Kernel(left));
     }
 
-    /// The datapath knows it no more; nobody is to be led to it either.
-    fn unmap(&mut self, cx: &mut Cx<'_, Self>) {
+    /// Has its addresses leave the ipcache.
+    fn unmap(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
         let peers = Rc::clone(&self.peers);
         let prefixes = self.ipcache_entries().into_iter().map(|(prefix, _)| prefix).collect();
         let source = Source::Endpoint(self.id);
@@ -186,6 +287,7 @@ impl Endpoint {
             |reply| IpcacheMsg::Remove { prefixes, source, reply },
             EndpointAnswer::Unmapped,
         );
+        self.phase = Phase::TearingDown(Awaited::Ipcache, down);
     }
 
     pub(super) fn unmapped(
@@ -197,12 +299,19 @@ impl Endpoint {
         if !matches!(answer, Ok(Ok(()))) {
             tracing::warn!(endpoint = %self.id, ?answer, "addresses are still in the ipcache");
         }
-        // While something is left in the kernel, its state directory says whose it is.
-        if self.teardown.as_ref().is_some_and(|down| !down.failed.is_empty()) {
-            return self.conclude(cx);
+        let taken = self.phase.take_teardown(|awaited| match awaited {
+            Awaited::Ipcache => Ok(()),
+            other => Err(other),
+        });
+        if let Some((down, ())) = taken {
+            self.take_down(cx, down, Stage::Directory);
         }
-        let ops = remove_plan(self.id);
-        self.write(cx, ops, EndpointAnswer::Forgotten);
+    }
+
+    /// Has its state directory removed.
+    fn forget(&mut self, cx: &mut Cx<'_, Self>, down: Teardown) {
+        self.write(cx, remove_plan(self.id), EndpointAnswer::Forgotten);
+        self.phase = Phase::TearingDown(Awaited::Directory, down);
     }
 
     pub(super) fn forgotten(
@@ -210,63 +319,61 @@ impl Endpoint {
         cx: &mut Cx<'_, Self>,
         answer: Result<Result<(), DiskError>, AskError>,
     ) {
-        let Some(down) = &mut self.teardown else { return };
+        let taken = self.phase.take_teardown(|awaited| match awaited {
+            Awaited::Directory => Ok(()),
+            other => Err(other),
+        });
+        let Some((mut down, ())) = taken else { return };
         down.on_disk = !matches!(answer, Ok(Ok(())));
         if down.on_disk {
             tracing::warn!(endpoint = %self.id, ?answer, "state directory is still there");
         }
-        self.conclude(cx);
+        self.take_down(cx, down, Stage::RoundOver);
     }
 
-    /// A round is over: who asked is told what is left, and the next one is set if it is needed.
-    fn conclude(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(down) = &mut self.teardown else { return };
-        down.rounds += 1;
-        if down.errors() > 0 {
-            down.answer();
-            let wait = RETRY_MAX.min(RETRY_BASE * down.rounds);
-            self.note(cx, "Failed", "Endpoint is not wholly removed; trying again");
-            self.publish(cx);
-            cx.after(wait, EndpointAnswer::Retry);
-        } else {
-            self.tear_down_settled(cx);
-        }
+    /// Something is left: who asked is told so, and the next round is set.
+    fn put_off_round(&mut self, cx: &mut Cx<'_, Self>, mut down: Teardown) {
+        down.answer();
+        let wait = RETRY_MAX.min(RETRY_BASE * down.rounds);
+        self.note(cx, "Failed", "Endpoint is not wholly removed; trying again");
+        self.publish(cx);
+        cx.after(wait, EndpointAnswer::Retry);
+        self.phase = Phase::TearingDown(Awaited::NextRound, down);
     }
 
-    /// What failed is tried again.
+    /// What failed is tried again, if that is waited for: the timer may be one of a build.
     pub(super) fn tear_down_again(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(down) = &mut self.teardown else { return };
-        // A retry of the time before the end may come in between.
-        if down.rounds > 0 && down.left.is_empty() && down.errors() > 0 {
-            down.left = std::mem::take(&mut down.failed);
-            self.tear_down(cx);
+        let taken = self.phase.take_teardown(|awaited| match awaited {
+            Awaited::NextRound => Ok(()),
+            other => Err(other),
+        });
+        if let Some((mut down, ())) = taken {
+            let left = mem::take(&mut down.failed);
+            self.take_down(cx, down, Stage::Kernel(left));
         }
     }
 
-    /// Ends, unless its links are still being made.
+    /// Its links are made, or not: they are waited for no more.
     pub(super) fn tear_down_settled(&mut self, cx: &mut Cx<'_, Self>) {
-        let settling = self.settling;
-        let Some(down) = &mut self.teardown else { return };
-        if settling || down.rounds == 0 || down.errors() > 0 || !down.left.is_empty() {
-            return;
+        let taken = self.phase.take_teardown(|awaited| match awaited {
+            Awaited::Links => Ok(()),
+            other => Err(other),
+        });
+        if let Some((down, ())) = taken {
+            self.take_down(cx, down, Stage::Links);
         }
-        if std::mem::take(&mut down.linked_late) {
-            let (endpoint, ifindex) = (self.id, self.spec.ifindex);
-            down.left.push(KernelOp::Detach { endpoint, ifindex });
-            return self.tear_down(cx);
-        }
-        self.end(cx);
     }
 
     /// Nothing of it is left: its addresses, its identity and its number are free.
-    fn end(&mut self, cx: &mut Cx<'_, Self>) {
-        for address in self.spec.addresses.iter() {
+    fn end(&mut self, cx: &mut Cx<'_, Self>, mut down: Teardown) {
+        self.phase = Phase::Gone;
+        for address in self.record.spec.addresses.iter() {
             let reply = Reply::to(|_| {});
             if let Err(refused) = self.peers.ipam.tell(IpamMsg::Release { address, reply }) {
                 tracing::warn!(endpoint = %self.id, %address, %refused, "address not released");
             }
         }
-        let given_back = std::mem::take(&mut *self.references);
+        let given_back = mem::take(&mut *self.references);
         drop(given_back);
         self.become_state(cx, State::Disconnected, "deleted");
         self.publish(cx);
@@ -274,9 +381,7 @@ impl Endpoint {
             tracing::error!(endpoint = %self.id, %refused, "supervisor did not hear of the end");
         }
         // Only now: who makes the same anew must not meet what was.
-        if let Some(down) = &mut self.teardown {
-            down.answer();
-        }
+        down.answer();
         cx.stop();
     }
 }

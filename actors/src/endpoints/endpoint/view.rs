@@ -63,6 +63,19 @@ pub struct Realised {
     pub egress_enforced: bool,
 }
 
+/// How often an endpoint was built since the agent's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BuildCounts {
+    /// Builds that succeeded.
+    pub builds: u64,
+    /// How long the last build took, whatever came of it.
+    pub last_build: Duration,
+    /// Builds that failed.
+    pub failures: u64,
+    /// How many of the last ones did, one after the other.
+    pub failures_in_a_row: u32,
+}
+
 /// Everything that may be seen of an endpoint, as it was when it last changed.
 #[derive(Clone, Debug)]
 pub struct EndpointView {
@@ -95,14 +108,8 @@ pub struct EndpointView {
     pub realised: Arc<Realised>,
     /// Its last log entries.
     pub log: Log,
-    /// Builds that succeeded since the agent's start.
-    pub builds: u64,
-    /// How long its last build took, whatever came of it.
-    pub last_build: Duration,
-    /// Builds that failed since the agent's start.
-    pub failures: u64,
-    /// How many of the last ones did, one after the other.
-    pub failures_in_a_row: u32,
+    /// How often it was built.
+    pub counts: BuildCounts,
     /// The error of the last build, if it failed.
     pub last_error: Option<Arc<str>>,
     /// When it last changed its state.
@@ -129,10 +136,7 @@ impl EndpointView {
             options: Arc::default(),
             realised: Arc::default(),
             log: Log::default(),
-            builds: 0,
-            last_build: Duration::ZERO,
-            failures: 0,
-            failures_in_a_row: 0,
+            counts: BuildCounts::default(),
             last_error: None,
             since: Time::default(),
             drift: Arc::from([]),
@@ -147,7 +151,10 @@ impl EndpointView {
 
     /// Whether nothing was done for the endpoint between the two.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
-        let of = |view: &Self| (view.state, view.builds, view.failures, view.identity, view.since);
+        let of = |view: &Self| {
+            let BuildCounts { builds, failures, .. } = view.counts;
+            (view.state, builds, failures, view.identity, view.since)
+        };
         of(self) == of(other)
             && Arc::ptr_eq(&self.spec, &other.spec)
             && Arc::ptr_eq(&self.realised.policy, &other.realised.policy)

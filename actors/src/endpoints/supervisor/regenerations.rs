@@ -43,11 +43,11 @@ impl Regenerations {
     pub(super) fn seen(&mut self, before: &EndpointView, now: &EndpointView) {
         // An actor that crashed counts from the beginning again.
         let grew = |before: u64, now: u64| now > if now < before { 0 } else { before };
-        if grew(before.builds, now.builds) {
-            self.succeeded.add(now.last_build);
+        if grew(before.counts.builds, now.counts.builds) {
+            self.succeeded.add(now.counts.last_build);
         }
-        if grew(before.failures, now.failures) {
-            self.failed.add(now.last_build);
+        if grew(before.counts.failures, now.counts.failures) {
+            self.failed.add(now.counts.last_build);
         }
     }
 }

@@ -21,7 +21,8 @@ use tower::ServiceExt;
 use volvox_actors::{
     endpoints::{
         endpoint::{
-            CreateError, EndpointSpec, EndpointView, Log, LogEntry, PatchError, Realised, State,
+            BuildCounts, CreateError, EndpointSpec, EndpointView, Log, LogEntry, PatchError,
+            Realised, State,
         },
         supervisor::{DeleteError, EndpointsMsg, Lengths, NotFound, Regenerations, Target},
         workloads::WorkloadsMsg,
@@ -306,10 +307,11 @@ pub(crate) fn view(id: u16, spec: EndpointSpec) -> EndpointView {
             message: "built".into(),
             state: State::Ready,
         }]),
-        builds: 1,
-        last_build: Duration::from_millis(7),
-        failures: 0,
-        failures_in_a_row: 0,
+        counts: BuildCounts {
+            builds: 1,
+            last_build: Duration::from_millis(7),
+            ..BuildCounts::default()
+        },
         last_error: None,
         since: Time::default(),
     }
@@ -328,7 +330,7 @@ fn fake_endpoints() -> impl FnMut(EndpointsMsg) {
             }
             let mut made = view(id, *spec);
             if id == 96 {
-                (made.failing, made.failures_in_a_row) = (true, 3);
+                (made.failing, made.counts.failures_in_a_row) = (true, 3);
                 made.last_error = Some("no room".into());
             }
             let made = Arc::new(made);

@@ -150,7 +150,7 @@ fn whoever_is_not_touched_has_the_newest_revision_without_a_write() {
     let files = Rc::new(RefCell::new(0));
     let count = Rc::clone(&files);
     world.disk.watch(move |_| *count.borrow_mut() += 1);
-    let before = world.get(EndpointId(2)).builds;
+    let before = world.get(EndpointId(2)).counts.builds;
     for app in ["nobody", "mail", "db"] {
         world.apply("policy", [allow_from("web", from(app))]);
         let all = [WEB, EndpointId(2), OTHER].map(|id| revision(&world, id));
@@ -160,7 +160,7 @@ fn whoever_is_not_touched_has_the_newest_revision_without_a_write() {
     world.colony().policy.tell(PolicyMsg::Forget(IdentityId(9999))).unwrap();
     world.settle();
     assert_eq!(revision(&world, OTHER), newest(&world));
-    assert_eq!((*files.borrow(), world.get(EndpointId(2)).builds), (0, before));
+    assert_eq!((*files.borrow(), world.get(EndpointId(2)).counts.builds), (0, before));
     // A crash of the supervisor forgets none of it.
     world.colony().host.poison(world.colony().endpoints.id());
     let _ = world.try_ask(&world.colony().endpoints, EndpointsMsg::Regenerations);

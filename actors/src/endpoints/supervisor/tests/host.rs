@@ -169,7 +169,7 @@ fn it_builds_again_when_it_is_asked_to() {
         });
         assert_eq!(built.unwrap().state, State::Ready);
     }
-    assert_eq!(host(&world).builds, before.builds + 3);
+    assert_eq!(host(&world).counts.builds, before.counts.builds + 3);
     let attached = |op: &KernelOp| matches!(op, KernelOp::Attach { .. });
     assert!(!world.kernel.writes().iter().any(attached));
 }

@@ -164,7 +164,7 @@ fn news_of_its_own_doing_cost_nothing() {
     assert_eq!(world.kernel.jobs(), 0);
     verify(&world, Some(Target::Id(EndpointId(99))));
     verify(&world, None);
-    assert_eq!((world.kernel.writes().len(), world.get(ID).builds), (writes, 1));
+    assert_eq!((world.kernel.writes().len(), world.get(ID).counts.builds), (writes, 1));
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn options(value: i64) -> Patch {
 #[test]
 fn triggers_while_it_builds_are_one_more_build_at_the_highest_level() {
     let world = node();
-    let builds = world.get(ID).builds;
+    let builds = world.get(ID).counts.builds;
     world.kernel.hold(true);
     let regenerate = |level| {
         world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
@@ -56,7 +56,7 @@ fn triggers_while_it_builds_are_one_more_build_at_the_highest_level() {
     world.kernel.hold(false);
     world.settle();
     assert!(answers.iter_mut().all(|answer| answer.now().unwrap().unwrap().is_ok()));
-    assert_eq!(world.get(ID).builds, builds + 2);
+    assert_eq!(world.get(ID).counts.builds, builds + 2);
     let steps = world.kernel.writes();
     let loads = steps[writes..].iter().map(crate::ports::KernelOp::name);
     assert_eq!(loads.filter(|name| *name == "LoadPrograms").count(), 1);
@@ -122,7 +122,7 @@ fn a_failing_endpoint_is_tried_again_at_a_slower_and_slower_pace() {
     let mut answer = patch(&world, options(0));
     world.settle();
     assert!(matches!(answer.now(), Some(Ok(Err(PatchError::Failed(_))))));
-    let failures = |world: &World| world.get(ID).failures;
+    let failures = |world: &World| world.get(ID).counts.failures;
     world.advance(Duration::from_secs(600));
     let tried = failures(&world);
     assert!((8..40).contains(&tried), "{tried}");

@@ -88,7 +88,7 @@ fn a_look_that_is_older_than_the_last_build_changes_nothing() {
     let writes = world.kernel.writes().len();
     let builds = 2;
     world.settle();
-    assert_eq!((world.get(ID).builds, world.kernel.writes().len()), (builds, writes));
+    assert_eq!((world.get(ID).counts.builds, world.kernel.writes().len()), (builds, writes));
     world.audit();
 }
 

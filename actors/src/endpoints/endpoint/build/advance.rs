@@ -1,0 +1,207 @@
+//! A build from its first stage to its last. [`Endpoint::advance`] is the only place that says what
+//! comes next.
+//!
+//! ```text
+//! Save ─► Policy ─► Compare ─┬─► Permitted ─► Read ─► Aside ─► Flip ─► Map ─► Done
+//!                            │                ▲  │              ▲       ▲
+//!                            │     then again └──┘              │       │
+//!                            ├─ rows that change in place ──────┘       │
+//!                            └─ nothing to do ──────────────────────────┘
+//! ```
+//!
+//! - Save: the state file is written, unless it says all already.
+//! - Policy: the policy is known at once where it came with the trigger, or where the one that the
+//!   kernel holds is kept. Else it is asked for.
+//! - Compare: where all that the kernel holds is known, what there is to do is too. A permit is
+//!   waited for only where something is to be read, or built aside.
+//! - Read: what the kernel holds is read as far as it is not known: all of it, then the policy map.
+//! - Aside: the new generation is built where no packet sees it. After that the permit goes back.
+//! - Flip: the new generation serves.
+//! - Map: others learn which identity its addresses have, last of all, unless they know.
+//!
+//! What goes wrong at any stage ends the build (`outcome.rs`), and a deletion does (`teardown.rs`).
+//! A build that is not at a stage waits for one answer: [`Awaited`]. The answers (`answers.rs`,
+//! `kernel.rs`) make the next stage of it and call `advance`. An answer that no build waits for is
+//! late: its build was ended by a deletion.
+
+use std::sync::Arc;
+
+use super::{
+    super::{Endpoint, State, known::Known, phase::Phase, plan::Plan},
+    Build,
+};
+use crate::{
+    endpoints::build_queue::Permit,
+    host::Cx,
+    policy::rules::{Changed, EndpointPolicy},
+};
+
+/// The policy that a build is of.
+pub(in super::super) enum Target {
+    /// One that came with what triggered the build, and the change to it.
+    Brought(Changed),
+    /// One that was asked for.
+    Resolved(Arc<EndpointPolicy>),
+    /// The one that the kernel holds: nobody knows another.
+    Kept,
+}
+
+impl Target {
+    /// The policy, unless it is the kernel's.
+    pub(super) fn policy(&self) -> Option<&Arc<EndpointPolicy>> {
+        match self {
+            Self::Brought(changed) => Some(&changed.policy),
+            Self::Resolved(policy) => Some(policy),
+            Self::Kept => None,
+        }
+    }
+
+    /// The change that it came with.
+    pub(super) fn changed(&self) -> Option<&Changed> {
+        match self {
+            Self::Brought(changed) => Some(changed),
+            Self::Resolved(_) | Self::Kept => None,
+        }
+    }
+}
+
+/// What comes next in a build.
+pub(in super::super) enum Stage {
+    /// The state file is to say what is so. The policy may have come with the trigger.
+    Save(Option<Changed>),
+    /// The policy is to be known.
+    Policy(Option<Changed>),
+    /// The policy stands.
+    Compare(Target),
+    /// The permit is there.
+    Permitted(Target, Permit),
+    /// What the kernel holds is to be known.
+    Read(Target, Permit),
+    /// The new generation is to be built aside.
+    Aside(Target, Permit),
+    /// The new generation is to serve.
+    Flip(Target, Plan),
+    /// Others are to know its addresses.
+    Map(Target),
+    /// All is done.
+    Done(Target),
+}
+
+/// What a build waits for.
+pub(in super::super) enum Awaited {
+    /// The state file is written, as of that edition of the endpoint.
+    StateFile { edition: u64, brought: Option<Changed> },
+    /// The policy.
+    Policy,
+    /// A permit.
+    Permit(Target),
+    /// What the kernel holds, all of it.
+    Snapshot(Target, Permit),
+    /// The policy map that is in use.
+    PolicyMap(Target, Permit),
+    /// What is built aside.
+    Aside(Target, Permit, Plan),
+    /// The flip.
+    Flip(Target, Plan),
+    /// The rows of the ipcache.
+    Ipcache(Target),
+}
+
+impl Awaited {
+    /// Its name for people.
+    pub(super) fn step(&self) -> &'static str {
+        match self {
+            Self::StateFile { .. } => "state file",
+            Self::Policy => "policy",
+            Self::Permit(_) => "permit",
+            Self::Snapshot(..) => "read the kernel",
+            Self::PolicyMap(..) => "read the policy map",
+            Self::Aside(..) => "build aside",
+            Self::Flip(..) => "flip",
+            Self::Ipcache(_) => "ipcache",
+        }
+    }
+}
+
+impl Endpoint {
+    /// Takes a build on from that stage, until it has to wait for an answer or is done.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_, Self>, build: Build, mut stage: Stage) {
+        loop {
+            stage = match stage {
+                Stage::Save(brought) if self.is_written() => Stage::Policy(brought),
+                Stage::Save(brought) => return self.save(cx, build, brought),
+
+                Stage::Policy(_) if self.record.unlabelled && self.may_keep() => {
+                    Stage::Compare(Target::Kept)
+                }
+                Stage::Policy(Some(changed)) => Stage::Compare(Target::Brought(changed)),
+                Stage::Policy(None) => return self.ask_policy(cx, build),
+
+                Stage::Compare(target) => match self.compare(&build, &target) {
+                    Some(plan) if plan.is_empty() => {
+                        self.become_state(cx, State::Regenerating, "compared");
+                        Stage::Map(target)
+                    }
+                    Some(plan) if plan.aside.is_empty() => {
+                        self.regenerating(cx, &build);
+                        Stage::Flip(target, plan)
+                    }
+                    _ => return self.ask_permit(cx, build, target),
+                },
+
+                Stage::Permitted(target, permit) => {
+                    self.regenerating(cx, &build);
+                    self.publish(cx);
+                    Stage::Read(target, permit)
+                }
+
+                Stage::Read(target, permit) => match &self.datapath.known {
+                    None => return self.read_all(cx, build, target, permit),
+                    Some(Known { config: Some(config), policy: None, .. }) => {
+                        let slot = config.policy_slot;
+                        return self.read_policy(cx, build, target, permit, slot);
+                    }
+                    Some(_) => Stage::Aside(target, permit),
+                },
+
+                Stage::Aside(target, permit) => match self.plan(&build.trigger, &target) {
+                    None => return self.nothing_known(cx, build, &target),
+                    // What is left waits for the kernel, not for a processor: the permit goes back.
+                    Some(plan) if plan.aside.is_empty() => Stage::Flip(target, plan),
+                    Some(plan) => return self.build_aside(cx, build, target, permit, plan),
+                },
+
+                Stage::Flip(target, plan) if plan.flip.is_empty() => Stage::Map(target),
+                Stage::Flip(target, plan) => return self.flip(cx, build, target, plan),
+
+                Stage::Map(target) => match self.unmapped_entries() {
+                    None => Stage::Done(target),
+                    Some(entries) => return self.map_addresses(cx, build, target, entries),
+                },
+
+                Stage::Done(target) => return self.finish(cx, build, &target),
+            };
+        }
+    }
+
+    /// Leaves a build until that is answered.
+    pub(super) fn wait(&mut self, build: Build, awaited: Awaited) {
+        let build = Build { step: awaited.step(), ..build };
+        self.phase = Phase::Building(build, awaited);
+    }
+
+    /// Whether the state file need not be written first. What its labels are to be is written with
+    /// the identity that goes with them; a file that lacks them would be believed.
+    fn is_written(&self) -> bool {
+        self.record.on_disk || self.naming.stale || self.record.unlabelled
+    }
+
+    /// What there is to do, if all that the kernel holds is known.
+    fn compare(&mut self, build: &Build, target: &Target) -> Option<Plan> {
+        if let Some(policy) = target.policy() {
+            self.policy.heard = policy.revision;
+        }
+        let is_read = self.datapath.known.as_ref().is_some_and(|known| known.policy.is_some());
+        is_read.then(|| self.plan(&build.trigger, target)).flatten()
+    }
+}

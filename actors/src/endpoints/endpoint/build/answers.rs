@@ -1,0 +1,176 @@
+//! What a build asks of the disk and of other actors, and what each answer makes of it.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use ipnet::IpNet;
+
+use super::{
+    super::{Endpoint, answers::EndpointAnswer},
+    Awaited, Build, Stage, Target,
+};
+use crate::{
+    endpoints::build_queue::{BuildQueueMsg, Permit},
+    host::{AskError, Cx},
+    mutants::{Mutant, mutated},
+    policy::{
+        ipcache::{IpcacheEntry, IpcacheMsg},
+        rules::{Changed, EndpointPolicy, PolicyMsg},
+    },
+    ports::KernelError,
+    state_directory::commit_plan,
+};
+
+/// How long the policy may take; it waits for the first manifests at start.
+const POLICY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a permit may take: the whole node may be building.
+const PERMIT_PATIENCE: Duration = Duration::from_secs(300);
+/// How long the ipcache may take; it retries behind its answer.
+const MAP_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Endpoint {
+    /// Has its state file written.
+    pub(super) fn save(&mut self, cx: &mut Cx<'_, Self>, build: Build, brought: Option<Changed>) {
+        let ops = commit_plan(&self.state_file());
+        self.write(cx, ops, EndpointAnswer::Saved);
+        self.wait(build, Awaited::StateFile { edition: self.edition, brought });
+    }
+
+    /// Its state file was written, or why not.
+    pub(in super::super) fn build_saved(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        build: Build,
+        brought: Option<Changed>,
+        error: Option<&str>,
+    ) {
+        if let Some(error) = error {
+            // A new pod must not start unless a restart would find it; one that runs goes on: the
+            // kernel's own record stands in for the file.
+            if self.wanted.creator.is_some() && !mutated(Mutant::StartedUnsaved) {
+                return self.fail(cx, build, &format!("state was not written: {error}"));
+            }
+            tracing::error!(endpoint = %self.id, error, "state was not written");
+            self.note(cx, "Warning", &format!("state was not written: {error}"));
+        }
+        self.advance(cx, build, Stage::Policy(brought));
+    }
+
+    /// Has the policy told.
+    pub(super) fn ask_policy(&mut self, cx: &mut Cx<'_, Self>, build: Build) {
+        let subject = self.subject();
+        let peers = Rc::clone(&self.peers);
+        let why = "the policy of its identity";
+        if self.may_keep() {
+            let make = |reply| PolicyMsg::ResolveOrKeep { subject, reply };
+            let then = EndpointAnswer::ResolvedOrKept;
+            cx.ask(&peers.policy, POLICY_PATIENCE, why, make, then);
+        } else {
+            let make = |reply| PolicyMsg::Resolve { subject, reply };
+            cx.ask(&peers.policy, POLICY_PATIENCE, why, make, EndpointAnswer::Resolved);
+        }
+        self.wait(build, Awaited::Policy);
+    }
+
+    pub(in super::super) fn resolved_or_kept(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Option<Arc<EndpointPolicy>>, AskError>,
+    ) {
+        if matches!(answer, Ok(None)) {
+            self.await_policies(cx);
+        }
+        self.resolved(cx, answer.map(|policy| policy.map_or(Target::Kept, Target::Resolved)));
+    }
+
+    pub(in super::super) fn resolved(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Target, AskError>,
+    ) {
+        let taken = self.phase.take_build(|awaited| match awaited {
+            Awaited::Policy => Ok(()),
+            other => Err(other),
+        });
+        let Some((build, ())) = taken else { return };
+        match answer {
+            Ok(target) => self.advance(cx, build, Stage::Compare(target)),
+            Err(error) => self.fail(cx, build, &format!("policy was not computed: {error}")),
+        }
+    }
+
+    /// Has a permit given.
+    pub(super) fn ask_permit(&mut self, cx: &mut Cx<'_, Self>, build: Build, target: Target) {
+        let (endpoint, class) = (self.id, build.trigger.class);
+        let peers = Rc::clone(&self.peers);
+        cx.ask(
+            &peers.build_queue,
+            PERMIT_PATIENCE,
+            "a build permit",
+            |reply| BuildQueueMsg::Acquire { endpoint, class, reply },
+            EndpointAnswer::Permitted,
+        );
+        self.wait(build, Awaited::Permit(target));
+    }
+
+    pub(in super::super) fn permitted(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<Permit, AskError>,
+    ) {
+        let taken = self.phase.take_build(|awaited| match awaited {
+            Awaited::Permit(target) => Ok(target),
+            other => Err(other),
+        });
+        let Some((build, target)) = taken else { return };
+        match answer {
+            Ok(permit) => self.advance(cx, build, Stage::Permitted(target, permit)),
+            Err(error) => self.fail(cx, build, &format!("no build permit: {error}")),
+        }
+    }
+
+    /// What others are to know of its addresses, unless they do.
+    pub(super) fn unmapped_entries(&self) -> Option<Vec<(IpNet, IpcacheEntry)>> {
+        let entries = self.ipcache_entries();
+        (self.mapped.as_ref() != Some(&entries)).then_some(entries)
+    }
+
+    /// Has others learn which identity its addresses have.
+    pub(super) fn map_addresses(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        build: Build,
+        target: Target,
+        entries: Vec<(IpNet, IpcacheEntry)>,
+    ) {
+        let peers = Rc::clone(&self.peers);
+        let told = entries.clone();
+        cx.ask(
+            &peers.ipcache,
+            MAP_PATIENCE,
+            "its addresses in the ipcache",
+            |reply| IpcacheMsg::Upsert { entries, reply },
+            move |answer| EndpointAnswer::Mapped(told, answer),
+        );
+        self.wait(build, Awaited::Ipcache(target));
+    }
+
+    pub(in super::super) fn mapped(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        told: Vec<(IpNet, IpcacheEntry)>,
+        answer: Result<Result<(), KernelError>, AskError>,
+    ) {
+        self.mapped = matches!(answer, Ok(Ok(()))).then_some(told);
+        let taken = self.phase.take_build(|awaited| match awaited {
+            Awaited::Ipcache(target) => Ok(target),
+            other => Err(other),
+        });
+        let Some((build, target)) = taken else { return };
+        let error = match answer {
+            Ok(Ok(())) => return self.advance(cx, build, Stage::Done(target)),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.fail_after(cx, build, &target, &format!("ipcache was not written: {error}"));
+    }
+}
