@@ -76,7 +76,7 @@ pub struct Ports {
 
 /// How this node is to be run.
 #[derive(Clone, Debug)]
-pub struct ColonySettings {
+pub struct NodeSupervisorSettings {
     /// Name of the cluster.
     pub cluster: String,
     /// What applies to all policies, address families among it.
@@ -117,7 +117,7 @@ pub struct ColonySettings {
 
 /// The supervisors of one node.
 #[derive(Clone)]
-pub struct Colony {
+pub struct NodeSupervisor {
     /// Their host.
     pub host: Host,
     /// The supervisor of endpoints.
@@ -164,12 +164,12 @@ pub struct Colony {
     pub mesh: Option<Ref<MeshMsg>>,
 }
 
-impl Colony {
+impl NodeSupervisor {
     /// Brings all supervisors to life. They do nothing before they are told to.
     pub fn spawn(
         host: &Host,
         ports: &Ports,
-        settings: ColonySettings,
+        settings: NodeSupervisorSettings,
         inheritance: &Inheritance,
     ) -> Self {
         // In this order: who is spawned first has the first turn, the publisher says first which objects

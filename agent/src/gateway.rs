@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use volvox_actors::{
     host::{AskError, Message, Ref, Reply},
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
 };
 
 /// How many errands may wait for the actors' thread.
@@ -40,7 +40,7 @@ pub enum GatewayError {
     Ask(#[from] AskError),
 }
 
-type Errand = Box<dyn FnOnce(&Colony) + Send>;
+type Errand = Box<dyn FnOnce(&NodeSupervisor) + Send>;
 
 /// Carries questions to the actors' thread, from any other.
 #[derive(Clone)]
@@ -59,11 +59,12 @@ impl Gateway {
     /// Looks at something on the actors' thread. `look` must be quick.
     pub async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Colony) -> T + Send + 'static,
+        look: impl FnOnce(&NodeSupervisor) -> T + Send + 'static,
     ) -> Result<T, GatewayError> {
         let (tell, told) = oneshot::channel();
         // Whoever asked may be gone by then; nobody needs the answer in that case.
-        let errand: Errand = Box::new(move |colony| drop(tell.send(look(colony))));
+        let errand: Errand =
+            Box::new(move |node_supervisor| drop(tell.send(look(node_supervisor))));
         self.0.try_send(errand).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => GatewayError::Busy,
             mpsc::error::TrySendError::Closed(_) => GatewayError::Down,
@@ -78,12 +79,12 @@ impl Gateway {
     pub async fn ask_if<M: Message, T: Send + 'static>(
         &self,
         what: &'static str,
-        whom: fn(&Colony) -> Option<&Ref<M>>,
+        whom: fn(&NodeSupervisor) -> Option<&Ref<M>>,
         make: impl FnOnce(Reply<T>) -> M + Send + 'static,
     ) -> Result<Option<T>, GatewayError> {
-        let ask = move |colony: &Colony| {
-            let whom = whom(colony)?;
-            let host = &colony.host;
+        let ask = move |node_supervisor: &NodeSupervisor| {
+            let whom = whom(node_supervisor)?;
+            let host = &node_supervisor.host;
             Some(host.outside(what, || host.ask(whom, PATIENCE, what, make)))
         };
         let Some(answer) = self.look(ask).await? else { return Ok(None) };
@@ -98,15 +99,15 @@ impl Gateway {
     pub async fn ask<M: Message, T: Send + 'static>(
         &self,
         what: impl Into<String>,
-        whom: fn(&Colony) -> &Ref<M>,
+        whom: fn(&NodeSupervisor) -> &Ref<M>,
         make: impl FnOnce(Reply<T>) -> M + Send + 'static,
     ) -> Result<T, GatewayError> {
         let what = what.into();
         let answer = self
-            .look(move |colony| {
-                colony
-                    .host
-                    .outside(&what, || colony.host.ask(whom(colony), PATIENCE, what.clone(), make))
+            .look(move |node_supervisor| {
+                node_supervisor.host.outside(&what, || {
+                    node_supervisor.host.ask(whom(node_supervisor), PATIENCE, what.clone(), make)
+                })
             })
             .await?;
         match tokio::time::timeout(PATIENCE + PATIENCE_EXTRA, answer).await {
@@ -124,10 +125,10 @@ impl fmt::Debug for Gateway {
 
 impl Errands {
     /// Runs each errand as it comes, until every [`Gateway`] is gone.
-    pub async fn run(mut self, colony: Colony) {
+    pub async fn run(mut self, node_supervisor: NodeSupervisor) {
         while let Some(errand) = self.0.recv().await {
             // A question that cannot even be made must not take the actors along.
-            if catch_unwind(AssertUnwindSafe(|| errand(&colony))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| errand(&node_supervisor))).is_err() {
                 tracing::error!("a question to the actors panicked before it was asked");
             }
         }

@@ -10,7 +10,7 @@ use volvox_actors::{
     host::{ActixDriver, Clock, Full, Host, Message, Record, Ref},
     model::{Families, Manifest},
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
-    node_supervisor::{Colony, Ports},
+    node_supervisor::{NodeSupervisor, Ports},
     policy::rules::PolicyMsg,
     ports::Notices,
     restore::{Inheritance, RestoreInput, RestoreMsg},
@@ -139,15 +139,15 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         kernel: mem::take(&mut boot.kernel),
     };
     let remembered = Remembered::read(&config.lib_dir.join(remembered::FILE));
-    let mut settings = settings::colony(&config, &boot.node)?;
+    let mut settings = settings::node_supervisor(&config, &boot.node)?;
     remembered.tell(&mut settings);
     let publish = settings.publish.clone();
     if boot.awaited.is_some() {
         // A node of which half is known is not told of.
         settings.publish = None;
     }
-    let colony = Colony::spawn(&host, &ports, settings, &inheritance);
-    actix::spawn(remember(colony.clone(), Rc::clone(&disk), remembered));
+    let node_supervisor = NodeSupervisor::spawn(&host, &ports, settings, &inheritance);
+    actix::spawn(remember(node_supervisor.clone(), Rc::clone(&disk), remembered));
 
     let (gateway, errands) = gateway();
     let (opener, opening) = api::opening();
@@ -167,13 +167,13 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
             tracing::warn!(dir = %dir.display(), "manifests are not read: a cluster is followed");
         }
         _ if follows => {}
-        _ => hand_out(&colony, first).await,
+        _ => hand_out(&node_supervisor, first).await,
     }
     let facts = FactsWatch::new(&config, boot.node.own, boot.node.mtu);
-    actix::spawn(follow_links(colony.clone(), facts, ears.clone()));
-    actix::spawn(follow_signals(colony.clone(), config.bpf_root.clone(), ears.clone()));
+    actix::spawn(follow_links(node_supervisor.clone(), facts, ears.clone()));
+    actix::spawn(follow_signals(node_supervisor.clone(), config.bpf_root.clone(), ears.clone()));
     if let Some(manifests) = manifests {
-        actix::spawn(follow(colony.clone(), manifests, ears));
+        actix::spawn(follow(node_supervisor.clone(), manifests, ears));
     }
     let input = RestoreInput {
         disk: boot.found,
@@ -188,9 +188,10 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         problems: boot.problems,
     };
     let awaited = boot.awaited.take().zip(publish);
-    let hearing = hear(config.clone(), awaited.clone(), colony.host.clone(), opener.clone());
+    let hearing =
+        hear(config.clone(), awaited.clone(), node_supervisor.host.clone(), opener.clone());
     let then = awaited.is_none().then_some((opener, config));
-    actix::spawn(open(colony.clone(), input, queue, then, (evidence, past)));
+    actix::spawn(open(node_supervisor.clone(), input, queue, then, (evidence, past)));
 
     // Questions from other threads are not one task among the endpoints': while thousands of
     // messages wait, this future is looked at every few dozen.
@@ -198,7 +199,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
         name = wait_for_signal() => name?,
         // As sudden as a death, and as harmless: who waits for an answer asks the next life.
         heard = hearing => return Err(node_information::begin_anew(heard?)),
-        () = errands.run(colony) => bail!("nobody is left who could ask the agent anything"),
+        () = errands.run(node_supervisor) => bail!("nobody is left who could ask the agent anything"),
     };
     tracing::info!(signal = name, "agent ends; the datapath goes on");
     drop(faces);
@@ -236,7 +237,7 @@ async fn hear(
 
 /// Restores; then takes up what was to be deleted meanwhile, and lets new pods come, if they may.
 async fn open(
-    colony: Colony,
+    node_supervisor: NodeSupervisor,
     input: RestoreInput,
     queue: Option<Exclusive>,
     then: Option<(Opener, Config)>,
@@ -244,24 +245,27 @@ async fn open(
 ) {
     // Programs of an earlier life serve at the devices from the start.
     let is_first = input.kernel.endpoints.is_empty();
-    let opened = colony.host.outside("start", || {
-        colony.host.ask(&colony.restore, OPEN_PATIENCE, "restored endpoints", |reply| {
-            RestoreMsg::Begin { input: Box::new(input), reply }
-        })
+    let opened = node_supervisor.host.outside("start", || {
+        node_supervisor.host.ask(
+            &node_supervisor.restore,
+            OPEN_PATIENCE,
+            "restored endpoints",
+            |reply| RestoreMsg::Begin { input: Box::new(input), reply },
+        )
     });
     if let Err(error) = opened.await {
         tracing::error!(%error, "restoring did not begin");
     }
     resident::give_back();
     // Who is lost is known by now, and soon nothing will be left of them.
-    note(&colony, &evidence, &mut life).await;
-    actix::spawn(follow_restore(colony.clone(), evidence, life));
+    note(&node_supervisor, &evidence, &mut life).await;
+    actix::spawn(follow_restore(node_supervisor.clone(), evidence, life));
     if let Some(queue) = queue {
-        queued_deletions::carry_out(&colony, &queue).await;
+        queued_deletions::carry_out(&node_supervisor, &queue).await;
     }
     let Some((opener, config)) = then else { return };
     if is_first {
-        await_devices(&colony).await;
+        await_devices(&node_supervisor).await;
     }
     opener.open();
     if let Some(path) = &config.write_cni_conf_when_ready {
@@ -272,10 +276,15 @@ async fn open(
 
 /// Waits until programs run at the node's devices: what a pod sends before would leave with its own
 /// address.
-async fn await_devices(colony: &Colony) {
-    let attached = colony.host.outside("start", || {
+async fn await_devices(node_supervisor: &NodeSupervisor) {
+    let attached = node_supervisor.host.outside("start", || {
         let why = "programs at the node's devices";
-        colony.host.ask(&colony.devices, DEVICES_PATIENCE, why, DevicesMsg::AtRest)
+        node_supervisor.host.ask(
+            &node_supervisor.devices,
+            DEVICES_PATIENCE,
+            why,
+            DevicesMsg::AtRest,
+        )
     });
     if let Err(error) = attached.await {
         tracing::warn!(%error, "new pods come before programs run at the node's devices");
@@ -299,11 +308,11 @@ fn past_life(boot: &Boot, evidence: &Evidence) -> PastLife {
 }
 
 /// Keeps how this life restores, as often as there is news of it, until that is final.
-async fn follow_restore(colony: Colony, evidence: Evidence, mut life: PastLife) {
+async fn follow_restore(node_supervisor: NodeSupervisor, evidence: Evidence, mut life: PastLife) {
     let mut pause = NOTE_FIRST;
     while !life.report.finished {
         tokio::time::sleep(pause).await;
-        note(&colony, &evidence, &mut life).await;
+        note(&node_supervisor, &evidence, &mut life).await;
         pause = NOTE_EVERY.min(pause * 2);
     }
     resident::give_back();
@@ -314,10 +323,10 @@ async fn follow_restore(colony: Colony, evidence: Evidence, mut life: PastLife) 
 }
 
 /// Keeps how this life restores, if there is news of it.
-async fn note(colony: &Colony, evidence: &Evidence, life: &mut PastLife) {
-    let report = colony.host.outside("evidence", || {
+async fn note(node_supervisor: &NodeSupervisor, evidence: &Evidence, life: &mut PastLife) {
+    let report = node_supervisor.host.outside("evidence", || {
         let why = "how restoring goes, to be kept";
-        colony.host.ask(&colony.restore, OPEN_PATIENCE, why, RestoreMsg::Report)
+        node_supervisor.host.ask(&node_supervisor.restore, OPEN_PATIENCE, why, RestoreMsg::Report)
     });
     let Ok(report) = report.await else { return };
     if life.report == report {
@@ -345,7 +354,7 @@ fn install_cni(config: &Config, path: &std::path::Path) {
 
 /// Tells who keeps policies, services and pods what the directory of manifests says; whose mailbox is
 /// full, again until he has heard it.
-async fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
+async fn hand_out(node_supervisor: &NodeSupervisor, manifests: Vec<Manifest>) {
     let mut names: Vec<_> = manifests.iter().map(|it| it.source.as_str()).collect();
     let more = names.split_off(names.len().min(NAMED_MAX)).len();
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -354,10 +363,10 @@ async fn hand_out(colony: &Colony, manifests: Vec<Manifest>) {
     let mut services = Some(ServicesMsg::Manifests(manifests.clone()));
     let mut policies = Some(PolicyMsg::Manifests(manifests));
     loop {
-        colony.host.outside(&what, || {
-            tell(&colony.workloads, &mut pods);
-            tell(&colony.services, &mut services);
-            tell(&colony.policy, &mut policies);
+        node_supervisor.host.outside(&what, || {
+            tell(&node_supervisor.workloads, &mut pods);
+            tell(&node_supervisor.services, &mut services);
+            tell(&node_supervisor.policy, &mut policies);
         });
         if pods.is_none() && services.is_none() && policies.is_none() {
             return;
@@ -373,13 +382,13 @@ fn tell<M: Message>(to: &Ref<M>, untold: &mut Option<M>) {
     }
 }
 
-async fn follow(colony: Colony, manifests: Manifests, ears: Ears) {
+async fn follow(node_supervisor: NodeSupervisor, manifests: Manifests, ears: Ears) {
     match Watch::start(manifests) {
         Ok(mut watch) => {
-            ears.connect(MANIFESTS, colony.host.now());
+            ears.connect(MANIFESTS, node_supervisor.host.now());
             while let Some(changes) = watch.next().await {
-                ears.hear(MANIFESTS, colony.host.now());
-                hand_out(&colony, changes).await;
+                ears.hear(MANIFESTS, node_supervisor.host.now());
+                hand_out(&node_supervisor, changes).await;
             }
         }
         Err(error) => {
@@ -391,7 +400,7 @@ async fn follow(colony: Colony, manifests: Manifests, ears: Ears) {
 }
 
 /// Has the node looked at when something changes at its interfaces.
-async fn follow_links(colony: Colony, mut facts: FactsWatch, ears: Ears) {
+async fn follow_links(node_supervisor: NodeSupervisor, mut facts: FactsWatch, ears: Ears) {
     let mut watch = match LinkWatch::start(POD_INTERFACES) {
         Ok(watch) => watch,
         Err(error) => {
@@ -399,33 +408,33 @@ async fn follow_links(colony: Colony, mut facts: FactsWatch, ears: Ears) {
             return tracing::error!(%error, "changes of interfaces are seen by the clock only");
         }
     };
-    ears.connect(INTERFACES, colony.host.now());
+    ears.connect(INTERFACES, node_supervisor.host.now());
     // What changed between the start and now was not heard. Endpoints that come back go first.
     tokio::time::sleep(SETTLED_AFTER).await;
     let mut notices = Notices { node: true, ..Notices::default() };
     loop {
         let of_node = notices.node || notices.all;
-        colony.host.outside("interfaces changed", || hand_on(&colony, notices));
+        node_supervisor.host.outside("interfaces changed", || hand_on(&node_supervisor, notices));
         if of_node && let Some(changed) = facts.look().await {
-            colony.host.outside("the node changed", || colony.node_is(&changed));
+            node_supervisor.host.outside("the node changed", || node_supervisor.node_is(&changed));
         }
         match watch.next().await {
             Some(next) => notices = next,
             None => break,
         }
-        ears.hear(INTERFACES, colony.host.now());
+        ears.hear(INTERFACES, node_supervisor.host.now());
     }
     ears.lose(INTERFACES, "the kernel's notices cannot be read".to_owned());
 }
 
 /// Has those look whom it concerns. Who does not hear of it looks by the clock.
-fn hand_on(colony: &Colony, notices: Notices) {
+fn hand_on(node_supervisor: &NodeSupervisor, notices: Notices) {
     let Notices { all, node, routing, .. } = notices;
     let of_pods = all || !notices.links.is_empty() || !notices.addresses.is_empty();
     let heard = [
-        !(all || routing) || colony.routes.tell(RoutesMsg::Disturbed).is_ok(),
-        !(all || node) || colony.node.tell(NodeMsg::Changed).is_ok(),
-        !of_pods || colony.endpoints.tell(EndpointsMsg::Disturbed(notices)).is_ok(),
+        !(all || routing) || node_supervisor.routes.tell(RoutesMsg::Disturbed).is_ok(),
+        !(all || node) || node_supervisor.node.tell(NodeMsg::Changed).is_ok(),
+        !of_pods || node_supervisor.endpoints.tell(EndpointsMsg::Disturbed(notices)).is_ok(),
     ];
     if heard.contains(&false) {
         tracing::warn!("what changed at interfaces and routes is looked at within a minute");
@@ -433,7 +442,7 @@ fn hand_on(colony: &Colony, notices: Notices) {
 }
 
 /// Has dead connections collected when the datapath finds no room.
-async fn follow_signals(colony: Colony, bpf_root: PathBuf, ears: Ears) {
+async fn follow_signals(node_supervisor: NodeSupervisor, bpf_root: PathBuf, ears: Ears) {
     let mut watch = match SignalWatch::start(&bpf_root) {
         Ok(watch) => watch,
         Err(error) => {
@@ -441,12 +450,12 @@ async fn follow_signals(colony: Colony, bpf_root: PathBuf, ears: Ears) {
             return tracing::error!(%error, "dead connections are collected by the clock only");
         }
     };
-    ears.connect(FULL_TABLES, colony.host.now());
+    ears.connect(FULL_TABLES, node_supervisor.host.now());
     while let Some((table, families)) = watch.next().await {
-        ears.hear(FULL_TABLES, colony.host.now());
-        colony.host.outside("no room", || {
+        ears.hear(FULL_TABLES, node_supervisor.host.now());
+        node_supervisor.host.outside("no room", || {
             let full = ConntrackMsg::Full { table, families };
-            if let Err(refused) = colony.conntrack.tell(full) {
+            if let Err(refused) = node_supervisor.conntrack.tell(full) {
                 tracing::warn!(%refused, "the next signal has dead connections collected");
             }
         });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use volvox_actors::{
     endpoints::supervisor::{DeleteError, EndpointsMsg, Target},
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
 };
 
 use crate::delete_queue::{Deletion, Exclusive};
@@ -15,7 +15,7 @@ const INTERFACES_MAX: usize = 64;
 const DELETE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Carries out what the queue has; what could not be done stays in it.
-pub(crate) async fn carry_out(colony: &Colony, queue: &Exclusive) {
+pub(crate) async fn carry_out(node_supervisor: &NodeSupervisor, queue: &Exclusive) {
     let (entries, bad) = match queue.read() {
         Ok(read) => read,
         Err(error) => return tracing::error!(%error, "queue of deletions cannot be read"),
@@ -35,7 +35,7 @@ pub(crate) async fn carry_out(colony: &Colony, queue: &Exclusive) {
                 continue;
             }
         };
-        match delete_one(colony, &target).await {
+        match delete_one(node_supervisor, &target).await {
             Ok(()) => {
                 if let Err(error) = queue.done(&entry) {
                     tracing::warn!(%error, "deletion stays in the queue");
@@ -47,14 +47,17 @@ pub(crate) async fn carry_out(colony: &Colony, queue: &Exclusive) {
 }
 
 /// Deletes what is meant; of a container each endpoint.
-async fn delete_one(colony: &Colony, target: &Target) -> Result<(), String> {
+async fn delete_one(node_supervisor: &NodeSupervisor, target: &Target) -> Result<(), String> {
     let what = format!("queued deletion of {target}");
     for _ in 0..INTERFACES_MAX {
-        let answer = colony.host.outside(&what, || {
+        let answer = node_supervisor.host.outside(&what, || {
             let target = target.clone();
-            colony.host.ask(&colony.endpoints, DELETE_PATIENCE, what.clone(), |reply| {
-                EndpointsMsg::Delete { target, reply }
-            })
+            node_supervisor.host.ask(
+                &node_supervisor.endpoints,
+                DELETE_PATIENCE,
+                what.clone(),
+                |reply| EndpointsMsg::Delete { target, reply },
+            )
         });
         match answer.await {
             Ok(Ok(_)) if matches!(target, Target::ContainerId(_)) => {}

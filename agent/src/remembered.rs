@@ -15,7 +15,7 @@ use volvox_actors::{
         kvstore::SessionMsg,
     },
     host::Reply,
-    node_supervisor::{Colony, ColonySettings},
+    node_supervisor::{NodeSupervisor, NodeSupervisorSettings},
     ports::{Disk, FsOp, StoreHeader},
 };
 
@@ -54,7 +54,7 @@ impl Remembered {
     }
 
     /// Has the actors compare with it.
-    pub fn tell(&self, settings: &mut ColonySettings) {
+    pub fn tell(&self, settings: &mut NodeSupervisorSettings) {
         settings.follow.before = self.server.clone();
         settings.kvstore.before = self.store;
     }
@@ -68,14 +68,14 @@ impl Remembered {
 }
 
 /// Keeps who they are, as long as the agent lives.
-pub async fn remember(colony: Colony, disk: Rc<DiskPort>, mut kept: Remembered) {
-    if colony.cluster.is_none() && colony.kvstore.is_none() {
+pub async fn remember(node_supervisor: NodeSupervisor, disk: Rc<DiskPort>, mut kept: Remembered) {
+    if node_supervisor.cluster.is_none() && node_supervisor.kvstore.is_none() {
         return;
     }
     let mut written = Instant::now();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let now = look(&colony, &kept).await;
+        let now = look(&node_supervisor, &kept).await;
         let is_old = written.elapsed() >= KEPT_FOR && now != kept;
         if !is_old && !now.differs(&kept) {
             continue;
@@ -93,15 +93,15 @@ pub async fn remember(colony: Colony, disk: Rc<DiskPort>, mut kept: Remembered) 
 }
 
 /// Who they are now; those who have not answered are who they were.
-async fn look(colony: &Colony, kept: &Remembered) -> Remembered {
+async fn look(node_supervisor: &NodeSupervisor, kept: &Remembered) -> Remembered {
     let what = "who the other sides are";
-    let (server, session) = colony.host.outside(what, || {
-        let ask = |it| colony.host.ask(it, PATIENCE, what, ClusterMsg::Server);
-        let server = colony.cluster.as_ref().map(ask);
+    let (server, session) = node_supervisor.host.outside(what, || {
+        let ask = |it| node_supervisor.host.ask(it, PATIENCE, what, ClusterMsg::Server);
+        let server = node_supervisor.cluster.as_ref().map(ask);
         let ask = |it: &volvox_actors::cluster::sharing::KvActors| {
-            colony.host.ask(&it.session, PATIENCE, what, SessionMsg::Show)
+            node_supervisor.host.ask(&it.session, PATIENCE, what, SessionMsg::Show)
         };
-        (server, colony.kvstore.as_ref().map(ask))
+        (server, node_supervisor.kvstore.as_ref().map(ask))
     });
     let mut now = kept.clone();
     if let Some(server) = server

@@ -25,7 +25,7 @@ use volvox_actors::{
         local_node::{IpamMode, NodeSettings},
         routes::RoutingMode as Routing,
     },
-    node_supervisor::ColonySettings,
+    node_supervisor::NodeSupervisorSettings,
     policy::{
         identity::LabelFilter,
         rules::{Enforcement, OwnCluster, PolicySettings},
@@ -45,7 +45,10 @@ use crate::{
 };
 
 /// How the actors are to run this node.
-pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySettings> {
+pub fn node_supervisor(
+    config: &Config,
+    node: &NodeNumbers,
+) -> anyhow::Result<NodeSupervisorSettings> {
     let families = Families { ipv4: config.enable_ipv4, ipv6: config.enable_ipv6 };
     let labels = config.labels.iter().map(String::as_str);
     let policy = PolicySettings {
@@ -64,7 +67,7 @@ pub fn colony(config: &Config, node: &NodeNumbers) -> anyhow::Result<ColonySetti
         families,
         rows_max: config.bpf_policy_map_max,
     };
-    Ok(ColonySettings {
+    Ok(NodeSupervisorSettings {
         cluster: config.cluster_name.clone(),
         policy,
         pools: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },

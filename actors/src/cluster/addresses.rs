@@ -6,15 +6,15 @@ mod actor;
 mod adopt;
 mod answers;
 mod ends;
-mod held;
 mod inherited;
-mod kept;
 mod messages;
 mod names;
 mod others;
 pub(crate) mod pods;
 mod remote;
+mod remote_identities;
 mod row;
+mod state;
 
 pub use actor::{Addresses, AddressesPeers};
 pub use inherited::Inherited;

@@ -14,13 +14,13 @@
 
 mod actor;
 mod answers;
-mod held;
 mod listing;
 mod messages;
+mod pending;
+mod reported_versions;
 mod source;
 #[cfg(test)]
 mod tests;
-mod told;
 mod version;
 mod witness;
 

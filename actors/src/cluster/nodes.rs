@@ -15,7 +15,6 @@
 mod actor;
 mod announced;
 mod answers;
-mod book;
 mod entry;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -25,6 +24,7 @@ mod messages;
 mod neighbours;
 mod numbers;
 mod objects;
+mod reported;
 #[cfg(test)]
 mod tests;
 

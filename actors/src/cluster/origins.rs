@@ -3,9 +3,9 @@
 
 mod config;
 mod origin;
-mod told;
+mod reported;
 
 pub(crate) use config::ClusterConfig;
 pub use config::{CLUSTER_CONFIG, ConfigError};
 pub use origin::{Origin, RemoteKind};
-pub(crate) use told::{Clusters, Told};
+pub(crate) use reported::{Clusters, Reported};

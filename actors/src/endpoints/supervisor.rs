@@ -7,7 +7,6 @@ mod barrier;
 mod check;
 mod child;
 mod create;
-mod heirs;
 mod host;
 mod look;
 mod messages;
@@ -16,6 +15,7 @@ mod policy;
 mod probe;
 mod regenerations;
 mod restored;
+mod successors;
 mod sweep;
 mod target;
 #[cfg(test)]

@@ -3,16 +3,16 @@
 
 mod actor;
 mod answers;
-mod book;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod messages;
 mod object;
 mod ports;
+mod reported;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use book::is_given_by_the_cluster;
+pub(crate) use reported::is_given_by_the_cluster;
 
 pub use actor::{Workloads, WorkloadsView};
 pub use messages::{PodFacts, WorkloadsMsg, WorkloadsNews};

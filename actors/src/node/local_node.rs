@@ -9,7 +9,7 @@ mod sweep;
 mod tests;
 mod wanted;
 
-pub use actor::{Node, NodeHearers};
+pub use actor::{Node, NodeSubscribers};
 pub use messages::{NodeMsg, NodeStatus};
 pub use pod_cidrs::{IpamMode, PodCidrError, PodCidrs};
 pub use wanted::NodeSettings;

@@ -12,12 +12,12 @@
 
 mod actor;
 mod answers;
+mod desired;
 mod messages;
 mod plan;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
 pub use actor::Routes;
 pub use messages::{Neighbour, RoutesMsg, RoutesView};

@@ -1,13 +1,13 @@
 //! Who hears what the kernel says of the node as a whole.
 
-use super::Colony;
+use super::NodeSupervisor;
 use crate::{
     cluster::{addresses::AddressesMsg, nodes::NodesMsg, publish::PublisherMsg},
     model::NodeFacts,
     node::{devices::DevicesMsg, local_node::NodeMsg, routes::RoutesMsg},
 };
 
-impl Colony {
+impl NodeSupervisor {
     /// Tells everybody whom it concerns that the kernel says something else of this node now.
     pub fn node_is(&self, facts: &NodeFacts) {
         let addresses = facts.addresses;

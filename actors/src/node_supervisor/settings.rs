@@ -1,6 +1,6 @@
 //! What supervisors are told of how the node is to be run.
 
-use super::{ColonySettings, Ports};
+use super::{NodeSupervisorSettings, Ports};
 use crate::{
     cluster::{clustermesh::MeshSettings, kvstore::KvSettings, nodes::NodesSettings},
     model::NodeKey,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What this node is to the others of its cluster.
-pub(super) fn nodes_settings(settings: &ColonySettings, has_node: bool) -> NodesSettings {
+pub(super) fn nodes_settings(settings: &NodeSupervisorSettings, has_node: bool) -> NodesSettings {
     let KvSettings { cluster, cluster_id, meshed, node, address, other_address, boot_id, .. } =
         &settings.kvstore;
     NodesSettings {
@@ -26,7 +26,10 @@ pub(super) fn nodes_settings(settings: &ColonySettings, has_node: bool) -> Nodes
 }
 
 /// How it reaches them. Outside a cluster there are none.
-pub(super) fn routes_settings(settings: &ColonySettings, in_cluster: bool) -> RoutesSettings {
+pub(super) fn routes_settings(
+    settings: &NodeSupervisorSettings,
+    in_cluster: bool,
+) -> RoutesSettings {
     let KvSettings { address, other_address, .. } = &settings.kvstore;
     RoutesSettings {
         mode: settings.routing,
@@ -41,7 +44,10 @@ pub(super) fn routes_settings(settings: &ColonySettings, in_cluster: bool) -> Ro
 }
 
 /// How services are served, and who says something of them.
-pub(super) fn services_settings(settings: &ColonySettings, ports: &Ports) -> ServicesSettings {
+pub(super) fn services_settings(
+    settings: &NodeSupervisorSettings,
+    ports: &Ports,
+) -> ServicesSettings {
     let said = [
         (ServiceSource::Cluster, ports.cluster.is_some()),
         (ServiceSource::Ingresses, ports.cluster.is_some()),
@@ -60,7 +66,7 @@ pub(super) fn services_settings(settings: &ColonySettings, ports: &Ports) -> Ser
 }
 
 /// What it is to other clusters.
-pub(super) fn mesh_settings(settings: &ColonySettings) -> MeshSettings {
+pub(super) fn mesh_settings(settings: &NodeSupervisorSettings) -> MeshSettings {
     let KvSettings { cluster, cluster_id, seed, .. } = &settings.kvstore;
     MeshSettings { cluster: cluster.clone(), id: *cluster_id, seed: *seed }
 }

@@ -1,11 +1,11 @@
-//! How everybody comes to life: a step for each kind of work, in the order of `Colony::spawn`.
+//! How everybody comes to life: a step for each kind of work, in the order of `NodeSupervisor::spawn`.
 
 use std::{collections::BTreeMap, rc::Rc};
 
 use ipnet::IpNet;
 
 use super::{
-    ColonySettings, Ports,
+    NodeSupervisorSettings, Ports,
     drift_watch::watch,
     settings::{mesh_settings, nodes_settings, routes_settings, services_settings},
 };
@@ -34,7 +34,7 @@ use crate::{
         auditor::{Auditor, AuditorMsg, AuditorPeers},
         conntrack::{Conntrack, ConntrackMsg},
         devices::{Devices, DevicesMsg},
-        local_node::{Node, NodeHearers, NodeMsg},
+        local_node::{Node, NodeMsg, NodeSubscribers},
         routes::{Routes, RoutesMsg},
     },
     policy::{
@@ -100,7 +100,7 @@ struct Lates {
 pub(super) struct Spawn<'a> {
     host: &'a Host,
     ports: Ports,
-    settings: ColonySettings,
+    settings: NodeSupervisorSettings,
     inheritance: &'a Inheritance,
     watch: Watch,
     late_auditor: Late<Ref<AuditorMsg>>,
@@ -119,7 +119,7 @@ impl<'a> Spawn<'a> {
     pub(super) fn new(
         host: &'a Host,
         ports: &Ports,
-        settings: ColonySettings,
+        settings: NodeSupervisorSettings,
         inheritance: &'a Inheritance,
     ) -> Self {
         let kernel = Rc::new(InOrder::new(Rc::clone(&ports.kernel), host));
@@ -234,14 +234,14 @@ impl<'a> Spawn<'a> {
         let devices = self.supervisor("devices", devices);
         let routes = routes_settings(settings, self.in_cluster());
         let routes = self.supervisor("routes", Routes::factory(Rc::clone(kernel), routes));
-        let hearers = NodeHearers {
+        let subscribers = NodeSubscribers {
             ipcache: basis.ipcache.clone(),
             services: serving.services.clone(),
             devices: devices.clone(),
             routes: routes.clone(),
         };
         let (settings, found) = (settings.node.clone(), &self.inheritance.kernel.lxc);
-        let node = Node::factory(Rc::clone(kernel), hearers, settings, found, watch.clone());
+        let node = Node::factory(Rc::clone(kernel), subscribers, settings, found, watch.clone());
         let node = self.supervisor("node", node);
         Own { devices, routes, node }
     }

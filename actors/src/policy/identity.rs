@@ -1,11 +1,11 @@
 //! Security identities: a number for each set of labels, the same number after every restart.
 
 mod actor;
+mod allocations;
 mod answers;
 mod cidr;
 mod filter;
 mod introduction;
-mod ledger;
 mod messages;
 mod numbered;
 mod numbering;

@@ -4,9 +4,9 @@ mod actor;
 mod answers;
 mod batch;
 mod claims;
-mod ledger;
 mod messages;
 mod sweep;
+mod table;
 #[cfg(test)]
 mod tests;
 

@@ -95,12 +95,12 @@ pub(super) enum Phase {
 /// Brings the endpoints of the life before back, then removes what nobody claims.
 pub struct Restore {
     pub(super) peers: RestorePeers,
-    pub(super) kept: Lent<Kept>,
+    pub(super) state: Lent<RestoreState>,
 }
 
 /// What outlives a crash: all of it, for the endpoints do too.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct RestoreState {
     pub(super) phase: Phase,
     pub(super) enabled: bool,
     pub(super) plan: RestorePlan,
@@ -140,70 +140,70 @@ pub type Observed = RestoreReport;
 impl Restore {
     /// Makes each life of a supervisor that waits to be told to begin.
     pub fn factory(peers: RestorePeers) -> impl FnMut() -> Self + 'static {
-        let kept = Survives::<Kept>::default();
-        move || Self { peers: peers.clone(), kept: kept.lend() }
+        let state = Survives::<RestoreState>::default();
+        move || Self { peers: peers.clone(), state: state.lend() }
     }
 
     fn begin(&mut self, cx: &mut Cx<'_, Self>, mut input: RestoreInput, reply: Reply<()>) {
-        self.kept.phase_began = cx.now();
+        self.state.phase_began = cx.now();
         let phases = input.phases.into_iter();
-        self.kept.report.phases =
+        self.state.report.phases =
             phases.map(|(name, seconds)| PhaseReport { name, seconds }).collect();
-        self.kept.report.problems = input.problems;
-        self.kept.report.of_another.clone_from(&input.disk.of_another);
-        self.kept.opened = Some(reply);
-        self.kept.enabled = input.enabled;
-        self.kept.dormant = if input.host { BTreeSet::new() } else { input.disk.lay_host_down() };
-        self.kept.plan = plan(&input.disk, &input.kernel, &input.identities);
+        self.state.report.problems = input.problems;
+        self.state.report.of_another.clone_from(&input.disk.of_another);
+        self.state.opened = Some(reply);
+        self.state.enabled = input.enabled;
+        self.state.dormant = if input.host { BTreeSet::new() } else { input.disk.lay_host_down() };
+        self.state.plan = plan(&input.disk, &input.kernel, &input.identities);
         if input.enabled {
-            self.kept.plan.set_options(&input.options, input.keep_options);
+            self.state.plan.set_options(&input.options, input.keep_options);
         } else {
-            self.kept.plan = RestorePlan::default();
+            self.state.plan = RestorePlan::default();
         }
         if !input.host {
-            self.kept.plan.leave_host_out();
+            self.state.plan.leave_host_out();
         }
         // What could not be read may be somebody's: nobody else gets the number.
         let unread = input.disk.unread.keys().copied();
-        let Kept { plan, dormant, .. } = &mut *self.kept;
+        let RestoreState { plan, dormant, .. } = &mut *self.state;
         dormant.extend(unread.filter(|id| !plan.candidates.contains_key(id)));
         let unread = input.disk.unread.values().chain(&input.disk.unlisted);
-        self.kept.report.problems.extend(unread.map(|error| {
+        self.state.report.problems.extend(unread.map(|error| {
             format!(
                 "{error}; what the kernel says is used meanwhile, and nothing is written over it"
             )
         }));
-        self.kept.host = self.kept.plan.host();
+        self.state.host = self.state.plan.host();
         // One that is left as it is has its place.
         let is_left = !input.enabled
             && (input.disk.has_host() || input.kernel.config.contains_key(&HOST_IFINDEX));
-        self.kept.wants_host = input.host && !is_left;
-        self.kept.carried = carried(&self.kept.plan, &input.kernel, &input.identities);
-        self.kept.remains = remains(&input.disk, &input.kernel, &self.kept.plan);
+        self.state.wants_host = input.host && !is_left;
+        self.state.carried = carried(&self.state.plan, &input.kernel, &input.identities);
+        self.state.remains = remains(&input.disk, &input.kernel, &self.state.plan);
         if input.enabled {
             // The plan has all that is needed of the records, which are most of what was read.
-            self.kept.disk = Found { records: Vec::new(), ..input.disk };
-        } else if !self.kept.remains.is_empty() {
-            let left = self.kept.remains.len();
-            self.kept.report.problems.push(format!(
+            self.state.disk = Found { records: Vec::new(), ..input.disk };
+        } else if !self.state.remains.is_empty() {
+            let left = self.state.remains.len();
+            self.state.report.problems.push(format!(
                 "restoring is switched off (--restore=false): {left} endpoints of the life before \
                  are left as they are, and their numbers and addresses are not used"
             ));
         }
-        self.kept.report.quarantined = self
-            .kept
+        self.state.report.quarantined = self
+            .state
             .disk
             .quarantined
             .iter()
             .map(|put| format!("{}: {}", put.dir, put.reason))
             .collect();
-        for (id, reason) in std::mem::take(&mut self.kept.plan.refuted) {
-            let plan = self.kept.disk.put_aside(&id.to_string(), &reason);
-            self.kept.disk.tidying.entry(id).or_default().extend(plan);
-            self.kept.report.quarantined.push(format!("{id}: {reason}"));
+        for (id, reason) in std::mem::take(&mut self.state.plan.refuted) {
+            let plan = self.state.disk.put_aside(&id.to_string(), &reason);
+            self.state.disk.tidying.entry(id).or_default().extend(plan);
+            self.state.report.quarantined.push(format!("{id}: {reason}"));
         }
-        self.kept.kernel = input.kernel;
-        self.kept.router = input.router;
+        self.state.kernel = input.kernel;
+        self.state.router = input.router;
         self.end_phase(cx, "plan");
         self.tidy(cx);
     }
@@ -211,16 +211,16 @@ impl Restore {
     /// Puts the state directory in order, before anything is written there: what is torn is put
     /// aside, builds that never finished go.
     fn tidy(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Tidying;
-        self.kept.cleanup.untidied = std::mem::take(&mut self.kept.disk.tidying);
-        self.write(cx, self.kept.cleanup.untidied.clone());
-        if self.kept.cleanup.writing == 0 {
+        self.state.phase = Phase::Tidying;
+        self.state.cleanup.untidied = std::mem::take(&mut self.state.disk.tidying);
+        self.write(cx, self.state.cleanup.untidied.clone());
+        if self.state.cleanup.writing == 0 {
             self.reserve(cx);
         }
     }
 
     pub(super) fn write(&mut self, cx: &mut Cx<'_, Self>, plans: BTreeMap<EndpointId, Vec<FsOp>>) {
-        self.kept.cleanup.writing = plans.len();
+        self.state.cleanup.writing = plans.len();
         for (id, ops) in plans {
             let then = move |answer| RestoreAnswer::Tidied(id, answer);
             let reply = cx.expect("disk", PATIENCE, "the state directory", then);
@@ -229,15 +229,15 @@ impl Restore {
     }
 
     pub(super) fn reserve(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Reserving;
+        self.state.phase = Phase::Reserving;
         // A crash may have cut off what was awaited.
-        self.kept.cleanup.writing = 0;
-        let living = self.kept.plan.endpoints().map(|endpoint| {
+        self.state.cleanup.writing = 0;
+        let living = self.state.plan.endpoints().map(|endpoint| {
             let owner = endpoint.spec.pod();
             let owner = owner.unwrap_or_else(|| format!("endpoint {}", endpoint.id));
             (endpoint.id, owner, endpoint.spec.addresses.iter().collect::<BTreeSet<_>>())
         });
-        let dead = self.kept.remains.iter();
+        let dead = self.state.remains.iter();
         let dead = dead.map(|(&id, all)| (id, format!("remains of endpoint {id}"), all.clone()));
         let (mut ids, mut wanted) = (Vec::new(), Vec::new());
         for (id, owner, addresses) in living.chain(dead) {
@@ -265,12 +265,12 @@ impl Restore {
         let Ok(answers) = answer else { return self.reserve(cx) };
         for ((id, address), answer) in wanted.into_iter().zip(answers) {
             match answer {
-                Ok(()) => drop(self.kept.reserved.insert(address, id)),
+                Ok(()) => drop(self.state.reserved.insert(address, id)),
                 Err(error) => {
-                    if let Some(candidate) = self.kept.plan.candidates.remove(&id) {
+                    if let Some(candidate) = self.state.plan.candidates.remove(&id) {
                         let error = format!("its address {address} could not be reserved: {error}");
-                        self.kept.plan.failed.insert(id, failed(&candidate, error));
-                        self.kept.remains.entry(id).or_default();
+                        self.state.plan.failed.insert(id, failed(&candidate, error));
+                        self.state.remains.entry(id).or_default();
                     }
                 }
             }
@@ -281,7 +281,7 @@ impl Restore {
     /// Restored addresses are reserved: others may be handed out.
     fn open_ipam(&mut self, cx: &mut Cx<'_, Self>) {
         self.end_phase(cx, "reserve addresses");
-        let router: Vec<IpAddr> = self.kept.router.iter().collect();
+        let router: Vec<IpAddr> = self.state.router.iter().collect();
         let wanted = router.iter().map(|address| (*address, "router".to_owned())).collect();
         let reply = Reply::to(move |answer: Result<Vec<Result<(), IpamError>>, AskError>| {
             let all = answer.as_ref().is_ok_and(|answers| answers.iter().all(Result::is_ok));
@@ -299,8 +299,8 @@ impl Restore {
     }
 
     fn spawn(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Spawning;
-        let Kept { plan, report, alive, cleanup, .. } = &mut *self.kept;
+        self.state.phase = Phase::Spawning;
+        let RestoreState { plan, report, alive, cleanup, .. } = &mut *self.state;
         let mut endpoints = Vec::with_capacity(plan.candidates.len());
         for (id, mut candidate) in std::mem::take(&mut plan.candidates) {
             // From now on its directories are its own to write.
@@ -323,8 +323,8 @@ impl Restore {
             tracing::warn!(endpoint = %id, error = ?failed.error, "endpoint was not restored");
             report.endpoints.insert(id, failed.clone());
         }
-        let withheld = self.kept.remains.keys().chain(&self.kept.dormant).copied().collect();
-        let host = self.kept.wants_host;
+        let withheld = self.state.remains.keys().chain(&self.state.dormant).copied().collect();
+        let host = self.state.wants_host;
         let to = self.peers.endpoints.clone();
         cx.ask(
             &to,
@@ -336,8 +336,8 @@ impl Restore {
     }
 
     pub(super) fn regenerate(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Settling;
-        if let Some(opened) = self.kept.opened.take() {
+        self.state.phase = Phase::Settling;
+        if let Some(opened) = self.state.opened.take() {
             opened.send(());
         }
         self.ask_settled(cx);
@@ -347,9 +347,9 @@ impl Restore {
     }
 
     pub(super) fn end_phase(&mut self, cx: &Cx<'_, Self>, name: &str) {
-        let seconds = cx.now().since(self.kept.phase_began).as_secs_f64();
-        self.kept.report.phases.push(PhaseReport { name: name.to_owned(), seconds });
-        self.kept.phase_began = cx.now();
+        let seconds = cx.now().since(self.state.phase_began).as_secs_f64();
+        self.state.report.phases.push(PhaseReport { name: name.to_owned(), seconds });
+        self.state.phase_began = cx.now();
     }
 }
 
@@ -359,16 +359,16 @@ impl Behaviour for Restore {
     type Observed = Observed;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if !self.kept.report.ipcache_waits_for.is_empty() {
+        if !self.state.report.ipcache_waits_for.is_empty() {
             self.prune_ipcache(cx);
         }
-        match self.kept.phase {
+        match self.state.phase {
             Phase::Idle => {}
-            Phase::Done if !self.kept.cleanup.prune.is_empty() => self.prune_next(cx),
+            Phase::Done if !self.state.cleanup.prune.is_empty() => self.prune_next(cx),
             Phase::Done => {
                 // Whether these directories went, nobody will say.
-                self.kept.cleanup.writing = 0;
-                if !self.kept.remains.is_empty() && self.kept.enabled {
+                self.state.cleanup.writing = 0;
+                if !self.state.remains.is_empty() && self.state.enabled {
                     self.free_when_removed(cx);
                 }
             }
@@ -386,10 +386,10 @@ impl Behaviour for Restore {
         match msg {
             RestoreMsg::Begin { input, reply } => self.begin(cx, *input, reply),
             RestoreMsg::AwaitProgrammed(reply) => {
-                self.kept.awaiting.push(reply);
+                self.state.awaiting.push(reply);
                 self.answer_when_programmed();
             }
-            RestoreMsg::Report(reply) => reply.send(Arc::new(self.kept.report.clone())),
+            RestoreMsg::Report(reply) => reply.send(Arc::new(self.state.report.clone())),
         }
     }
 
@@ -400,7 +400,7 @@ impl Behaviour for Restore {
             RestoreAnswer::Carried(answer) => self.carried(cx, answer),
             RestoreAnswer::Learned(answer) => {
                 if let Err(error) = answer {
-                    self.kept.report.problems.push(format!("policy: {error}"));
+                    self.state.report.problems.push(format!("policy: {error}"));
                 }
                 self.spawn(cx);
             }
@@ -420,6 +420,6 @@ impl Behaviour for Restore {
     }
 
     fn observe(&self) -> Observed {
-        self.kept.report.clone()
+        self.state.report.clone()
     }
 }

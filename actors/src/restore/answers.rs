@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::messages::Source;
 use crate::{
-    endpoints::{endpoint::Held, ipam::IpamError},
+    endpoints::{endpoint::IdentityReference, ipam::IpamError},
     host::{AskError, Message},
     model::{EndpointId, NamedPorts},
     ports::{DiskError, KernelDone},
@@ -22,7 +22,7 @@ pub enum RestoreAnswer {
     /// What manifests say of ports that no record names.
     Described(Result<BTreeMap<EndpointId, NamedPorts>, AskError>),
     /// A reference to an identity that rows of an endpoint still carry, or why there is none.
-    Carried(Result<Held, String>),
+    Carried(Result<IdentityReference, String>),
     /// The policy knows the identities of the life before.
     Learned(Result<u64, AskError>),
     /// The endpoints' actors live.

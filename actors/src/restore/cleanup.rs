@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     Restore,
-    actor::{Kept, PATIENCE, Phase},
+    actor::{PATIENCE, Phase, RestoreState},
     answers::RestoreAnswer,
     prune::Removal,
 };
@@ -44,13 +44,13 @@ pub(super) struct Cleanup {
 
 impl Restore {
     pub(super) fn prune_next(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.cleanup.prune.is_empty() {
-            return match self.kept.phase {
+        if self.state.cleanup.prune.is_empty() {
+            return match self.state.phase {
                 Phase::Pruning => self.forget_failed(cx),
                 _ => self.forget(cx),
             };
         }
-        let ops = self.kept.cleanup.prune.iter().map(|removal| removal.op.clone()).collect();
+        let ops = self.state.cleanup.prune.iter().map(|removal| removal.op.clone()).collect();
         let reply = cx.expect("kernel", PATIENCE, "rows nobody claims", RestoreAnswer::Pruned);
         self.peers.kernel.submit(KernelJob::new(ops), reply);
     }
@@ -58,12 +58,12 @@ impl Restore {
     pub(super) fn pruned(&mut self, cx: &mut Cx<'_, Self>, answer: Result<KernelDone, AskError>) {
         match answer {
             Ok(done) => {
-                let removed = done.outcomes.len().min(self.kept.cleanup.prune.len());
+                let removed = done.outcomes.len().min(self.state.cleanup.prune.len());
                 let removed: Vec<String> =
-                    self.kept.cleanup.prune.drain(..removed).map(|removal| removal.what).collect();
-                self.kept.report.pruned.extend(removed);
+                    self.state.cleanup.prune.drain(..removed).map(|removal| removal.what).collect();
+                self.state.report.pruned.extend(removed);
                 if let Some((_, error)) = done.failed
-                    && let Some(removal) = self.kept.cleanup.prune.pop_front()
+                    && let Some(removal) = self.state.cleanup.prune.pop_front()
                     && !matches!(error.refusal, Refusal::NotFound | Refusal::NoDevice)
                 {
                     let what = &removal.what;
@@ -75,7 +75,7 @@ impl Restore {
                 self.problem(format!(
                     "rows nobody claims were not removed: {error}; it is tried again"
                 ));
-                let Cleanup { unremoved, prune, .. } = &mut self.kept.cleanup;
+                let Cleanup { unremoved, prune, .. } = &mut self.state.cleanup;
                 unremoved.extend(prune.drain(..));
             }
         }
@@ -86,54 +86,54 @@ impl Restore {
     /// others of its endpoint.
     fn put_off(&mut self, removal: Removal) {
         let (of, is_unseen) = (removal.of, removal.is_unseen());
-        self.kept.cleanup.unremoved.push(removal);
+        self.state.cleanup.unremoved.push(removal);
         if is_unseen {
-            let prune = std::mem::take(&mut self.kept.cleanup.prune).into_iter();
+            let prune = std::mem::take(&mut self.state.cleanup.prune).into_iter();
             let (later, now): (Vec<_>, Vec<_>) = prune.partition(|other| other.of == of);
-            self.kept.cleanup.prune = now.into();
-            self.kept.cleanup.unremoved.extend(later);
+            self.state.cleanup.prune = now.into();
+            self.state.cleanup.unremoved.extend(later);
         }
     }
 
     /// Endpoints of which something is left that no snapshot shows.
     fn held(&self) -> BTreeSet<EndpointId> {
-        let unseen = self.kept.cleanup.unremoved.iter().filter(|removal| removal.is_unseen());
+        let unseen = self.state.cleanup.unremoved.iter().filter(|removal| removal.is_unseen());
         unseen.map(|removal| removal.of).collect()
     }
 
     /// Notes a problem, once.
     fn problem(&mut self, problem: String) {
-        if !self.kept.report.problems.contains(&problem) {
-            self.kept.report.problems.push(problem);
+        if !self.state.report.problems.contains(&problem) {
+            self.state.report.problems.push(problem);
         }
     }
 
     /// Restoring is over; what could not be removed is tried again until it is. Till then nobody
     /// gets a number or an address of which something may be left.
     pub(super) fn free_when_removed(&mut self, cx: &mut Cx<'_, Self>) {
-        let Cleanup { unremoved, untidied, unforgotten, .. } = &self.kept.cleanup;
+        let Cleanup { unremoved, untidied, unforgotten, .. } = &self.state.cleanup;
         if unremoved.is_empty() && untidied.is_empty() && unforgotten.is_empty() {
             return self.free_remains();
         }
-        self.kept.cleanup.rounds += 1;
-        cx.after(PAUSES.after(self.kept.cleanup.rounds), RestoreAnswer::PruneAgain);
+        self.state.cleanup.rounds += 1;
+        cx.after(PAUSES.after(self.state.cleanup.rounds), RestoreAnswer::PruneAgain);
     }
 
     pub(super) fn prune_again(&mut self, cx: &mut Cx<'_, Self>) {
         // A crash may have set this twice.
-        if self.kept.phase == Phase::Done
-            && self.kept.cleanup.writing == 0
-            && self.kept.cleanup.prune.is_empty()
+        if self.state.phase == Phase::Done
+            && self.state.cleanup.writing == 0
+            && self.state.cleanup.prune.is_empty()
         {
-            self.kept.cleanup.prune = std::mem::take(&mut self.kept.cleanup.unremoved).into();
+            self.state.cleanup.prune = std::mem::take(&mut self.state.cleanup.unremoved).into();
             self.prune_next(cx);
         }
     }
 
     /// Removes the state directories of endpoints that could not be brought back.
     pub(super) fn forget_failed(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Forgetting;
-        let Kept { plan, disk, report, cleanup, dormant, .. } = &mut *self.kept;
+        self.state.phase = Phase::Forgetting;
+        let RestoreState { plan, disk, report, cleanup, dormant, .. } = &mut *self.state;
         let Cleanup { untidied, unforgotten, .. } = cleanup;
         unforgotten.extend(plan.failed.keys().filter(|id| !dormant.contains(id)));
         let disputed = std::mem::take(&mut plan.disputed);
@@ -149,19 +149,19 @@ impl Restore {
     /// aside.
     fn forget(&mut self, cx: &mut Cx<'_, Self>) {
         let held = self.held();
-        let mut plans = self.kept.cleanup.untidied.clone();
-        for &id in self.kept.cleanup.unforgotten.difference(&held) {
+        let mut plans = self.state.cleanup.untidied.clone();
+        for &id in self.state.cleanup.unforgotten.difference(&held) {
             plans.entry(id).or_default().extend(remove_plan(id));
         }
         self.write(cx, plans);
-        if self.kept.cleanup.writing == 0 {
+        if self.state.cleanup.writing == 0 {
             self.written(cx);
         }
     }
 
     /// All that was asked of the disk is answered.
     fn written(&mut self, cx: &mut Cx<'_, Self>) {
-        match self.kept.phase {
+        match self.state.phase {
             Phase::Done => self.free_when_removed(cx),
             _ => self.finish(cx),
         }
@@ -175,17 +175,17 @@ impl Restore {
     ) {
         match answer {
             Ok(Ok(())) => {
-                self.kept.cleanup.untidied.remove(&id);
-                if self.kept.phase != Phase::Tidying && !self.held().contains(&id) {
-                    self.kept.cleanup.unforgotten.remove(&id);
+                self.state.cleanup.untidied.remove(&id);
+                if self.state.phase != Phase::Tidying && !self.held().contains(&id) {
+                    self.state.cleanup.unforgotten.remove(&id);
                 }
             }
             Ok(Err(error)) => self.problem(error.to_string()),
             Err(error) => self.problem(format!("state directory of endpoint {id}: {error}")),
         }
-        self.kept.cleanup.writing = self.kept.cleanup.writing.saturating_sub(1);
-        match self.kept.phase {
-            _ if self.kept.cleanup.writing > 0 => {}
+        self.state.cleanup.writing = self.state.cleanup.writing.saturating_sub(1);
+        match self.state.phase {
+            _ if self.state.cleanup.writing > 0 => {}
             Phase::Tidying => self.reserve(cx),
             _ => self.written(cx),
         }
@@ -193,15 +193,15 @@ impl Restore {
 
     /// Nothing is left of those that did not come back: their numbers and addresses are free.
     fn free_remains(&mut self) {
-        let remains = std::mem::take(&mut self.kept.remains);
-        let reserved = std::mem::take(&mut self.kept.reserved);
+        let remains = std::mem::take(&mut self.state.remains);
+        let reserved = std::mem::take(&mut self.state.reserved);
         for (address, _) in reserved.iter().filter(|(_, id)| remains.contains_key(id)) {
             let (address, reply) = (*address, Reply::to(|_| {}));
             if let Err(refused) = self.peers.ipam.tell(IpamMsg::Release { address, reply }) {
                 tracing::warn!(%address, %refused, "address stays withheld");
             }
         }
-        for &id in remains.keys().filter(|id| !self.kept.dormant.contains(id)) {
+        for &id in remains.keys().filter(|id| !self.state.dormant.contains(id)) {
             if let Err(refused) =
                 self.peers.endpoints.tell(EndpointsMsg::Endpoint(EndpointNews::Gone(id)))
             {

@@ -60,7 +60,7 @@ impl Restore {
         for (id, outcome) in outcomes {
             self.note_outcome(id, outcome);
         }
-        self.kept.settled = true;
+        self.state.settled = true;
         if let Err(refused) = self.peers.conntrack.tell(ConntrackMsg::Begin) {
             tracing::error!(%refused, "connections are not collected");
         }
@@ -68,7 +68,7 @@ impl Restore {
     }
 
     fn note_outcome(&mut self, id: EndpointId, outcome: Result<(), Arc<str>>) {
-        let Some(report) = self.kept.report.endpoints.get_mut(&id) else { return };
+        let Some(report) = self.state.report.endpoints.get_mut(&id) else { return };
         report.fate = match &outcome {
             Err(_) => Fate::Degraded,
             Ok(()) if report.source == rebuild::SOURCE => Fate::Rebuilt,
@@ -85,7 +85,7 @@ impl Restore {
     ) {
         match answer {
             Ok(()) => {
-                self.kept.synced.insert(source);
+                self.state.synced.insert(source);
                 self.prune_when_proven(cx);
             }
             Err(_) => self.ask_synced(cx, source),
@@ -94,39 +94,39 @@ impl Restore {
 
     /// Whether every restored endpoint has settled, and the node and the policy have spoken.
     fn is_programmed(&self) -> bool {
-        self.kept.settled && self.kept.synced.len() == Source::COUNT
+        self.state.settled && self.state.synced.len() == Source::COUNT
     }
 
     pub(super) fn answer_when_programmed(&mut self) {
         if self.is_programmed() {
-            let enabled = self.kept.enabled;
-            self.kept.awaiting.drain(..).for_each(|reply| reply.send(enabled));
+            let enabled = self.state.enabled;
+            self.state.awaiting.drain(..).for_each(|reply| reply.send(enabled));
         }
     }
 
     /// Only when every source has spoken is it proven that nobody claims the rest.
     fn prune_when_proven(&mut self, cx: &mut Cx<'_, Self>) {
         self.answer_when_programmed();
-        if !self.is_programmed() || self.kept.phase != Phase::Settling {
+        if !self.is_programmed() || self.state.phase != Phase::Settling {
             return;
         }
-        if !self.kept.enabled {
+        if !self.state.enabled {
             return self.finish(cx);
         }
-        let endpoints = self.kept.report.endpoints.iter();
+        let endpoints = self.state.report.endpoints.iter();
         let unbuilt = endpoints.filter(|(_, report)| report.fate == Fate::Degraded);
-        self.kept.report.ipcache_waits_for = unbuilt.map(|(&id, _)| id).collect();
+        self.state.report.ipcache_waits_for = unbuilt.map(|(&id, _)| id).collect();
         self.prune_ipcache(cx);
-        self.kept.cleanup.prune = self.kept.remains.iter().flat_map(unseen).collect();
-        let kept = &mut *self.kept;
-        kept.cleanup.prune.extend(prune(&kept.kernel, &kept.alive, kept.host));
-        self.kept.phase = Phase::Pruning;
+        self.state.cleanup.prune = self.state.remains.iter().flat_map(unseen).collect();
+        let state = &mut *self.state;
+        state.cleanup.prune.extend(prune(&state.kernel, &state.alive, state.host));
+        self.state.phase = Phase::Pruning;
         self.prune_next(cx);
     }
 
     /// Has the ipcache drop what nobody claims, once everyone who may claim it has spoken.
     pub(super) fn prune_ipcache(&mut self, cx: &mut Cx<'_, Self>) {
-        let waited_for = self.kept.report.ipcache_waits_for.clone();
+        let waited_for = self.state.report.ipcache_waits_for.clone();
         if waited_for.is_empty() {
             if let Err(refused) = self.peers.identities.tell(IdentityMsg::ReleaseWithheld) {
                 tracing::warn!(%refused, "identities of the life before stay in use");
@@ -148,14 +148,14 @@ impl Restore {
 
     pub(super) fn built(&mut self, cx: &mut Cx<'_, Self>, answer: Result<(), AskError>) {
         if answer.is_ok() {
-            self.kept.report.ipcache_waits_for.clear();
+            self.state.report.ipcache_waits_for.clear();
         }
         self.prune_ipcache(cx);
     }
 
     pub(super) fn finish(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Done;
-        if self.kept.enabled {
+        self.state.phase = Phase::Done;
+        if self.state.enabled {
             self.free_when_removed(cx);
             // What is left behind from now on should not be.
             if let Err(refused) = self.peers.endpoints.tell(EndpointsMsg::Cleaned) {
@@ -169,16 +169,16 @@ impl Restore {
             tracing::warn!(%refused, "the outcome of restoring is looked at later");
         }
         self.end_phase(cx, "prune");
-        self.kept.report.finished = true;
+        self.state.report.finished = true;
         tracing::info!(
-            restored = self.kept.report.count(Fate::Restored),
-            rebuilt = self.kept.report.count(Fate::Rebuilt),
-            degraded = self.kept.report.count(Fate::Degraded),
-            failed = self.kept.report.count(Fate::Failed),
-            quarantined = self.kept.report.quarantined.len(),
+            restored = self.state.report.count(Fate::Restored),
+            rebuilt = self.state.report.count(Fate::Rebuilt),
+            degraded = self.state.report.count(Fate::Degraded),
+            failed = self.state.report.count(Fate::Failed),
+            quarantined = self.state.report.quarantined.len(),
             "restore finished"
         );
-        self.kept.kernel = KernelSnapshot::default();
-        self.kept.plan = RestorePlan::default();
+        self.state.kernel = KernelSnapshot::default();
+        self.state.plan = RestorePlan::default();
     }
 }

@@ -14,12 +14,12 @@ use super::{
     rebuild,
 };
 use crate::{
-    endpoints::{endpoint::Held, workloads::WorkloadsMsg},
+    endpoints::{endpoint::IdentityReference, workloads::WorkloadsMsg},
     host::{AskError, Cx},
     model::{EndpointId, IdentityId, NamedPorts, Scope},
     policy::{
         identity::{Identity, IdentityMsg},
-        rules::{Bearer, PolicyMsg},
+        rules::{IdentityUser, PolicyMsg},
     },
     ports::KernelSnapshot,
     state_directory::IdentityTable,
@@ -58,9 +58,9 @@ impl Restore {
     /// The kernel does not know how ports are called; without their names an endpoint would enforce
     /// less than before until it heard of its pod.
     pub(super) fn describe(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Describing;
+        self.state.phase = Phase::Describing;
         let rebuilt =
-            self.kept.plan.candidates.iter().filter(|(_, it)| it.source == rebuild::SOURCE);
+            self.state.plan.candidates.iter().filter(|(_, it)| it.source == rebuild::SOURCE);
         let pod = |(&id, it): (&EndpointId, &Candidate)| {
             let spec = &it.endpoint.spec;
             let pod = (spec.namespace.clone(), spec.pod_name.clone());
@@ -88,12 +88,12 @@ impl Restore {
         match answer {
             Ok(all) => {
                 for (id, named_ports) in all {
-                    if let Some(candidate) = self.kept.plan.candidates.get_mut(&id) {
+                    if let Some(candidate) = self.state.plan.candidates.get_mut(&id) {
                         candidate.endpoint.spec.named_ports = named_ports;
                     }
                 }
             }
-            Err(error) => self.kept.report.problems.push(format!("names of ports: {error}")),
+            Err(error) => self.state.report.problems.push(format!("names of ports: {error}")),
         }
         self.hold_carried(cx);
     }
@@ -102,8 +102,8 @@ impl Restore {
     /// until an endpoint has flipped, its packets come with them, and nobody else may be given
     /// their numbers.
     pub(super) fn hold_carried(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.phase = Phase::Learning;
-        let Some((_, identity)) = self.kept.carried.front() else { return self.learn(cx) };
+        self.state.phase = Phase::Learning;
+        let Some((_, identity)) = self.state.carried.front() else { return self.learn(cx) };
         let (labels, before) = ((*identity.labels).clone(), Some(identity.id));
         let identities = self.peers.identities.clone();
         let owner = identities.clone();
@@ -112,19 +112,23 @@ impl Restore {
             PATIENCE,
             format!("identity {}, which rows still carry", identity.id),
             |reply| IdentityMsg::Resolve { labels, before, reply },
-            move |answer| RestoreAnswer::Carried(Held::from_answer(owner, answer)),
+            move |answer| RestoreAnswer::Carried(IdentityReference::from_answer(owner, answer)),
         );
     }
 
-    pub(super) fn carried(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Held, String>) {
-        if let Some((id, wanted)) = self.kept.carried.pop_front() {
+    pub(super) fn carried(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<IdentityReference, String>,
+    ) {
+        if let Some((id, wanted)) = self.state.carried.pop_front() {
             match answer {
                 Ok(held) => {
-                    if let Some(candidate) = self.kept.plan.candidates.get_mut(&id) {
+                    if let Some(candidate) = self.state.plan.candidates.get_mut(&id) {
                         candidate.endpoint.carried.push(held);
                     }
                 }
-                Err(error) => self.kept.report.problems.push(format!(
+                Err(error) => self.state.report.problems.push(format!(
                     "endpoint {id}: identity {}, which its rows still carry: {error}",
                     wanted.id
                 )),
@@ -136,14 +140,14 @@ impl Restore {
     /// The policy must know every identity that an address may already have.
     fn learn(&mut self, cx: &mut Cx<'_, Self>) {
         let mut identities = BTreeMap::new();
-        let mut bearers = Vec::new();
+        let mut identity_users = Vec::new();
         // The node itself is known to everyone always.
-        let pods = self.kept.plan.endpoints().filter(|endpoint| !endpoint.spec.is_host());
+        let pods = self.state.plan.endpoints().filter(|endpoint| !endpoint.spec.is_host());
         for endpoint in pods {
-            let carried = endpoint.carried.iter().map(Held::identity);
+            let carried = endpoint.carried.iter().map(IdentityReference::identity);
             for identity in carried.clone().map(|it| it.id).chain([endpoint.identity]) {
                 let named_ports = endpoint.spec.named_ports.clone();
-                bearers.push(Bearer { endpoint: endpoint.id, identity, named_ports });
+                identity_users.push(IdentityUser { endpoint: endpoint.id, identity, named_ports });
             }
             identities.extend(carried.map(|identity| (identity.id, identity.clone())));
             identities.entry(endpoint.identity).or_insert_with(|| Identity {
@@ -156,7 +160,7 @@ impl Restore {
         // Until an endpoint has asked for its own, nobody else's going takes it away.
         let withheld = IdentityMsg::Withhold(identities.keys().copied().collect());
         if let Err(refused) = self.peers.identities.tell(withheld) {
-            self.kept.report.problems.push(format!("restored identities: {refused}"));
+            self.state.report.problems.push(format!("restored identities: {refused}"));
         }
         let identities = identities.into_values().collect();
         let policy = self.peers.policy.clone();
@@ -164,7 +168,7 @@ impl Restore {
             &policy,
             PATIENCE,
             "the policy to know restored identities",
-            |reply| PolicyMsg::Learn { identities, bearers, reply },
+            |reply| PolicyMsg::Learn { identities, identity_users, reply },
             RestoreAnswer::Learned,
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   cluster ──┐  objects                        frontends, backends        ┌─► reverse translation
-//!   manifests ┼─────────► book ─► expand ─► claims ─► table ─┐             ├─► affinity, ranges
+//!   manifests ┼─────────► reported ─► expand ─► claims ─► table ─┐             ├─► affinity, ranges
 //!   other     │                                              ├─► batch ─► kernel ─► slots ─► first slot
 //!   clusters ─┘                 │      maps ─► inherited ─► backends                      │
 //!                            health                          └───────────────── removals ◄─┘
@@ -13,7 +13,6 @@ mod annotations;
 mod answers;
 mod backends;
 mod batch;
-mod book;
 mod claims;
 mod dense;
 mod expand;
@@ -31,6 +30,7 @@ mod pressure;
 mod refused;
 mod remote;
 mod remote_service;
+mod reported;
 mod shape;
 mod shown;
 mod slice;

@@ -16,7 +16,7 @@ pub struct Residue(BTreeSet<String>);
 impl Residue {
     /// What there is now.
     pub fn of(world: &World) -> Self {
-        let colony = world.colony();
+        let node_supervisor = world.node_supervisor();
         let state = world.kernel.state();
         let rows = state.rows;
         let mut lines = BTreeSet::new();
@@ -39,13 +39,13 @@ impl Residue {
         let directories = world.disk.files().directories("").unwrap();
         lines.extend(directories.iter().map(|name| format!("directory {name}")));
         lines.remove("directory lib");
-        let leases = world.ask(&colony.ipam, IpamMsg::Dump);
+        let leases = world.ask(&node_supervisor.ipam, IpamMsg::Dump);
         lines.extend(leases.iter().map(|(address, lease)| format!("{address}: {}", lease.owner)));
-        let identities = world.ask(&colony.identities, IdentityMsg::List).into_iter();
+        let identities = world.ask(&node_supervisor.identities, IdentityMsg::List).into_iter();
         let used = identities.filter(|identity| identity.references > 0);
         lines.extend(used.map(|it| format!("identity {} has {}", it.id, it.references)));
         lines.extend(world.list().iter().map(|view| format!("endpoint {}", view.id)));
-        let queue = world.ask(&colony.build_queue, BuildQueueMsg::Show);
+        let queue = world.ask(&node_supervisor.build_queue, BuildQueueMsg::Show);
         lines.extend(queue.building.iter().map(|id| format!("{id} builds")));
         lines.extend(queue.waiting.iter().map(|(id, _)| format!("{id} waits to build")));
         Self(lines)

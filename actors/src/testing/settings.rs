@@ -7,7 +7,7 @@ use crate::{
     endpoints::{ipam::Pools, supervisor::Schedule},
     model::{Addresses, ClusterId, Families},
     node::{devices::DevicesSettings, local_node::NodeSettings, routes::RoutingMode},
-    node_supervisor::ColonySettings,
+    node_supervisor::NodeSupervisorSettings,
     policy::{
         identity::LabelFilter,
         rules::{OwnCluster, PolicySettings},
@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// How the agent of a node in memory is run.
-pub(super) fn settings() -> ColonySettings {
-    ColonySettings {
+pub(super) fn settings() -> NodeSupervisorSettings {
+    NodeSupervisorSettings {
         cluster: "default".to_owned(),
         policy: PolicySettings {
             cluster: Some(OwnCluster::new("default")),

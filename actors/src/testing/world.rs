@@ -19,7 +19,7 @@ use crate::{
     host::{Answer, AskError, Message, NoRecorder, Recorder, Ref, Reply, Time, Universe},
     model::{Addresses, EndpointId, Labels, Mac, Manifest, PolicyRows},
     node::invariants::{self, EndpointFacts, Snapshot},
-    node_supervisor::{Colony, ColonySettings, Ports},
+    node_supervisor::{NodeSupervisor, NodeSupervisorSettings, Ports},
     policy::rules::PolicyMsg,
     ports::Link,
     restore::{Inheritance, RestoreInput, RestoreMsg, RestoreReport},
@@ -56,7 +56,7 @@ pub struct World {
     /// Whether it leaves them all of their options.
     pub keeps_options: bool,
     /// How the next agent is run.
-    pub settings: ColonySettings,
+    pub settings: NodeSupervisorSettings,
     /// Makes the recorder of each life; without it nothing is kept.
     pub recorder: Option<Box<dyn Fn() -> Box<dyn Recorder>>>,
     life: Option<Life>,
@@ -69,7 +69,7 @@ pub struct Life {
     /// The host and its clock.
     pub universe: Universe,
     /// The actors.
-    pub colony: Colony,
+    pub node_supervisor: NodeSupervisor,
 }
 
 impl Default for World {
@@ -149,7 +149,8 @@ impl World {
             health_listeners: Some(Rc::new(self.listeners.clone())),
             notices: None,
         };
-        let colony = Colony::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
+        let node_supervisor =
+            NodeSupervisor::spawn(&universe.host, &ports, self.settings.clone(), &inheritance);
         let input = RestoreInput {
             disk: found,
             kernel: inheritance.kernel,
@@ -162,11 +163,12 @@ impl World {
             phases: Vec::new(),
             problems: Vec::new(),
         };
-        let opened: Answer<()> = universe.host.ask(&colony.restore, PATIENCE, "to open", |reply| {
-            RestoreMsg::Begin { input: Box::new(input), reply }
-        });
+        let opened: Answer<()> =
+            universe.host.ask(&node_supervisor.restore, PATIENCE, "to open", |reply| {
+                RestoreMsg::Begin { input: Box::new(input), reply }
+            });
         drop(opened);
-        self.life = Some(Life { universe, colony });
+        self.life = Some(Life { universe, node_supervisor });
     }
 
     /// The agent dies: what it had not done is not done.
@@ -226,8 +228,8 @@ impl World {
     }
 
     /// Its actors.
-    pub fn colony(&self) -> &Colony {
-        &self.life().colony
+    pub fn node_supervisor(&self) -> &NodeSupervisor {
+        &self.life().node_supervisor
     }
 
     /// Runs until nothing can go on, unless the agent dies. Time stands still.
@@ -292,10 +294,10 @@ impl World {
     }
 
     fn tell(&self, all: Vec<Manifest>) {
-        let colony = self.colony();
-        colony.workloads.tell(WorkloadsMsg::Manifests(all.clone())).unwrap();
-        colony.services.tell(ServicesMsg::Manifests(all.clone())).unwrap();
-        colony.policy.tell(PolicyMsg::Manifests(all)).unwrap();
+        let node_supervisor = self.node_supervisor();
+        node_supervisor.workloads.tell(WorkloadsMsg::Manifests(all.clone())).unwrap();
+        node_supervisor.services.tell(ServicesMsg::Manifests(all.clone())).unwrap();
+        node_supervisor.policy.tell(PolicyMsg::Manifests(all)).unwrap();
     }
 
     /// Asks, without waiting.
@@ -326,7 +328,7 @@ impl World {
     /// Begins to make an endpoint.
     pub fn begin_create(&self, spec: EndpointSpec) -> Answer<Created> {
         let spec = Box::new(spec);
-        self.pose(&self.colony().endpoints, |reply| EndpointsMsg::Create {
+        self.pose(&self.node_supervisor().endpoints, |reply| EndpointsMsg::Create {
             spec,
             sync: true,
             reply,
@@ -342,15 +344,15 @@ impl World {
 
     /// Deletes an endpoint; how many things could not be removed, `None` if there is none.
     pub fn delete(&self, target: Target) -> Option<u32> {
-        let deleted =
-            self.ask(&self.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply });
+        let deleted = self
+            .ask(&self.node_supervisor().endpoints, |reply| EndpointsMsg::Delete { target, reply });
         deleted.ok()
     }
 
     /// Every endpoint.
     pub fn list(&self) -> Vec<Arc<EndpointView>> {
         let labels = Labels::default();
-        self.ask(&self.colony().endpoints, |reply| EndpointsMsg::List { labels, reply })
+        self.ask(&self.node_supervisor().endpoints, |reply| EndpointsMsg::List { labels, reply })
     }
 
     /// The endpoint of that number.
@@ -361,7 +363,7 @@ impl World {
 
     /// How restoring went.
     pub fn report(&self) -> Arc<RestoreReport> {
-        self.ask(&self.colony().restore, RestoreMsg::Report)
+        self.ask(&self.node_supervisor().restore, RestoreMsg::Report)
     }
 
     /// Whether every endpoint is as it should be.
@@ -371,18 +373,19 @@ impl World {
 
     /// Everything that the list of invariants looks at.
     pub fn facts(&self) -> Snapshot {
-        let colony = self.colony();
+        let node_supervisor = self.node_supervisor();
         let endpoints = self.list();
         let wanted = |view: &Arc<EndpointView>| {
             let subject = view.subject();
-            let policy =
-                self.ask(&colony.policy, |reply| PolicyMsg::ResolveOrKeep { subject, reply });
+            let policy = self
+                .ask(&node_supervisor.policy, |reply| PolicyMsg::ResolveOrKeep { subject, reply });
             let kept = || Arc::clone(&view.realised.policy);
             let rows = policy.map_or_else(kept, |policy| Arc::clone(&policy.rows));
             EndpointFacts::new(view, rows)
         };
-        let leases = self.ask(&colony.ipam, IpamMsg::Dump).into_iter();
-        let identities = self.ask(&colony.identities, crate::policy::identity::IdentityMsg::List);
+        let leases = self.ask(&node_supervisor.ipam, IpamMsg::Dump).into_iter();
+        let identities =
+            self.ask(&node_supervisor.identities, crate::policy::identity::IdentityMsg::List);
         let used = identities.into_iter().filter(|identity| identity.references > 0);
         let state = self.kernel.state();
         Snapshot {

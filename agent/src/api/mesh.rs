@@ -14,9 +14,9 @@ pub(super) async fn gather(
     what: &'static str,
 ) -> Result<Option<Vec<RemoteCluster>>, GatewayError> {
     let (remotes, sharing, nodes) = tokio::try_join!(
-        api.gateway.ask_if(what, |colony| colony.mesh.as_ref(), MeshMsg::Show),
+        api.gateway.ask_if(what, |node_supervisor| node_supervisor.mesh.as_ref(), MeshMsg::Show),
         Sharing::gather(api, what),
-        api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
+        api.gateway.ask_if(what, |node_supervisor| node_supervisor.nodes.as_ref(), NodesMsg::Show),
     )?;
     Ok(remotes.map(|remotes| status(&remotes, sharing.as_ref(), nodes.as_ref())))
 }

@@ -21,7 +21,7 @@ use volvox_actors::{
     host::Waits,
     model::Labels,
     node::{auditor::AuditorMsg, conntrack::ConntrackMsg},
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
     policy::{identity::IdentityMsg, rules::PolicyMsg},
     restore::RestoreMsg,
 };
@@ -52,9 +52,9 @@ pub(super) async fn serve(
 
 async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
     let mut sheet = Sheet::default();
-    let look = |colony: &Colony| {
+    let look = |node_supervisor: &NodeSupervisor| {
         let waits = |waits: &Waits| (waits.iter().count(), waits.cycle());
-        (colony.host.cells(), colony.host.with_waits(waits))
+        (node_supervisor.host.cells(), node_supervisor.host.with_waits(waits))
     };
     let (cells, (waits, cycle)) = api.gateway.look(look).await?;
     actors::write(&mut sheet, &cells, waits, cycle.is_some());
@@ -63,27 +63,50 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
     let labels = Labels::default();
     let views = api
         .gateway
-        .ask(what, |colony| &colony.endpoints, |reply| EndpointsMsg::List { labels, reply })
+        .ask(
+            what,
+            |node_supervisor| &node_supervisor.endpoints,
+            |reply| EndpointsMsg::List { labels, reply },
+        )
         .await?;
-    let queue = api.gateway.ask(what, |colony| &colony.build_queue, BuildQueueMsg::Show).await?;
+    let queue = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.build_queue, BuildQueueMsg::Show)
+        .await?;
     endpoints::write(&mut sheet, &views, &queue);
-    let regenerations =
-        api.gateway.ask(what, |colony| &colony.endpoints, EndpointsMsg::Regenerations).await?;
+    let regenerations = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.endpoints, EndpointsMsg::Regenerations)
+        .await?;
     endpoints::write_regenerations(&mut sheet, &regenerations);
-    let report = api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report).await?;
+    let report = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.restore, RestoreMsg::Report)
+        .await?;
     endpoints::write_restore(&mut sheet, &report);
 
-    let leases = api.gateway.ask(what, |colony| &colony.ipam, IpamMsg::Dump).await?;
+    let leases =
+        api.gateway.ask(what, |node_supervisor| &node_supervisor.ipam, IpamMsg::Dump).await?;
     node::write_addresses(&mut sheet, &leases, &api.facts);
-    let identities = api.gateway.ask(what, |colony| &colony.identities, IdentityMsg::List).await?;
+    let identities = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.identities, IdentityMsg::List)
+        .await?;
     node::write_identities(&mut sheet, &identities);
     let endpoints = views.iter().map(|view| view.subject()).collect();
     let policy = api
         .gateway
-        .ask(what, |colony| &colony.policy, |reply| PolicyMsg::Show { endpoints, reply })
+        .ask(
+            what,
+            |node_supervisor| &node_supervisor.policy,
+            |reply| PolicyMsg::Show { endpoints, reply },
+        )
         .await?;
     node::write_policy(&mut sheet, &policy);
-    let conntrack = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
+    let conntrack = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.conntrack, ConntrackMsg::Show)
+        .await?;
     node::write_conntrack(&mut sheet, &conntrack);
 
     let serving = super::services::gather(api, what).await?;
@@ -98,7 +121,8 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
 
     sources::write(&mut sheet, &super::sources::gather(api, what).await?);
 
-    let audit = api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show).await?;
+    let audit =
+        api.gateway.ask(what, |node_supervisor| &node_supervisor.auditor, AuditorMsg::Show).await?;
     node::write_audit(&mut sheet, &audit);
 
     let largest = views.iter().map(|view| view.realised.policy.len()).max().unwrap_or_default();

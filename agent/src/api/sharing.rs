@@ -8,7 +8,7 @@ use volvox_actors::{
         allocator::{AllocatorMsg, AllocatorView},
         kvstore::{SessionMsg, SessionView},
     },
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
 };
 
 use super::{Api, troubles::Trouble};
@@ -32,13 +32,14 @@ impl Sharing {
         api: &Api,
         what: &'static str,
     ) -> Result<Option<Self>, GatewayError> {
-        let ask = move |colony: &Colony| {
-            let (session, addresses, allocator) = match (&colony.kvstore, &colony.crd) {
-                (Some(it), _) => (Some(&it.session), &it.addresses, &it.allocator),
-                (None, Some(it)) => (None, &it.addresses, &it.allocator),
-                (None, None) => return None,
-            };
-            let host = &colony.host;
+        let ask = move |node_supervisor: &NodeSupervisor| {
+            let (session, addresses, allocator) =
+                match (&node_supervisor.kvstore, &node_supervisor.crd) {
+                    (Some(it), _) => (Some(&it.session), &it.addresses, &it.allocator),
+                    (None, Some(it)) => (None, &it.addresses, &it.allocator),
+                    (None, None) => return None,
+                };
+            let host = &node_supervisor.host;
             Some(host.outside(what, || {
                 (
                     session.map(|session| host.ask(session, PATIENCE, what, SessionMsg::Show)),

@@ -10,7 +10,7 @@ use volvox_actors::{
         sources::{Hearing, SILENCE_WARNED},
     },
     host::Time,
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
 };
 
 use super::{
@@ -38,9 +38,9 @@ pub(super) struct Streams {
 impl Streams {
     /// Asks them.
     pub(super) async fn ask(api: &Api, what: &'static str) -> Result<Self, GatewayError> {
-        let watchers = move |colony: &Colony| {
-            let host = &colony.host;
-            let kvstore = colony.kvstore.as_ref().map(|kvstore| {
+        let watchers = move |node_supervisor: &NodeSupervisor| {
+            let host = &node_supervisor.host;
+            let kvstore = node_supervisor.kvstore.as_ref().map(|kvstore| {
                 host.outside(what, || {
                     let ask = |it| host.ask(it, PATIENCE, what, WatcherMsg::Show);
                     let session = host.ask(&kvstore.session, PATIENCE, what, SessionMsg::Show);
@@ -51,7 +51,11 @@ impl Streams {
         };
         let ((now, asked), server) = tokio::try_join!(
             api.gateway.look(watchers),
-            api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Server),
+            api.gateway.ask_if(
+                what,
+                |node_supervisor| node_supervisor.cluster.as_ref(),
+                ClusterMsg::Server
+            ),
         )?;
         let mut kvstore = None;
         if let Some((session, asked)) = asked {
@@ -69,8 +73,12 @@ impl Streams {
 pub(super) async fn gather(api: &Api, what: &'static str) -> Result<Vec<Source>, GatewayError> {
     let (streams, listed, remotes) = tokio::try_join!(
         Streams::ask(api, what),
-        api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
-        api.gateway.ask_if(what, |colony| colony.mesh.as_ref(), MeshMsg::Show),
+        api.gateway.ask_if(
+            what,
+            |node_supervisor| node_supervisor.cluster.as_ref(),
+            ClusterMsg::Show
+        ),
+        api.gateway.ask_if(what, |node_supervisor| node_supervisor.mesh.as_ref(), MeshMsg::Show),
     )?;
     Ok(all(&api.ears, &streams, listed.as_deref(), remotes.as_deref()))
 }

@@ -1,8 +1,8 @@
 //! Tests of the API, over its routers and sockets, with fake actors behind them.
 
 mod bodies;
-pub(crate) mod colony;
 mod health;
 mod metrics;
+pub(crate) mod node_supervisor;
 mod routes;
 mod shapes;

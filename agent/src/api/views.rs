@@ -18,7 +18,7 @@ use volvox_actors::{
         local_node::{NodeMsg, NodeStatus},
         routes::{RoutesMsg, RoutesView},
     },
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
     policy::{
         ipcache::{IpcacheMsg, IpcacheView},
         rules::{PolicyMsg, RefusedPolicy},
@@ -85,22 +85,41 @@ impl Views {
             streams,
             refused,
         ) = tokio::try_join!(
-            api.gateway.look(|colony: &Colony| (of_host(&colony.host), colony.host.now())),
-            api.gateway.ask_if(what, |colony| colony.cluster.as_ref(), ClusterMsg::Show),
-            api.gateway.ask_if(what, |colony| colony.publisher.as_ref(), PublisherMsg::Show),
-            api.gateway.ask(what, |colony| &colony.endpoints, list),
-            api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report),
-            api.gateway.ask(what, |colony| &colony.auditor, AuditorMsg::Show),
+            api.gateway.look(|node_supervisor: &NodeSupervisor| (
+                of_host(&node_supervisor.host),
+                node_supervisor.host.now()
+            )),
+            api.gateway.ask_if(
+                what,
+                |node_supervisor| node_supervisor.cluster.as_ref(),
+                ClusterMsg::Show
+            ),
+            api.gateway.ask_if(
+                what,
+                |node_supervisor| node_supervisor.publisher.as_ref(),
+                PublisherMsg::Show
+            ),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.endpoints, list),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.restore, RestoreMsg::Report),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.auditor, AuditorMsg::Show),
             Sharing::gather(api, what),
-            api.gateway.ask_if(what, |colony| colony.nodes.as_ref(), NodesMsg::Show),
-            api.gateway.ask_if(what, |colony| colony.mesh.as_ref(), MeshMsg::Show),
+            api.gateway.ask_if(
+                what,
+                |node_supervisor| node_supervisor.nodes.as_ref(),
+                NodesMsg::Show
+            ),
+            api.gateway.ask_if(
+                what,
+                |node_supervisor| node_supervisor.mesh.as_ref(),
+                MeshMsg::Show
+            ),
             services::gather(api, what),
-            api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show),
-            api.gateway.ask(what, |colony| &colony.routes, RoutesMsg::Show),
-            api.gateway.ask(what, |colony| &colony.ipcache, IpcacheMsg::Show),
-            api.gateway.ask(what, |colony| &colony.node, NodeMsg::Show),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.devices, DevicesMsg::Show),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.routes, RoutesMsg::Show),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.ipcache, IpcacheMsg::Show),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.node, NodeMsg::Show),
             Streams::ask(api, what),
-            api.gateway.ask(what, |colony| &colony.policy, PolicyMsg::Refused),
+            api.gateway.ask(what, |node_supervisor| &node_supervisor.policy, PolicyMsg::Refused),
         )?;
         let sources = sources::all(&api.ears, &streams, listed.as_deref(), remotes.as_deref());
         let mesh = remotes.map(|remotes| mesh::status(&remotes, sharing.as_ref(), nodes.as_ref()));

@@ -7,7 +7,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::{args::Arguments, execute};
-use crate::api::{Server, Socket, bind, tests::colony::Fixture};
+use crate::api::{Server, Socket, bind, tests::node_supervisor::Fixture};
 
 /// An agent with one endpoint, on a socket of its own.
 struct Agent {

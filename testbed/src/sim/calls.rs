@@ -41,7 +41,7 @@ impl Node {
         pod.incarnation += 1;
         pod.exists = true;
         let owner = pod.owner();
-        let ipam = self.world.colony().ipam.clone();
+        let ipam = self.world.node_supervisor().ipam.clone();
         let answer = self.world.pose(&ipam, |reply| IpamMsg::Allocate {
             family: None,
             owner,
@@ -85,7 +85,7 @@ impl Node {
 
     fn pose_deletion(&self, attachment: &str) -> Answer<Deleted> {
         let target = Target::AttachmentId(attachment.to_owned());
-        let endpoints = self.world.colony().endpoints.clone();
+        let endpoints = self.world.node_supervisor().endpoints.clone();
         self.world.pose(&endpoints, |reply| EndpointsMsg::Delete { target, reply })
     }
 
@@ -322,7 +322,7 @@ impl Node {
         for address in addresses.into_iter().flat_map(Addresses::iter) {
             let reply = Reply::to(|_| {});
             // A full mailbox has it expire.
-            let _ = self.world.colony().ipam.tell(IpamMsg::Withdraw { address, reply });
+            let _ = self.world.node_supervisor().ipam.tell(IpamMsg::Withdraw { address, reply });
         }
     }
 

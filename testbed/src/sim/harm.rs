@@ -102,7 +102,7 @@ impl Node {
 
     pub(super) fn crash(&mut self, which: u64) {
         if self.world.is_alive() {
-            let host = &self.world.colony().host;
+            let host = &self.world.node_supervisor().host;
             let cells = host.cells();
             // The supervisors, who come first, as often as all endpoints together.
             let among =

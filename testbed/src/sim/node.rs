@@ -455,7 +455,7 @@ impl Node {
             }
         };
         // Two at once: the second is as much of a wish as the first.
-        let endpoints = self.world.colony().endpoints.clone();
+        let endpoints = self.world.node_supervisor().endpoints.clone();
         drop(self.world.pose(&endpoints, regenerate(Level::Rewrite)));
         let answer = self.world.pose(&endpoints, regenerate(Level::Rebuild));
         self.rebuilds.push((loads, answer));

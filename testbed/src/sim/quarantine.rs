@@ -47,7 +47,7 @@ impl Node {
             return;
         }
         self.oracle.borrow_mut().served.quarantine.0.remove(&backend);
-        let services = self.world.colony().services.clone();
+        let services = self.world.node_supervisor().services.clone();
         let answer = self.world.pose(&services, |reply| ServicesMsg::Quarantine {
             backend: place(backend),
             wanted,

@@ -37,7 +37,8 @@ pub type Realised = BTreeMap<u8, (String, BTreeSet<String>)>;
 
 impl Node {
     pub(super) fn realised(&self) -> Realised {
-        let identities = self.world.ask(&self.world.colony().identities, IdentityMsg::List);
+        let identities =
+            self.world.ask(&self.world.node_supervisor().identities, IdentityMsg::List);
         let behind: BTreeMap<_, _> =
             identities.iter().map(|it| (it.id, it.labels.to_string())).collect();
         let oracle = self.oracle.borrow();
@@ -86,7 +87,7 @@ impl Node {
 
     fn waits(&self) -> String {
         let waits = |waits: &Waits| waits.iter().map(|wait| wait.why.clone()).collect::<Vec<_>>();
-        self.world.colony().host.with_waits(waits).join(", ")
+        self.world.node_supervisor().host.with_waits(waits).join(", ")
     }
 
     /// What is not yet as it should be.
@@ -111,10 +112,11 @@ impl Node {
         if !waits.is_empty() {
             return Some(format!("somebody waits for {waits}"));
         }
-        if self.world.try_ask(&self.world.colony().policy, PolicyMsg::Idle).is_none() {
+        if self.world.try_ask(&self.world.node_supervisor().policy, PolicyMsg::Idle).is_none() {
             return Some("a change of policies is under way".to_owned());
         }
-        let builds = self.world.ask(&self.world.colony().build_queue, BuildQueueMsg::Show).building;
+        let builds =
+            self.world.ask(&self.world.node_supervisor().build_queue, BuildQueueMsg::Show).building;
         if let Some(id) = builds.first() {
             return Some(format!("endpoint {id} has a permit to build"));
         }

@@ -64,7 +64,7 @@ impl Node {
         if !self.world.is_alive() {
             return;
         }
-        let endpoints = self.world.colony().endpoints.clone();
+        let endpoints = self.world.node_supervisor().endpoints.clone();
         if notices != Notices::default() {
             let _ = endpoints.tell(EndpointsMsg::Disturbed(notices));
             self.time(Duration::from_millis(20), seed);
@@ -73,7 +73,7 @@ impl Node {
             return;
         }
         let before = self.world.list();
-        let endpoints = self.world.colony().endpoints.clone();
+        let endpoints = self.world.node_supervisor().endpoints.clone();
         let ask = |reply| EndpointsMsg::Verify { target: None, reply };
         let mut asked = self.world.pose(&endpoints, ask);
         self.time(Duration::from_millis(20), seed);

@@ -228,7 +228,7 @@ impl Node {
         self.oracle.borrow_mut().served.hosts = hosts;
         if told && self.world.is_alive() {
             // A full mailbox has it seen later.
-            let _ = self.world.colony().node.tell(NodeMsg::Changed);
+            let _ = self.world.node_supervisor().node.tell(NodeMsg::Changed);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Failures that users of node agents reported, provoked: those whose cause is in the kernel, on
 //! the disk or between processes. Each test is called by the issue where the failure was reported:
 //! `c` is cilium/cilium, other repositories go by their own name. Those whose cause is logical, and
-//! the table of all, are the actors' (`colony/tests/cases.rs`).
+//! the table of all, are the actors' (`node supervisor/tests/cases.rs`).
 
 mod cni;
 mod faults;

@@ -54,7 +54,7 @@ pub(crate) fn two_lives() -> Result<[PathBuf; 2]> {
     run(&world);
     // The handler panics when it answers.
     world.life().universe.host.outside("a question that crashes", || {
-        let _ = world.colony().ipam.tell(IpamMsg::Dump(crash()));
+        let _ = world.node_supervisor().ipam.tell(IpamMsg::Dump(crash()));
     });
     run(&world);
     wait_for_each_other(&world);

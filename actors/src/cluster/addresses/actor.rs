@@ -12,8 +12,8 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::{
-    AddressesMsg, AddressesView, Inherited, answers::AddressesAnswer, kept::Kept,
-    messages::Mapping, remote::Work,
+    AddressesMsg, AddressesView, Inherited, answers::AddressesAnswer, messages::Mapping,
+    remote::Work, state::AddressesState,
 };
 use crate::{
     cluster::{
@@ -62,7 +62,7 @@ pub struct Addresses {
     pub(super) peers: AddressesPeers,
     /// Outlive a crash: they change.
     settings: Lent<KvSettings>,
-    pub(super) kept: Lent<Kept>,
+    pub(super) state: Lent<AddressesState>,
     /// A step is under way.
     pub(super) busy: bool,
     /// Something failed, and is tried again later.
@@ -78,12 +78,12 @@ impl Addresses {
         settings: KvSettings,
         inherited: Inherited,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Survives::new(Kept::inherited(inherited, settings.meshed));
+        let state = Survives::new(AddressesState::inherited(inherited, settings.meshed));
         let settings = Survives::new(settings);
         move || Self {
             peers: peers.clone(),
             settings: settings.lend(),
-            kept: kept.lend(),
+            state: state.lend(),
             busy: false,
             resting: false,
             looks: Retry::default(),
@@ -103,17 +103,17 @@ impl Addresses {
     }
 
     fn listed(&mut self) {
-        let kept = &mut *self.kept;
-        kept.remote.listed();
-        kept.settle(self.settings.cluster_id);
+        let state = &mut *self.state;
+        state.remote.listed();
+        state.settle(self.settings.cluster_id);
     }
 
     fn objects(&mut self, objects: Vec<(ObjectKey, Option<Value>)>, defined: bool) {
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         let KvSettings { address, cluster_id, .. } = *self.settings;
         for (key, value) in objects {
-            for (prefix, owner) in kept.take_object(key, value, address, cluster_id) {
-                kept.want(prefix, owner);
+            for (prefix, owner) in state.take_object(key, value, address, cluster_id) {
+                state.want(prefix, owner);
             }
         }
         if defined {
@@ -124,37 +124,37 @@ impl Addresses {
     fn named(&mut self, pair: &Pair) {
         let read = Whose::read(pair, ADDRESSES);
         let mut own = false;
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         match read {
             // What an earlier life of this node said is taken from what it has now.
             Ok((prefix, value)) if value.host_ip == Some(self.settings.address) => {
-                kept.want(prefix, None);
+                state.want(prefix, None);
                 own = true;
             }
             Ok((prefix, value)) => {
-                let owner = value.owner(&pair.key, &mut kept.ports);
-                kept.want(prefix, Some(owner));
+                let owner = value.owner(&pair.key, &mut state.ports);
+                state.want(prefix, Some(owner));
             }
             Err(error) => {
                 tracing::warn!(%error, "an address of the cluster is not known");
                 if let Ok(prefix) = prefix_of(&pair.key, ADDRESSES) {
-                    kept.want(prefix, None);
+                    state.want(prefix, None);
                 }
             }
         }
         // A write that was given up may come behind a later one.
-        let stale = own && kept.announced_as(&pair.key).is_some_and(|value| *value != pair.value);
+        let stale = own && state.announced_as(&pair.key).is_some_and(|value| *value != pair.value);
         if stale {
             self.tell_session(SessionMsg::Removed(pair.key.clone()));
         }
     }
 
     fn unnamed(&mut self, key: String) {
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         if let Ok(prefix) = prefix_of(&key, ADDRESSES) {
-            kept.want(prefix, None);
+            state.want(prefix, None);
         }
-        let ours = kept.announced_as(&key).is_some();
+        let ours = state.announced_as(&key).is_some();
         if ours {
             self.tell_session(SessionMsg::Removed(key));
         }
@@ -162,30 +162,30 @@ impl Addresses {
 
     /// What other clusters say; which there are is told before.
     fn clusters(&mut self, names: BTreeSet<Arc<str>>) {
-        let kept = &mut *self.kept;
-        let (prefixes, identities) = kept.others.configure(names);
-        kept.heed_others(prefixes);
-        kept.settle(self.settings.cluster_id);
+        let state = &mut *self.state;
+        let (prefixes, identities) = state.others.configure(names);
+        state.heed_others(prefixes);
+        state.settle(self.settings.cluster_id);
         self.renew(identities);
     }
 
     fn cluster_addresses(&mut self, origin: &Origin, update: Update) {
-        let (kept, listed) = (&mut *self.kept, update.listed);
-        let Kept { others, ports, .. } = kept;
+        let (state, listed) = (&mut *self.state, update.listed);
+        let AddressesState { others, ports, .. } = state;
         let prefixes = others.addresses(origin, update, ports);
-        kept.heed_others(prefixes);
+        state.heed_others(prefixes);
         if listed {
-            kept.settle(self.settings.cluster_id);
+            state.settle(self.settings.cluster_id);
         }
     }
 
     fn cluster_identities(&mut self, origin: &Origin, update: Update) {
-        let renewed = self.kept.others.identities(origin, update);
+        let renewed = self.state.others.identities(origin, update);
         self.renew(renewed);
     }
 
     fn renew(&mut self, renewed: Vec<Renewed>) {
-        let remote = &mut self.kept.remote;
+        let remote = &mut self.state.remote;
         renewed.into_iter().for_each(|(id, labels)| remote.renew(id, labels));
     }
 
@@ -194,9 +194,9 @@ impl Addresses {
         if self.resting {
             return;
         }
-        let work = if self.busy { None } else { self.kept.remote.next() };
+        let work = if self.busy { None } else { self.state.remote.next() };
         loop {
-            let rows = self.kept.remote.next_rows();
+            let rows = self.state.remote.next_rows();
             let Some(rows) = rows else { break };
             self.map(cx, rows);
         }
@@ -219,14 +219,14 @@ impl Addresses {
     }
 
     fn look_again(&mut self, cx: &mut Cx<'_, Self>) {
-        let stalled = self.kept.remote.has_stalled();
+        let stalled = self.state.remote.has_stalled();
         if stalled {
             self.looks.pause_once(cx, AGAIN_AFTER, AddressesAnswer::Again);
         }
     }
 
     fn map(&mut self, cx: &mut Cx<'_, Self>, rows: Vec<Mapping>) {
-        let remote = &self.kept.remote;
+        let remote = &self.state.remote;
         let entry = |identity, via| IpcacheEntry {
             tunnel: remote.tunnel(via),
             ..IpcacheEntry::of(identity, Source::Cluster)
@@ -244,7 +244,7 @@ impl Addresses {
 
     fn unmap(&mut self, cx: &mut Cx<'_, Self>, prefixes: Vec<IpNet>) {
         self.busy = true;
-        self.kept.remote.unmapping(&prefixes);
+        self.state.remote.unmapping(&prefixes);
         let (ipcache, gone) = (self.peers.ipcache.clone(), prefixes.clone());
         cx.ask(
             &ipcache,
@@ -262,7 +262,7 @@ impl Addresses {
         answer: Result<Result<(), KernelError>, AskError>,
     ) {
         let done = self.is_written(cx, answer);
-        let remote = &mut self.kept.remote;
+        let remote = &mut self.state.remote;
         match done {
             true => remote.mapped(rows),
             false => remote.unconfirmed(rows.into_iter().map(|(prefix, ..)| prefix)),
@@ -277,7 +277,7 @@ impl Addresses {
     ) {
         self.busy = false;
         let done = self.is_written(cx, answer);
-        let remote = &mut self.kept.remote;
+        let remote = &mut self.state.remote;
         match done {
             true => remote.unmapped(&prefixes),
             false => remote.unconfirmed(prefixes),
@@ -301,7 +301,7 @@ impl Addresses {
     }
 
     fn release(&mut self, ids: Vec<IdentityId>) {
-        self.kept.remote.released(&ids);
+        self.state.remote.released(&ids);
         if let Err(refused) = self.peers.identities.tell(IdentityMsg::Abandon(ids)) {
             tracing::warn!(%refused, "identities that no address has stay known");
         }
@@ -318,7 +318,7 @@ impl Addresses {
         match announcement.state {
             State::Ready => {
                 let id = announcement.id;
-                self.kept.own.insert(id, announcement);
+                self.state.own.insert(id, announcement);
                 self.announce(id);
                 self.move_disputed();
             }
@@ -331,10 +331,10 @@ impl Addresses {
     }
 
     fn claimed(&mut self, identity: IdentityId) {
-        let kept = &mut *self.kept;
-        kept.claimed.insert(identity);
-        kept.disputed.remove(&identity);
-        let theirs = kept.own.iter().filter(|(_, own)| own.identity == identity);
+        let state = &mut *self.state;
+        state.claimed.insert(identity);
+        state.disputed.remove(&identity);
+        let theirs = state.own.iter().filter(|(_, own)| own.identity == identity);
         let theirs: Vec<_> = theirs.map(|(&id, _)| id).collect();
         theirs.into_iter().for_each(|id| self.announce(id));
     }
@@ -342,8 +342,8 @@ impl Addresses {
     /// Has each endpoint look for its identity again whose number means something else to others;
     /// once, for the number may be all that it can have.
     fn move_disputed(&mut self) {
-        let kept = &mut *self.kept;
-        let Kept { own, disputed, told, .. } = kept;
+        let state = &mut *self.state;
+        let AddressesState { own, disputed, told, .. } = state;
         let theirs = own.values().filter(|own| disputed.contains(&own.identity));
         for id in theirs.map(|own| own.id).filter(|&id| told.insert(id)) {
             let (target, patch) = (Target::Id(id), Box::default());
@@ -359,29 +359,29 @@ impl Addresses {
         if self.peers.session.is_none() {
             return;
         }
-        let kept = &mut *self.kept;
-        let Some(own) = kept.own.get(&id) else { return };
-        if !own.identity.is_reserved() && !kept.claimed.contains(&own.identity) {
+        let state = &mut *self.state;
+        let Some(own) = state.own.get(&id) else { return };
+        if !own.identity.is_reserved() && !state.claimed.contains(&own.identity) {
             return;
         }
         let pairs = AddressPair::of_endpoint(own, &self.settings);
         let after: BTreeMap<_, _> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
-        let before = kept.replace(id, after.clone());
+        let before = state.replace(id, after.clone());
         self.tell_difference(before, after);
     }
 
     /// Whose pods' addresses are is told anew.
     fn take_address(&mut self, address: IpAddr) {
         self.settings.address = address;
-        let own: Vec<EndpointId> = self.kept.own.keys().copied().collect();
+        let own: Vec<EndpointId> = self.state.own.keys().copied().collect();
         own.into_iter().for_each(|id| self.announce(id));
     }
 
     fn gone(&mut self, id: EndpointId) {
-        let kept = &mut *self.kept;
-        kept.own.remove(&id);
-        kept.told.remove(&id);
-        let before = kept.replace(id, BTreeMap::new());
+        let state = &mut *self.state;
+        state.own.remove(&id);
+        state.told.remove(&id);
+        let before = state.replace(id, BTreeMap::new());
         self.tell_difference(before, BTreeMap::new());
     }
 
@@ -404,10 +404,10 @@ impl Addresses {
     }
 
     fn view(&self) -> AddressesView {
-        let kept = &*self.kept;
-        let (known, mapped, waiting, synced) = kept.remote.counts();
-        let clusters = kept.others.counts().collect();
-        AddressesView { known, mapped, waiting, synced, announced: kept.announced.len(), clusters }
+        let state = &*self.state;
+        let (known, mapped, waiting, synced) = state.remote.counts();
+        let clusters = state.others.counts().collect();
+        AddressesView { known, mapped, waiting, synced, announced: state.announced.len(), clusters }
     }
 }
 
@@ -430,7 +430,7 @@ impl Behaviour for Addresses {
             AddressesMsg::Allocator(AllocatorNews::Identities(renewed)) => self.renew(renewed),
             AddressesMsg::Allocator(AllocatorNews::Claimed(identity)) => self.claimed(identity),
             AddressesMsg::Allocator(AllocatorNews::Disputed(identity)) => {
-                self.kept.disputed.insert(identity);
+                self.state.disputed.insert(identity);
                 self.move_disputed();
             }
             AddressesMsg::OwnAddress(address) => self.take_address(address),
@@ -445,21 +445,21 @@ impl Behaviour for Addresses {
         match answer {
             AddressesAnswer::Adopted(asked, answer) => self.adopted(cx, asked, answer),
             AddressesAnswer::Learned(asked, answer) => self.learned(cx, asked, answer),
-            AddressesAnswer::PoliciesReady(Ok(())) => self.kept.remote.policies_ready(),
+            AddressesAnswer::PoliciesReady(Ok(())) => self.state.remote.policies_ready(),
             AddressesAnswer::PoliciesReady(Err(_)) => self.await_policies(cx),
             AddressesAnswer::Mapped(rows, answer) => self.mapped(cx, rows, answer),
             AddressesAnswer::Unmapped(prefixes, answer) => self.unmapped(cx, prefixes, answer),
             AddressesAnswer::Again => {
                 self.looks.over();
                 self.resting = false;
-                self.kept.remote.resume();
+                self.state.remote.resume();
             }
         }
         self.proceed(cx);
     }
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.remote.lose_answers();
+        self.state.remote.lose_answers();
         self.await_policies(cx);
         self.proceed(cx);
     }

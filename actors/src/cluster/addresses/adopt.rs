@@ -42,7 +42,7 @@ impl Addresses {
             Err(error) => return self.not_adopted(cx, &error.to_string()),
         };
         let refused = asked.identities.keys().copied().filter(|id| !had.contains(id)).collect();
-        self.kept.remote.refused(&refused);
+        self.state.remote.refused(&refused);
         asked.only(&had);
         let identity = |(id, labels)| Identity { id, labels, prefix: None, references: 0 };
         let identities = asked.identities.clone().into_iter().map(identity).collect();
@@ -66,7 +66,7 @@ impl Addresses {
         match answer {
             Ok(()) => {
                 self.busy = false;
-                self.kept.remote.learned(asked);
+                self.state.remote.learned(asked);
             }
             Err(error) => self.not_adopted(cx, &error.to_string()),
         }

@@ -9,7 +9,7 @@ use crate::{
     cluster::{
         allocator::{Entry, Renewed, read_pair},
         kvstore::{Owner, Update, Whose, prefix_of},
-        origins::{Clusters, Origin, Told},
+        origins::{Clusters, Origin, Reported},
     },
     model::{ClusterId, IdentityId, Labels, SharedPorts},
     policy::identity::reserved::CLUSTER,
@@ -23,8 +23,8 @@ pub(super) struct Others(Clusters<Said>);
 #[derive(Debug, Default)]
 struct Said {
     id: ClusterId,
-    addresses: Told<IpNet, Owner>,
-    identities: Told<IdentityId, ()>,
+    addresses: Reported<IpNet, Owner>,
+    identities: Reported<IdentityId, ()>,
 }
 
 impl Others {

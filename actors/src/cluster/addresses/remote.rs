@@ -11,9 +11,9 @@ use ipnet::IpNet;
 use super::{
     Inherited,
     ends::{Ends, Via},
-    held::Held,
     messages::Mapping,
     names::Names,
+    remote_identities::RemoteIdentities,
     row::Row,
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(super) struct Remote {
     /// How many rows are wanted, and how many are mapped.
     wanted: usize,
     mapped: usize,
-    held: Held,
+    held: RemoteIdentities,
     labels: BTreeMap<IdentityId, Arc<Labels>>,
     names: Names,
     ends: Ends,
@@ -72,7 +72,7 @@ impl Remote {
     pub(super) fn inherited(inherited: Inherited) -> Self {
         let Inherited { rows: mapped, identities, named_ports } = inherited;
         let given = mapped.values().map(|&(id, _)| id);
-        let held = Held::inherited(identities.into_keys(), given);
+        let held = RemoteIdentities::inherited(identities.into_keys(), given);
         let count = mapped.len();
         let mut names = Names::inherited(named_ports);
         let mut ends = Ends::default();

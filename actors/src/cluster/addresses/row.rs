@@ -3,8 +3,8 @@
 
 use super::{
     ends::Via,
-    held::Held,
     names::{Names, Said},
+    remote_identities::RemoteIdentities,
 };
 use crate::model::IdentityId;
 
@@ -43,14 +43,14 @@ impl Row {
     }
 
     /// The identity that it is to have and may have at once.
-    pub(super) fn may_have(&self, held: &Held, names: &Names) -> Option<IdentityId> {
+    pub(super) fn may_have(&self, held: &RemoteIdentities, names: &Names) -> Option<IdentityId> {
         let id = self.wanted.filter(|&id| !self.under_way && !self.is_mapped(id))?;
         let may = held.has(id) && self.said.iter().all(|said| names.knows(said));
         may.then_some(id)
     }
 
     /// The ipcache is to be told that it has this identity.
-    pub(super) fn begin(&mut self, id: IdentityId, held: &mut Held) {
+    pub(super) fn begin(&mut self, id: IdentityId, held: &mut RemoteIdentities) {
         self.under_way = true;
         if !self.attempted.contains(&id) {
             self.attempt(id);

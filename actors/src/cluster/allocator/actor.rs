@@ -41,7 +41,7 @@ struct Attempt {
 
 /// What outlives a crash.
 #[derive(Default)]
-struct Kept {
+struct AllocatorState {
     directory: Directory,
     listed: bool,
     /// Numbers that this node uses.
@@ -59,7 +59,7 @@ struct Kept {
 /// The owner of the cluster's identities on this node.
 pub struct Allocator {
     backend: Box<dyn Backend>,
-    kept: Lent<Kept>,
+    state: Lent<AllocatorState>,
     attempts: BTreeMap<Arc<Labels>, Attempt>,
     dice: Dice,
     awaiting: bool,
@@ -88,10 +88,10 @@ impl Allocator {
         backend: impl Fn() -> Box<dyn Backend> + 'static,
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Survives::<Kept>::default();
+        let state = Survives::<AllocatorState>::default();
         move || Self {
             backend: backend(),
-            kept: kept.lend(),
+            state: state.lend(),
             attempts: BTreeMap::new(),
             dice: Dice::new(seed),
             awaiting: false,
@@ -104,23 +104,23 @@ impl Allocator {
         cx: &mut Cx<'_, Self>,
         changes: impl IntoIterator<Item = (IdentityId, Entry)>,
     ) {
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         let changes: Vec<_> = changes.into_iter().collect();
         let renewed = changes.iter().map(|(id, entry)| (*id, entry.labels().cloned())).collect();
         for (id, entry) in changes.iter().cloned() {
-            kept.directory.insert(id, entry);
+            state.directory.insert(id, entry);
         }
         // Claims whose number went or is about to, or stands for something else now.
         let lost: Vec<_> = changes
             .iter()
             .filter(|(id, entry)| {
-                let fails = kept.used.get(id) != entry.labels() || kept.directory.is_marked(*id);
-                kept.disputed.contains(id) || (kept.claimed.contains(id) && fails)
+                let fails = state.used.get(id) != entry.labels() || state.directory.is_marked(*id);
+                state.disputed.contains(id) || (state.claimed.contains(id) && fails)
             })
-            .filter_map(|(id, _)| Some((*id, Arc::clone(kept.used.get(id)?))))
+            .filter_map(|(id, _)| Some((*id, Arc::clone(state.used.get(id)?))))
             .collect();
         lost.iter().for_each(|(id, _)| {
-            kept.claimed.remove(id);
+            state.claimed.remove(id);
         });
         self.tell(AllocatorNews::Identities(renewed));
         for (id, labels) in lost {
@@ -147,9 +147,9 @@ impl Allocator {
 
     /// Has the cluster know that this node uses a number.
     fn hold(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId, labels: Arc<Labels>) {
-        let kept = &mut *self.kept;
-        kept.used.insert(id, Arc::clone(&labels));
-        if kept.claimed.contains(&id) {
+        let state = &mut *self.state;
+        state.used.insert(id, Arc::clone(&labels));
+        if state.claimed.contains(&id) {
             return;
         }
         self.attempts.entry(Arc::clone(&labels)).or_default().wish.held = Some(id);
@@ -157,14 +157,14 @@ impl Allocator {
     }
 
     fn unused(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
-        let kept = &mut *self.kept;
-        let Some(labels) = kept.used.remove(&id) else { return };
-        kept.disputed.remove(&id);
-        let claimed = kept.claimed.remove(&id);
-        let mut others = kept.used.iter().filter(|(_, used)| **used == labels);
+        let state = &mut *self.state;
+        let Some(labels) = state.used.remove(&id) else { return };
+        state.disputed.remove(&id);
+        let claimed = state.claimed.remove(&id);
+        let mut others = state.used.iter().filter(|(_, used)| **used == labels);
         let other = others.next().map(|(&other, _)| other);
         if let Some(other) = other {
-            kept.claimed.remove(&other);
+            state.claimed.remove(&other);
         }
         if let Some(attempt) = self.attempts.get_mut(&labels) {
             attempt.wish.held = None;
@@ -179,7 +179,7 @@ impl Allocator {
 
     /// Takes the next step for these labels.
     fn attempt(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>) {
-        if !self.kept.listed {
+        if !self.state.listed {
             return self.await_list(cx);
         }
         let Some(attempt) = self.attempts.get_mut(labels).filter(|it| it.step.is_idle()) else {
@@ -190,12 +190,12 @@ impl Allocator {
             self.attempts.remove(labels);
             return;
         }
-        let kept = &*self.kept;
-        let chosen = Candidate::choose(labels, &attempt.wish, &kept.directory, &mut *self.backend);
+        let state = &*self.state;
+        let chosen = Candidate::choose(labels, &attempt.wish, &state.directory, &mut *self.backend);
         match chosen {
             Ok(candidate) => {
                 attempt.step.asked();
-                self.kept.claiming.insert(Arc::clone(labels));
+                self.state.claiming.insert(Arc::clone(labels));
                 if self.backend.claim(cx, labels, candidate) == Claim::Had {
                     self.claimed(cx, Arc::clone(labels), candidate.id, Ok(true));
                 }
@@ -217,17 +217,17 @@ impl Allocator {
         id: IdentityId,
         answer: Result<bool, ClaimError>,
     ) {
-        self.kept.claiming.remove(&labels);
+        self.state.claiming.remove(&labels);
         let Some(attempt) = self.attempts.get_mut(&labels) else { return };
         match answer {
             Ok(true) => {
                 let mut attempt = self.attempts.remove(&labels).unwrap_or_default();
                 attempt.replies.retain(|reply| !reply.is_closed());
-                let kept = &mut *self.kept;
-                kept.directory.insert(id, Entry::Labels(Arc::clone(&labels)));
-                kept.used.insert(id, Arc::clone(&labels));
-                kept.claimed.insert(id);
-                kept.disputed.remove(&id);
+                let state = &mut *self.state;
+                state.directory.insert(id, Entry::Labels(Arc::clone(&labels)));
+                state.used.insert(id, Arc::clone(&labels));
+                state.claimed.insert(id);
+                state.disputed.remove(&id);
                 // Before who asked: what it publishes next is believed at once.
                 let known = vec![(id, Some(Arc::clone(&labels)))];
                 self.tell(AllocatorNews::Identities(known));
@@ -288,7 +288,7 @@ impl Allocator {
     /// The number is in force here, and to other nodes it is somebody else: it is not announced, and
     /// its endpoints get the one that the cluster has for them.
     fn dispute(&mut self, cx: &mut Cx<'_, Self>, labels: &Arc<Labels>, id: IdentityId) {
-        if self.kept.disputed.insert(id) {
+        if self.state.disputed.insert(id) {
             tracing::error!(
                 identity = %id, %labels,
                 "in the cluster this number stands for other labels, or these labels have another \
@@ -307,8 +307,8 @@ impl Allocator {
     }
 
     fn tell_identities(&self, msg: IdentityMsg) {
-        let kept = &*self.kept;
-        if let Some(identities) = &kept.identities
+        let state = &*self.state;
+        if let Some(identities) = &state.identities
             && let Err(refused) = identities.tell(msg)
         {
             tracing::error!(%refused, "a disputed identity stays in use");
@@ -316,8 +316,8 @@ impl Allocator {
     }
 
     fn tell(&self, news: AllocatorNews) {
-        let kept = &*self.kept;
-        if let Some(listener) = &kept.listener
+        let state = &*self.state;
+        if let Some(listener) = &state.listener
             && let Err(refused) = listener.say(news)
         {
             tracing::error!(%refused, "identities of the cluster are not known to its addresses");
@@ -331,10 +331,10 @@ impl Behaviour for Allocator {
     type Observed = AllocatorView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &*self.kept;
-        let open = kept.used.iter().filter(|(id, _)| !kept.claimed.contains(id));
+        let state = &*self.state;
+        let open = state.used.iter().filter(|(id, _)| !state.claimed.contains(id));
         let open: Vec<_> = open.map(|(&id, labels)| (id, Arc::clone(labels))).collect();
-        let claiming = kept.claiming.clone();
+        let claiming = state.claiming.clone();
         for labels in claiming {
             self.attempts.entry(Arc::clone(&labels)).or_default().orphaned = true;
             self.attempt(cx, &labels);
@@ -345,12 +345,12 @@ impl Behaviour for Allocator {
     fn handle(&mut self, msg: AllocatorMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             AllocatorMsg::Update(update) => {
-                self.kept.listed |= update.listed;
+                self.state.listed |= update.listed;
                 let entry = |change| read_pair(change, IDENTITIES);
                 self.update(cx, update.changes.into_iter().filter_map(entry));
             }
             AllocatorMsg::Objects { objects, defined } => {
-                self.kept.listed = defined;
+                self.state.listed = defined;
                 let (entries, cluster) = (objects.into_iter(), self.backend.cluster());
                 self.update(cx, entries.filter_map(|object| read_object(object, cluster)));
             }
@@ -360,15 +360,15 @@ impl Behaviour for Allocator {
             AllocatorMsg::Numbering(Numbering::Used(id, labels)) => self.hold(cx, id, labels),
             AllocatorMsg::Numbering(Numbering::Unused(id)) => self.unused(cx, id),
             AllocatorMsg::Numbering(Numbering::OnlyUsed(ids)) => {
-                let kept = &*self.kept;
+                let state = &*self.state;
                 let others: Vec<_> =
-                    kept.used.keys().copied().filter(|id| !ids.contains(id)).collect();
+                    state.used.keys().copied().filter(|id| !ids.contains(id)).collect();
                 self.attempts.values_mut().for_each(|attempt| attempt.replies.clear());
                 others.into_iter().for_each(|id| self.unused(cx, id));
             }
             AllocatorMsg::Tell(listener, identities) => {
-                let kept = &mut *self.kept;
-                (kept.listener, kept.identities) = (Some(listener), Some(identities));
+                let state = &mut *self.state;
+                (state.listener, state.identities) = (Some(listener), Some(identities));
             }
             AllocatorMsg::Show(reply) => reply.send(self.observe()),
         }
@@ -390,13 +390,13 @@ impl Behaviour for Allocator {
     }
 
     fn observe(&self) -> AllocatorView {
-        let kept = &*self.kept;
+        let state = &*self.state;
         AllocatorView {
-            known: kept.directory.len(),
-            listed: kept.listed,
-            used: kept.used.len(),
-            claimed: kept.claimed.len(),
-            disputed: kept.disputed.clone(),
+            known: state.directory.len(),
+            listed: state.listed,
+            used: state.used.len(),
+            claimed: state.claimed.len(),
+            disputed: state.disputed.clone(),
             waiting: self.attempts.len(),
         }
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{
     ClusterMsg, Heard, SourceMsg, SourceState, SourceStatus,
     answers::ClusterAnswer,
-    held::Held,
+    pending::PendingNews,
     source::Source,
     witness::{KnownServer, SOON, Witness},
 };
@@ -88,7 +88,7 @@ pub struct ClusterSupervisor {
     peers: ClusterPeers,
     settings: ClusterSettings,
     /// Outlives a crash, as the sources do.
-    kept: Lent<Kept>,
+    kept: Lent<FollowerState>,
     waiting: Vec<(Feed, Reply<()>)>,
     /// Whether the policy was asked to say when it is in force.
     asked: bool,
@@ -97,9 +97,9 @@ pub struct ClusterSupervisor {
 }
 
 #[derive(Default)]
-struct Kept {
+struct FollowerState {
     sources: Vec<Child>,
-    held: BTreeMap<(Feed, Subscriber), Held>,
+    held: BTreeMap<(Feed, Subscriber), PendingNews>,
     witness: Witness,
 }
 
@@ -123,7 +123,7 @@ impl ClusterSupervisor {
         settings: ClusterSettings,
     ) -> impl FnMut() -> Self + 'static {
         let witness = Witness::new(settings.before.clone());
-        let kept = Survives::new(Kept { witness, ..Kept::default() });
+        let kept = Survives::new(FollowerState { witness, ..FollowerState::default() });
         move || Self {
             peers: peers(),
             settings: settings.clone(),
@@ -161,13 +161,16 @@ impl ClusterSupervisor {
         let status =
             SourceStatus { name, feed, synced: false, state, since, version, heard, hearing };
         kept.sources.push(Child { address, status });
-        let theirs = feeds.iter().filter(|(other, _)| *other == feed).map(|(_, hearer)| *hearer);
-        for hearer in theirs.chain((feed == Feed::Nodes).then_some(Subscriber::Nodes)) {
-            kept.held.entry((feed, hearer)).or_insert_with(|| Held::new(hearer));
+        let theirs =
+            feeds.iter().filter(|(other, _)| *other == feed).map(|(_, subscriber)| *subscriber);
+        for subscriber in theirs.chain((feed == Feed::Nodes).then_some(Subscriber::Nodes)) {
+            kept.held.entry((feed, subscriber)).or_insert_with(|| PendingNews::new(subscriber));
         }
         let told_with = feed.told_with();
-        if let Some(hearer) = Subscriber::of(told_with) {
-            kept.held.entry((told_with, hearer)).or_insert_with(|| Held::new(hearer));
+        if let Some(subscriber) = Subscriber::of(told_with) {
+            kept.held
+                .entry((told_with, subscriber))
+                .or_insert_with(|| PendingNews::new(subscriber));
         }
     }
 
@@ -216,8 +219,8 @@ impl ClusterSupervisor {
         let Some(Child { status, .. }) = kept.sources.get(source) else { return };
         let (of, told_with) = (status.feed, status.feed.told_with());
         let always = Subscriber::of(told_with);
-        let theirs = kept.held.iter_mut().filter(|((feed, hearer), _)| {
-            *feed == of || (*feed == told_with && Some(*hearer) == always)
+        let theirs = kept.held.iter_mut().filter(|((feed, subscriber), _)| {
+            *feed == of || (*feed == told_with && Some(*subscriber) == always)
         });
         let mut theirs = theirs.map(|(_, held)| held).peekable();
         while let Some(held) = theirs.next() {
@@ -322,7 +325,7 @@ impl ClusterSupervisor {
         let services_known = of_services.all(|child| child.status.synced);
         let unknown = kept.sources.iter().filter(|child| !child.status.synced);
         let unknown: BTreeSet<Feed> = unknown.map(|child| child.status.feed).collect();
-        let names = kept.held.values().any(Held::names_services);
+        let names = kept.held.values().any(PendingNews::names_services);
         let gates = kept.sources.iter().filter(|child| child.status.feed.gates_policies(names));
         let mut synced = gates.map(|child| child.status.synced);
         let all = match mutated(Mutant::PoliciesUnsynced) {
@@ -330,15 +333,15 @@ impl ClusterSupervisor {
             false => synced.all(|synced| synced),
         };
         let (mut later, mut told) = (false, BTreeSet::new());
-        for ((feed, hearer), held) in &mut kept.held {
+        for ((feed, subscriber), held) in &mut kept.held {
             held.services_known = services_known;
             held.released |= all && *feed == Feed::Policies;
             // Who serves and what is served are one list to who serves it.
-            held.released |= *hearer == Subscriber::Services && !unknown.contains(feed);
-            later |= held.hand_on(*feed, *hearer, &self.peers);
+            held.released |= *subscriber == Subscriber::Services && !unknown.contains(feed);
+            later |= held.hand_on(*feed, *subscriber, &self.peers);
             // Who reads all of it is waited for, not who looks at some.
             let always = Subscriber::of(*feed);
-            if held.has_told() && always.is_none_or(|it| it == *hearer) {
+            if held.has_told() && always.is_none_or(|it| it == *subscriber) {
                 told.insert(*feed);
             }
         }

@@ -9,7 +9,7 @@ use super::{
     ClusterMsg, Heard, SourceMsg, SourceState,
     answers::SourceAnswer,
     listing::Listing,
-    told::{Delta, Told, marks},
+    reported_versions::{Delta, ReportedVersions, marks},
     version::{number, went_back},
 };
 use crate::{
@@ -46,7 +46,7 @@ pub(super) struct Source {
     /// Somebody waits until there can be such objects.
     needed: bool,
     /// Outlives a crash: what was told need not be told again.
-    kept: Lent<Kept>,
+    kept: Lent<SourceHistory>,
     /// How long the server is left alone that failed.
     backoff: Backoff,
     /// Pages of a list that is not complete.
@@ -68,8 +68,8 @@ pub(super) struct Source {
 }
 
 #[derive(Default)]
-struct Kept {
-    told: Told,
+struct SourceHistory {
+    told: ReportedVersions,
     synced: bool,
     /// The furthest version that the server said.
     reached: Option<u64>,
@@ -103,7 +103,7 @@ impl Source {
         seed: u64,
     ) -> impl FnMut() -> Self + 'static {
         let forms = Rc::new(forms);
-        let kept = Survives::<Kept>::default();
+        let kept = Survives::<SourceHistory>::default();
         move || Self {
             cluster: Rc::clone(&cluster),
             supervisor: supervisor.clone(),

@@ -53,14 +53,14 @@ fn web(world: &World) -> u64 {
 
 /// What whoever is behind that endpoint waits for, in words.
 fn why(world: &World, endpoint: &str) -> String {
-    let host = &world.colony().host;
+    let host = &world.node_supervisor().host;
     let cell = host.cells().into_iter().find(|cell| *cell.name == *endpoint).unwrap().id;
     let chain = host.with_waits(|waits| waits.chain(cell));
     chain.into_iter().map(|wait| format!("{}\n", wait.why)).collect()
 }
 
 fn states(world: &World) -> Vec<(&'static str, bool, SourceState)> {
-    let cluster = world.colony().cluster.clone().unwrap();
+    let cluster = world.node_supervisor().cluster.clone().unwrap();
     let all = world.ask(&cluster, ClusterMsg::Show);
     all.into_iter().map(|status| (status.name, status.synced, status.state)).collect()
 }
@@ -269,7 +269,7 @@ fn c_29588_a_busy_server_is_left_alone_as_long_as_it_wants() {
 #[test]
 fn who_follows_the_cluster_may_crash() {
     let (world, cluster) = world();
-    let host = &world.colony().host;
+    let host = &world.node_supervisor().host;
     for victim in ["cluster", "cluster ciliumnetworkpolicies", "policy", "workloads"] {
         let cell = host.cells().into_iter().find(|cell| *cell.name == *victim).unwrap();
         host.poison(cell.id);

@@ -87,7 +87,7 @@ type Ways = BTreeMap<Arc<str>, Way>;
 
 /// What outlives a crash, as the clusters do.
 #[derive(Default)]
-struct Kept {
+struct MeshState {
     following: bool,
     clusters: BTreeMap<Arc<str>, Child>,
     ids: BTreeMap<ClusterId, Arc<str>>,
@@ -106,7 +106,7 @@ struct Child {
 pub struct Mesh {
     peers: MeshPeers,
     settings: Rc<MeshSettings>,
-    kept: Lent<Kept>,
+    kept: Lent<MeshState>,
     /// The time of another look.
     looks: Retry,
 }
@@ -120,7 +120,7 @@ pub struct Observed {
 impl Mesh {
     /// Makes each life of the supervisor.
     pub fn factory(peers: MeshPeers, settings: MeshSettings) -> impl FnMut() -> Self + 'static {
-        let (kept, settings) = (Survives::<Kept>::default(), Rc::new(settings));
+        let (kept, settings) = (Survives::<MeshState>::default(), Rc::new(settings));
         move || Self {
             peers: peers.clone(),
             settings: Rc::clone(&settings),
@@ -155,7 +155,7 @@ impl Mesh {
         });
         let ways: Ways = ways.into_iter().map(|(name, way)| (name.into(), way)).collect();
         let kept = &mut *self.kept;
-        let Kept { clusters, ids, leaving, .. } = kept;
+        let MeshState { clusters, ids, leaving, .. } = kept;
         // At once: if one comes back before owners hear of it, some may have let go of what it said.
         let gone: Vec<_> =
             clusters.keys().filter(|name| !ways.contains_key(*name)).cloned().collect();

@@ -21,7 +21,7 @@ use crate::{
         addresses::AddressesMsg,
         kvstore::{Followed, Update, WatcherMsg},
         nodes::NodesMsg,
-        origins::{CLUSTER_CONFIG, ClusterConfig, ConfigError, Origin, RemoteKind, Told},
+        origins::{CLUSTER_CONFIG, ClusterConfig, ConfigError, Origin, RemoteKind, Reported},
     },
     host::{
         AskError, Behaviour, Cx, Full, Lane, Lent, Message, Ref, Reply, Retry, Survives, gather,
@@ -78,7 +78,7 @@ pub(super) struct RemotePeers {
 }
 
 /// What outlives a crash.
-struct Kept {
+struct RemoteClusterState {
     way: Way,
     /// How many ways there were.
     ways: u64,
@@ -95,7 +95,7 @@ struct Kept {
     /// It is not configured any more.
     over: bool,
     problem: Option<ConfigError>,
-    services: Told<(String, String), RemoteService>,
+    services: Reported<(String, String), RemoteService>,
     /// Changes of which the owner of services has not heard, in order, and whether they make the list
     /// whole.
     untold: (Vec<RemoteChange>, bool),
@@ -106,7 +106,7 @@ pub(super) struct RemoteCluster {
     peers: RemotePeers,
     cluster: Arc<str>,
     seed: u64,
-    kept: Lent<Kept>,
+    kept: Lent<RemoteClusterState>,
     /// What a full mailbox did not take is told again.
     retelling: Retry,
 }
@@ -130,7 +130,7 @@ impl RemoteCluster {
         let mut hasher = DefaultHasher::new();
         (seed, &cluster).hash(&mut hasher);
         let seed = hasher.finish();
-        let kept = Survives::new(Kept {
+        let kept = Survives::new(RemoteClusterState {
             way,
             ways: 0,
             generation: 0,
@@ -141,7 +141,7 @@ impl RemoteCluster {
             leaving: Vec::new(),
             over: false,
             problem: None,
-            services: Told::default(),
+            services: Reported::default(),
             untold: Default::default(),
         });
         move || Self {
@@ -171,14 +171,14 @@ impl RemoteCluster {
 
     /// Ends the reading; who did it is looked after then.
     fn end(&mut self) {
-        let Kept { config_watcher, watchers, leaving, .. } = &mut *self.kept;
+        let RemoteClusterState { config_watcher, watchers, leaving, .. } = &mut *self.kept;
         leaving.extend(config_watcher.take());
         leaving.append(watchers);
     }
 
     /// Has those stop who are to, and in the end this one, if it is over.
     fn look_after(&mut self, cx: &mut Cx<'_, Self>) {
-        let Kept { leaving, over, .. } = &mut *self.kept;
+        let RemoteClusterState { leaving, over, .. } = &mut *self.kept;
         dismiss(leaving, || WatcherMsg::Stop);
         match leaving.is_empty() {
             true if *over => cx.stop(),
@@ -210,7 +210,7 @@ impl RemoteCluster {
     }
 
     /// What it said before is read on.
-    fn refuse(kept: &mut Kept, cluster: &str, error: ConfigError) {
+    fn refuse(kept: &mut RemoteClusterState, cluster: &str, error: ConfigError) {
         if kept.problem.as_ref() != Some(&error) {
             tracing::error!(cluster, %error, "cluster is not read");
         }
@@ -267,7 +267,7 @@ impl RemoteCluster {
 
     /// Follows all that the cluster says.
     fn read(&mut self, cx: &mut Cx<'_, Self>, config: ClusterConfig) {
-        let Kept { watchers, leaving, .. } = &mut *self.kept;
+        let RemoteClusterState { watchers, leaving, .. } = &mut *self.kept;
         leaving.append(watchers);
         self.look_after(cx);
         let kept = &mut *self.kept;
@@ -308,7 +308,7 @@ impl RemoteCluster {
 
     fn services(&mut self, cx: &mut Cx<'_, Self>, origin: &Origin, update: Update) {
         let kept = &mut *self.kept;
-        let Kept { services, untold: (changes, listed), .. } = kept;
+        let RemoteClusterState { services, untold: (changes, listed), .. } = kept;
         if !services.heeds(origin.generation) {
             return;
         }

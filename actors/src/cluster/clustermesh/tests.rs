@@ -48,7 +48,7 @@ impl Region {
     }
 
     fn views(&self) -> Vec<RemoteView> {
-        self.world.ask(self.world.colony().mesh.as_ref().unwrap(), MeshMsg::Show)
+        self.world.ask(self.world.node_supervisor().mesh.as_ref().unwrap(), MeshMsg::Show)
     }
 
     fn view(&self, cluster: &str) -> RemoteView {

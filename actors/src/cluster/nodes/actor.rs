@@ -15,17 +15,17 @@ use super::{
     NodeEntry, NodeError, NodesList, NodesMsg, NodesSource, NodesView,
     announced::Announced,
     answers::NodesAnswer,
-    book::Book,
     entry::{NodeAddress, of_node, texts},
     messages::Seat,
     neighbours::Unheard,
     numbers::Numbers,
     objects::Objects,
+    reported::ReportedNodes,
 };
 use crate::{
     cluster::{
         kvstore::{NODES, SessionMsg, Update},
-        origins::{Clusters, Origin, Told},
+        origins::{Clusters, Origin, Reported},
     },
     endpoints::ipam::Pools,
     host::{Behaviour, Cx, Lent, Ref, Retry, Survives},
@@ -78,10 +78,10 @@ pub struct NodesSettings {
 }
 
 /// What outlives a crash: it is said only once.
-pub(super) struct Kept {
-    pub(super) book: Book,
+pub(super) struct NodesState {
+    pub(super) reported: ReportedNodes,
     pub(super) numbers: Numbers,
-    others: Clusters<Told<NodeKey, ()>>,
+    others: Clusters<Reported<NodeKey, ()>>,
     /// By which objects nodes of this cluster are known.
     objects: Objects,
     /// What the owner of the ways to other nodes has not heard.
@@ -100,7 +100,7 @@ pub struct Nodes {
     pub(super) peers: NodesPeers,
     /// Outlive a crash: they change.
     settings: Lent<NodesSettings>,
-    pub(super) kept: Lent<Kept>,
+    pub(super) state: Lent<NodesState>,
     /// The step under way, or its pause after it failed.
     pub(super) step: Retry,
     /// Policies can learn of identities.
@@ -116,8 +116,8 @@ impl Nodes {
         mapped: BTreeMap<IpNet, Seat>,
         known: &BTreeMap<IdentityId, Labels>,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Kept {
-            book: Book::inherited(mapped),
+        let state = NodesState {
+            reported: ReportedNodes::inherited(mapped),
             numbers: Numbers::inherited(known),
             others: Clusters::new(settings.meshed),
             objects: Objects::default(),
@@ -127,11 +127,11 @@ impl Nodes {
             announced: None,
             usurped: false,
         };
-        let (kept, settings) = (Survives::new(kept), Survives::new(settings));
+        let (state, settings) = (Survives::new(state), Survives::new(settings));
         move || Self {
             peers: peers(),
             settings: settings.lend(),
-            kept: kept.lend(),
+            state: state.lend(),
             step: Retry::default(),
             ready: false,
         }
@@ -157,19 +157,19 @@ impl Nodes {
 
     /// All nodes of this cluster are known.
     fn listed(&mut self) {
-        self.kept.book.listed();
+        self.state.reported.listed();
         self.settle();
     }
 
     fn settle(&mut self) {
-        let kept = &mut *self.kept;
-        if kept.book.is_listed() && kept.others.all(Told::is_listed) {
-            kept.book.settle();
+        let state = &mut *self.state;
+        if state.reported.is_listed() && state.others.all(Reported::is_listed) {
+            state.reported.settle();
         }
     }
 
     fn clusters(&mut self, names: BTreeSet<Arc<str>>) {
-        let gone = self.kept.others.configure(names);
+        let gone = self.state.others.configure(names);
         for key in gone.iter().flat_map(|(_, nodes)| nodes.keys()) {
             self.set(key, None);
         }
@@ -178,8 +178,8 @@ impl Nodes {
 
     /// Another cluster says something of its nodes.
     fn cluster(&mut self, origin: &Origin, update: Update) {
-        let kept = &mut *self.kept;
-        let Some(nodes) = kept.others.of(&origin.cluster) else { return };
+        let state = &mut *self.state;
+        let Some(nodes) = state.others.of(&origin.cluster) else { return };
         if !nodes.heeds(origin.generation) {
             return;
         }
@@ -206,7 +206,7 @@ impl Nodes {
             match (feed, object) {
                 (Feed::Node, Some(node)) if name == own => {
                     let said = (of_node(&node), texts(&node["metadata"]["labels"]));
-                    self.kept.node = Some(said);
+                    self.state.node = Some(said);
                 }
                 // What it said is true until it says something else.
                 (Feed::Node, _) => {}
@@ -218,8 +218,8 @@ impl Nodes {
                 }
                 (_, object) => {
                     let key = NodeKey { cluster: cluster.clone(), name };
-                    self.kept.objects.set(&key, object.is_some());
-                    let plain = self.kept.objects.plain(&key);
+                    self.state.objects.set(&key, object.is_some());
+                    let plain = self.state.objects.plain(&key);
                     let object = match (object, plain) {
                         (None, Some(plain)) => {
                             self.named(&key, Ok(plain));
@@ -244,8 +244,8 @@ impl Nodes {
     /// A Node of Kubernetes says something of a node: less than its CiliumNode does.
     fn plainly_named(&mut self, key: NodeKey, entry: Option<Result<NodeEntry, NodeError>>) {
         let known = entry.as_ref().and_then(|entry| entry.as_ref().ok()).cloned();
-        let kept = &mut *self.kept;
-        if !kept.objects.set_plain(&key, known) {
+        let state = &mut *self.state;
+        if !state.objects.set_plain(&key, known) {
             return;
         }
         match entry {
@@ -279,26 +279,26 @@ impl Nodes {
     }
 
     fn set(&mut self, key: &NodeKey, mut entry: Option<NodeEntry>) {
-        let Kept { book, numbers, unheard, .. } = &mut *self.kept;
+        let NodesState { reported, numbers, unheard, .. } = &mut *self.state;
         unheard.note(key);
         if let Some(entry) = entry.as_mut().filter(|_| self.settings.by_labels) {
             entry.identity = numbers.of(entry);
         }
-        for prefix in book.set(key, entry) {
-            let nodes = book.claimants(&prefix);
+        for prefix in reported.set(key, entry) {
+            let nodes = reported.claimants(&prefix);
             tracing::warn!(%prefix, ?nodes, "several nodes name one address; it stays a node's");
         }
     }
 
     /// Somebody wrote under this node's name: this life, the one before, or another node.
     fn own_named(&mut self, cx: &mut Cx<'_, Self>, pair: &Pair) {
-        let kept = &mut *self.kept;
-        match &kept.announced {
-            None => kept.before = NodeEntry::of_pair(&self.settings.key, pair).ok(),
-            Some(announced) if *announced == pair.value => kept.usurped = false,
-            Some(_) if kept.usurped => {}
+        let state = &mut *self.state;
+        match &state.announced {
+            None => state.before = NodeEntry::of_pair(&self.settings.key, pair).ok(),
+            Some(announced) if *announced == pair.value => state.usurped = false,
+            Some(_) if state.usurped => {}
             Some(_) => {
-                kept.usurped = true;
+                state.usurped = true;
                 cx.after(CONTEND_AFTER, NodesAnswer::Contend);
             }
         }
@@ -310,7 +310,7 @@ impl Nodes {
     }
 
     fn contend(&mut self) {
-        if std::mem::take(&mut self.kept.usurped) {
+        if std::mem::take(&mut self.state.usurped) {
             let node = &self.settings.key;
             tracing::warn!(%node, "another node has this name in the store; give it another one");
             self.reclaim();
@@ -325,28 +325,28 @@ impl Nodes {
 
     /// Says in the store where this node is, once that has said what is known there of it.
     fn announce(&mut self) {
-        if self.peers.session.is_none() || !self.kept.book.is_listed() {
+        if self.peers.session.is_none() || !self.state.reported.is_listed() {
             return;
         }
-        let entry = self.own_entry(&self.kept);
+        let entry = self.own_entry(&self.state);
         let NodesSettings { key, cluster_id, boot_id, .. } = &*self.settings;
         let value = Announced::new(key, *cluster_id, &entry, boot_id).to_bytes();
-        if self.kept.announced.as_ref() != Some(&value) {
-            self.kept.announced = Some(value.clone());
+        if self.state.announced.as_ref() != Some(&value) {
+            self.state.announced = Some(value.clone());
             let key = self.settings.key.in_store();
             self.tell_session(SessionMsg::Announce(BTreeMap::from([(key, Some(value))])));
         }
     }
 
     /// What this node is. As long as its Node has not said so, what it said to the life before.
-    fn own_entry(&self, kept: &Kept) -> NodeEntry {
+    fn own_entry(&self, state: &NodesState) -> NodeEntry {
         let NodesSettings { addresses, router, pools, has_node, .. } = &*self.settings;
         let of = |kind: &'static str, all: Addresses| {
             all.iter().map(move |ip| NodeAddress { kind: kind.to_owned(), ip })
         };
-        let before = kept.before.as_ref().filter(|_| *has_node);
+        let before = state.before.as_ref().filter(|_| *has_node);
         let before = before.map(|it| (it.addresses.clone(), it.labels.clone()));
-        let (mut all, labels) = kept.node.clone().or(before).unwrap_or_default();
+        let (mut all, labels) = state.node.clone().or(before).unwrap_or_default();
         all.retain(|address| address.kind != "CiliumInternalIP");
         if all.is_empty() {
             all.extend(of("InternalIP", *addresses));
@@ -364,17 +364,17 @@ impl Nodes {
     }
 
     fn view(&self) -> NodesView {
-        let kept = &*self.kept;
-        let (mapped, open) = kept.book.counts();
+        let state = &*self.state;
+        let (mapped, open) = state.reported.counts();
         NodesView {
-            known: kept.book.nodes().len(),
+            known: state.reported.nodes().len(),
             mapped,
             open,
-            synced: kept.book.is_listed(),
-            announced: kept.announced.is_some(),
-            usurped: kept.usurped,
-            clusters: kept.others.iter().map(|(name, it)| (Arc::clone(name), it.len())).collect(),
-            contested: kept.book.contested(),
+            synced: state.reported.is_listed(),
+            announced: state.announced.is_some(),
+            usurped: state.usurped,
+            clusters: state.others.iter().map(|(name, it)| (Arc::clone(name), it.len())).collect(),
+            contested: state.reported.contested(),
         }
     }
 
@@ -383,7 +383,7 @@ impl Nodes {
             Some(_) => NodesSource::Store,
             None => NodesSource::Objects,
         };
-        NodesList { source, nodes: self.kept.book.nodes().clone() }
+        NodesList { source, nodes: self.state.reported.nodes().clone() }
     }
 }
 
@@ -402,7 +402,7 @@ impl Behaviour for Nodes {
     type Observed = NodesView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.kept.usurped {
+        if self.state.usurped {
             cx.after(CONTEND_AFTER, NodesAnswer::Contend);
         }
         if self.settings.by_labels {
@@ -432,10 +432,10 @@ impl Behaviour for Nodes {
             NodesAnswer::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
             NodesAnswer::Learned(ids, answer) => self.learned(cx, ids, answer),
             NodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
-            NodesAnswer::Told(rows, answer) => self.told(cx, rows, answer),
+            NodesAnswer::Reported(rows, answer) => self.told(cx, rows, answer),
             NodesAnswer::Again => {
                 self.step.over();
-                self.kept.book.resume();
+                self.state.reported.resume();
             }
             NodesAnswer::Contend => self.contend(),
         }

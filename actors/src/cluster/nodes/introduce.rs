@@ -45,13 +45,13 @@ impl Nodes {
         if !self.step.is_idle() {
             return;
         }
-        let kept = &mut *self.kept;
-        let super::actor::Kept { book, numbers, .. } = kept;
-        if let Some(rows) = book.next(|id| numbers.is_known(id)) {
+        let state = &mut *self.state;
+        let super::actor::NodesState { reported, numbers, .. } = state;
+        if let Some(rows) = reported.next(|id| numbers.is_known(id)) {
             self.step.asked();
             return self.remove(cx, rows);
         }
-        let strangers = book.strangers(|id| numbers.is_known(id));
+        let strangers = reported.strangers(|id| numbers.is_known(id));
         if !strangers.is_empty() && self.ready {
             let strangers = numbers.labels(strangers);
             self.step.asked();
@@ -59,7 +59,7 @@ impl Nodes {
         }
         let over = match numbers.is_empty() {
             true => Vec::new(),
-            false => numbers.give_up(&book.used()),
+            false => numbers.give_up(&reported.used()),
         };
         if !over.is_empty()
             && let Err(refused) = self.peers.identities.tell(IdentityMsg::Abandon(over))
@@ -116,7 +116,7 @@ impl Nodes {
         match answer {
             Ok(()) => {
                 self.step.succeeded();
-                self.kept.numbers.learned(ids);
+                self.state.numbers.learned(ids);
             }
             Err(error) => self.failed(cx, &error.to_string()),
         }
@@ -161,7 +161,7 @@ impl Nodes {
             PATIENCE,
             format!("{} addresses of other nodes in the ipcache", entries.len()),
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| NodesAnswer::Told(rows, answer),
+            move |answer| NodesAnswer::Reported(rows, answer),
         );
     }
 
@@ -174,7 +174,7 @@ impl Nodes {
         match answer {
             Ok(Ok(())) => {
                 self.step.succeeded();
-                self.kept.book.told(rows);
+                self.state.reported.told(rows);
             }
             Ok(Err(error)) => self.unwritten(cx, rows, &error),
             Err(error) => self.failed(cx, &error.to_string()),
@@ -184,7 +184,7 @@ impl Nodes {
     /// What is in force of these is not known: whoever an address was is somebody until it is.
     fn unwritten(&mut self, cx: &mut Cx<'_, Self>, rows: Rows, error: &KernelError) {
         self.step.answered();
-        self.kept.book.failed(rows);
+        self.state.reported.failed(rows);
         tracing::warn!(%error, "addresses of other nodes are not in force yet; trying again");
         cx.after(AGAIN_AFTER, NodesAnswer::Again);
     }

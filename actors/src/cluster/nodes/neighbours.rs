@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NodeEntry, Nodes, actor::Kept};
+use super::{NodeEntry, Nodes, actor::NodesState};
 use crate::{
     model::NodeKey,
     node::routes::{Neighbour, RoutesMsg},
@@ -26,12 +26,13 @@ impl Unheard {
 impl Nodes {
     /// Says what is new. What is refused is said again with the next.
     pub(super) fn tell_routes(&mut self) {
-        let Kept { book, unheard, .. } = &mut *self.kept;
-        let all = book.is_settled();
+        let NodesState { reported, unheard, .. } = &mut *self.state;
+        let all = reported.is_settled();
         if unheard.nodes.is_empty() && all == unheard.told_all {
             return;
         }
-        let node = |key: &NodeKey| (key.clone(), book.nodes().get(key).map(NodeEntry::neighbour));
+        let node =
+            |key: &NodeKey| (key.clone(), reported.nodes().get(key).map(NodeEntry::neighbour));
         let changed = unheard.nodes.iter().map(node).collect();
         match self.peers.routes.tell(RoutesMsg::Nodes { changed, all }) {
             Ok(()) => *unheard = Unheard { told_all: all, ..Unheard::default() },

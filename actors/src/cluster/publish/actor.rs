@@ -17,7 +17,7 @@ use super::{
     item::Item,
     known::Known,
     messages::{Attempt, Outcome},
-    node::Wanted,
+    node::DesiredNodeObject,
 };
 use crate::{
     cluster::backoff::Backoff,
@@ -251,7 +251,7 @@ impl Publisher {
 }
 
 /// Stands for what is wanted and what is there.
-fn mark(wanted: &Wanted) -> u64 {
+fn mark(wanted: &DesiredNodeObject) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     (&wanted.what, &wanted.there).hash(&mut hasher);
     hasher.finish()

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 
-use super::{difference::differing, node::Wanted};
+use super::{difference::differing, node::DesiredNodeObject};
 use crate::{
     cluster::kvstore::named_ports,
     endpoints::{endpoint::EndpointView, workloads},
@@ -16,10 +16,14 @@ pub(super) fn wanted(
     view: &EndpointView,
     address: IpAddr,
     there: Option<&Value>,
-) -> Option<Wanted> {
+) -> Option<DesiredNodeObject> {
     let what = document(view, address);
     let Some(there) = there else {
-        return Some(Wanted { verb: Verb::Create(what.clone()), what, there: Value::Null });
+        return Some(DesiredNodeObject {
+            verb: Verb::Create(what.clone()),
+            what,
+            there: Value::Null,
+        });
     };
     if owner(there) != Some(view.spec.pod_uid.as_str()) {
         return removal(there).filter(|_| is_of(there, address));
@@ -33,13 +37,13 @@ pub(super) fn wanted(
         patch.insert("status".to_owned(), status);
     }
     let verb = Verb::Merge(Value::Object(patch.clone()));
-    (!patch.is_empty()).then(|| Wanted { what, there: there.clone(), verb })
+    (!patch.is_empty()).then(|| DesiredNodeObject { what, there: there.clone(), verb })
 }
 
 /// That it goes, if nobody made another one meanwhile.
-pub(super) fn removal(there: &Value) -> Option<Wanted> {
+pub(super) fn removal(there: &Value) -> Option<DesiredNodeObject> {
     let uid = there["metadata"]["uid"].as_str()?.to_owned();
-    Some(Wanted { what: Value::Null, there: there.clone(), verb: Verb::Delete { uid } })
+    Some(DesiredNodeObject { what: Value::Null, there: there.clone(), verb: Verb::Delete { uid } })
 }
 
 /// Whether it is of the node of that address.

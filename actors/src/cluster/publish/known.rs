@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     PublishSettings, Unpublished, endpoint,
     item::Item,
-    node::{self, Wanted},
+    node::{self, DesiredNodeObject},
 };
 use crate::{
     endpoints::endpoint::{EndpointSpec, EndpointView, State},
@@ -168,7 +168,7 @@ impl Known {
         item: &Item,
         settings: &PublishSettings,
         now: &str,
-    ) -> Option<Wanted> {
+    ) -> Option<DesiredNodeObject> {
         let is_defined = |feed| self.feeds.get(&feed) == Some(&true);
         match item {
             Item::Condition if self.programmed && settings.in_node.condition => {
@@ -188,7 +188,7 @@ impl Known {
         }
     }
 
-    fn of_pod(&self, key: &ObjectKey, settings: &PublishSettings) -> Option<Wanted> {
+    fn of_pod(&self, key: &ObjectKey, settings: &PublishSettings) -> Option<DesiredNodeObject> {
         let there = self.cilium_endpoints.get(key);
         let Some(id) = self.pods.get(key) else {
             let foreign = there.filter(|it| endpoint::is_of(it, settings.address));

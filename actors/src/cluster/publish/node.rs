@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What an object is to say, and how it comes to say so.
-pub(super) struct Wanted {
+pub(super) struct DesiredNodeObject {
     /// What it is to say, without when.
     pub(super) what: Value,
     /// What stands there instead.
@@ -24,7 +24,7 @@ pub(super) struct Wanted {
 }
 
 /// Annotations that the Node lacks.
-pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<Wanted> {
+pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<DesiredNodeObject> {
     let named = [
         ("network.cilium.io/ipv4-pod-cidr", settings.pools.ipv4.map(|it| it.to_string())),
         ("network.cilium.io/ipv6-pod-cidr", settings.pools.ipv6.map(|it| it.to_string())),
@@ -35,7 +35,7 @@ pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<Wa
     let what = Value::Object(named.collect());
     let there = node["metadata"]["annotations"].clone();
     let patch = lacking(&there, &what)?;
-    Some(Wanted {
+    Some(DesiredNodeObject {
         what,
         there,
         verb: Verb::Status(json!({ "metadata": { "annotations": patch } })),
@@ -43,7 +43,7 @@ pub(super) fn annotations(settings: &PublishSettings, node: &Value) -> Option<Wa
 }
 
 /// The condition that the Node lacks, as Cilium words it.
-pub(super) fn condition(node: &Value, now: &str) -> Option<Wanted> {
+pub(super) fn condition(node: &Value, now: &str) -> Option<DesiredNodeObject> {
     let what = json!({
         "type": "NetworkUnavailable", "status": "False", "reason": "CiliumIsUp",
         "message": "Cilium is running on this node",
@@ -56,7 +56,7 @@ pub(super) fn condition(node: &Value, now: &str) -> Option<Wanted> {
     let mut condition = what.clone();
     condition["lastHeartbeatTime"] = now.into();
     condition["lastTransitionTime"] = now.into();
-    Some(Wanted {
+    Some(DesiredNodeObject {
         what,
         there,
         verb: Verb::Status(json!({ "status": { "conditions": [condition] } })),
@@ -64,7 +64,7 @@ pub(super) fn condition(node: &Value, now: &str) -> Option<Wanted> {
 }
 
 /// The Node's taints without that one, if it has it. Whoever changed them meanwhile is not undone.
-pub(super) fn taint(node: &Value, key: &str) -> Option<Wanted> {
+pub(super) fn taint(node: &Value, key: &str) -> Option<DesiredNodeObject> {
     let taints = node["spec"]["taints"].as_array()?;
     let kept: Vec<&Value> = taints.iter().filter(|taint| taint["key"] != key).collect();
     if kept.len() == taints.len() {
@@ -76,7 +76,7 @@ pub(super) fn taint(node: &Value, key: &str) -> Option<Wanted> {
         { "op": "test", "path": path, "value": taints },
         { "op": "replace", "path": path, "value": what },
     ]));
-    Some(Wanted { what, there: json!(taints), verb })
+    Some(DesiredNodeObject { what, there: json!(taints), verb })
 }
 
 /// The CiliumNode of a node that has none, for who needs it there before there are actors.
@@ -118,10 +118,14 @@ pub(super) fn cilium_node(
     settings: &PublishSettings,
     node: &Value,
     there: Option<&Value>,
-) -> Option<Wanted> {
+) -> Option<DesiredNodeObject> {
     let what = cilium_node_of(settings, node);
     let Some(there) = there else {
-        return Some(Wanted { verb: Verb::Create(what.clone()), what, there: Value::Null });
+        return Some(DesiredNodeObject {
+            verb: Verb::Create(what.clone()),
+            what,
+            there: Value::Null,
+        });
     };
     let mut patch = Map::new();
     let had = &there["metadata"];
@@ -141,7 +145,7 @@ pub(super) fn cilium_node(
         patch.insert("spec".to_owned(), spec);
     }
     let verb = Verb::Merge(Value::Object(patch.clone()));
-    (!patch.is_empty()).then(|| Wanted { what, there: there.clone(), verb })
+    (!patch.is_empty()).then(|| DesiredNodeObject { what, there: there.clone(), verb })
 }
 
 /// The node's addresses: those that its Node has, and the one that its pods route through.

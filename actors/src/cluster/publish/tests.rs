@@ -107,7 +107,7 @@ fn cep(cluster: &MemoryCluster, name: &str) -> Option<Value> {
 }
 
 fn unpublished(world: &World) -> Vec<Unpublished> {
-    let publisher = world.colony().publisher.clone().unwrap();
+    let publisher = world.node_supervisor().publisher.clone().unwrap();
     world.ask(&publisher, PublisherMsg::Show)
 }
 
@@ -415,7 +415,7 @@ fn a_death_amid_writes_loses_none_and_repeats_none_that_was_taken() {
 #[test]
 fn the_publisher_may_crash() {
     let (world, cluster) = world();
-    let host = &world.colony().host;
+    let host = &world.node_supervisor().host;
     let cell = host.cells().into_iter().find(|cell| &*cell.name == "publisher").unwrap();
     host.poison(cell.id);
     cluster.take_writes();

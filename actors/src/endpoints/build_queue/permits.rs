@@ -18,10 +18,10 @@ pub(super) const SPARE: usize = 8;
 /// The permits of one queue and who holds them. Outlives a crash of the queue: what is being
 /// built goes on, and counts.
 #[derive(Clone, Debug)]
-pub(super) struct Permits(Rc<RefCell<Held>>);
+pub(super) struct Permits(Rc<RefCell<HeldPermit>>);
 
 #[derive(Debug)]
-struct Held {
+struct HeldPermit {
     permits: usize,
     out: BTreeMap<u64, (EndpointId, Time)>,
     next: u64,
@@ -29,7 +29,7 @@ struct Held {
 
 impl Permits {
     pub(super) fn new(permits: usize) -> Self {
-        Self(Rc::new(RefCell::new(Held { permits, out: BTreeMap::new(), next: 0 })))
+        Self(Rc::new(RefCell::new(HeldPermit { permits, out: BTreeMap::new(), next: 0 })))
     }
 
     /// A permit for that endpoint, if one is left.
@@ -63,7 +63,7 @@ impl Permits {
     }
 }
 
-impl Held {
+impl HeldPermit {
     fn has_one(&self, now: Time) -> bool {
         let overdue = self.out.values().filter(|(_, since)| now.since(*since) >= OVERDUE).count();
         self.out.len() < self.permits + overdue.min(self.permits * SPARE)

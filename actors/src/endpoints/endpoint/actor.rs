@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{
     EndpointMsg, EndpointSpec, Peers, Realised, State,
     answers::EndpointAnswer,
-    build::{Target, Trigger, Wanted},
+    build::{PendingRequests, Target, Trigger},
     datapath::Datapath,
     identity::Naming,
     journal::Journal,
@@ -18,7 +18,7 @@ use super::{
     messages::Waiting,
     phase::Phase,
     record::{Lasting, Record},
-    reference::Held,
+    reference::IdentityReference,
     results::Results,
     view::EndpointView,
 };
@@ -44,13 +44,13 @@ pub struct Endpoint {
     pub(super) naming: Naming,
     /// References to its identity and to those before it that packets may still carry. They
     /// outlive a crash, as the kernel's rows do.
-    pub(super) references: Lent<Vec<Held>>,
+    pub(super) references: Lent<Vec<IdentityReference>>,
     pub(super) policy: PolicyNews,
     pub(super) realised: Arc<Realised>,
     /// What the ipcache holds of it, as far as it said so.
     pub(super) mapped: Option<Vec<(IpNet, IpcacheEntry)>>,
     pub(super) phase: Phase,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: PendingRequests,
     pub(super) datapath: Datapath,
     pub(super) interface: Interface,
     pub(super) results: Results,
@@ -115,7 +115,7 @@ impl Endpoint {
         lasting: Lasting,
         state: State,
         known: Known,
-        carried: Vec<Held>,
+        carried: Vec<IdentityReference>,
     ) -> impl FnMut() -> Self {
         let mut known = Some(known);
         // Whoever restores has told of all.
@@ -145,7 +145,7 @@ impl Endpoint {
                 realised: Arc::default(),
                 mapped: None,
                 phase: Phase::Idle,
-                wanted: Wanted::default(),
+                wanted: PendingRequests::default(),
                 datapath: Datapath { known: known.take(), ..Datapath::default() },
                 interface: Interface::default(),
                 results: Results::default(),
@@ -198,7 +198,9 @@ impl Behaviour for Endpoint {
                 self.probed(cx, &probe, asked);
                 reply.send(());
             }
-            EndpointMsg::Inherit { slot, heirs, reply } => self.inherit(cx, slot, heirs, reply),
+            EndpointMsg::Inherit { slot, successors, reply } => {
+                self.inherit(cx, slot, successors, reply)
+            }
         }
         self.take_up_legacy(cx);
         self.take_up_missed();
@@ -206,11 +208,11 @@ impl Behaviour for Endpoint {
 
     fn answered(&mut self, answer: EndpointAnswer, cx: &mut Cx<'_, Self>) {
         match answer {
-            EndpointAnswer::Bequest { slot, heirs, reply, answer } => {
-                self.bequest(cx, slot, &heirs, reply, answer);
+            EndpointAnswer::Bequest { slot, successors, reply, answer } => {
+                self.inherited_policy_read(cx, slot, &successors, reply, answer);
             }
             EndpointAnswer::Inherited { submitted, reply, answer } => {
-                self.bequeathed(cx, &submitted, reply, answer);
+                self.inherited_policy_written(cx, &submitted, reply, answer);
             }
             EndpointAnswer::Identified(answer) => self.identified(cx, answer),
             EndpointAnswer::Learned(answer) => self.learned(cx, answer),

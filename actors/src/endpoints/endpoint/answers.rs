@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::reference::Held;
+use super::reference::IdentityReference;
 use crate::{
     endpoints::build_queue::Permit,
     host::{AskError, Message, Reply},
     policy::{
         ipcache::IpcacheEntry,
-        rules::{EndpointPolicy, Heirs, Inherited},
+        rules::{EndpointPolicy, Inherited, Successors},
     },
     ports::{DiskError, KernelDone, KernelError, KernelOp},
 };
@@ -22,7 +22,7 @@ pub enum EndpointAnswer {
         /// Its slot.
         slot: u32,
         /// Who is to be known.
-        heirs: Arc<Heirs>,
+        successors: Arc<Successors>,
         /// Where the answer goes.
         reply: Reply<Inherited>,
         /// What the kernel has.
@@ -38,7 +38,7 @@ pub enum EndpointAnswer {
         answer: Result<KernelDone, AskError>,
     },
     /// The identity of its labels, or why there is none.
-    Identified(Result<Held, String>),
+    Identified(Result<IdentityReference, String>),
     /// Everyone's policy knows that identity.
     Learned(Result<u64, AskError>),
     /// The state file is written.

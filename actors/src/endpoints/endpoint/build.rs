@@ -79,7 +79,7 @@ pub(super) struct Build {
 
 /// What is wanted of an endpoint besides what it is at.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct PendingRequests {
     /// What was triggered while a build ran.
     pub(super) stored: Option<Trigger>,
     /// Who had it made, and is not answered yet.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{heirs::Legacy, known::Known};
+use super::{known::Known, successors::PendingInherit};
 use crate::{
     host::Time,
     model::{PolicyRows, drift::Drift},
@@ -27,5 +27,5 @@ pub(super) struct Datapath {
     /// Links are being made in place of its filters, beside all else.
     pub(super) settling: bool,
     /// New prefixes that its policy of an earlier life is to know, once the kernel has answered.
-    pub(super) legacy: Option<Legacy>,
+    pub(super) legacy: Option<PendingInherit>,
 }

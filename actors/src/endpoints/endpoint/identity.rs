@@ -10,7 +10,7 @@ use super::{
     answers::EndpointAnswer,
     build::{Build, Trigger},
     kind::numbered,
-    reference::Held,
+    reference::IdentityReference,
 };
 use crate::{
     endpoints::endpoint::{Level, PatchError},
@@ -19,7 +19,7 @@ use crate::{
     mutants::{Mutant, mutated},
     policy::{
         identity::IdentityMsg,
-        rules::{Bearer, PolicyMsg},
+        rules::{IdentityUser, PolicyMsg},
     },
 };
 
@@ -56,9 +56,9 @@ enum Progress {
     /// It is asked for.
     Asked,
     /// Everyone's policy is to know it.
-    Learning(Held),
+    Learning(IdentityReference),
     /// It may be taken.
-    Known(Held),
+    Known(IdentityReference),
 }
 
 impl Identification {
@@ -111,11 +111,15 @@ impl Endpoint {
             IDENTITY_PATIENCE,
             format!("the identity of {labels}"),
             |reply| IdentityMsg::Resolve { labels, before, reply },
-            move |answer| EndpointAnswer::Identified(Held::from_answer(owner, answer)),
+            move |answer| EndpointAnswer::Identified(IdentityReference::from_answer(owner, answer)),
         );
     }
 
-    pub(super) fn identified(&mut self, cx: &mut Cx<'_, Self>, answer: Result<Held, String>) {
+    pub(super) fn identified(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        answer: Result<IdentityReference, String>,
+    ) {
         let Some(under_way) = &mut self.naming.identification else { return };
         if under_way.edition != self.edition {
             return self.ask_identity(cx);
@@ -134,13 +138,14 @@ impl Endpoint {
             return self.identity_known(cx);
         }
         let named_ports = self.record.spec.named_ports.clone();
-        let bearers = vec![Bearer { endpoint: self.id, identity: identity.id, named_ports }];
+        let identity_users =
+            vec![IdentityUser { endpoint: self.id, identity: identity.id, named_ports }];
         let peers = Rc::clone(&self.peers);
         cx.ask(
             &peers.policy,
             LEARN_PATIENCE,
             format!("everyone's policy to know identity {}", identity.id),
-            |reply| PolicyMsg::Learn { identities: vec![identity], bearers, reply },
+            |reply| PolicyMsg::Learn { identities: vec![identity], identity_users, reply },
             EndpointAnswer::Learned,
         );
     }

@@ -10,7 +10,7 @@ use crate::{
     },
     host::{Absorbed, Lane, Message, Reply, Time},
     mutants::{Mutant, mutated},
-    policy::rules::{Heirs, Inherited},
+    policy::rules::{Inherited, Successors},
     ports::{KernelSnapshot, OwnedRows, Probe},
 };
 
@@ -83,7 +83,7 @@ pub enum EndpointMsg {
         /// The slot that holds that policy.
         slot: u32,
         /// The identities.
-        heirs: Arc<Heirs>,
+        successors: Arc<Successors>,
         /// Where the answer goes.
         reply: Reply<Inherited>,
     },

@@ -9,12 +9,12 @@ use crate::{
 
 /// A reference to an identity, given back when it is dropped: also when the answer that brought
 /// it meets nobody any more.
-pub struct Held {
+pub struct IdentityReference {
     identity: Identity,
     owner: Ref<IdentityMsg>,
 }
 
-impl Held {
+impl IdentityReference {
     /// Takes over the reference that comes with an answer.
     pub(crate) fn from_answer(
         owner: Ref<IdentityMsg>,
@@ -32,13 +32,13 @@ impl Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for IdentityReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Held({})", self.identity.id)
+        write!(f, "IdentityReference({})", self.identity.id)
     }
 }
 
-impl Drop for Held {
+impl Drop for IdentityReference {
     fn drop(&mut self) {
         // Nobody counts any more in an agent that ends.
         let _ = self.owner.tell(IdentityMsg::Release(self.identity.id));

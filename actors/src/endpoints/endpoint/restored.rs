@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{EndpointSpec, Held};
+use super::{EndpointSpec, IdentityReference};
 use crate::{
     model::{EndpointId, IdentityId, Labels, PolicyRows},
     ports::{Attachment, ConfigRow, FsOp, LxcRow},
@@ -25,7 +25,7 @@ pub struct RestoredEndpoint {
     pub identity_labels: Labels,
     /// Other identities that rows of the kernel still give it: the agent died between recording
     /// its identity and bringing it into force.
-    pub carried: Vec<Held>,
+    pub carried: Vec<IdentityReference>,
     /// Whether its labels are lost, and are still to be told by the cluster: only of the node itself.
     pub unlabelled: bool,
     /// Labels that its user added, and those that its user disabled.

@@ -1,5 +1,5 @@
 //! The actor that hands out addresses and takes back those that nobody claims in time.
-//! Until restore is over, requests wait. Which addresses are held is in the ledger.
+//! Until restore is over, requests wait. Which addresses are held is in the allocations.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{
     Allocated, Family, IpamError, IpamMsg, Lease, Pools,
+    allocations::{AddressAllocations, DEFAULT_POOL, Holder},
     answers::IpamAnswer,
-    ledger::{DEFAULT_POOL, Holder, Ledger},
 };
 use crate::{
     host::{Behaviour, Cx, Lent, Reply, Survives, TimerId},
@@ -21,7 +21,7 @@ const WAITING_MAX: usize = 256;
 /// The owner of all addresses.
 pub struct Ipam {
     /// Outlives a crash: an address that has a holder must never be handed out again.
-    ledger: Lent<Ledger>,
+    allocations: Lent<AddressAllocations>,
     timers: BTreeMap<IpAddr, TimerId>,
     waiting: Vec<Question>,
 }
@@ -50,8 +50,12 @@ pub struct IpamView {
 impl Ipam {
     /// Makes each life of the actor that hands out addresses of these pools.
     pub fn factory(pools: Pools) -> impl FnMut() -> Self + 'static {
-        let ledger = Survives::new(Ledger::new(pools));
-        move || Self { ledger: ledger.lend(), timers: BTreeMap::new(), waiting: Vec::new() }
+        let allocations = Survives::new(AddressAllocations::new(pools));
+        move || Self {
+            allocations: allocations.lend(),
+            timers: BTreeMap::new(),
+            waiting: Vec::new(),
+        }
     }
 
     fn allocate(&mut self, question: Question, cx: &mut Cx<'_, Self>) {
@@ -61,7 +65,7 @@ impl Ipam {
             return;
         }
         let until = expires.map(|span| cx.now() + span);
-        let allocated = self.ledger.allocate(family, owner, until);
+        let allocated = self.allocations.allocate(family, owner, until);
         if let (Ok(allocated), Some(span)) = (&allocated, expires) {
             let ipv4 = allocated.ipv4.map(IpAddr::V4);
             for address in ipv4.into_iter().chain(allocated.ipv6.map(IpAddr::V6)) {
@@ -95,15 +99,15 @@ impl Ipam {
     }
 
     fn expire(&mut self, address: IpAddr, cx: &mut Cx<'_, Self>) {
-        let ledger = &mut *self.ledger;
-        let due = ledger
+        let allocations = &mut *self.allocations;
+        let due = allocations
             .held()
             .get(&address)
             .filter(|held| held.expires.is_some_and(|at| at <= cx.now()));
         if let Some(holder) = due {
             tracing::info!(%address, owner = %holder.owner, "nobody claimed the address; given back");
             // It has a holder: the line above shows it.
-            let _ = ledger.release(address);
+            let _ = allocations.release(address);
             self.timers.remove(&address);
         }
     }
@@ -114,7 +118,7 @@ impl Ipam {
             let pool = DEFAULT_POOL.to_owned();
             (address, Lease { owner: holder.owner.clone(), pool, expires_in })
         };
-        self.ledger.held().iter().map(lease).collect()
+        self.allocations.held().iter().map(lease).collect()
     }
 }
 
@@ -127,7 +131,7 @@ impl Behaviour for Ipam {
         let left = |(&address, holder): (&IpAddr, &Holder)| {
             holder.expires.map(|at| (address, at.since(cx.now())))
         };
-        let expiring: Vec<_> = self.ledger.held().iter().filter_map(left).collect();
+        let expiring: Vec<_> = self.allocations.held().iter().filter_map(left).collect();
         for (address, span) in expiring {
             self.expire_after(span, address, cx);
         }
@@ -136,12 +140,12 @@ impl Behaviour for Ipam {
     fn handle(&mut self, msg: IpamMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             IpamMsg::Reserve { address, owner, reply } => {
-                let reserved = self.ledger.reserve(address, owner);
+                let reserved = self.allocations.reserve(address, owner);
                 reply.send(reserved);
             }
             IpamMsg::ReserveAll { wanted, reply } => {
-                let ledger = &mut *self.ledger;
-                let one = |(address, owner)| ledger.reserve(address, owner);
+                let allocations = &mut *self.allocations;
+                let one = |(address, owner)| allocations.reserve(address, owner);
                 reply.send(wanted.into_iter().map(one).collect());
             }
             IpamMsg::Allocate { pool: Some(pool), reply, .. }
@@ -151,7 +155,7 @@ impl Behaviour for Ipam {
             }
             IpamMsg::Allocate { family, owner, pool: _, expires, reply } => {
                 let question = Question { family, owner, expires, reply };
-                let open = !self.ledger.restoring();
+                let open = !self.allocations.restoring();
                 if open || mutated(Mutant::AddressBeforeReserve) {
                     self.allocate(question, cx);
                 } else if self.waiting.len() < WAITING_MAX {
@@ -161,7 +165,7 @@ impl Behaviour for Ipam {
                 }
             }
             IpamMsg::Claim { address, owner, reply } => {
-                let claimed = self.ledger.claim(address, owner);
+                let claimed = self.allocations.claim(address, owner);
                 if claimed.is_ok() {
                     self.keep_timerless(address, cx);
                 }
@@ -169,18 +173,18 @@ impl Behaviour for Ipam {
             }
             IpamMsg::Unclaim { address, owner } => {
                 // That it has no claim is fine.
-                let _ = self.ledger.unclaim(address, &owner);
+                let _ = self.allocations.unclaim(address, &owner);
             }
             IpamMsg::Release { address, reply } => {
-                let released = self.ledger.release(address);
+                let released = self.allocations.release(address);
                 self.given_back(address, released, reply, cx);
             }
             IpamMsg::Withdraw { address, reply } => {
-                let withdrawn = self.ledger.withdraw(address);
+                let withdrawn = self.allocations.withdraw(address);
                 self.given_back(address, withdrawn, reply, cx);
             }
             IpamMsg::RestoreFinished => {
-                self.ledger.restore_finished();
+                self.allocations.restore_finished();
                 for question in std::mem::take(&mut self.waiting) {
                     self.allocate(question, cx);
                 }
@@ -196,11 +200,11 @@ impl Behaviour for Ipam {
     }
 
     fn observe(&self) -> IpamView {
-        let ledger = &*self.ledger;
+        let allocations = &*self.allocations;
         IpamView {
-            held: ledger.held().len(),
-            expiring: ledger.held().values().filter(|holder| holder.expires.is_some()).count(),
-            restoring: ledger.restoring(),
+            held: allocations.held().len(),
+            expiring: allocations.held().values().filter(|holder| holder.expires.is_some()).count(),
+            restoring: allocations.restoring(),
             waiting: self.waiting.len(),
         }
     }

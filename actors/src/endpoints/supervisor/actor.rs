@@ -16,12 +16,12 @@ use super::{
     barrier::Barriers,
     child::Child,
     create::Creating,
-    heirs::Inheriting,
     host::{unchangeable, undeletable},
     numbers::Numbers,
     probe::Verifying,
     regenerations::Regenerations,
     restored::Restoring,
+    successors::Inheriting,
 };
 use crate::{
     endpoints::{

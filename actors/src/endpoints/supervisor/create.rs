@@ -186,7 +186,9 @@ impl Endpoints {
 
     fn claim(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
         let Some(creating) = self.family.creating.get_mut(&creation) else { return };
-        let Some(&address) = creating.unclaimed.front() else { return self.bear(cx, creation) };
+        let Some(&address) = creating.unclaimed.front() else {
+            return self.learn_users(cx, creation);
+        };
         creating.claimed.insert(address);
         let owner = creating.owner();
         let peers = Rc::clone(&self.peers);
@@ -250,7 +252,7 @@ impl Endpoints {
     }
 
     /// Nothing is in its way any more.
-    fn bear(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
+    fn learn_users(&mut self, cx: &mut Cx<'_, Self>, creation: u64) {
         let Some(creating) = self.family.creating.remove(&creation) else { return };
         let Creating { id, spec, sync, reply, .. } = creating;
         if sync {

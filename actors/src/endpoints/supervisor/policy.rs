@@ -27,7 +27,7 @@ impl Endpoints {
                 self.policy_changed(cx, revision, &touched, (awaited, strangers), reply);
             }
             PolicyNews::Revision(revision) => self.revised(revision),
-            PolicyNews::Inherit { heirs, reply } => self.inherit(cx, &heirs, reply),
+            PolicyNews::Inherit { successors, reply } => self.inherit(cx, &successors, reply),
         }
     }
 

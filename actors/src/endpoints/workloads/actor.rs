@@ -1,11 +1,13 @@
 //! The actor that owns pods and namespaces: it answers questions once the facts are known, and
-//! tells its subscriber of changes. The facts themselves are in the book.
+//! tells its subscriber of changes. The facts themselves are in the reported.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
-use super::{PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, book::Book, object::PodName};
+use super::{
+    PodFacts, WorkloadsMsg, answers::WorkloadsAnswer, object::PodName, reported::ReportedWorkloads,
+};
 use crate::{
     endpoints::workloads::WorkloadsNews,
     host::{Behaviour, Cx, Lent, Outlet, Reply, Retry, Survives},
@@ -20,7 +22,7 @@ const WAITING_MAX: usize = 1_024;
 /// How soon a full mailbox is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
-impl Kept {
+impl WorkloadsState {
     /// Tells what is untold, as far as it is taken; whether a full mailbox wants the rest later.
     fn tell(&mut self, listener: &Outlet<WorkloadsNews>) -> bool {
         if let Some(labels) = self.untold_node.take()
@@ -41,7 +43,7 @@ impl Kept {
     }
 
     fn look_at_node(&mut self) {
-        let news = self.book.relabelled();
+        let news = self.reported.relabelled();
         self.untold_node = news.or(self.untold_node.take());
     }
 }
@@ -49,7 +51,7 @@ impl Kept {
 /// The keeper of pods and namespaces.
 pub struct Workloads {
     /// Outlives a crash: a manifest is read when it changes, not again.
-    kept: Lent<Kept>,
+    state: Lent<WorkloadsState>,
     waiting: Vec<Question>,
     /// What a full mailbox did not take is told again.
     retelling: Retry,
@@ -72,8 +74,8 @@ impl Question {
     }
 }
 
-struct Kept {
-    book: Book,
+struct WorkloadsState {
+    reported: ReportedWorkloads,
     listener: Option<Outlet<WorkloadsNews>>,
     /// Changes that the listener has not taken yet.
     untold: BTreeMap<PodName, PodFacts>,
@@ -104,11 +106,12 @@ impl Workloads {
         node: impl Into<String>,
         follows: impl Fn() -> Option<Outlet<Reply<()>>> + 'static,
     ) -> impl FnMut() -> Self + 'static {
-        let book = Book::new(cluster.into(), node.into());
-        let kept = Kept { book, listener: None, untold: BTreeMap::new(), untold_node: None };
-        let kept = Survives::new(kept);
+        let reported = ReportedWorkloads::new(cluster.into(), node.into());
+        let state =
+            WorkloadsState { reported, listener: None, untold: BTreeMap::new(), untold_node: None };
+        let state = Survives::new(state);
         move || Self {
-            kept: kept.lend(),
+            state: state.lend(),
             waiting: Vec::new(),
             retelling: Retry::default(),
             cluster: follows(),
@@ -117,7 +120,7 @@ impl Workloads {
 
     /// Waits for the cluster's pods, for everyone to see.
     fn await_cluster(&self, cx: &mut Cx<'_, Self>) {
-        let complete = self.kept.book.complete;
+        let complete = self.state.reported.complete;
         let Some(cluster) = self.cluster.as_ref().filter(|_| !complete) else { return };
         cx.ask(
             cluster,
@@ -131,11 +134,13 @@ impl Workloads {
     /// Whether it can be answered. A restart does not wait for a cluster; a new pod does, until the
     /// cluster says who it is.
     fn is_answerable(&self, question: &Question) -> bool {
-        let book = &self.kept.book;
+        let reported = &self.state.reported;
         match (question, &self.cluster) {
-            (_, None) => book.complete,
+            (_, None) => reported.complete,
             (Question::Ports(..), Some(_)) => true,
-            (Question::Facts(pod, uid, _), Some(_)) => book.complete && book.describes(pod, uid),
+            (Question::Facts(pod, uid, _), Some(_)) => {
+                reported.complete && reported.describes(pod, uid)
+            }
         }
     }
 
@@ -152,11 +157,11 @@ impl Workloads {
     }
 
     fn answer(&mut self, question: Question) {
-        let book = &mut self.kept.book;
+        let reported = &mut self.state.reported;
         match question {
-            Question::Facts(pod, _, reply) => reply.send(book.facts_of(pod)),
+            Question::Facts(pod, _, reply) => reply.send(reported.facts_of(pod)),
             Question::Ports(pods, reply) => {
-                let ports = |(id, pod)| Some((id, book.ports_of(&pod)?));
+                let ports = |(id, pod)| Some((id, reported.ports_of(&pod)?));
                 reply.send(pods.into_iter().filter_map(ports).collect());
             }
         }
@@ -164,9 +169,9 @@ impl Workloads {
 
     /// Tells what changed; what is not taken is told a little later.
     fn tell(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept;
-        let Some(listener) = kept.listener.clone() else { return };
-        if kept.tell(&listener) {
+        let state = &mut *self.state;
+        let Some(listener) = state.listener.clone() else { return };
+        if state.tell(&listener) {
             self.retelling.pause_once(cx, RETRY, WorkloadsAnswer::Retell);
         }
     }
@@ -185,12 +190,12 @@ impl Behaviour for Workloads {
     fn handle(&mut self, msg: WorkloadsMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             WorkloadsMsg::Manifests(manifests) => {
-                let kept = &mut *self.kept;
-                let changed = kept.book.apply(manifests);
-                kept.untold.extend(changed);
+                let state = &mut *self.state;
+                let changed = state.reported.apply(manifests);
+                state.untold.extend(changed);
                 // A cluster tells of nodes apart.
                 if self.cluster.is_none() {
-                    kept.look_at_node();
+                    state.look_at_node();
                 }
                 for question in std::mem::take(&mut self.waiting) {
                     if !question.is_closed() {
@@ -199,15 +204,15 @@ impl Behaviour for Workloads {
                 }
             }
             WorkloadsMsg::Nodes(objects) => {
-                let kept = &mut *self.kept;
-                kept.book.node(objects);
-                kept.look_at_node();
+                let state = &mut *self.state;
+                state.reported.node(objects);
+                state.look_at_node();
             }
             WorkloadsMsg::Describe { namespace, pod, uid, reply } => {
                 self.ask(Question::Facts((namespace, pod), uid, reply));
             }
             WorkloadsMsg::PortsOf { pods, reply } => self.ask(Question::Ports(pods, reply)),
-            WorkloadsMsg::Subscribe(listener) => self.kept.listener = Some(listener),
+            WorkloadsMsg::Subscribe(listener) => self.state.listener = Some(listener),
         }
         self.tell(cx);
     }
@@ -222,9 +227,9 @@ impl Behaviour for Workloads {
     }
 
     fn observe(&self) -> WorkloadsView {
-        let kept = &*self.kept;
-        let (sources, pods, namespaces) = kept.book.counts();
-        let (waiting, untold) = (self.waiting.len(), kept.untold.len());
+        let state = &*self.state;
+        let (sources, pods, namespaces) = state.reported.counts();
+        let (waiting, untold) = (self.waiting.len(), state.untold.len());
         WorkloadsView { sources, pods, namespaces, waiting, untold }
     }
 }

@@ -2,26 +2,26 @@
 
 use serde_json::Value;
 
-use super::book::Book;
+use super::reported::ReportedWorkloads;
 use crate::{model::Manifest, ports::ObjectKey};
 
 /// Takes documents in as a file's, and those of nodes as the cluster's. A file that is taken in once
 /// more changes nothing.
 pub(crate) fn documents(documents: &[Value]) {
-    let mut book = Book::new("default".to_owned(), "node".to_owned());
+    let mut reported = ReportedWorkloads::new("default".to_owned(), "node".to_owned());
     let manifest = || Manifest { source: "fuzz.yaml".to_owned(), objects: Ok(documents.to_vec()) };
-    let changed = book.apply(vec![manifest()]);
+    let changed = reported.apply(vec![manifest()]);
     for ((namespace, name), facts) in changed {
         let place = |label: &crate::model::Label| label.key == "io.kubernetes.pod.namespace";
         let of = facts.labels.iter().find(|label| place(label)).map(|label| label.value.clone());
         assert_eq!(of, Some(namespace), "{name} is not where it is said to be");
     }
-    let again = book.apply(vec![manifest()]);
+    let again = reported.apply(vec![manifest()]);
     assert!(again.is_empty(), "the same documents change {again:?}");
     let objects = documents.iter().filter(|it| it.is_object()).map(|document| {
         let key = ObjectKey { namespace: String::new(), name: "node".to_owned() };
         (key, Some(document.clone()))
     });
-    book.node(objects.collect());
-    book.relabelled();
+    reported.node(objects.collect());
+    reported.relabelled();
 }

@@ -82,8 +82,8 @@ impl Objects {
                 Ok(())
             }
             Err(error) => {
-                let kept = before.pods.get_key_value(&pod_name);
-                self.pods.extend(kept.map(|(name, pod)| (name.clone(), pod.clone())));
+                let state = before.pods.get_key_value(&pod_name);
+                self.pods.extend(state.map(|(name, pod)| (name.clone(), pod.clone())));
                 Err(error)
             }
         }
@@ -107,8 +107,8 @@ fn take_labels(
             Ok(())
         }
         Err(error) => {
-            let kept = before.get_key_value(&name);
-            into.extend(kept.map(|(name, labels)| (name.clone(), labels.clone())));
+            let state = before.get_key_value(&name);
+            into.extend(state.map(|(name, labels)| (name.clone(), labels.clone())));
             Err(error)
         }
     }

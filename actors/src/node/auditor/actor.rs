@@ -50,12 +50,12 @@ pub struct AuditorPeers {
 pub struct Auditor {
     peers: AuditorPeers,
     /// Outlives a crash: what was found is found.
-    kept: Lent<Kept>,
+    state: Lent<AuditorState>,
     look: Option<Look>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct AuditorState {
     view: Arc<AuditView>,
     /// Whether nothing may be left behind any more.
     restored: bool,
@@ -81,8 +81,8 @@ struct Look {
 impl Auditor {
     /// Makes each life of the auditor.
     pub fn factory(peers: impl Fn() -> AuditorPeers + 'static) -> impl FnMut() -> Self + 'static {
-        let kept = Survives::default();
-        move || Self { peers: peers(), kept: kept.lend(), look: None }
+        let state = Survives::default();
+        move || Self { peers: peers(), state: state.lend(), look: None }
     }
 
     fn begin(
@@ -133,11 +133,11 @@ impl Auditor {
     /// Reads the policy maps whose turn it is.
     fn read_policies(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(look) = &mut self.look else { return };
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         let ready = look.before.iter().filter(|view| view.state == State::Ready && !view.failing);
-        let (ahead, behind): (Vec<_>, Vec<_>) = ready.partition(|view| view.id > kept.read);
+        let (ahead, behind): (Vec<_>, Vec<_>) = ready.partition(|view| view.id > state.read);
         for view in ahead.into_iter().chain(behind).take(POLICIES_A_LOOK) {
-            kept.read = view.id;
+            state.read = view.id;
             let row = look.kernel.config.get(&view.spec.config_ifindex());
             look.slots.extend(row.filter(|row| row.endpoint == view.id).map(|row| row.policy_slot));
         }
@@ -156,24 +156,24 @@ impl Auditor {
     fn compare(&mut self, cx: &Cx<'_, Self>, after: &[Arc<EndpointView>]) {
         let Some(look) = self.look.take() else { return };
         let began = cx.now();
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         let attached = attached(&look.kernel);
-        let snapshot = look.snapshot(after, std::mem::replace(&mut kept.attached, attached));
+        let snapshot = look.snapshot(after, std::mem::replace(&mut state.attached, attached));
         let mut violations = invariants::check(invariants::ALWAYS, &snapshot);
-        if kept.restored {
+        if state.restored {
             let left = invariants::check(invariants::AT_REST, &snapshot);
             let seen = left.iter().flat_map(|violation| violation.found.iter().cloned()).collect();
-            let suspects = std::mem::replace(&mut kept.suspects, seen);
+            let suspects = std::mem::replace(&mut state.suspects, seen);
             violations.extend(left.into_iter().filter_map(|mut violation| {
                 violation.found.retain(|what| suspects.contains(what));
                 (!violation.found.is_empty()).then_some(violation)
             }));
         }
-        kept.note(violations, cx.now().since(began));
+        state.note(violations, cx.now().since(began));
     }
 }
 
-impl Kept {
+impl AuditorState {
     /// Counts rows that somebody else changed, and says it.
     fn drifted(&mut self, found: &[Drift], now: Time, wall: u64) {
         let all = &mut Arc::make_mut(&mut self.view).drift;
@@ -270,14 +270,14 @@ impl Behaviour for Auditor {
     fn handle(&mut self, msg: AuditorMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             AuditorMsg::Look(KernelLook { before, kernel }) => self.begin(cx, before, kernel),
-            AuditorMsg::Restored => self.kept.restored = true,
+            AuditorMsg::Restored => self.state.restored = true,
             AuditorMsg::Drifted(found) => {
-                self.kept.drifted(&found, cx.now(), cx.wall());
+                self.state.drifted(&found, cx.now(), cx.wall());
                 if let Some(notices) = &self.peers.notices {
                     found.iter().for_each(|drift| notices.drifted(drift));
                 }
             }
-            AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.kept.view)),
+            AuditorMsg::Show(reply) => reply.send(Arc::clone(&self.state.view)),
         }
     }
 
@@ -316,6 +316,6 @@ impl Behaviour for Auditor {
     }
 
     fn observe(&self) -> AuditView {
-        AuditView::clone(&self.kept.view)
+        AuditView::clone(&self.state.view)
     }
 }

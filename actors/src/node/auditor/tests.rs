@@ -41,7 +41,7 @@ fn unwatched() -> World {
 }
 
 fn view(world: &World) -> Arc<AuditView> {
-    world.ask(&world.colony().auditor, AuditorMsg::Show)
+    world.ask(&world.node_supervisor().auditor, AuditorMsg::Show)
 }
 
 fn broken(world: &World) -> Vec<String> {

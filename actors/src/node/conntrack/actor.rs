@@ -21,11 +21,11 @@ pub struct Conntrack {
     kernel: Rc<dyn Kernel>,
     fixed: Option<Duration>,
     /// Outlives a crash: whoever said something says it once.
-    kept: Lent<Kept>,
+    state: Lent<ConntrackState>,
     timer: Option<TimerId>,
 }
 
-struct Kept {
+struct ConntrackState {
     rounds: Rounds,
     status: ConntrackStatus,
 }
@@ -50,8 +50,8 @@ impl Conntrack {
             translations_deleted_total: 0,
             last_error: None,
         };
-        let kept = Survives::new(Kept { rounds: Rounds::default(), status });
-        move || Self { kernel: Rc::clone(&kernel), fixed, kept: kept.lend(), timer: None }
+        let state = Survives::new(ConntrackState { rounds: Rounds::default(), status });
+        move || Self { kernel: Rc::clone(&kernel), fixed, state: state.lend(), timer: None }
     }
 
     /// Sets the timer for the next round, which may be due at another time than before.
@@ -59,19 +59,19 @@ impl Conntrack {
         if let Some(timer) = self.timer.take() {
             cx.cancel(timer);
         }
-        let kept = &*self.kept;
-        if let Some(due) = kept.rounds.next(kept.status.interval, cx.now()) {
+        let state = &*self.state;
+        if let Some(due) = state.rounds.next(state.status.interval, cx.now()) {
             self.timer = Some(cx.after(due.since(cx.now()), ConntrackAnswer::Collect));
         }
     }
 
     fn note_full(&mut self, table: FullTable, families: Families) {
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         let full = match table {
-            FullTable::Translations => &mut kept.status.translations_full,
-            FullTable::Connections => &mut kept.status.connections_full,
+            FullTable::Translations => &mut state.status.translations_full,
+            FullTable::Connections => &mut state.status.connections_full,
         };
-        let is_new = kept.rounds.note_full(families);
+        let is_new = state.rounds.note_full(families);
         for (signals, is_told) in [(&mut full.ipv4, families.ipv4), (&mut full.ipv6, families.ipv6)]
         {
             match is_new {
@@ -82,9 +82,9 @@ impl Conntrack {
     }
 
     fn collect(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept;
-        let Some(round) = kept.rounds.start(kept.status.interval, cx.now()) else { return };
-        kept.status.rounds_by_signal += u64::from(round.by_signal);
+        let state = &mut *self.state;
+        let Some(round) = state.rounds.start(state.status.interval, cx.now()) else { return };
+        state.status.rounds_by_signal += u64::from(round.by_signal);
         let why = "dead connections to be collected";
         let reply = cx.expect("kernel", PATIENCE, why, ConntrackAnswer::Collected);
         let op = KernelOp::CollectConntrack(round.families);
@@ -93,7 +93,7 @@ impl Conntrack {
 
     /// What a round over one family finds says nothing of when the next one over both is due.
     fn collected(&mut self, done: Result<KernelDone, AskError>, now: Time) {
-        let Kept { rounds, status } = &mut *self.kept;
+        let ConntrackState { rounds, status } = &mut *self.state;
         let mut freed = false;
         match found(done) {
             Ok((connections, translations, fill)) => {
@@ -127,14 +127,14 @@ impl Behaviour for Conntrack {
     type Observed = ConntrackStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.rounds.lose(cx.now());
+        self.state.rounds.lose(cx.now());
         self.schedule(cx);
     }
 
     fn handle(&mut self, msg: ConntrackMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             ConntrackMsg::Begin => {
-                self.kept.rounds.begin(cx.now());
+                self.state.rounds.begin(cx.now());
                 self.schedule(cx);
             }
             ConntrackMsg::Full { table, families } => {
@@ -142,7 +142,7 @@ impl Behaviour for Conntrack {
                 self.schedule(cx);
             }
             ConntrackMsg::Show(reply) => {
-                let status = self.kept.status.clone();
+                let status = self.state.status.clone();
                 reply.send(status);
             }
         }
@@ -159,7 +159,7 @@ impl Behaviour for Conntrack {
     }
 
     fn observe(&self) -> ConntrackStatus {
-        self.kept.status.clone()
+        self.state.status.clone()
     }
 }
 

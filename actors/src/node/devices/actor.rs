@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use super::{
     DeviceStatus, DevicesMsg, DevicesSettings, DevicesStatus,
     answers::DevicesAnswer,
-    choice::Wanted,
+    choice::DesiredDevices,
     steps::{device_of, done, steps},
 };
 use crate::{
@@ -36,13 +36,13 @@ pub struct Devices {
     /// Outlive a crash: they change.
     settings: Lent<DevicesSettings>,
     /// Outlives a crash.
-    kept: Lent<Kept>,
+    state: Lent<DevicesState>,
     /// What the kernel holds; `None` until it is read, anew whenever interfaces are told.
     present: Option<DeviceTables>,
     /// What it was known to hold, where it is read anew to see what drifted; who hears of that.
     believed: Option<DeviceTables>,
     watch: Watch,
-    hearers: Vec<Reply<Vec<Drift>>>,
+    subscribers: Vec<Reply<Vec<Drift>>>,
     drifted: Vec<Drift>,
     /// Steps that the kernel is doing.
     under_way: Vec<KernelOp>,
@@ -62,7 +62,7 @@ pub struct Devices {
 }
 
 #[derive(Default)]
-struct Kept {
+struct DevicesState {
     /// The interfaces as they were seen last.
     links: Option<Rc<BTreeMap<u32, Link>>>,
     /// What was said of those that are no devices.
@@ -78,15 +78,15 @@ impl Devices {
         settings: DevicesSettings,
         watch: Watch,
     ) -> impl FnMut() -> Self + 'static {
-        let (settings, kept) = (Survives::new(settings), Survives::<Kept>::default());
+        let (settings, state) = (Survives::new(settings), Survives::<DevicesState>::default());
         move || Self {
             kernel: Rc::clone(&kernel),
             settings: settings.lend(),
-            kept: kept.lend(),
+            state: state.lend(),
             present: None,
             believed: None,
             watch: watch.clone(),
-            hearers: Vec::new(),
+            subscribers: Vec::new(),
             drifted: Vec::new(),
             under_way: Vec::new(),
             work: Retry::default(),
@@ -141,13 +141,13 @@ impl Devices {
         }
     }
 
-    fn wanted(&self) -> Option<Wanted> {
-        let links = self.kept.links.clone()?;
+    fn wanted(&self) -> Option<DesiredDevices> {
+        let links = self.state.links.clone()?;
         Some(self.settings.choose(&links))
     }
 
-    fn tell_passed_over(&mut self, wanted: &Wanted) {
-        let said = &mut self.kept.said;
+    fn tell_passed_over(&mut self, wanted: &DesiredDevices) {
+        let said = &mut self.state.said;
         if *said == wanted.passed_over {
             return;
         }
@@ -190,13 +190,13 @@ impl Devices {
         };
         let mut troubles: BTreeMap<_, _> = present.links.values().filter_map(trouble).collect();
         troubles.extend(present.sockets.clone().map(|trouble| ("sockets".to_owned(), trouble)));
-        let kept = &mut *self.kept;
+        let state = &mut *self.state;
         for (device, trouble) in
-            troubles.iter().filter(|(name, _)| !kept.troubles.contains_key(*name))
+            troubles.iter().filter(|(name, _)| !state.troubles.contains_key(*name))
         {
             tracing::warn!(device, trouble, "the device's programs are not the first there");
         }
-        kept.troubles = troubles;
+        state.troubles = troubles;
     }
 
     fn done(&mut self, answer: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
@@ -252,11 +252,11 @@ impl Devices {
         self.believed = self.present.take().or(self.believed.take());
     }
 
-    fn compare(&mut self, hearer: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
-        if hearer.is_none() {
+    fn compare(&mut self, subscriber: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
+        if subscriber.is_none() {
             self.watch.sweep_later(cx, DevicesAnswer::Sweep);
         }
-        self.hearers.extend(hearer);
+        self.subscribers.extend(subscriber);
         if !self.work.is_idle() || self.wanted().is_none() {
             return self.answer();
         }
@@ -284,7 +284,7 @@ impl Devices {
     /// Tells who asked what drifted.
     fn answer(&mut self) {
         let drifted = std::mem::take(&mut self.drifted);
-        self.hearers.drain(..).for_each(|hearer| hearer.send(drifted.clone()));
+        self.subscribers.drain(..).for_each(|subscriber| subscriber.send(drifted.clone()));
     }
 
     fn status(&self) -> DevicesStatus {
@@ -298,7 +298,7 @@ impl Devices {
             ifindex: *ifindex,
             addresses: wanted.rows.get(ifindex).map(|row| row.addresses).unwrap_or_default(),
             attached: runs(ifindex),
-            trouble: self.kept.troubles.get(&links.name).cloned(),
+            trouble: self.state.troubles.get(&links.name).cloned(),
         });
         DevicesStatus {
             devices: devices.collect(),
@@ -325,7 +325,7 @@ impl Behaviour for Devices {
     fn handle(&mut self, msg: DevicesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             DevicesMsg::Links(links) => {
-                self.kept.links = Some(links);
+                self.state.links = Some(links);
                 if !self.work.is_asked() {
                     // Endpoints may have had programs loaded since, which devices are to run, too.
                     self.doubt();
@@ -337,7 +337,7 @@ impl Behaviour for Devices {
                 self.proceed(cx);
             }
             DevicesMsg::Verify(reply) => {
-                if self.work.is_pausing() || self.kept.links.is_none() {
+                if self.work.is_pausing() || self.state.links.is_none() {
                     return reply.send(());
                 }
                 self.verifying.push(reply);
@@ -351,7 +351,7 @@ impl Behaviour for Devices {
                 self.awaiting.push(reply);
                 self.proceed(cx);
             }
-            DevicesMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+            DevicesMsg::Compare(subscriber) => self.compare(Some(subscriber), cx),
             DevicesMsg::Show(reply) => reply.send(self.status()),
         }
     }

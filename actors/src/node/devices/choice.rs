@@ -86,7 +86,7 @@ pub struct DevicesSettings {
 
 /// What is to be, of the interfaces that there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct DesiredDevices {
     pub(super) rows: BTreeMap<u32, DeviceRow>,
     pub(super) links: BTreeMap<u32, DeviceLinks>,
     pub(super) missing: Vec<String>,
@@ -95,8 +95,8 @@ pub(super) struct Wanted {
 
 impl DevicesSettings {
     /// Chooses the devices.
-    pub(super) fn choose(&self, links: &BTreeMap<u32, Link>) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub(super) fn choose(&self, links: &BTreeMap<u32, Link>) -> DesiredDevices {
+        let mut wanted = DesiredDevices::default();
         for link in links.values().filter(|link| self.leads_out(link)) {
             if link.mac.is_zero() {
                 wanted.passed_over.insert(link.name.clone(), NO_ETHERNET.to_owned());

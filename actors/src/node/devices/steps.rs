@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use ipnet::IpNet;
 
-use super::choice::Wanted;
+use super::choice::DesiredDevices;
 use crate::{
     mutants::{Mutant, mutated},
     ports::{DeviceKind, DeviceLinks, DeviceTables, HookState, KernelOp, OVERLAY},
@@ -18,7 +18,7 @@ const SOCKETS: &str = "sockets";
 /// goes after it.
 pub(super) fn steps(
     present: &DeviceTables,
-    wanted: &Wanted,
+    wanted: &DesiredDevices,
     unmasqueraded: &BTreeSet<IpNet>,
 ) -> Vec<KernelOp> {
     let mut ops = Vec::new();
@@ -59,7 +59,11 @@ pub(super) fn steps(
 }
 
 /// The device that a step is about, if it is about one.
-pub(super) fn device_of(op: &KernelOp, present: &DeviceTables, wanted: &Wanted) -> Option<String> {
+pub(super) fn device_of(
+    op: &KernelOp,
+    present: &DeviceTables,
+    wanted: &DesiredDevices,
+) -> Option<String> {
     match op {
         KernelOp::PutDevice { ifindex, .. } | KernelOp::DeleteDevice { ifindex } => {
             let links = wanted.links.get(ifindex).or_else(|| present.links.get(ifindex));

@@ -54,10 +54,10 @@ pub struct Node {
     pub(super) watch: Watch,
     /// The comparison under way.
     pub(super) sweep: Option<Sweep>,
-    hearers: NodeHearers,
+    subscribers: NodeSubscribers,
     settings: Rc<NodeSettings>,
     /// Outlives a crash: what was written must be found again to be removed one day.
-    pub(super) kept: Lent<Kept>,
+    pub(super) state: Lent<LocalNodeState>,
     waiting: Vec<Reply<()>>,
     /// The look under way, or the time of the next.
     looks: Retry,
@@ -68,7 +68,7 @@ pub struct Node {
 
 /// Who hears of the node's interfaces and addresses.
 #[derive(Clone)]
-pub struct NodeHearers {
+pub struct NodeSubscribers {
     /// The owner of the map from addresses to identities.
     pub ipcache: Ref<IpcacheMsg>,
     /// The owner of frontends.
@@ -82,7 +82,7 @@ pub struct NodeHearers {
 /// Whether an interface is up, the largest packet that it takes, and its addresses.
 type Interface = (bool, u32, Vec<IpNet>);
 
-pub(super) struct Kept {
+pub(super) struct LocalNodeState {
     begun: bool,
     /// The host's addresses as they were seen last.
     addresses: BTreeSet<IpAddr>,
@@ -104,14 +104,14 @@ impl Node {
     /// holds at start; rows that are not the host's are left alone.
     pub fn factory(
         kernel: Rc<dyn Kernel>,
-        hearers: NodeHearers,
+        subscribers: NodeSubscribers,
         settings: NodeSettings,
         lxc: &BTreeMap<IpAddr, LxcRow>,
         watch: Watch,
     ) -> impl FnMut() -> Self + 'static {
         let is_host = |row: &LxcRow| row.flags & lxc_flags::HOST != 0;
         let rows = lxc.iter().filter(|(_, row)| is_host(row));
-        let kept = Survives::new(Kept {
+        let state = Survives::new(LocalNodeState {
             begun: false,
             addresses: BTreeSet::new(),
             facts: settings.facts.clone(),
@@ -125,9 +125,9 @@ impl Node {
             kernel: Rc::clone(&kernel),
             watch: watch.clone(),
             sweep: None,
-            hearers: hearers.clone(),
+            subscribers: subscribers.clone(),
             settings: Rc::clone(&settings),
-            kept: kept.lend(),
+            state: state.lend(),
             waiting: Vec::new(),
             looks: Retry::default(),
             again: false,
@@ -139,7 +139,7 @@ impl Node {
         if !self.looks.begin_now(cx) {
             return;
         }
-        self.kept.begun = true;
+        self.state.begun = true;
         let reply = cx.expect("kernel", PATIENCE, "the node's interfaces", NodeAnswer::Looked);
         self.kernel.submit(KernelJob::new(vec![KernelOp::ReadLinks]), reply);
     }
@@ -147,7 +147,7 @@ impl Node {
     /// What changes amid a look may have been missed by it: the next follows at once.
     fn changed(&mut self, cx: &mut Cx<'_, Self>) {
         self.again = self.looks.is_asked();
-        if self.kept.begun {
+        if self.state.begun {
             self.look(cx);
         }
     }
@@ -160,15 +160,17 @@ impl Node {
         match links {
             Ok(links) => {
                 let addresses = self.settings.host_addresses(&links);
-                self.kept.addresses.clone_from(&addresses);
+                self.state.addresses.clone_from(&addresses);
                 // Whoever does not hear of it now will at the next look.
                 if let Err(refused) =
-                    self.hearers.services.tell(ServicesMsg::HostAddresses(addresses))
+                    self.subscribers.services.tell(ServicesMsg::HostAddresses(addresses))
                 {
                     tracing::warn!(%refused, "services did not hear of the host's addresses");
                 }
                 self.tell_routes(&links);
-                if let Err(refused) = self.hearers.devices.tell(DevicesMsg::Links(Rc::new(links))) {
+                if let Err(refused) =
+                    self.subscribers.devices.tell(DevicesMsg::Links(Rc::new(links)))
+                {
                     tracing::warn!(%refused, "nobody heard of the node's interfaces");
                 }
                 self.proceed(cx);
@@ -182,10 +184,10 @@ impl Node {
         let own = links.values().filter(|link| !self.settings.is_pods(link));
         let now: BTreeMap<u32, Interface> =
             own.map(|link| (link.ifindex, (link.up, link.mtu, link.addresses.clone()))).collect();
-        let before = std::mem::replace(&mut self.kept.interfaces, now.clone());
+        let before = std::mem::replace(&mut self.state.interfaces, now.clone());
         if !before.is_empty()
             && before != now
-            && let Err(refused) = self.hearers.routes.tell(RoutesMsg::Disturbed)
+            && let Err(refused) = self.subscribers.routes.tell(RoutesMsg::Disturbed)
         {
             tracing::warn!(%refused, "ways to other nodes are looked at within a minute");
         }
@@ -194,33 +196,33 @@ impl Node {
     /// Takes the next step towards what is wanted: rows, then what the ipcache lacks, then what
     /// it has too much.
     fn proceed(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept;
-        let ops = steps(&kept.rows, &self.settings.rows(&kept.addresses));
+        let state = &mut *self.state;
+        let ops = steps(&state.rows, &self.settings.rows(&state.addresses));
         if !ops.is_empty() {
             self.sweep.iter_mut().for_each(Sweep::spoil);
-            kept.rows.extend(ops.iter().filter_map(address_of).map(|address| (address, None)));
-            kept.under_way.clone_from(&ops);
+            state.rows.extend(ops.iter().filter_map(address_of).map(|address| (address, None)));
+            state.under_way.clone_from(&ops);
             let why = format!("{} of the host's addresses", ops.len());
             let reply = cx.expect("kernel", PATIENCE, why, NodeAnswer::Written);
             return self.kernel.submit(KernelJob::new(ops), reply);
         }
-        let wanted = self.settings.entries(&kept.addresses);
+        let wanted = self.settings.entries(&state.addresses);
         let surplus: Vec<_> =
-            kept.mapped.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
+            state.mapped.keys().filter(|prefix| !wanted.contains_key(prefix)).copied().collect();
         let mut missing = wanted;
-        missing.retain(|prefix, entry| kept.mapped.get(prefix) != Some(&Some(*entry)));
+        missing.retain(|prefix, entry| state.mapped.get(prefix) != Some(&Some(*entry)));
         if !missing.is_empty() {
-            kept.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
+            state.mapped.extend(missing.keys().map(|&prefix| (prefix, None)));
             let entries = missing.iter().map(|(&prefix, &entry)| (prefix, entry)).collect();
             let upsert = |reply| IpcacheMsg::Upsert { entries, reply };
             let told = |answer| NodeAnswer::Mapped(Told::There(missing), answer);
-            cx.ask(&self.hearers.ipcache, PATIENCE, "the host's identities", upsert, told);
+            cx.ask(&self.subscribers.ipcache, PATIENCE, "the host's identities", upsert, told);
         } else if !surplus.is_empty() {
-            kept.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
+            state.mapped.extend(surplus.iter().map(|&prefix| (prefix, None)));
             let (prefixes, source) = (surplus.clone(), Source::Node);
             let remove = |reply| IpcacheMsg::Remove { prefixes, source, reply };
             let told = |answer| NodeAnswer::Mapped(Told::Gone(surplus), answer);
-            cx.ask(&self.hearers.ipcache, PATIENCE, "addresses that are gone", remove, told);
+            cx.ask(&self.subscribers.ipcache, PATIENCE, "addresses that are gone", remove, told);
         } else {
             self.finish(Ok(()), cx);
         }
@@ -228,13 +230,13 @@ impl Node {
 
     fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         let error = {
-            let kept = &mut *self.kept;
-            let ops = std::mem::take(&mut kept.under_way);
+            let state = &mut *self.state;
+            let ops = std::mem::take(&mut state.under_way);
             let succeeded = done.as_ref().map_or(0, |done| done.outcomes.len());
             for op in ops.into_iter().take(succeeded) {
                 match op {
-                    KernelOp::PutLxc { address, row } => kept.rows.insert(address, Some(row)),
-                    KernelOp::DeleteLxc { address, .. } => kept.rows.remove(&address),
+                    KernelOp::PutLxc { address, row } => state.rows.insert(address, Some(row)),
+                    KernelOp::DeleteLxc { address, .. } => state.rows.remove(&address),
                     _ => None,
                 };
             }
@@ -257,7 +259,7 @@ impl Node {
         answer: Result<Result<(), KernelError>, AskError>,
         cx: &mut Cx<'_, Self>,
     ) {
-        let mapped = &mut self.kept.mapped;
+        let mapped = &mut self.state.mapped;
         match told {
             _ if answer.is_err() => {}
             Told::There(entries) => {
@@ -292,8 +294,8 @@ impl Node {
     fn status(&self) -> NodeStatus {
         NodeStatus {
             router: self.settings.router,
-            addresses: self.kept.addresses.clone(),
-            facts: self.kept.facts.clone(),
+            addresses: self.state.addresses.clone(),
+            facts: self.state.facts.clone(),
             last_error: self.last_error.clone(),
         }
     }
@@ -314,7 +316,7 @@ impl Behaviour for Node {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.watch.sweep_later(cx, NodeAnswer::Sweep);
-        let begun = self.kept.begun;
+        let begun = self.state.begun;
         if begun {
             self.look(cx);
         }
@@ -327,8 +329,8 @@ impl Behaviour for Node {
                 self.look(cx);
             }
             NodeMsg::Changed => self.changed(cx),
-            NodeMsg::Facts(facts) => self.kept.facts = facts,
-            NodeMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+            NodeMsg::Facts(facts) => self.state.facts = facts,
+            NodeMsg::Compare(subscriber) => self.compare(Some(subscriber), cx),
             NodeMsg::Show(reply) => reply.send(self.status()),
         }
     }

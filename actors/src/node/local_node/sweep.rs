@@ -21,7 +21,7 @@ pub(super) struct Sweep {
     /// Rows were written meanwhile: what was read may be older.
     spoilt: bool,
     found: Found,
-    hearers: Vec<Reply<Vec<Drift>>>,
+    subscribers: Vec<Reply<Vec<Drift>>>,
 }
 
 impl Sweep {
@@ -33,17 +33,17 @@ impl Sweep {
 
 impl Node {
     /// Begins a sweep; who asks amid one hears of that one.
-    pub(super) fn compare(&mut self, hearer: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
-        if hearer.is_none() {
+    pub(super) fn compare(&mut self, subscriber: Option<Reply<Vec<Drift>>>, cx: &mut Cx<'_, Self>) {
+        if subscriber.is_none() {
             self.watch.sweep_later(cx, NodeAnswer::Sweep);
         }
         if let Some(sweep) = &mut self.sweep {
-            return sweep.hearers.extend(hearer);
+            return sweep.subscribers.extend(subscriber);
         }
         // A look that only reads changes no rows.
-        let spoilt = !self.kept.under_way.is_empty();
-        let hearers = hearer.into_iter().collect();
-        self.sweep = Some(Sweep { spoilt, hearers, ..Sweep::default() });
+        let spoilt = !self.state.under_way.is_empty();
+        let subscribers = subscriber.into_iter().collect();
+        self.sweep = Some(Sweep { spoilt, subscribers, ..Sweep::default() });
         self.read_page(RowMap::Lxc, None, cx);
     }
 
@@ -100,23 +100,23 @@ impl Node {
         }
         let found = sweep.found.into_all();
         self.watch.tell(found.clone());
-        sweep.hearers.into_iter().for_each(|hearer| hearer.send(found.clone()));
+        sweep.subscribers.into_iter().for_each(|subscriber| subscriber.send(found.clone()));
     }
 
     /// What the kernel has of the host's addresses; whether that is not what was written.
     fn take_in(&mut self, seen: &BTreeMap<IpAddr, LxcRow>, found: &mut Found) -> bool {
-        let kept = &mut *self.kept;
-        if kept.rows.values().any(Option::is_none) {
+        let state = &mut *self.state;
+        if state.rows.values().any(Option::is_none) {
             // Nobody knows what became of a write: the next look finds out.
             return false;
         }
         let written: BTreeMap<IpAddr, LxcRow> =
-            kept.rows.iter().filter_map(|(at, row)| Some((*at, (*row)?))).collect();
+            state.rows.iter().filter_map(|(at, row)| Some((*at, (*row)?))).collect();
         if *seen == written {
             return false;
         }
         found.compare_all(RowMap::Lxc.name(), &written, seen, ToString::to_string);
-        kept.rows = seen.iter().map(|(at, row)| (*at, Some(*row))).collect();
+        state.rows = seen.iter().map(|(at, row)| (*at, Some(*row))).collect();
         true
     }
 }

@@ -92,9 +92,9 @@ impl Bench {
             alone: false,
         };
         let routes = universe.spawn("routes", Routes::factory(FakeKernel::new(), routes));
-        let hearers = NodeHearers { ipcache: ipcache.clone(), services, devices, routes };
+        let subscribers = NodeSubscribers { ipcache: ipcache.clone(), services, devices, routes };
         let make =
-            Node::factory(Rc::clone(&kernel) as _, hearers, settings, &lxc, Watch::default());
+            Node::factory(Rc::clone(&kernel) as _, subscribers, settings, &lxc, Watch::default());
         let node = universe.spawn("node", make);
         Self { universe, kernel, map, ipcache, node }
     }

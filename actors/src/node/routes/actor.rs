@@ -33,7 +33,7 @@ pub struct Routes {
     /// Outlive a crash: they change.
     settings: Lent<RoutesSettings>,
     /// Outlives a crash: what was said of nodes is said only once.
-    kept: Lent<Kept>,
+    state: Lent<RoutesState>,
     /// The look under way, or the time of the next.
     looks: Retry,
     /// Something new was said since the look began.
@@ -48,13 +48,13 @@ pub struct Routes {
 }
 
 #[derive(Default)]
-struct Kept {
+struct RoutesState {
     nodes: BTreeMap<NodeKey, Neighbour>,
     all: bool,
     begun: bool,
 }
 
-impl Kept {
+impl RoutesState {
     /// Takes in what is said of nodes; whether that is new.
     fn take(&mut self, changed: BTreeMap<NodeKey, Option<Neighbour>>, all: bool) -> bool {
         let mut is_new = all && !self.all;
@@ -86,12 +86,12 @@ impl Routes {
         kernel: Rc<dyn Kernel>,
         settings: RoutesSettings,
     ) -> impl FnMut() -> Self + 'static {
-        let kept = Kept { all: settings.alone, ..Kept::default() };
-        let (kept, settings) = (Survives::new(kept), Survives::new(settings));
+        let state = RoutesState { all: settings.alone, ..RoutesState::default() };
+        let (state, settings) = (Survives::new(state), Survives::new(settings));
         move || Self {
             kernel: Rc::clone(&kernel),
             settings: settings.lend(),
-            kept: kept.lend(),
+            state: state.lend(),
             looks: Retry::default(),
             again: false,
             round: 0,
@@ -107,7 +107,7 @@ impl Routes {
         if !self.looks.begin_now(cx) {
             return;
         }
-        self.kept.begun = true;
+        self.state.begun = true;
         (self.again, self.round) = (false, 0);
         self.refused.clear();
         self.read(cx);
@@ -117,14 +117,14 @@ impl Routes {
     fn take_facts(&mut self, facts: NodeFacts, cx: &mut Cx<'_, Self>) {
         let NodeFacts { addresses, mtu, .. } = facts;
         (self.settings.addresses, self.settings.mtu) = (addresses, mtu);
-        if self.kept.begun {
+        if self.state.begun {
             self.look(cx);
         }
     }
 
     /// Looks at once what somebody else did, unless that was put right too often lately: then later.
     fn disturbed(&mut self, cx: &mut Cx<'_, Self>) {
-        if !self.kept.begun {
+        if !self.state.begun {
             return self.looks.pause(cx, SOON, RoutesAnswer::Look);
         }
         match self.repairs.wait(cx.now()) {
@@ -154,8 +154,8 @@ impl Routes {
     }
 
     fn compare(&mut self, routing: &Routing, cx: &mut Cx<'_, Self>) {
-        let kept = &*self.kept;
-        let known = Known { nodes: &kept.nodes, all: kept.all, refused: &self.refused };
+        let state = &*self.state;
+        let known = Known { nodes: &state.nodes, all: state.all, refused: &self.refused };
         let plan = Plan::of(&self.settings, known, routing);
         self.tell_new(&plan.troubles);
         let Plan { ops, troubles, skipped } = plan;
@@ -241,12 +241,12 @@ impl Routes {
     }
 
     fn view(&self) -> RoutesView {
-        let kept = &*self.kept;
+        let state = &*self.state;
         let Shown { routes, tunnel, troubles, skipped, last_error } = &self.shown;
         RoutesView {
             mode: self.settings.mode,
-            nodes: kept.nodes.len(),
-            synced: kept.all,
+            nodes: state.nodes.len(),
+            synced: state.all,
             routes: *routes,
             tunnel: *tunnel,
             troubles: troubles.clone(),
@@ -264,7 +264,7 @@ impl Behaviour for Routes {
     /// The first look is when nodes are named, or a minute after the start: others need the kernel
     /// more then.
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        let begun = self.kept.begun;
+        let begun = self.state.begun;
         match begun {
             true => self.look(cx),
             false => self.looks.pause(cx, EVERY, RoutesAnswer::Look),
@@ -274,7 +274,7 @@ impl Behaviour for Routes {
     fn handle(&mut self, msg: RoutesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             RoutesMsg::Nodes { changed, all } => {
-                if self.kept.take(changed, all) {
+                if self.state.take(changed, all) {
                     self.look(cx);
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
-use super::{Neighbour, RoutesSettings, RoutingMode, wanted::Wanted};
+use super::{Neighbour, RoutesSettings, RoutingMode, desired::DesiredRoutes};
 use crate::{
     model::NodeKey,
     mutants::{Mutant, mutated},
@@ -123,7 +123,7 @@ impl Planner<'_> {
 
     fn routes(&mut self) {
         let Routing { routes, odd, .. } = self.routing;
-        let wanted = Wanted::of(self.settings, self.known.nodes, self.routing);
+        let wanted = DesiredRoutes::of(self.settings, self.known.nodes, self.routing);
         for (&prefix, &hop) in &wanted.routes {
             let present = routes.get(&prefix);
             let replaces = present.is_some() || odd.contains(&prefix);

@@ -89,7 +89,7 @@ fn node() -> World {
 
 /// How many rows of each map drifted so far.
 fn drift(world: &World) -> BTreeMap<String, u64> {
-    let view = world.ask(&world.colony().auditor, AuditorMsg::Show);
+    let view = world.ask(&world.node_supervisor().auditor, AuditorMsg::Show);
     let rows = view.drift.iter();
     rows.map(|(map, it)| (map.clone(), it.missing + it.changed + it.foreign)).collect()
 }
@@ -293,12 +293,12 @@ fn a_regeneration_by_hand_puts_right_and_says_what() {
     });
     let rows = |all: &[Drift]| all.iter().map(|it| (it.map, it.rows())).collect::<Vec<_>>();
     let ask = IpcacheMsg::Compare;
-    let found = world.ask(&world.colony().ipcache, ask);
+    let found = world.ask(&world.node_supervisor().ipcache, ask);
     assert_eq!(rows(&found), [("cilium_ipcache_v2", 1)]);
-    let found = world.ask(&world.colony().services, ServicesMsg::Compare);
+    let found = world.ask(&world.node_supervisor().services, ServicesMsg::Compare);
     assert_eq!(rows(&found), [("cilium_lb4_reverse_nat", 2), ("cilium_lb6_reverse_nat", 2)]);
     let (level, reason) = (Level::Rewrite, "a test".into());
-    let view = world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
+    let view = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
         target: Target::Id(WEB),
         level,
         reason,
@@ -314,7 +314,7 @@ fn a_regeneration_by_hand_puts_right_and_says_what() {
     // What is right is left alone.
     let writes = world.kernel.writes().len();
     let reason = "again".into();
-    let view = world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
+    let view = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
         target: Target::Id(WEB),
         level,
         reason,

@@ -54,7 +54,8 @@ fn identity(world: &World, number: u16) -> IdentityId {
 
 fn unresolved(world: &World) -> Vec<String> {
     let endpoints = world.list().iter().map(|view| view.subject()).collect();
-    let view = world.ask(&world.colony().policy, |reply| PolicyMsg::Show { endpoints, reply });
+    let view =
+        world.ask(&world.node_supervisor().policy, |reply| PolicyMsg::Show { endpoints, reply });
     view.policies[0].unresolved_ports.iter().map(|port| port.path.clone()).collect()
 }
 

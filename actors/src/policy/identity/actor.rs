@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{
     Identity, IdentityError, IdentityMsg,
+    allocations::IdentityAllocations,
     answers::IdentityAnswer,
-    ledger::Ledger,
     round::{Question, Round},
 };
 use crate::{
@@ -28,7 +28,7 @@ const ALLOCATE_PATIENCE: Duration = Duration::from_secs(110);
 pub struct Identities {
     disk: Rc<dyn Disk>,
     /// Outlives a crash: a number in use must never be handed out for something else.
-    ledger: Lent<Ledger>,
+    allocations: Lent<IdentityAllocations>,
     /// Who hears of identities that nobody uses any more.
     listener: Lent<Option<Outlet<IdentityId>>>,
     /// Who hands out numbers for the whole cluster, if it is not done here.
@@ -65,12 +65,12 @@ impl Identities {
         stored: &IdentityTable,
         generation: u32,
     ) -> impl FnMut() -> Self + 'static {
-        let ledger = Ledger::new(cluster, stored, generation, families);
-        let ledger = Survives::new(ledger);
+        let allocations = IdentityAllocations::new(cluster, stored, generation, families);
+        let allocations = Survives::new(allocations);
         let (listener, allocator) = (Survives::default(), Survives::default());
         move || Self {
             disk: Rc::clone(&disk),
-            ledger: ledger.lend(),
+            allocations: allocations.lend(),
             listener: listener.lend(),
             allocator: allocator.lend(),
             waiting: Vec::new(),
@@ -82,22 +82,24 @@ impl Identities {
     /// Answers at once what is settled; puts the rest to what waits for the disk.
     fn ask(&mut self, cx: &mut Cx<'_, Self>, question: Question) {
         let allocator = self.allocator.clone();
-        let ledger = &mut *self.ledger;
+        let allocations = &mut *self.allocations;
         match question {
             Question::Labels { labels, before, reply } => {
-                if let Some(identity) = ledger.fixed.of(&labels).and_then(|id| ledger.get(id)) {
+                if let Some(identity) =
+                    allocations.fixed.of(&labels).and_then(|id| allocations.get(id))
+                {
                     return reply.send(Ok(identity));
                 }
                 let draft = self.under_way.as_ref().map(|round| &round.draft);
                 let settled = match allocator {
-                    Some(_) => ledger.settled_in_cluster(&labels, before, draft),
-                    None => ledger.settled(&labels, before, draft),
+                    Some(_) => allocations.settled_in_cluster(&labels, before, draft),
+                    None => allocations.settled(&labels, before, draft),
                 };
                 match (settled, allocator) {
                     // Nobody would give back what nobody hears of.
                     (Some(_), _) if reply.is_closed() => {}
                     (Some(id), _) => {
-                        let identity = ledger.take(id, &labels);
+                        let identity = allocations.take(id, &labels);
                         reply.send(Ok(identity));
                     }
                     (None, None) => self.waiting.push(Question::Labels { labels, before, reply }),
@@ -113,8 +115,8 @@ impl Identities {
 
     /// Takes a reference back.
     fn release(&mut self, id: IdentityId) {
-        let ledger = &mut *self.ledger;
-        let last = ledger.uses.give_back(id) && ledger.uses.of(id) == 0;
+        let allocations = &mut *self.allocations;
+        let last = allocations.uses.give_back(id) && allocations.uses.of(id) == 0;
         if last {
             self.forget(id);
         }
@@ -123,7 +125,7 @@ impl Identities {
     /// No address of another node has these any more.
     fn abandon(&mut self, ids: Vec<IdentityId>) {
         for id in ids {
-            let last = self.ledger.uses.abandon(id);
+            let last = self.allocations.uses.abandon(id);
             if last {
                 self.forget(id);
             }
@@ -132,8 +134,8 @@ impl Identities {
 
     /// With the last reference goes what endpoints enforce for the identity.
     fn forget(&mut self, id: IdentityId) {
-        let ledger = &mut *self.ledger;
-        let known = ledger.disputed.remove(&id) || ledger.tables.labels(id).is_some();
+        let allocations = &mut *self.allocations;
+        let known = allocations.disputed.remove(&id) || allocations.tables.labels(id).is_some();
         if let (true, Some(listener)) = (known, self.listener.as_ref())
             && let Err(refused) = listener.say(id)
         {
@@ -157,13 +159,13 @@ impl Identities {
 
     /// Who hands out numbers hears which of them are in use here.
     fn tell_turned(&mut self) {
-        let turned = self.ledger.uses.turned();
+        let turned = self.allocations.uses.turned();
         if self.allocator.is_none() {
             return;
         }
         for id in turned {
-            let labels = self.ledger.tables.cluster_labels(id);
-            match (self.ledger.uses.local(id), labels) {
+            let labels = self.allocations.tables.cluster_labels(id);
+            match (self.allocations.uses.local(id), labels) {
                 (0, _) => self.tell_allocator(Numbering::Unused(id)),
                 (_, Some(labels)) => {
                     self.tell_allocator(Numbering::Used(id, Arc::clone(labels)));
@@ -186,8 +188,8 @@ impl Identities {
         if self.under_way.is_some() || self.waiting.is_empty() {
             return;
         }
-        let round = Round::begin(&self.ledger, std::mem::take(&mut self.waiting));
-        let writes = round.writes(&self.ledger);
+        let round = Round::begin(&self.allocations, std::mem::take(&mut self.waiting));
+        let writes = round.writes(&self.allocations);
         if writes.is_empty() {
             return self.finish(round);
         }
@@ -198,15 +200,15 @@ impl Identities {
 
     fn finish(&mut self, mut round: Round) {
         let given = std::mem::take(&mut round.given);
-        let answers = round.finish(&mut self.ledger);
+        let answers = round.finish(&mut self.allocations);
         answers.into_iter().for_each(|answer| answer());
         self.return_unused(given);
     }
 
     /// Numbers that the cluster gave and that nobody got.
     fn return_unused(&self, mut given: BTreeSet<IdentityId>) {
-        let ledger = &*self.ledger;
-        given.retain(|&id| ledger.uses.local(id) == 0);
+        let allocations = &*self.allocations;
+        given.retain(|&id| allocations.uses.local(id) == 0);
         given.into_iter().for_each(|id| self.tell_allocator(Numbering::Unused(id)));
     }
 
@@ -235,7 +237,7 @@ impl Behaviour for Identities {
     fn started(&mut self, _: &mut Cx<'_, Self>) {
         // A number that came for the life before, and met nobody, is not used.
         if self.allocator.is_some() {
-            let used = self.ledger.uses.all_local();
+            let used = self.allocations.uses.all_local();
             self.tell_allocator(Numbering::OnlyUsed(used));
         }
     }
@@ -255,31 +257,31 @@ impl Behaviour for Identities {
                 *self.allocator = Some(allocator);
             }
             IdentityMsg::Inherit(ids) => {
-                let ledger = &mut *self.ledger;
-                ids.into_iter().for_each(|id| ledger.adopt_known(id));
+                let allocations = &mut *self.allocations;
+                ids.into_iter().for_each(|id| allocations.adopt_known(id));
             }
             IdentityMsg::Abandon(ids) => self.abandon(ids),
             IdentityMsg::Withhold(ids) => {
-                let ledger = &mut *self.ledger;
-                ids.into_iter().for_each(|id| ledger.withhold(id));
+                let allocations = &mut *self.allocations;
+                ids.into_iter().for_each(|id| allocations.withhold(id));
             }
             IdentityMsg::ReleaseWithheld => {
-                let unused = self.ledger.uses.release_withheld();
+                let unused = self.allocations.uses.release_withheld();
                 unused.into_iter().for_each(|id| self.forget(id));
             }
             IdentityMsg::Disputed(id) => {
-                self.ledger.disputed.insert(id);
+                self.allocations.disputed.insert(id);
             }
             IdentityMsg::Release(id) => self.release(id),
             IdentityMsg::Subscribe(listener) => {
                 *self.listener = Some(listener);
             }
             IdentityMsg::Get { id, reply } => {
-                let identity = self.ledger.get(id);
+                let identity = self.allocations.get(id);
                 reply.send(identity);
             }
             IdentityMsg::List(reply) => {
-                let all = self.ledger.list();
+                let all = self.allocations.list();
                 reply.send(all);
             }
         }
@@ -299,11 +301,11 @@ impl Behaviour for Identities {
     }
 
     fn observe(&self) -> IdentitiesView {
-        let ledger = &*self.ledger;
+        let allocations = &*self.allocations;
         IdentitiesView {
-            known: ledger.tables.iter().count(),
-            unused: ledger.uses.unused().count(),
-            generation: ledger.generation,
+            known: allocations.tables.iter().count(),
+            unused: allocations.uses.unused().count(),
+            generation: allocations.generation,
             waiting: self.waiting.len(),
             writing: self.under_way.is_some(),
             last_error: self.last_error.clone(),

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::{
     Identity, IdentityError,
-    ledger::{Changes, Ledger},
+    allocations::{Changes, IdentityAllocations},
     tables::Tables,
 };
 use crate::{
@@ -66,11 +66,11 @@ pub(super) struct Round {
 
 impl Round {
     /// Finds a number for each; who gets none is told.
-    pub(super) fn begin(ledger: &Ledger, questions: Vec<Question>) -> Self {
+    pub(super) fn begin(allocations: &IdentityAllocations, questions: Vec<Question>) -> Self {
         let mut round = Self {
-            draft: ledger.tables.clone(),
-            generation: ledger.generation,
-            changes: ledger.changes.clone(),
+            draft: allocations.tables.clone(),
+            generation: allocations.generation,
+            changes: allocations.changes.clone(),
             labels: Vec::new(),
             prefixes: Vec::new(),
             adopted: Vec::new(),
@@ -82,23 +82,23 @@ impl Round {
         let (adoptions, others): (Vec<_>, Vec<_>) =
             questions.into_iter().partition(|it| matches!(it, Question::Adopt { .. }));
         for question in others {
-            round.add(question, ledger, &mut spared);
+            round.add(question, allocations, &mut spared);
         }
-        let whole = !round.draft.same_as(&ledger.tables);
+        let whole = !round.draft.same_as(&allocations.tables);
         for question in adoptions {
-            round.add(question, ledger, &mut spared);
+            round.add(question, allocations, &mut spared);
         }
-        round.draft.forget_surplus(&ledger.uses, &spared);
-        if whole || !round.draft.same_as(&ledger.tables) {
-            round.renew(ledger, whole);
+        round.draft.forget_surplus(&allocations.uses, &spared);
+        if whole || !round.draft.same_as(&allocations.tables) {
+            round.renew(allocations, whole);
         }
         round
     }
 
     /// Counts one more writing: of the table, or of what became of it if that is short.
-    fn renew(&mut self, ledger: &Ledger, whole: bool) {
+    fn renew(&mut self, allocations: &IdentityAllocations, whole: bool) {
         let adopted = self.adopted.iter().flat_map(|(had, _)| had);
-        let adopted = adopted.filter(|&&id| ledger.tables.labels(id) != self.draft.labels(id));
+        let adopted = adopted.filter(|&&id| allocations.tables.labels(id) != self.draft.labels(id));
         let adopted: Vec<_> = adopted
             .filter_map(|&id| Some((id, Arc::clone(self.draft.cluster_labels(id)?))))
             .collect();
@@ -110,17 +110,22 @@ impl Round {
                 return;
             }
         }
-        self.generation = ledger.generation.wrapping_add(1);
+        self.generation = allocations.generation.wrapping_add(1);
         self.changes = Some(Changes::default());
     }
 
-    fn add(&mut self, question: Question, ledger: &Ledger, spared: &mut BTreeSet<IdentityId>) {
-        let Ledger { uses, disputed, .. } = ledger;
+    fn add(
+        &mut self,
+        question: Question,
+        allocations: &IdentityAllocations,
+        spared: &mut BTreeSet<IdentityId>,
+    ) {
+        let IdentityAllocations { uses, disputed, .. } = allocations;
         match question {
             // Nobody waits for the answer: no number is spent on it.
             Question::Labels { reply, .. } if reply.is_closed() => {}
             Question::Labels { labels, before, reply } => {
-                match self.draft.assign(&labels, before, &ledger.uses, spared) {
+                match self.draft.assign(&labels, before, &allocations.uses, spared) {
                     Ok(id) => {
                         spared.insert(id);
                         self.labels.push((id, labels, reply));
@@ -147,7 +152,7 @@ impl Round {
                 }
                 wanted.only(&had);
                 for (id, ports) in wanted.named_ports {
-                    if ledger.tables.named_ports(id) != Some(&ports) {
+                    if allocations.tables.named_ports(id) != Some(&ports) {
                         self.draft.name_ports(id, Arc::clone(&ports));
                         self.named_ports.insert(id, ports);
                     }
@@ -155,7 +160,7 @@ impl Round {
                 self.adopted.push((had, reply));
             }
             Question::Prefixes { wanted, reply } => {
-                match self.draft.assign_prefixes(&wanted, &ledger.uses, spared) {
+                match self.draft.assign_prefixes(&wanted, &allocations.uses, spared) {
                     Ok(numbers) => {
                         spared.extend(numbers.values());
                         self.prefixes.push((numbers, reply));
@@ -178,15 +183,15 @@ impl Round {
     }
 
     /// What has to be on disk before anybody is answered; nothing if no number is new.
-    pub(super) fn writes(&self, ledger: &Ledger) -> Vec<FsOp> {
-        if self.generation == ledger.generation {
-            let before = ledger.changes.as_ref().map(|changes| changes.generation);
+    pub(super) fn writes(&self, allocations: &IdentityAllocations) -> Vec<FsOp> {
+        if self.generation == allocations.generation {
+            let before = allocations.changes.as_ref().map(|changes| changes.generation);
             let changed = self.changes.as_ref().filter(|it| Some(it.generation) != before);
             return changed.map(|changes| changes.save(self.generation)).into_iter().collect();
         }
-        let table = self.draft.to_stored(&ledger.uses);
+        let table = self.draft.to_stored(&allocations.uses);
         let mut ops = vec![IdentityTable::SLOTS.save(&table, self.generation)];
-        if !self.draft.same_local_as(&ledger.tables) {
+        if !self.draft.same_local_as(&allocations.tables) {
             // Plain data: serialising it cannot fail.
             let bytes = serde_json::to_vec(&table.local).unwrap_or_default();
             ops.push(FsOp::Write { path: PathBuf::from(IdentityTable::CILIUM_LOCAL), bytes });
@@ -195,27 +200,27 @@ impl Round {
     }
 
     /// Puts the draft in force; the answers are left to be given when nothing is borrowed.
-    pub(super) fn finish(self, ledger: &mut Ledger) -> Vec<Box<dyn FnOnce()>> {
-        ledger.commit(self.draft, self.generation, self.changes);
+    pub(super) fn finish(self, allocations: &mut IdentityAllocations) -> Vec<Box<dyn FnOnce()>> {
+        allocations.commit(self.draft, self.generation, self.changes);
         let mut answers: Vec<Box<dyn FnOnce()>> = Vec::new();
         for (id, labels, reply) in self.labels {
             if reply.is_closed() {
-                ledger.uses.retire(id);
+                allocations.uses.retire(id);
             } else {
-                let identity = ledger.take(id, &labels);
+                let identity = allocations.take(id, &labels);
                 answers.push(Box::new(move || reply.send(Ok(identity))));
             }
         }
         for (had, reply) in self.adopted {
             if reply.is_closed() {
-                had.into_iter().for_each(|id| ledger.uses.retire(id));
+                had.into_iter().for_each(|id| allocations.uses.retire(id));
             } else {
-                had.iter().for_each(|&id| ledger.uses.adopt(id));
+                had.iter().for_each(|&id| allocations.uses.adopt(id));
                 answers.push(Box::new(move || reply.send(Ok(had))));
             }
         }
         for (numbers, reply) in self.prefixes {
-            ledger.use_prefixes(&numbers);
+            allocations.use_prefixes(&numbers);
             answers.push(Box::new(move || reply.send(Ok(numbers))));
         }
         answers

@@ -1,5 +1,5 @@
 //! The actor that brings the kernel's ipcache to the desired state, and tries again after failures.
-//! The ledger computes what is to be written; `sweep` looks for drift.
+//! The table computes what is to be written; `sweep` looks for drift.
 
 use std::{rc::Rc, time::Duration};
 
@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{
     IpcacheMsg,
     answers::IpcacheAnswer,
-    ledger::Ledger,
-    sweep::{Hearer, Sweep},
+    sweep::{DriftReply, Sweep},
+    table::IpcacheTable,
 };
 use crate::{
     host::{AskError, Behaviour, Cx, Lent, Pauses, Reply, Survives},
@@ -30,9 +30,9 @@ pub struct Ipcache {
     pub(super) watch: Watch,
     /// The comparison under way, and who asked for another one meanwhile.
     pub(super) sweep: Option<Sweep>,
-    pub(super) hearers: Vec<Hearer>,
+    pub(super) subscribers: Vec<DriftReply>,
     /// Outlives a crash: what sources said is said only once.
-    pub(super) ledger: Lent<Ledger>,
+    pub(super) table: Lent<IpcacheTable>,
     /// Questions that wait for the next batch.
     asking: Vec<Asker>,
     /// Questions that wait for the batch under way.
@@ -62,13 +62,13 @@ pub struct IpcacheView {
 impl Ipcache {
     /// Makes each life of the actor that writes to this kernel.
     pub fn factory(kernel: Rc<dyn Kernel>, watch: Watch) -> impl FnMut() -> Self + 'static {
-        let ledger = Survives::default();
+        let table = Survives::default();
         move || Self {
             kernel: Rc::clone(&kernel),
             watch: watch.clone(),
             sweep: None,
-            hearers: Vec::new(),
-            ledger: ledger.lend(),
+            subscribers: Vec::new(),
+            table: table.lend(),
             asking: Vec::new(),
             written_for: None,
             failures: 0,
@@ -86,8 +86,8 @@ impl Ipcache {
         if self.written_for.is_some() {
             return;
         }
-        let ledger = &mut *self.ledger;
-        let batch = ledger.next_batch();
+        let table = &mut *self.table;
+        let batch = table.next_batch();
         let job = batch.map(|it| (it.job(), it.prefixes().count(), it.makes_room));
         // What makes room first is not yet what is asked for.
         let askers = match job {
@@ -106,7 +106,7 @@ impl Ipcache {
     }
 
     fn written(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
-        let (puts, deletes) = self.ledger.written(done.map_err(unanswered));
+        let (puts, deletes) = self.table.written(done.map_err(unanswered));
         for asker in self.written_for.take().unwrap_or_default() {
             let removed = if asker.removes { deletes.result() } else { Ok(()) };
             asker.reply.send(puts.result().and(removed));
@@ -133,33 +133,33 @@ impl Behaviour for Ipcache {
     type Observed = IpcacheView;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.ledger.lose_batch();
+        self.table.lose_batch();
         self.watch.sweep_later(cx, IpcacheAnswer::Sweep);
         self.write(cx);
     }
 
     fn handle(&mut self, msg: IpcacheMsg, cx: &mut Cx<'_, Self>) {
         match msg {
-            IpcacheMsg::Restore(rows) => self.ledger.restore(rows),
+            IpcacheMsg::Restore(rows) => self.table.restore(rows),
             IpcacheMsg::Upsert { entries, reply } => {
-                let ledger = &mut *self.ledger;
-                entries.into_iter().for_each(|(prefix, entry)| ledger.put(prefix, entry));
+                let table = &mut *self.table;
+                entries.into_iter().for_each(|(prefix, entry)| table.put(prefix, entry));
                 self.asking.push(Asker { removes: false, reply });
             }
             IpcacheMsg::Remove { prefixes, source, reply } => {
-                let ledger = &mut *self.ledger;
-                prefixes.into_iter().for_each(|prefix| ledger.remove(prefix, source));
+                let table = &mut *self.table;
+                prefixes.into_iter().for_each(|prefix| table.remove(prefix, source));
                 self.asking.push(Asker { removes: true, reply });
             }
-            IpcacheMsg::Prune => self.ledger.prune(),
+            IpcacheMsg::Prune => self.table.prune(),
             IpcacheMsg::List(reply) => {
-                let all = self.ledger.list();
+                let all = self.table.list();
                 reply.send(all);
             }
             IpcacheMsg::Show(reply) => {
                 reply.send(self.observe());
             }
-            IpcacheMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+            IpcacheMsg::Compare(subscriber) => self.compare(Some(subscriber), cx),
         }
         self.write(cx);
     }
@@ -168,7 +168,7 @@ impl Behaviour for Ipcache {
         match answer {
             IpcacheAnswer::Sweep => self.compare(None, cx),
             IpcacheAnswer::Written(done) => self.written(done, cx),
-            IpcacheAnswer::Retry => self.ledger.resume(),
+            IpcacheAnswer::Retry => self.table.resume(),
             IpcacheAnswer::Page(done) => self.page(done, cx),
             IpcacheAnswer::Cleaned(done) => {
                 if let Ok(KernelDone { failed: Some((_, error)), .. }) = done {
@@ -180,7 +180,7 @@ impl Behaviour for Ipcache {
     }
 
     fn observe(&self) -> IpcacheView {
-        let (rows, open) = self.ledger.counts();
+        let (rows, open) = self.table.counts();
         IpcacheView { rows, open, failures: self.failures, last_error: self.last_error.clone() }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
-use super::{actor::Ipcache, answers::IpcacheAnswer, ledger::Ledger};
+use super::{actor::Ipcache, answers::IpcacheAnswer, table::IpcacheTable};
 use crate::{
     host::{AskError, Cx, Reply},
     model::drift::{Drift, Found, Kind, PAGE_PATIENCE},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Who wants to hear what was found.
-pub(super) type Hearer = Reply<Vec<Drift>>;
+pub(super) type DriftReply = Reply<Vec<Drift>>;
 
 /// A sweep under way.
 #[derive(Default)]
@@ -25,21 +25,21 @@ pub(super) struct Sweep {
     strangers: BTreeMap<IpNet, IpcacheRow>,
     /// Keys that are no prefixes.
     strange: Vec<Box<[u8]>>,
-    hearers: Vec<Hearer>,
+    subscribers: Vec<DriftReply>,
 }
 
 impl Ipcache {
     /// Begins a sweep. Who asks amid one wants another one.
-    pub(super) fn compare(&mut self, hearer: Option<Hearer>, cx: &mut Cx<'_, Self>) {
-        if hearer.is_none() {
+    pub(super) fn compare(&mut self, subscriber: Option<DriftReply>, cx: &mut Cx<'_, Self>) {
+        if subscriber.is_none() {
             self.watch.sweep_later(cx, IpcacheAnswer::Sweep);
         }
         if self.sweep.is_some() {
-            return self.hearers.extend(hearer);
+            return self.subscribers.extend(subscriber);
         }
-        self.ledger.begin_sweep();
-        let hearers = hearer.into_iter().collect();
-        self.sweep = Some(Sweep { hearers, ..Sweep::default() });
+        self.table.begin_sweep();
+        let subscribers = subscriber.into_iter().collect();
+        self.sweep = Some(Sweep { subscribers, ..Sweep::default() });
         self.read_page(None, cx);
     }
 
@@ -52,10 +52,10 @@ impl Ipcache {
     pub(super) fn page(&mut self, done: Result<KernelDone, AskError>, cx: &mut Cx<'_, Self>) {
         match (KernelDone::rows(done), &mut self.sweep) {
             (Ok(RowPage { rows: PageRows::Ipcache(rows), strange, next }), Some(sweep)) => {
-                let ledger = &mut *self.ledger;
+                let table = &mut *self.table;
                 sweep.strange.extend(strange);
                 for (prefix, row) in rows {
-                    ledger.see(prefix, row, &mut sweep.found, &mut sweep.strangers);
+                    table.see(prefix, row, &mut sweep.found, &mut sweep.strangers);
                 }
                 match next {
                     Some(next) => self.read_page(Some(next), cx),
@@ -74,7 +74,7 @@ impl Ipcache {
     fn end_sweep(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(mut sweep) = self.sweep.take() else { return };
         if !mutated(Mutant::IpcacheNotSwept) {
-            self.ledger.end_sweep(sweep.strangers, &mut sweep.found);
+            self.table.end_sweep(sweep.strangers, &mut sweep.found);
         }
         for _ in &sweep.strange {
             sweep.found.note(RowMap::Ipcache.name(), Kind::Foreign, "a key that is no prefix");
@@ -87,21 +87,21 @@ impl Ipcache {
         }
         let found = sweep.found.into_all();
         self.watch.tell(found.clone());
-        for hearer in sweep.hearers {
+        for subscriber in sweep.subscribers {
             let found = found.clone();
-            self.ask_when_written(Reply::to(move |_| hearer.send(found)));
+            self.ask_when_written(Reply::to(move |_| subscriber.send(found)));
         }
-        if let Some(next) = self.hearers.pop() {
-            let others = std::mem::take(&mut self.hearers);
+        if let Some(next) = self.subscribers.pop() {
+            let others = std::mem::take(&mut self.subscribers);
             self.compare(Some(next), cx);
             if let Some(sweep) = &mut self.sweep {
-                sweep.hearers.extend(others);
+                sweep.subscribers.extend(others);
             }
         }
     }
 }
 
-impl Ledger {
+impl IpcacheTable {
     /// From now on rows are seen. What is being written is not judged.
     fn begin_sweep(&mut self) {
         self.round = self.round % u8::MAX + 1;

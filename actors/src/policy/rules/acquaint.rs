@@ -31,7 +31,7 @@ impl Policies {
         reply: Reply<()>,
     ) {
         let ids: BTreeSet<_> = identities.iter().map(|identity| identity.id).collect();
-        let renamed = self.known.bearers.hear_of_others(named_ports);
+        let renamed = self.known.identity_users.hear_of_others(named_ports);
         let mut new = self.rename(renamed);
         new.extend(self.take_in(identities));
         let mut touched = Touched::default();

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Bearer, EndpointPolicy, Origin, PeerFacts, PolicyMsg, PolicyStatus, PolicyView, Repository,
-    Subject, Touched,
+    EndpointPolicy, IdentityUser, Origin, PeerFacts, PolicyMsg, PolicyStatus, PolicyView,
+    Repository, Subject, Touched,
     answers::PolicyAnswer,
     asker::Asker,
     change::Round,
@@ -206,7 +206,7 @@ impl Policies {
     pub(super) fn take_in(&mut self, identities: Vec<Identity>) -> Vec<PeerFacts> {
         let mut new = Vec::new();
         for identity in identities {
-            let named_ports = self.known.bearers.named_ports(identity.id);
+            let named_ports = self.known.identity_users.named_ports(identity.id);
             let facts = PeerFacts { labels: identity.labels, prefix: identity.prefix, named_ports };
             if self.known.view.insert(identity.id, facts.clone()) {
                 new.push(facts);
@@ -219,11 +219,11 @@ impl Policies {
         &mut self,
         cx: &mut Cx<'_, Self>,
         identities: Vec<Identity>,
-        bearers: Vec<Bearer>,
+        identity_users: Vec<IdentityUser>,
         reply: Reply<u64>,
     ) {
         let ids: BTreeSet<IdentityId> = identities.iter().map(|identity| identity.id).collect();
-        let mut new = self.bear(bearers);
+        let mut new = self.learn_users(identity_users);
         new.extend(self.take_in(identities));
         let mut touched = Touched::default();
         if !new.is_empty() {
@@ -279,7 +279,7 @@ impl Policies {
     }
 
     fn forget(&mut self, cx: &mut Cx<'_, Self>, id: IdentityId) {
-        self.known.bearers.forget(id);
+        self.known.identity_users.forget(id);
         let Some(facts) = self.known.view.remove(id) else { return };
         // A set that has another number by now is still somebody's.
         if self.known.view.of_labels(&facts.labels).is_none() {
@@ -368,8 +368,8 @@ impl Behaviour for Policies {
     fn handle(&mut self, msg: PolicyMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             PolicyMsg::Manifests(manifests) => self.manifests(cx, manifests),
-            PolicyMsg::Learn { identities, bearers, reply } => {
-                self.learn(cx, identities, bearers, reply);
+            PolicyMsg::Learn { identities, identity_users, reply } => {
+                self.learn(cx, identities, identity_users, reply);
             }
             PolicyMsg::Acquaint { identities, named_ports, reply } => {
                 self.acquaint(cx, identities, named_ports, reply);
@@ -409,7 +409,7 @@ impl Behaviour for Policies {
             PolicyAnswer::Synced(Err(_)) => self.await_cluster(cx),
             PolicyAnswer::Numbered(answer) => self.numbered(cx, answer),
             PolicyAnswer::Prepared(answer) => self.prepared(cx, answer),
-            PolicyAnswer::Bequeathed(answer) => self.bequeathed(cx, answer),
+            PolicyAnswer::Bequeathed(answer) => self.inherited_policy_written(cx, answer),
             PolicyAnswer::Premapped(answer) => self.premapped(cx, answer),
             PolicyAnswer::Enforced { revision, answer } => self.enforced(cx, revision, answer),
             PolicyAnswer::Mapped(answer) => self.mapped(cx, answer),

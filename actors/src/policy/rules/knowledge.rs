@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::{
     EndpointPolicy, IdentityView, PeerFacts, Repository, Resolved, Resolver, Services, Subject,
-    bearers::Bearers, behind::Behind, change::PrefixChange, rounds::prefix_facts,
+    behind::Behind, change::PrefixChange, identity_users::Bearers, rounds::prefix_facts,
 };
 use crate::model::{IdentityId, Labels, Manifest, NamedPorts};
 
@@ -23,7 +23,7 @@ pub(super) struct Knowledge {
     /// What rules name by services. Those in force hold what these came to.
     pub(super) services: Services,
     pub(super) view: IdentityView,
-    pub(super) bearers: Bearers,
+    pub(super) identity_users: Bearers,
     pub(super) revision: u64,
     /// By subject, computed when it was first asked for and again after every change.
     pub(super) computed: BTreeMap<Subject, Computed>,
@@ -53,10 +53,10 @@ impl Knowledge {
         named_ports: BTreeMap<IdentityId, Arc<NamedPorts>>,
     ) -> Self {
         let mut view = IdentityView::default();
-        let mut bearers = Bearers::default();
-        bearers.hear_of_others(named_ports);
+        let mut identity_users = Bearers::default();
+        identity_users.hear_of_others(named_ports);
         for (id, labels) in reserved {
-            let named_ports = bearers.named_ports(id);
+            let named_ports = identity_users.named_ports(id);
             view.insert(id, PeerFacts { labels: Arc::new(labels), prefix: None, named_ports });
         }
         for (&prefix, &id) in &inherited {
@@ -66,7 +66,7 @@ impl Knowledge {
             repository,
             services: Services::default(),
             view,
-            bearers,
+            identity_users,
             revision: 1,
             computed: BTreeMap::new(),
             changes: VecDeque::new(),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bearer, DerivedFilter, Origin, PolicySelector, PolicyStatus, RefusedPolicy, Subject,
+    DerivedFilter, IdentityUser, Origin, PolicySelector, PolicyStatus, RefusedPolicy, Subject,
     WrittenPolicies,
 };
 use crate::{
@@ -47,7 +47,7 @@ pub enum PolicyMsg {
         /// The identities.
         identities: Vec<Identity>,
         /// Endpoints that have one of these, with the names of their ports.
-        bearers: Vec<Bearer>,
+        identity_users: Vec<IdentityUser>,
         /// Where the answer goes.
         reply: Reply<u64>,
     },

@@ -30,7 +30,7 @@ pub enum PolicyNews {
     /// Have what an earlier life left in the kernel know identities that are about to be mapped.
     Inherit {
         /// The identities.
-        heirs: Arc<Heirs>,
+        successors: Arc<Successors>,
         /// Where the answer goes.
         reply: Reply<Inherited>,
     },
@@ -71,7 +71,7 @@ pub enum Reached {
 }
 
 /// Identities that are about to be mapped, each with that under which its packets come now.
-pub type Heirs = BTreeMap<IdentityId, IdentityId>;
+pub type Successors = BTreeMap<IdentityId, IdentityId>;
 
 /// Whether rows were written, or why not.
 pub type Inherited = Result<(), Arc<str>>;

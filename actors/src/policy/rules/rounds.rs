@@ -21,7 +21,7 @@ use crate::{
     policy::{
         identity::{IdentityError, IdentityMsg, reserved::prefix_labels},
         ipcache::{IpcacheEntry, IpcacheMsg, Source},
-        rules::{Awaited, Heirs, Inherited, PolicyNews, Reached},
+        rules::{Awaited, Inherited, PolicyNews, Reached, Successors},
     },
     ports::KernelError,
 };
@@ -38,7 +38,7 @@ impl Policies {
         match round {
             Round::Number(wanted) => self.number(cx, wanted),
             Round::Prepare(_) if self.known.ready => self.prepare(cx),
-            Round::Prepare(_) => return self.bequeath(cx),
+            Round::Prepare(_) => return self.prepare_inherited(cx),
             Round::Premap(prefixes) => self.map(cx, prefixes, PolicyAnswer::Premapped),
             Round::Enforce(prefixes) => self.enforce(cx, prefixes),
             Round::Unmap(prefixes) => self.unmap(cx, prefixes),
@@ -102,9 +102,9 @@ impl Policies {
 
     /// What an earlier life left in the kernel learns of the new prefixes; false if there are none
     /// whose packets would meet anything else.
-    fn bequeath(&mut self, cx: &mut Cx<'_, Self>) -> bool {
-        let heirs = Arc::new(self.heirs());
-        if heirs.is_empty() {
+    fn prepare_inherited(&mut self, cx: &mut Cx<'_, Self>) -> bool {
+        let successors = Arc::new(self.successors());
+        if successors.is_empty() {
             return false;
         }
         let endpoints = self.peers.endpoints.clone();
@@ -112,14 +112,14 @@ impl Policies {
             &endpoints,
             ENFORCE_PATIENCE,
             "policies of an earlier life to know the new prefixes",
-            |reply| PolicyNews::Inherit { heirs, reply },
+            |reply| PolicyNews::Inherit { successors, reply },
             PolicyAnswer::Bequeathed,
         );
         true
     }
 
     /// The numbers of prefixes that are not mapped yet, each with that of what its packets are now.
-    fn heirs(&self) -> Heirs {
+    fn successors(&self) -> Successors {
         let families = self.known.repository.settings().families;
         let mapped = &self.known.inherited;
         let around = |prefix: &IpNet| {
@@ -134,7 +134,7 @@ impl Policies {
         all.filter(|(id, now)| id != now).collect()
     }
 
-    pub(super) fn bequeathed(
+    pub(super) fn inherited_policy_written(
         &mut self,
         cx: &mut Cx<'_, Self>,
         answer: Result<Inherited, AskError>,

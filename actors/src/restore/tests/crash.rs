@@ -87,7 +87,7 @@ fn the_agent_may_die_at_any_step_of_a_deletion() {
     dies(
         |world| {
             let target = Target::Pod("ns/pod-2".into());
-            let endpoints = &world.colony().endpoints;
+            let endpoints = &world.node_supervisor().endpoints;
             drop(world.pose(endpoints, |reply| {
                 crate::endpoints::supervisor::EndpointsMsg::Delete { target, reply }
             }));
@@ -143,7 +143,7 @@ fn restoring_goes_on_when_its_supervisor_crashes_at_any_moment() {
             let universe = &world.life().universe;
             let _ = universe.step(0) || world.kernel.step(0) || world.disk.step();
         }
-        world.colony().restore.tell(RestoreMsg::Report(crash())).unwrap();
+        world.node_supervisor().restore.tell(RestoreMsg::Report(crash())).unwrap();
         world.settle();
         world.advance(Duration::from_secs(120));
         assert!(world.report().finished, "moment {moment}");

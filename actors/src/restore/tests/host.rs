@@ -124,7 +124,7 @@ fn one_whose_labels_are_lost_keeps_its_policy_until_they_are_known() {
         world.wake();
         let objects = Ok(world.manifests["policy"].clone());
         let manifests = vec![Manifest { source: "policy".to_owned(), objects }];
-        world.colony().policy.tell(PolicyMsg::Manifests(manifests)).unwrap();
+        world.node_supervisor().policy.tell(PolicyMsg::Manifests(manifests)).unwrap();
         world.advance(Duration::from_secs(60));
         assert_eq!(enforced(&world), before);
         assert_eq!(host(&world).realised.policy_revision, 0);
@@ -208,7 +208,7 @@ fn switched_off_it_leaves_the_kernel_and_keeps_its_number() {
         assert!([0, 1].iter().all(|parity| !kernel.slots.contains_key(&view.id.slot(*parity))));
     });
     assert_eq!(world.disk.files().read(&format!("{}/ep_config.json", view.id)).unwrap(), dir);
-    let policies = world.ask(&world.colony().policy, |reply| {
+    let policies = world.ask(&world.node_supervisor().policy, |reply| {
         let endpoints = Vec::new();
         PolicyMsg::Show { endpoints, reply }
     });

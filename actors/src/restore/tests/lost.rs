@@ -270,7 +270,7 @@ fn the_ipcache_is_pruned_once_those_that_could_not_be_built_are_built_or_gone() 
         assert!(report.finished, "{report:?}");
         assert_eq!(report.ipcache_waits_for, [ID, EndpointId(2)].into());
         // It is not forgotten over a crash either.
-        let crashed = world.colony().restore.tell(RestoreMsg::Report(crash()));
+        let crashed = world.node_supervisor().restore.tell(RestoreMsg::Report(crash()));
         assert!(crashed.is_ok());
         world.advance(Duration::from_secs(60));
         assert!(mapped(&world));
@@ -333,15 +333,14 @@ fn labels_that_changed_while_no_agent_lived_are_taken_in() {
 fn options_of_one_endpoint_stay_and_those_of_all_are_the_flags_again() {
     let mut world = node();
     let source_check = "SourceIPVerification";
-    let set = |world: &World, id, patch| {
-        let (target, patch) = (Target::Id(id), Box::new(patch));
-        let patched = world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Patch {
-            target,
-            patch,
-            reply,
-        });
-        assert!(patched.is_ok());
-    };
+    let set =
+        |world: &World, id, patch| {
+            let (target, patch) = (Target::Id(id), Box::new(patch));
+            let patched = world.ask(&world.node_supervisor().endpoints, |reply| {
+                EndpointsMsg::Patch { target, patch, reply }
+            });
+            assert!(patched.is_ok());
+        };
     let off = Some([(source_check.to_owned(), 0), ("Debug".to_owned(), 1)].into());
     set(&world, ID, Patch { options: off.clone(), ..Patch::default() });
     set(&world, EndpointId(2), Patch { shared_options: off, ..Patch::default() });
@@ -368,8 +367,11 @@ fn options_of_one_endpoint_outlive_its_record() {
     let own = [("SourceIPVerification".to_owned(), 0), ("MonitorAggregationLevel".to_owned(), 2)];
     let patch = Patch { options: Some(own.clone().into()), ..Patch::default() };
     let (target, patch) = (Target::Id(ID), Box::new(patch));
-    let patched =
-        world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Patch { target, patch, reply });
+    let patched = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
+        target,
+        patch,
+        reply,
+    });
     assert!(patched.is_ok());
     world.advance(Duration::from_secs(1));
     world.keeps_options = false;

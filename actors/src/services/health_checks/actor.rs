@@ -25,11 +25,11 @@ const PAUSES: Pauses =
 pub struct HealthChecks {
     listeners: Rc<dyn HealthListeners>,
     /// Outlives a crash: the listeners do, too.
-    kept: Lent<Kept>,
+    state: Lent<HealthChecksState>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct HealthChecksState {
     services: BTreeMap<Rc<str>, HealthCheck>,
     ports: BTreeMap<u16, Port>,
 }
@@ -58,25 +58,25 @@ enum There {
 impl HealthChecks {
     /// Makes each life of the actor.
     pub fn factory(listeners: Rc<dyn HealthListeners>) -> impl FnMut() -> Self + 'static {
-        let kept = Survives::<Kept>::default();
-        move || Self { listeners: Rc::clone(&listeners), kept: kept.lend() }
+        let state = Survives::<HealthChecksState>::default();
+        move || Self { listeners: Rc::clone(&listeners), state: state.lend() }
     }
 
     /// Has a port answer as it is to, unless something is under way there.
     fn proceed(&mut self, number: u16, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept;
-        let Some(port) = kept.ports.get_mut(&number) else { return };
+        let state = &mut *self.state;
+        let Some(port) = state.ports.get_mut(&number) else { return };
         if port.tries.is_asked() {
             return;
         }
-        let wanted = port.wanted(&kept.services);
+        let wanted = port.wanted(&state.services);
         let is_there = match (&port.there, &wanted) {
             (There::Nothing, None) => true,
             (There::Answer(there), Some(wanted)) => there == wanted,
             _ => false,
         };
         if is_there && wanted.is_none() {
-            kept.ports.remove(&number);
+            state.ports.remove(&number);
             return;
         }
         if is_there || !port.tries.begin() {
@@ -95,7 +95,7 @@ impl HealthChecks {
         done: Result<Result<(), ListenError>, AskError>,
         cx: &mut Cx<'_, Self>,
     ) {
-        let Some(port) = self.kept.ports.get_mut(&number) else { return };
+        let Some(port) = self.state.ports.get_mut(&number) else { return };
         let error = match done {
             Ok(Ok(())) => {
                 port.there = asked.map_or(There::Nothing, There::Answer);
@@ -121,17 +121,17 @@ impl HealthChecks {
     }
 
     fn show(&self) -> Vec<HealthCheckView> {
-        let kept = &*self.kept;
+        let state = &*self.state;
         let view = |(name, check): (&Rc<str>, &HealthCheck)| HealthCheckView {
             service: name.to_string(),
             check: *check,
-            problem: kept.ports.get(&check.port).and_then(|port| port.problem(name, check.port)),
+            problem: state.ports.get(&check.port).and_then(|port| port.problem(name, check.port)),
         };
-        kept.services.iter().map(view).collect()
+        state.services.iter().map(view).collect()
     }
 }
 
-impl Kept {
+impl HealthChecksState {
     /// Takes in how services are asked for; the ports that this is about.
     fn apply(&mut self, all: bool, changes: &[HealthChange]) -> BTreeSet<u16> {
         let named: BTreeSet<_> = changes.iter().filter(|_| all).map(|(name, _)| name).collect();
@@ -192,7 +192,7 @@ impl Behaviour for HealthChecks {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         let ports: Vec<u16> = {
-            let ports = &mut self.kept.ports;
+            let ports = &mut self.state.ports;
             // Nobody heard what came of what was under way.
             for port in ports.values_mut() {
                 port.there = There::Unsure;
@@ -206,7 +206,7 @@ impl Behaviour for HealthChecks {
     fn handle(&mut self, msg: HealthChecksMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             HealthChecksMsg::Set { all, changes, reply } => {
-                let ports = self.kept.apply(all, &changes);
+                let ports = self.state.apply(all, &changes);
                 reply.send(());
                 ports.into_iter().for_each(|port| self.proceed(port, cx));
             }
@@ -221,7 +221,7 @@ impl Behaviour for HealthChecks {
                 port
             }
             HealthChecksAnswer::Retry(number) => {
-                self.kept.ports.get_mut(&number).into_iter().for_each(|port| port.tries.over());
+                self.state.ports.get_mut(&number).into_iter().for_each(|port| port.tries.over());
                 number
             }
         };

@@ -16,7 +16,6 @@ use super::{
     Balancing, ServiceSource, ServicesMsg, ServicesStatus,
     answers::ServicesAnswer,
     backends::Backends,
-    book::{Book, Name},
     claims::Claims,
     expand::Surroundings,
     health::Health,
@@ -24,8 +23,9 @@ use super::{
     messages::ClusterObject,
     pressure::{self, Pressure},
     remote::Remote,
+    reported::{Name, ReportedServices},
     shown,
-    sweep::{Hearer, Sweep},
+    sweep::{DriftReply, Sweep},
     table::Table,
     writing::{Asker, Event, Failures, Writing},
 };
@@ -59,12 +59,12 @@ pub struct Services {
     pub(super) watch: Watch,
     /// The comparison under way, and who asked for another one meanwhile.
     pub(super) sweep: Option<Sweep>,
-    pub(super) hearers: Vec<Hearer>,
+    pub(super) subscribers: Vec<DriftReply>,
     settings: Rc<ServicesSettings>,
     /// Who ends what is connected to backends that go, if anybody need.
     sockets: Option<Ref<SocketsMsg>>,
     /// Outlives a crash: what sources said is said only once.
-    pub(super) kept: Lent<Kept>,
+    pub(super) state: Lent<ServiceCacheState>,
     /// Who waits for all that is due, in the next batch at the earliest.
     pub(super) askers: Vec<Asker>,
     /// Where the batch under way is.
@@ -97,8 +97,8 @@ pub(super) struct Pruned {
     backends: Option<Apart>,
 }
 
-pub(super) struct Kept {
-    book: Book,
+pub(super) struct ServiceCacheState {
+    reported: ReportedServices,
     pub(super) table: Table,
     pub(super) backends: Backends,
     pub(super) claims: Claims,
@@ -130,10 +130,10 @@ pub(super) struct Kept {
     cluster: Rc<str>,
 }
 
-impl Kept {
+impl ServiceCacheState {
     /// Takes no more memory than is needed.
     pub(super) fn pack(&mut self) {
-        self.book.pack();
+        self.reported.pack();
         self.table.pack();
         self.backends.pack();
         self.claims.pack();
@@ -158,8 +158,8 @@ impl Services {
         for problem in findings.foreign.iter().chain(&findings.problems) {
             tracing::warn!("maps of services: {problem}");
         }
-        let kept = Survives::new(Kept {
-            book: Book::default(),
+        let state = Survives::new(ServiceCacheState {
+            reported: ReportedServices::default(),
             table,
             backends,
             claims: Claims::default(),
@@ -192,10 +192,10 @@ impl Services {
             kernel: Rc::clone(&kernel),
             watch: watch.clone(),
             sweep: None,
-            hearers: Vec::new(),
+            subscribers: Vec::new(),
             settings: Rc::clone(&settings),
             sockets: sockets.clone(),
-            kept: kept.lend(),
+            state: state.lend(),
             writing: Writing::Resting,
             askers: Vec::new(),
             failures: None,
@@ -206,8 +206,8 @@ impl Services {
 
     /// Looks at more of what is new, then writes what differs.
     fn go_on(&mut self, cx: &mut Cx<'_, Self>) {
-        let more = self.kept.proceed(&self.settings.node);
-        self.kept.tell_pressure();
+        let more = self.state.proceed(&self.settings.node);
+        self.state.tell_pressure();
         if more && !self.going {
             // A full mailbox has something else in it that goes on.
             self.going = cx.home().tell(ServicesAnswer::Continue);
@@ -219,18 +219,18 @@ impl Services {
 
     /// Tells what is new to who answers load balancers; if that one crashes over it, all of it.
     fn tell_health(&mut self, cx: &mut Cx<'_, Self>) {
-        let kept = &mut *self.kept;
-        let Some(health) = kept.health.as_mut().filter(|_| !self.telling) else { return };
+        let state = &mut *self.state;
+        let Some(health) = state.health.as_mut().filter(|_| !self.telling) else { return };
         let Some((all, changes)) = health.take_news() else { return };
         let make = |reply| HealthChecksMsg::Set { all, changes, reply };
-        cx.ask(health.hearer(), PATIENCE, "health checks", make, ServicesAnswer::HealthTold);
+        cx.ask(health.subscriber(), PATIENCE, "health checks", make, ServicesAnswer::HealthTold);
         self.telling = true;
     }
 
     fn health_told(&mut self, told: Result<(), AskError>) {
         self.telling = false;
         let is_lost = told.is_err_and(|error| error != AskError::Gone);
-        if let Some(health) = self.kept.health.as_mut().filter(|_| is_lost) {
+        if let Some(health) = self.state.health.as_mut().filter(|_| is_lost) {
             health.begin_anew();
         }
     }
@@ -238,46 +238,46 @@ impl Services {
     /// Before all are known whom anybody names, nobody is gone; a full mailbox has the same in it.
     fn tell_sockets(&mut self) {
         let is_writing = self.is_writing();
-        let kept = &mut *self.kept;
-        let is_due = kept.backends_gone && kept.pruned.backends.is_some() && !is_writing;
+        let state = &mut *self.state;
+        let is_due = state.backends_gone && state.pruned.backends.is_some() && !is_writing;
         if let Some(sockets) = self.sockets.as_ref().filter(|_| is_due) {
-            kept.backends_gone = sockets.tell(SocketsMsg::BackendsGone).is_err_and(|it| it.gone);
+            state.backends_gone = sockets.tell(SocketsMsg::BackendsGone).is_err_and(|it| it.gone);
         }
     }
 
     fn status(&self) -> ServicesStatus {
-        let kept = &*self.kept;
-        let ((frontends, open), (backends, more)) = (kept.table.counts(), kept.backends.counts());
-        let [six, four] = kept.table.weight().slots;
-        let wildcards = |is_ipv4| kept.table.wildcards.rows(is_ipv4);
-        let refused = kept.book.refusals().all();
+        let state = &*self.state;
+        let ((frontends, open), (backends, more)) = (state.table.counts(), state.backends.counts());
+        let [six, four] = state.table.weight().slots;
+        let wildcards = |is_ipv4| state.table.wildcards.rows(is_ipv4);
+        let refused = state.reported.refusals().all();
         let refused = refused.map(|(source, it)| (source.to_string(), it.clone()));
-        let problems = kept.claims.problems();
+        let problems = state.claims.problems();
         let problems = problems.map(|(name, it)| (name.to_string(), it.clone()));
         ServicesStatus {
             frontends,
             backends,
-            quarantined: kept.backends.quarantined().len(),
-            room: kept.room,
+            quarantined: state.backends.quarantined().len(),
+            room: state.room,
             rows: (six + wildcards(false))
                 .max(four + wildcards(true))
-                .max(kept.backends.rows(true))
-                .max(kept.backends.rows(false)),
-            unread: kept.news.len() + kept.changed.len() + kept.doubtful.len(),
-            maps: pressure::all_rows(&kept.table, &kept.backends),
+                .max(state.backends.rows(true))
+                .max(state.backends.rows(false)),
+            unread: state.news.len() + state.changed.len() + state.doubtful.len(),
+            maps: pressure::all_rows(&state.table, &state.backends),
             open: open + more,
-            awaited: kept.awaited.clone(),
-            found: kept.findings.problems.clone(),
-            foreign: kept.findings.foreign.clone(),
-            refused: refused.chain(kept.remote.refused()).collect(),
-            problems: problems.chain(kept.problems()).collect(),
+            awaited: state.awaited.clone(),
+            found: state.findings.problems.clone(),
+            foreign: state.findings.foreign.clone(),
+            refused: refused.chain(state.remote.refused()).collect(),
+            problems: problems.chain(state.problems()).collect(),
             failures: self.failures.as_ref().map_or(0, |failures| failures.count),
             last_error: self.failures.as_ref().map(|failures| failures.error.clone()),
         }
     }
 }
 
-impl Kept {
+impl ServiceCacheState {
     /// Tells of maps that are nearly full.
     fn tell_pressure(&mut self) {
         let (rows, room) = (pressure::rows(&self.table, &self.backends), self.room);
@@ -324,8 +324,8 @@ impl Behaviour for Services {
     type Observed = ServicesStatus;
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
-        self.kept.end_unheard();
-        self.kept.health.iter_mut().for_each(Health::begin_anew);
+        self.state.end_unheard();
+        self.state.health.iter_mut().for_each(Health::begin_anew);
         self.sweep_later(cx);
         self.go_on(cx);
     }
@@ -333,7 +333,7 @@ impl Behaviour for Services {
     fn handle(&mut self, msg: ServicesMsg, cx: &mut Cx<'_, Self>) {
         match msg {
             ServicesMsg::Objects { feed, objects } => {
-                let news = &mut self.kept.news;
+                let news = &mut self.state.news;
                 news.extend(objects.into_iter().map(News::Object));
                 match feed {
                     Feed::Services => news.push_back(News::Synced(ServiceSource::Cluster)),
@@ -343,35 +343,35 @@ impl Behaviour for Services {
                 }
             }
             ServicesMsg::Manifests(manifests) => {
-                let news = &mut self.kept.news;
+                let news = &mut self.state.news;
                 news.extend(manifests.into_iter().map(News::Manifest));
                 news.push_back(News::Synced(ServiceSource::Manifests));
             }
             ServicesMsg::HostAddresses(addresses) => {
-                self.kept.host_addresses(addresses);
+                self.state.host_addresses(addresses);
             }
             ServicesMsg::Remote { cluster, changes, listed } => {
-                let kept = &mut *self.kept;
-                kept.changed.append(&mut kept.remote.apply(&cluster, changes, listed));
-                kept.mesh_synced();
+                let state = &mut *self.state;
+                state.changed.append(&mut state.remote.apply(&cluster, changes, listed));
+                state.mesh_synced();
             }
             ServicesMsg::Clusters(clusters) => {
-                let kept = &mut *self.kept;
-                kept.changed.append(&mut kept.remote.configured(clusters));
-                kept.mesh_synced();
+                let state = &mut *self.state;
+                state.changed.append(&mut state.remote.configured(clusters));
+                state.mesh_synced();
             }
             ServicesMsg::Quarantine { backend, wanted, reply } => {
                 self.quarantine(backend, wanted, reply);
             }
             ServicesMsg::List(reply) => {
-                let kept = &*self.kept;
-                return reply.send(shown::services(&kept.table, &kept.backends));
+                let state = &*self.state;
+                return reply.send(shown::services(&state.table, &state.backends));
             }
             ServicesMsg::ListBackends(reply) => {
-                return reply.send(shown::backends(&self.kept.backends));
+                return reply.send(shown::backends(&self.state.backends));
             }
             ServicesMsg::Show(reply) => return reply.send(self.status()),
-            ServicesMsg::Compare(hearer) => self.compare(Some(hearer), cx),
+            ServicesMsg::Compare(subscriber) => self.compare(Some(subscriber), cx),
         }
         self.go_on(cx);
     }

@@ -7,9 +7,9 @@ use std::{
 
 use super::{
     backends::Backends,
-    book::Name,
     dense::Dense,
     expand::{FrontendWish, Wish},
+    reported::Name,
     shape::Shape,
     table::Table,
     weight::Weight,

@@ -12,9 +12,9 @@ use ipnet::IpNet;
 use super::{
     annotations::{Affinity, Exposed},
     backends::Backends,
-    book::Said,
     listed::{Listed, alike, can_serve, each, first, kept, known, near},
     object::{Port, Spec},
+    reported::Said,
     slice::{Serving, SlicePort},
 };
 use crate::{

@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use super::book::Name;
+use super::reported::Name;
 use crate::{
     host::Ref,
     mutants::{Mutant, mutated},
@@ -15,7 +15,7 @@ use crate::{
 
 /// What is told to who answers.
 pub(super) struct Health {
-    hearer: Ref<HealthChecksMsg>,
+    subscriber: Ref<HealthChecksMsg>,
     checks: BTreeMap<Name, HealthCheck>,
     /// Of these it was not told yet how they are now,
     news: BTreeSet<Name>,
@@ -24,8 +24,8 @@ pub(super) struct Health {
 }
 
 impl Health {
-    pub(super) fn new(hearer: Ref<HealthChecksMsg>) -> Self {
-        Self { hearer, checks: BTreeMap::new(), news: BTreeSet::new(), anew: false }
+    pub(super) fn new(subscriber: Ref<HealthChecksMsg>) -> Self {
+        Self { subscriber, checks: BTreeMap::new(), news: BTreeSet::new(), anew: false }
     }
 
     /// A service is asked for in that way, or is not.
@@ -60,7 +60,7 @@ impl Health {
         (!news.is_empty()).then(|| (false, news.into_iter().map(change).collect()))
     }
 
-    pub(super) fn hearer(&self) -> &Ref<HealthChecksMsg> {
-        &self.hearer
+    pub(super) fn subscriber(&self) -> &Ref<HealthChecksMsg> {
+        &self.subscriber
     }
 }

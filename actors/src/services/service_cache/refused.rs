@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::book::{Name, Speaker};
+use super::reported::{Name, Speaker};
 use crate::{model::Frontend, ports::service_flags as flags};
 
 /// An object that is refused. What it said before stays.
@@ -27,14 +27,14 @@ pub struct Refused {
 
 /// What an earlier life left that may be of an object which this one never understood.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum Withheld {
     /// Frontends at these addresses, or at these ports of the node.
     Frontends { addresses: BTreeSet<IpAddr>, ports: BTreeSet<u16> },
     /// Who serves a service.
     Members(Name),
 }
 
-impl Held {
+impl Withheld {
     /// Whatever has an address or a port that the object mentions anywhere.
     pub(super) fn mentioned(object: &Value) -> Self {
         let (mut addresses, mut ports) = Default::default();
@@ -56,7 +56,7 @@ fn mention(value: &Value, addresses: &mut BTreeSet<IpAddr>, ports: &mut BTreeSet
 }
 
 /// An object that is refused, and what is held for it.
-pub(super) type Refusal = (Refused, Option<Held>);
+pub(super) type Refusal = (Refused, Option<Withheld>);
 
 /// All that is refused.
 #[derive(Debug, Default)]
@@ -118,11 +118,11 @@ impl Refusals {
         let is_of_node = bits & (flags::NODE_PORT | flags::HOST_PORT | flags::EXTERNAL_IP) != 0;
         !self.unreadable.is_empty()
             || self.held().any(|held| match held {
-                Held::Frontends { addresses, ports } => {
+                Withheld::Frontends { addresses, ports } => {
                     addresses.contains(&at.at.address)
                         || (is_of_node && ports.contains(&at.at.port))
                 }
-                Held::Members(_) => false,
+                Withheld::Members(_) => false,
             })
     }
 
@@ -137,15 +137,15 @@ impl Refusals {
         std::mem::take(&mut self.let_go)
     }
 
-    fn held(&self) -> impl Iterator<Item = &Held> {
+    fn held(&self) -> impl Iterator<Item = &Withheld> {
         let all = self.of_files.values().flatten().chain(self.objects.values());
         all.filter_map(|(_, held)| held.as_ref())
     }
 }
 
-fn members(held: Option<&Held>) -> Option<&Name> {
+fn members(held: Option<&Withheld>) -> Option<&Name> {
     match held {
-        Some(Held::Members(name)) => Some(name),
-        Some(Held::Frontends { .. }) | None => None,
+        Some(Withheld::Members(name)) => Some(name),
+        Some(Withheld::Frontends { .. }) | None => None,
     }
 }

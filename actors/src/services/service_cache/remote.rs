@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{book::Name, messages::RemoteChange, refused::Refused};
+use super::{messages::RemoteChange, refused::Refused, reported::Name};
 use crate::services::service_cache::RemoteService;
 
 /// Services of other clusters.

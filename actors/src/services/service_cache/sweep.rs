@@ -23,7 +23,9 @@ use std::collections::BTreeMap;
 
 pub(super) use self::wildcards::Seen as SeenWildcards;
 use self::{backends::Suspects, table::Strangers};
-use super::{Services, ServicesMsg, actor::Kept, answers::ServicesAnswer, shape::Traces};
+use super::{
+    Services, ServicesMsg, actor::ServiceCacheState, answers::ServicesAnswer, shape::Traces,
+};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{
@@ -41,7 +43,7 @@ use crate::{
 const TABLES_AT_ONCE: usize = 32;
 
 /// Who wants to hear what was found.
-pub(super) type Hearer = Reply<Vec<Drift>>;
+pub(super) type DriftReply = Reply<Vec<Drift>>;
 
 /// A sweep under way.
 #[derive(Default)]
@@ -56,7 +58,7 @@ pub(super) struct Sweep {
     suspects: Suspects,
     /// Keys that nobody writes.
     strange: BTreeMap<RowMap, Vec<Box<[u8]>>>,
-    hearers: Vec<Hearer>,
+    subscribers: Vec<DriftReply>,
 }
 
 impl Sweep {
@@ -136,15 +138,15 @@ impl Services {
     }
 
     /// Begins a sweep. Who asks amid one wants another one.
-    pub(super) fn compare(&mut self, hearer: Option<Hearer>, cx: &mut Cx<'_, Self>) {
-        if hearer.is_none() {
+    pub(super) fn compare(&mut self, subscriber: Option<DriftReply>, cx: &mut Cx<'_, Self>) {
+        if subscriber.is_none() {
             self.sweep_later(cx);
         }
         if self.sweep.is_some() {
-            return self.hearers.extend(hearer);
+            return self.subscribers.extend(subscriber);
         }
-        let (index, hearers) = (self.kept.begin_sweep(), hearer.into_iter().collect());
-        self.sweep = Some(Sweep { index, hearers, ..Sweep::default() });
+        let (index, subscribers) = (self.state.begin_sweep(), subscriber.into_iter().collect());
+        self.sweep = Some(Sweep { index, subscribers, ..Sweep::default() });
         self.ask_stage(cx);
     }
 
@@ -159,7 +161,7 @@ impl Services {
                 self.kernel.submit(KernelJob::new(vec![read]), reply);
             }
             Stage::Tables { after, places } => {
-                let Some((last, tables)) = self.kept.tables_after(*after, places) else {
+                let Some((last, tables)) = self.state.tables_after(*after, places) else {
                     return self.end_stage(End::Whole, cx);
                 };
                 let why = "tables of Maglev to be compared";
@@ -205,12 +207,12 @@ impl Services {
         match rows {
             // What is being written may be either.
             PageRows::Unused(_) if is_writing => {}
-            rows => self.kept.see(map, rows, sweep),
+            rows => self.state.see(map, rows, sweep),
         }
         if let Some(from) = next {
             return End::More(from);
         }
-        self.kept.end_map(map, sweep);
+        self.state.end_map(map, sweep);
         End::Whole
     }
 
@@ -242,7 +244,7 @@ impl Services {
             let Some(frontend) = sweep.whose(id) else { continue };
             // One that is missing is known to be.
             let known = sweep.doubts.get(&frontend).is_some_and(|it| it.has_table);
-            if !known && self.kept.table.is_judged(&frontend) {
+            if !known && self.state.table.is_judged(&frontend) {
                 sweep.doubt(map, frontend, Kind::Changed);
             }
         }
@@ -253,7 +255,7 @@ impl Services {
         if mutated(Mutant::ServicesNotSwept) {
             return;
         }
-        self.kept.end_sweep(&mut sweep);
+        self.state.end_sweep(&mut sweep);
         for (map, keys) in sweep.strange {
             keys.iter().for_each(|_| sweep.found.note(map.name(), Kind::Foreign, "a strange key"));
             let why = "strange rows to go";
@@ -263,18 +265,18 @@ impl Services {
         }
         let found = sweep.found.into_all();
         self.watch.tell(found.clone());
-        for hearer in sweep.hearers {
+        for subscriber in sweep.subscribers {
             let found = found.clone();
-            self.askers.push(Reply::to(move |_| hearer.send(found)));
+            self.askers.push(Reply::to(move |_| subscriber.send(found)));
         }
-        if let Some(next) = self.hearers.pop() {
+        if let Some(next) = self.subscribers.pop() {
             // What is due now is written before its answer is heard.
             let _ = cx.me().tell(ServicesMsg::Compare(next));
         }
     }
 }
 
-impl Kept {
+impl ServiceCacheState {
     /// From now on rows are seen; whose each number is, sorted.
     fn begin_sweep(&mut self) -> Vec<(ServiceId, Frontend)> {
         self.table.begin_sweep();

@@ -7,8 +7,8 @@ use std::{
 
 use super::{
     backends::Quarantine,
-    book::Name,
     dense::Dense,
+    reported::Name,
     shape::{InKernel, Rows, Shape, Traces},
     weight::Weight,
     wildcards::Wildcards,

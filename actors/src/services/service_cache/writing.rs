@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::{
     Services, UnknownBackend,
-    actor::Kept,
+    actor::ServiceCacheState,
     answers::ServicesAnswer,
     batch::{self, Batch},
 };
@@ -76,7 +76,7 @@ impl Services {
     /// Says what comes next: nobody else does.
     pub(super) fn advance(&mut self, event: Event, cx: &mut Cx<'_, Self>) {
         self.writing = match (std::mem::take(&mut self.writing), event) {
-            (Writing::Resting, Event::Look) => match self.kept.take_batch() {
+            (Writing::Resting, Event::Look) => match self.state.take_batch() {
                 Some((batch, ops)) => self.give(batch, ops, cx),
                 None => {
                     answer(&mut self.askers);
@@ -84,7 +84,7 @@ impl Services {
                 }
             },
             (Writing::InKernel { batch, mut askers }, Event::Written(done)) => {
-                match self.kept.take_in(&batch, done) {
+                match self.state.take_in(&batch, done) {
                     Ok(()) => {
                         self.failures = None;
                         answer(&mut askers);
@@ -134,7 +134,7 @@ fn answer(askers: &mut Vec<Asker>) {
     askers.drain(..).for_each(|asker| asker.send(Ok(())));
 }
 
-impl Kept {
+impl ServiceCacheState {
     /// The next batch and its steps, if anything is due.
     fn take_batch(&mut self) -> Option<(Batch, Vec<KernelOp>)> {
         let is_pruned = self.pruned.frontends.is_some();

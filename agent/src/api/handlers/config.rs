@@ -32,7 +32,11 @@ const CHANGES_MAX: usize = 64;
 pub(crate) async fn get(State(api): State<Api>) -> Answer {
     let facts = &api.facts;
     let spec = spec(&api);
-    let node = api.gateway.ask("GET /config", |colony| &colony.node, NodeMsg::Show).await?.facts;
+    let node = api
+        .gateway
+        .ask("GET /config", |node_supervisor| &node_supervisor.node, NodeMsg::Show)
+        .await?
+        .facts;
     ok(&Configuration {
         status: ConfigurationStatus {
             gro_ipv4_max_size: OFFLOAD_BYTES_MAX,
@@ -115,7 +119,7 @@ async fn change(api: &Api, id: EndpointId, options: BTreeMap<String, i64>) -> Re
     let target = Target::Id(id);
     let what = format!("PATCH /config for endpoint {id}");
     let patch = move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply };
-    match api.gateway.ask(what, |colony| &colony.endpoints, patch).await? {
+    match api.gateway.ask(what, |node_supervisor| &node_supervisor.endpoints, patch).await? {
         // It went meanwhile.
         Ok(_) | Err(PatchError::NotFound) => Ok(()),
         Err(error) => Err(error.into()),

@@ -110,7 +110,7 @@ pub(crate) async fn put(
         .gateway
         .ask(
             format!("PUT /endpoint/{id}"),
-            |colony| &colony.endpoints,
+            |node_supervisor| &node_supervisor.endpoints,
             move |reply| EndpointsMsg::Create { spec: Box::new(spec), sync, reply },
         )
         .await??;
@@ -161,7 +161,7 @@ pub(super) async fn view(api: &Api, id: &str) -> Result<Arc<EndpointView>, ApiEr
         .gateway
         .ask(
             format!("GET /endpoint/{id}"),
-            |colony| &colony.endpoints,
+            |node_supervisor| &node_supervisor.endpoints,
             |reply| EndpointsMsg::Get { target, reply },
         )
         .await?;
@@ -174,7 +174,11 @@ async fn derived(api: &Api, view: &EndpointView) -> Result<Vec<DerivedFilter>, A
     let what = format!("GET /endpoint/{}", view.id);
     Ok(api
         .gateway
-        .ask(what, |colony| &colony.policy, |reply| PolicyMsg::Derived { subject, reply })
+        .ask(
+            what,
+            |node_supervisor| &node_supervisor.policy,
+            |reply| PolicyMsg::Derived { subject, reply },
+        )
         .await?)
 }
 
@@ -189,7 +193,7 @@ pub(super) async fn change(
         .gateway
         .ask(
             format!("PATCH /endpoint/{id}"),
-            |colony| &colony.endpoints,
+            |node_supervisor| &node_supervisor.endpoints,
             move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply },
         )
         .await?;
@@ -202,7 +206,7 @@ pub(super) async fn remove(api: &Api, id: &str, target: Target) -> Result<u32, A
         .gateway
         .ask(
             format!("DELETE /endpoint/{id}"),
-            |colony| &colony.endpoints,
+            |node_supervisor| &node_supervisor.endpoints,
             |reply| EndpointsMsg::Delete { target, reply },
         )
         .await?;

@@ -82,6 +82,10 @@ pub(super) async fn views(
     verify(api, None).await;
     Ok(api
         .gateway
-        .ask(what, |colony| &colony.endpoints, |reply| EndpointsMsg::List { labels, reply })
+        .ask(
+            what,
+            |node_supervisor| &node_supervisor.endpoints,
+            |reply| EndpointsMsg::List { labels, reply },
+        )
         .await?)
 }

@@ -136,7 +136,11 @@ fn controller(trouble: Trouble) -> Controller {
 async fn leases(api: &Api, brief: bool) -> Result<BTreeMap<IpAddr, Lease>, GatewayError> {
     match brief {
         true => Ok(BTreeMap::new()),
-        false => api.gateway.ask("GET /healthz", |colony| &colony.ipam, IpamMsg::Dump).await,
+        false => {
+            api.gateway
+                .ask("GET /healthz", |node_supervisor| &node_supervisor.ipam, IpamMsg::Dump)
+                .await
+        }
     }
 }
 

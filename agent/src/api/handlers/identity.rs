@@ -18,8 +18,10 @@ use crate::api::{
 /// All identities, or the one of exactly these labels.
 pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answer {
     let wanted = parse_labels("labels", &wanted_labels(&uri, &body)?)?;
-    let all =
-        api.gateway.ask("GET /identity", |colony| &colony.identities, IdentityMsg::List).await?;
+    let all = api
+        .gateway
+        .ask("GET /identity", |node_supervisor| &node_supervisor.identities, IdentityMsg::List)
+        .await?;
     let found: Vec<Identity> = all
         .iter()
         .filter(|identity| wanted.is_empty() || *identity.labels == wanted)
@@ -39,7 +41,7 @@ pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer 
         .gateway
         .ask(
             format!("GET /identity/{number}"),
-            |colony| &colony.identities,
+            |node_supervisor| &node_supervisor.identities,
             move |reply| IdentityMsg::Get { id: number, reply },
         )
         .await?;

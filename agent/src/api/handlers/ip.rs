@@ -18,8 +18,10 @@ use crate::api::{Api, ApiError, models::IpListEntry};
 pub(crate) async fn list(State(api): State<Api>, uri: Uri) -> Answer {
     let query = query(&uri)?;
     let within = first(&query, "cidr").map(parse_prefix).transpose()?;
-    let mut entries =
-        api.gateway.ask("GET /ip", |colony| &colony.ipcache, IpcacheMsg::List).await?;
+    let mut entries = api
+        .gateway
+        .ask("GET /ip", |node_supervisor| &node_supervisor.ipcache, IpcacheMsg::List)
+        .await?;
     if let Some(within) = within {
         entries.retain(|prefix, _| within.contains(prefix));
         if entries.is_empty() {

@@ -58,7 +58,7 @@ pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMa
         .gateway
         .ask(
             format!("POST /ipam for {owner}"),
-            |colony| &colony.ipam,
+            |node_supervisor| &node_supervisor.ipam,
             move |reply| IpamMsg::Allocate { family, owner, pool, expires, reply },
         )
         .await??;
@@ -73,7 +73,7 @@ pub(crate) async fn reserve(State(api): State<Api>, Segment(ip): Segment, uri: U
     api.gateway
         .ask(
             format!("POST /ipam/{address} for {owner}"),
-            |colony| &colony.ipam,
+            |node_supervisor| &node_supervisor.ipam,
             move |reply| IpamMsg::Reserve { address, owner, reply },
         )
         .await??;
@@ -87,7 +87,7 @@ pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Ans
         .gateway
         .ask(
             what.clone(),
-            |colony| &colony.endpoints,
+            |node_supervisor| &node_supervisor.endpoints,
             move |reply| EndpointsMsg::Get { target: Target::Address(address), reply },
         )
         .await?;
@@ -98,7 +98,11 @@ pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Ans
         )));
     }
     api.gateway
-        .ask(what, |colony| &colony.ipam, move |reply| IpamMsg::Withdraw { address, reply })
+        .ask(
+            what,
+            |node_supervisor| &node_supervisor.ipam,
+            move |reply| IpamMsg::Withdraw { address, reply },
+        )
         .await??;
     Ok(StatusCode::OK.into_response())
 }

@@ -23,7 +23,11 @@ use crate::{
 pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
     let others = api
         .gateway
-        .ask_if("GET /cluster/nodes", |colony| colony.nodes.as_ref(), NodesMsg::List)
+        .ask_if(
+            "GET /cluster/nodes",
+            |node_supervisor| node_supervisor.nodes.as_ref(),
+            NodesMsg::List,
+        )
         .await?;
     let own = own(&api).await?;
     let mut all =
@@ -133,5 +137,5 @@ pub(super) async fn addressing(api: &Api) -> Result<NodeAddressing, ApiError> {
 
 /// What is known of this node.
 pub(super) async fn status(api: &Api) -> Result<NodeStatus, ApiError> {
-    Ok(api.gateway.ask("GET node", |colony| &colony.node, NodeMsg::Show).await?)
+    Ok(api.gateway.ask("GET node", |node_supervisor| &node_supervisor.node, NodeMsg::Show).await?)
 }

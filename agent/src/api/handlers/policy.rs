@@ -20,8 +20,10 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
 
 /// All rules as they were written.
 pub(super) async fn rules(api: &Api) -> Result<Policy, ApiError> {
-    let written =
-        api.gateway.ask("GET /policy", |colony| &colony.policy, PolicyMsg::Written).await?;
+    let written = api
+        .gateway
+        .ask("GET /policy", |node_supervisor| &node_supervisor.policy, PolicyMsg::Written)
+        .await?;
     Ok(Policy::new(&written))
 }
 
@@ -42,7 +44,11 @@ async fn list(
 ) -> Result<Vec<SelectorEntry>, ApiError> {
     let selectors: Vec<PolicySelector> = api
         .gateway
-        .ask(what, |colony| &colony.policy, move |reply| PolicyMsg::Selectors { subjects, reply })
+        .ask(
+            what,
+            |node_supervisor| &node_supervisor.policy,
+            move |reply| PolicyMsg::Selectors { subjects, reply },
+        )
         .await?;
     Ok(selectors.iter().map(SelectorEntry::new).collect())
 }
@@ -54,7 +60,11 @@ pub(crate) async fn status(State(api): State<Api>) -> Answer {
     let endpoints = views.iter().map(|view| view.subject()).collect();
     let status = api
         .gateway
-        .ask(what, |colony| &colony.policy, move |reply| PolicyMsg::Show { endpoints, reply })
+        .ask(
+            what,
+            |node_supervisor| &node_supervisor.policy,
+            move |reply| PolicyMsg::Show { endpoints, reply },
+        )
         .await?;
     ok(&status)
 }
@@ -62,5 +72,8 @@ pub(crate) async fn status(State(api): State<Api>) -> Answer {
 /// The clauses behind each cookie of verdict records.
 pub(crate) async fn origins(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/policy/origins";
-    ok(&api.gateway.ask(what, |colony| &colony.policy, PolicyMsg::Origins).await?)
+    ok(&api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.policy, PolicyMsg::Origins)
+        .await?)
 }

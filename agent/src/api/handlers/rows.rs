@@ -31,7 +31,7 @@ pub(crate) async fn compare(State(api): State<Api>, Segment(id): Segment) -> Ans
         .gateway
         .ask(
             format!("GET /endpoint/{}/rows", view.id),
-            |colony| &colony.policy,
+            |node_supervisor| &node_supervisor.policy,
             |reply| PolicyMsg::ResolveOrKeep { subject, reply },
         )
         .await?;

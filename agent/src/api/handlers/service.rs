@@ -33,7 +33,10 @@ pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer 
 }
 
 async fn views(api: &Api, what: &'static str) -> Result<Vec<ServiceView>, GatewayError> {
-    let mut views = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::List).await?;
+    let mut views = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::List)
+        .await?;
     views.sort_by_key(|view| view.id);
     Ok(views)
 }
@@ -41,7 +44,10 @@ async fn views(api: &Api, what: &'static str) -> Result<Vec<ServiceView>, Gatewa
 /// Every backend, by number.
 pub(crate) async fn backends(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/backends";
-    let views = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::ListBackends).await?;
+    let views = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::ListBackends)
+        .await?;
     let mut backends: Vec<_> = views.iter().map(Backend::from).collect();
     backends.sort_by_key(|backend| backend.id);
     ok(&backends)
@@ -63,8 +69,14 @@ pub(crate) async fn patch_backend(
     };
     let what = "PATCH /volvox/backends";
     let make = move |reply| ServicesMsg::Quarantine { backend, wanted, reply };
-    api.gateway.ask(what, |colony| &colony.services, make).await?.map_err(ApiError::not_found)?;
-    let views = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::ListBackends).await?;
+    api.gateway
+        .ask(what, |node_supervisor| &node_supervisor.services, make)
+        .await?
+        .map_err(ApiError::not_found)?;
+    let views = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::ListBackends)
+        .await?;
     match views.iter().find(|view| view.at == backend) {
         Some(view) => ok(&Backend::from(view)),
         None => Err(ApiError::not_found(UnknownBackend(backend))),

@@ -14,7 +14,7 @@ use volvox_actors::{
     host::{CellId, Wait, Waits, Whom},
     model::{Labels, drift::Drift},
     node::{conntrack::ConntrackMsg, devices::DevicesMsg, local_node::NodeMsg},
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
     policy::{ipcache::IpcacheMsg, rules::PolicyMsg},
     restore::RestoreMsg,
     services::service_cache::ServicesMsg,
@@ -38,7 +38,7 @@ use crate::api::{
 
 /// Every actor.
 pub(crate) async fn actors(State(api): State<Api>) -> Answer {
-    let cells = api.gateway.look(|colony| colony.host.cells()).await?;
+    let cells = api.gateway.look(|node_supervisor| node_supervisor.host.cells()).await?;
     ok(&cells.iter().map(Actor::from).collect::<Vec<_>>())
 }
 
@@ -47,7 +47,11 @@ pub(crate) async fn actor(State(api): State<Api>, Segment(id): Segment) -> Answe
     let number = id
         .parse()
         .map_err(|_| ApiError::bad_request(format!("id: {id:?} is no actor's number")))?;
-    match api.gateway.look(move |colony| colony.host.observe(CellId(number))).await? {
+    match api
+        .gateway
+        .look(move |node_supervisor| node_supervisor.host.observe(CellId(number)))
+        .await?
+    {
         Some(observed) => ok(&observed),
         None => Err(ApiError::not_found(format!("there is no actor {number}"))),
     }
@@ -60,10 +64,10 @@ pub(crate) async fn sources(State(api): State<Api>) -> Answer {
 
 /// Every wait, and the ring if some wait for each other.
 pub(crate) async fn waits(State(api): State<Api>) -> Answer {
-    let look = |colony: &Colony| {
-        let names = names(colony);
-        let now = colony.host.now();
-        colony.host.with_waits(|waits| {
+    let look = |node_supervisor: &NodeSupervisor| {
+        let names = names(node_supervisor);
+        let now = node_supervisor.host.now();
+        node_supervisor.host.with_waits(|waits| {
             let cycle = waits.cycle();
             let entry = |wait| WaitEntry::new(wait, &names, now);
             WaitList {
@@ -75,7 +79,10 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
     };
     let waits = api.gateway.look(look).await?;
     let what = "GET /volvox/waits";
-    let services = api.gateway.ask(what, |colony| &colony.services, ServicesMsg::Show).await?;
+    let services = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::Show)
+        .await?;
     let pruning = services.awaited.iter().map(|source| PruningWait {
         what: "services and backends of an earlier life".to_owned(),
         whom: source.name().to_owned(),
@@ -89,13 +96,15 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     let name = format!("endpoint {}", view.id);
     let (what, subject) = (format!("GET /volvox/endpoint/{}/why", view.id), view.subject());
     let remarks = |reply| PolicyMsg::Remarks { subject, reply };
-    let policies = api.gateway.ask(what, |colony| &colony.policy, remarks).await?;
-    let look = move |colony: &Colony| {
-        let (names, now) = (names(colony), colony.host.now());
+    let policies =
+        api.gateway.ask(what, |node_supervisor| &node_supervisor.policy, remarks).await?;
+    let look = move |node_supervisor: &NodeSupervisor| {
+        let (names, now) = (names(node_supervisor), node_supervisor.host.now());
         let entry = |wait: &Wait| WaitEntry::new(wait, &names, now);
-        let chain = chain(colony, &names, &name);
-        let queues = chain.iter().any(|wait| wait.whom == Whom::Cell(colony.build_queue.id()));
-        let cycle = colony.host.with_waits(Waits::cycle);
+        let chain = chain(node_supervisor, &names, &name);
+        let queues =
+            chain.iter().any(|wait| wait.whom == Whom::Cell(node_supervisor.build_queue.id()));
+        let cycle = node_supervisor.host.with_waits(Waits::cycle);
         let why = Why {
             id: view.id.0,
             state: view.api_state().to_owned(),
@@ -119,43 +128,59 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
 /// Who has permits to build, and what those wait for.
 async fn building(api: &Api) -> Result<(Vec<String>, Vec<WaitEntry>), ApiError> {
     let what = "GET /volvox/endpoint/why";
-    let queue = api.gateway.ask(what, |colony| &colony.build_queue, BuildQueueMsg::Show).await?;
+    let queue = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.build_queue, BuildQueueMsg::Show)
+        .await?;
     let building: Vec<_> = queue.building.iter().map(|id| format!("endpoint {id}")).collect();
     let of = building.clone();
-    let look = move |colony: &Colony| {
-        let (names, now) = (names(colony), colony.host.now());
-        let waits = of.iter().flat_map(|name| chain(colony, &names, name));
+    let look = move |node_supervisor: &NodeSupervisor| {
+        let (names, now) = (names(node_supervisor), node_supervisor.host.now());
+        let waits = of.iter().flat_map(|name| chain(node_supervisor, &names, name));
         waits.map(|wait| WaitEntry::new(&wait, &names, now)).collect()
     };
     Ok((building, api.gateway.look(look).await?))
 }
 
 /// The chain of waits that begins at an actor of that name.
-fn chain(colony: &Colony, names: &BTreeMap<CellId, String>, name: &str) -> Vec<Wait> {
+fn chain(
+    node_supervisor: &NodeSupervisor,
+    names: &BTreeMap<CellId, String>,
+    name: &str,
+) -> Vec<Wait> {
     let cell = names.iter().find(|(_, known)| *known == name).map(|(cell, _)| *cell);
-    cell.map_or_else(Vec::new, |cell| colony.host.with_waits(|waits| waits.chain(cell)))
+    cell.map_or_else(Vec::new, |cell| node_supervisor.host.with_waits(|waits| waits.chain(cell)))
 }
 
-fn names(colony: &Colony) -> BTreeMap<CellId, String> {
-    colony.host.cells().into_iter().map(|cell| (cell.id, cell.name)).collect()
+fn names(node_supervisor: &NodeSupervisor) -> BTreeMap<CellId, String> {
+    node_supervisor.host.cells().into_iter().map(|cell| (cell.id, cell.name)).collect()
 }
 
 /// How the last restart went.
 pub(crate) async fn restore(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/restore";
-    ok(&*api.gateway.ask(what, |colony| &colony.restore, RestoreMsg::Report).await?)
+    ok(&*api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.restore, RestoreMsg::Report)
+        .await?)
 }
 
 /// Who builds and who waits for a permit.
 pub(crate) async fn build_queue(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/build-queue";
-    ok(&api.gateway.ask(what, |colony| &colony.build_queue, BuildQueueMsg::Show).await?)
+    ok(&api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.build_queue, BuildQueueMsg::Show)
+        .await?)
 }
 
 /// How collecting dead connections goes.
 pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/conntrack";
-    let status = api.gateway.ask(what, |colony| &colony.conntrack, ConntrackMsg::Show).await?;
+    let status = api
+        .gateway
+        .ask(what, |node_supervisor| &node_supervisor.conntrack, ConntrackMsg::Show)
+        .await?;
     ok(&Collecting::from(status))
 }
 
@@ -163,7 +188,7 @@ pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
 pub(crate) async fn devices(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/devices";
     verify_devices(&api).await;
-    ok(&api.gateway.ask(what, |colony| &colony.devices, DevicesMsg::Show).await?)
+    ok(&api.gateway.ask(what, |node_supervisor| &node_supervisor.devices, DevicesMsg::Show).await?)
 }
 
 /// Where what the actors do is recorded.
@@ -173,7 +198,10 @@ pub(crate) async fn flight(State(api): State<Api>) -> Answer {
 
 /// Addresses that are handed out, and to whom.
 pub(crate) async fn ipam(State(api): State<Api>) -> Answer {
-    let leases = api.gateway.ask("GET /volvox/ipam", |colony| &colony.ipam, IpamMsg::Dump).await?;
+    let leases = api
+        .gateway
+        .ask("GET /volvox/ipam", |node_supervisor| &node_supervisor.ipam, IpamMsg::Dump)
+        .await?;
     ok(&leases.iter().map(|(ip, lease)| IpamLease::new(*ip, lease)).collect::<Vec<_>>())
 }
 
@@ -182,7 +210,9 @@ pub(crate) async fn endpoint_states(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/endpoint-states";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
     let mut states = BTreeMap::<_, u64>::new();
-    for endpoint in api.gateway.ask(what, |colony| &colony.endpoints, list).await? {
+    for endpoint in
+        api.gateway.ask(what, |node_supervisor| &node_supervisor.endpoints, list).await?
+    {
         *states.entry(endpoint.api_state()).or_default() += 1;
     }
     ok(&states)
@@ -196,7 +226,9 @@ pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri
     let what = format!("POST /volvox/endpoint/{id}/regenerate");
     let build = async {
         let ask = move |reply| EndpointsMsg::Regenerate { target, level, reason, reply };
-        Ok::<_, ApiError>(api.gateway.ask(&what, |colony| &colony.endpoints, ask).await??)
+        Ok::<_, ApiError>(
+            api.gateway.ask(&what, |node_supervisor| &node_supervisor.endpoints, ask).await??,
+        )
     };
     // Others' rows decide about its packets, too. It does not wait for them.
     let around = async { Ok(repair(&api, &what).await) };

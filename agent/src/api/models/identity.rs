@@ -1,7 +1,7 @@
 //! Shape of an identity, alone and with the number of endpoints that have it.
 
 use serde::{Deserialize, Serialize};
-use volvox_actors::{endpoints::endpoint::EndpointView, identity as actor};
+use volvox_actors::{endpoints::endpoint::EndpointView, policy::identity as actor};
 
 /// A security identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use std::{
 
 use axum::http::Method;
 
-use super::colony::Fixture;
+use super::node_supervisor::Fixture;
 use crate::api::{Server, Socket, bind};
 
 #[test]

@@ -11,7 +11,7 @@ use axum::{body::Body, http::Method};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
-use super::colony::Fixture;
+use super::node_supervisor::Fixture;
 use crate::api::{health_router, metrics_router, router};
 
 fn create(api: &Fixture, id: u16, container_name: &str) {

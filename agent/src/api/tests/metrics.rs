@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::colony::Fixture;
+use super::node_supervisor::Fixture;
 
 #[test]
 fn metrics_have_the_names_that_dashboards_know() {

@@ -3,7 +3,7 @@
 use axum::{body::Body, http::Method};
 use serde_json::{Value, json};
 
-use super::colony::Fixture;
+use super::node_supervisor::Fixture;
 use crate::api::{health_router, router};
 
 fn body(id: u16) -> String {

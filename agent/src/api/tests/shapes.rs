@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::colony::Fixture;
+use super::node_supervisor::Fixture;
 
 /// Members that an answer has of `shape` but not of the right kind, or has not at all.
 ///

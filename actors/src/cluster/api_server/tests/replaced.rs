@@ -15,12 +15,12 @@ use crate::{
 const SOON: Duration = Duration::from_secs(3);
 
 fn server(world: &World) -> ServerView {
-    let cluster = world.colony().cluster.clone().unwrap();
+    let cluster = world.node_supervisor().cluster.clone().unwrap();
     world.ask(&cluster, ClusterMsg::Server)
 }
 
 fn source(world: &World, name: &str) -> SourceStatus {
-    let cluster = world.colony().cluster.clone().unwrap();
+    let cluster = world.node_supervisor().cluster.clone().unwrap();
     let all = world.ask(&cluster, ClusterMsg::Show);
     all.into_iter().find(|status| status.name == name).unwrap()
 }
@@ -95,7 +95,7 @@ fn a_watch_that_says_nothing_is_noticed_in_time() {
     cluster.apply(from("nobody"));
     world.advance(Duration::from_secs(20));
     assert_eq!(policy_of_web(&world), before);
-    let now = world.colony().host.now();
+    let now = world.node_supervisor().host.now();
     let silence = source(&world, "ciliumnetworkpolicies").hearing.silence(now).unwrap();
     assert!(silence >= Duration::from_secs(20), "{silence:?}");
     assert!(server(&world).version > source(&world, "ciliumnetworkpolicies").version);

@@ -138,7 +138,7 @@ fn only_policies_that_name_services_wait_for_them() {
 #[test]
 fn who_resolves_services_may_crash() {
     let (world, cluster) = world();
-    let host = &world.colony().host;
+    let host = &world.node_supervisor().host;
     for (victim, address) in [("policy", "192.0.2.2"), ("cluster endpointslices", "192.0.2.3")] {
         let cell = host.cells().into_iter().find(|cell| *cell.name == *victim).unwrap();
         host.poison(cell.id);

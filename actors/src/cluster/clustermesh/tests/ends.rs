@@ -150,7 +150,7 @@ fn another_store_of_a_cluster_takes_over_without_a_gap() {
     old.put("cilium/state/services/v1/b/ns/never", "rubbish");
     region.world.settle();
     let shared = region.view("b").services;
-    let services = &region.world.colony().services;
+    let services = &region.world.node_supervisor().services;
     let refused = || region.world.ask(services, ServicesMsg::Show).refused.len();
     assert_eq!(refused(), 1);
     let new = super::b();
@@ -225,7 +225,7 @@ fn crowd<M: Message>(region: &Region, actor: &Ref<M>, make: impl Fn() -> M) {
 #[test]
 fn what_a_full_mailbox_does_not_take_is_told_again() {
     let (region, b) = region();
-    let services = &region.world.colony().services;
+    let services = &region.world.node_supervisor().services;
     let refused = || -> Vec<_> {
         let status: ServicesStatus = region.world.ask(services, ServicesMsg::Show);
         status.refused.into_iter().map(|(cluster, _)| cluster).collect()

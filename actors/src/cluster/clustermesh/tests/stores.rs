@@ -29,7 +29,7 @@ fn who_is_where_in_another_cluster_is_known_here() {
     assert_eq!(view.services, 1, "one is shared");
     let addresses = town::addresses(&region.world);
     assert_eq!(addresses.clusters.into_iter().collect::<Vec<_>>(), [("b".into(), (1, 1))]);
-    let nodes = region.world.colony().nodes.clone().unwrap();
+    let nodes = region.world.node_supervisor().nodes.clone().unwrap();
     let nodes = region.world.ask(&nodes, NodesMsg::Show);
     assert_eq!(nodes.clusters.into_iter().collect::<Vec<_>>(), [("b".into(), 1)]);
 

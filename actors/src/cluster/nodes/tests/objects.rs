@@ -83,8 +83,10 @@ fn where_nobody_defined_cilium_nodes_they_are_plain_nodes() {
     world.advance(Duration::from_secs(30));
     assert_eq!(mapped(&world, "192.0.2.7"), NODE);
     assert_eq!(mapped(&world, "192.0.2.9"), None);
-    let list =
-        world.ask(world.colony().nodes.as_ref().unwrap(), crate::cluster::nodes::NodesMsg::List);
+    let list = world.ask(
+        world.node_supervisor().nodes.as_ref().unwrap(),
+        crate::cluster::nodes::NodesMsg::List,
+    );
     let pools: Vec<_> = list.nodes.values().map(|node| node.pools.ipv4).collect();
     assert_eq!(pools, ["10.9.0.0/24".parse().ok()]);
     cluster.apply(plain_node("there", "192.0.2.6"));

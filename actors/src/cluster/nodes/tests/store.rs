@@ -187,11 +187,12 @@ fn a_node_of_the_same_name_is_outdone_at_leisure() {
 fn a_crash_of_the_owner_or_of_the_ipcache_loses_nothing() {
     let (mut world, store) = town();
     world.boot();
-    let colony = world.colony().clone();
-    let (nodes, ipcache) = (colony.nodes.as_ref().unwrap().id(), colony.ipcache.id());
+    let node_supervisor = world.node_supervisor().clone();
+    let (nodes, ipcache) =
+        (node_supervisor.nodes.as_ref().unwrap().id(), node_supervisor.ipcache.id());
     for (number, cells) in [vec![nodes], vec![ipcache], vec![nodes, ipcache]].iter().enumerate() {
         let ip = format!("192.0.2.{}", 100 + number);
-        cells.iter().for_each(|&cell| colony.host.poison(cell));
+        cells.iter().for_each(|&cell| node_supervisor.host.poison(cell));
         announce(&store, "a", &said("a", &[("InternalIP", &ip)]));
         world.advance(Duration::from_secs(60));
         assert_eq!(mapped(&world, &ip), NODE, "{ip}");
@@ -208,7 +209,7 @@ fn a_crash_of_the_owner_or_of_the_ipcache_loses_nothing() {
 fn a_node_that_goes_while_nobody_knows_whether_it_is_mapped_leaves_nothing() {
     let (mut world, store) = town();
     world.boot();
-    world.colony().host.poison(world.colony().ipcache.id());
+    world.node_supervisor().host.poison(world.node_supervisor().ipcache.id());
     announce(&store, "there", &said("there", &[("InternalIP", "192.0.2.7")]));
     world.settle();
     assert_eq!(mapped(&world, "192.0.2.7"), NODE);

@@ -51,5 +51,5 @@ pub(super) fn mapped(world: &World, ip: &str) -> Option<IdentityId> {
 }
 
 pub(super) fn view(world: &World) -> NodesView {
-    world.ask(world.colony().nodes.as_ref().unwrap(), NodesMsg::Show)
+    world.ask(world.node_supervisor().nodes.as_ref().unwrap(), NodesMsg::Show)
 }

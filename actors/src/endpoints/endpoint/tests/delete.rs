@@ -51,8 +51,8 @@ fn links_that_are_made_late_do_not_outlive_the_endpoint() {
     }
     assert_eq!(world.kernel.jobs(), 1);
     let target = Target::Id(EndpointId(1));
-    let mut deleted =
-        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply });
+    let mut deleted = world
+        .pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Delete { target, reply });
     // What takes it down overtakes them.
     loop {
         world.life().universe.settle();
@@ -83,8 +83,9 @@ fn once_a_deletion_is_answered_the_same_may_be_made_anew_whenever_it_was_asked()
             }
         }
         let target = Target::AttachmentId(spec(1).attachment_id());
-        let mut deleted =
-            world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply });
+        let mut deleted = world.pose(&world.node_supervisor().endpoints, |reply| {
+            EndpointsMsg::Delete { target, reply }
+        });
         let mut answer = None;
         while answer.is_none() {
             let universe = &world.life().universe;
@@ -116,7 +117,7 @@ fn a_deletion_that_left_something_does_not_keep_the_container_from_coming_back()
     world.create(anew).unwrap();
     // Of two of that name the living one is meant.
     let get = |reply| EndpointsMsg::Get { target: attachment(), reply };
-    assert_eq!(world.ask(&world.colony().endpoints, get).unwrap().id, EndpointId(2));
+    assert_eq!(world.ask(&world.node_supervisor().endpoints, get).unwrap().id, EndpointId(2));
 }
 
 #[test]

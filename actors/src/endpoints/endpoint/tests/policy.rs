@@ -176,9 +176,12 @@ fn web_and_a_db_to_come() -> (World, Identity) {
 
 /// Asks for the identity to be learned, while all but the kernel goes on.
 fn learn_without_kernel(world: &World, identity: Identity) -> Answer<u64> {
-    let (identities, bearers) = (vec![identity], Vec::new());
-    let learned =
-        world.pose(&world.colony().policy, |reply| PolicyMsg::Learn { identities, bearers, reply });
+    let (identities, identity_users) = (vec![identity], Vec::new());
+    let learned = world.pose(&world.node_supervisor().policy, |reply| PolicyMsg::Learn {
+        identities,
+        identity_users,
+        reply,
+    });
     while world.life().universe.step(0) || world.disk.step() {}
     learned
 }
@@ -187,7 +190,7 @@ fn learn_without_kernel(world: &World, identity: Identity) -> Answer<u64> {
 fn nobody_goes_on_with_an_identity_of_another_node_before_everyone_knows_it() {
     let (world, db) = web_and_a_db_to_come();
     let identities = vec![db.clone()];
-    let mut acquainted = world.pose(&world.colony().policy, |reply| PolicyMsg::Acquaint {
+    let mut acquainted = world.pose(&world.node_supervisor().policy, |reply| PolicyMsg::Acquaint {
         identities,
         named_ports: BTreeMap::new(),
         reply,
@@ -230,7 +233,7 @@ fn a_prefix_that_could_not_go_goes_also_if_the_owner_of_the_rules_crashed_meanwh
     world.kernel.hold(true);
     world.apply("policy", []);
     world.advance(Duration::from_secs(31));
-    world.colony().host.poison(world.colony().policy.id());
+    world.node_supervisor().host.poison(world.node_supervisor().policy.id());
     world.apply("other", []);
     world.kernel.hold(false);
     world.advance(Duration::from_secs(90));
@@ -314,7 +317,7 @@ fn an_identity_that_no_policy_names_waits_for_no_change_of_endpoints_that_come_b
     world.settle();
     let labels = stranger.labels.iter().filter(|label| label.key != "app").cloned().collect();
     let identities = vec![Identity { labels: Arc::new(labels), ..stranger }];
-    let mut acquainted = world.pose(&world.colony().policy, |reply| PolicyMsg::Acquaint {
+    let mut acquainted = world.pose(&world.node_supervisor().policy, |reply| PolicyMsg::Acquaint {
         identities,
         named_ports: BTreeMap::new(),
         reply,
@@ -329,7 +332,7 @@ fn an_identity_that_no_policy_names_waits_for_no_change_of_endpoints_that_come_b
 
 /// What the owner of the policy handled so far.
 fn handled_by_policy(world: &World) -> u64 {
-    let cells = world.colony().host.cells();
+    let cells = world.node_supervisor().host.cells();
     cells.iter().find(|cell| cell.name == "policy").expect("it lives").handled
 }
 
@@ -356,7 +359,7 @@ fn a_change_comes_with_the_policy_and_is_shown_while_it_is_made() {
 fn a_change_that_comes_late_does_not_bring_an_older_policy_back() {
     let (world, db) = web_and_a_db_to_come();
     let cell = |name: &str| {
-        let cells = world.colony().host.cells();
+        let cells = world.node_supervisor().host.cells();
         let found = cells.into_iter().find(|cell| cell.name == name);
         found.expect("it lives")
     };
@@ -373,19 +376,22 @@ fn a_change_that_comes_late_does_not_bring_an_older_policy_back() {
             break;
         }
     };
-    let _learned = world.pose(&world.colony().policy, |reply| PolicyMsg::Learn {
+    let _learned = world.pose(&world.node_supervisor().policy, |reply| PolicyMsg::Learn {
         identities: vec![db],
-        bearers: Vec::new(),
+        identity_users: Vec::new(),
         reply,
     });
     step_all_but(&[endpoint]);
     assert_eq!(cell("endpoint 1").waiting, 1);
-    world.colony().policy.tell(PolicyMsg::Forget(IdentityId(300))).unwrap();
+    world.node_supervisor().policy.tell(PolicyMsg::Forget(IdentityId(300))).unwrap();
     step_all_but(&[endpoint, endpoints]);
     // What somebody asks for comes before changes, both times.
     let (target, patch) = (Target::Pod("ns/pod-1".to_owned()), Box::default());
-    let mut patched =
-        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Patch { target, patch, reply });
+    let mut patched = world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
+        target,
+        patch,
+        reply,
+    });
     step(endpoints);
     while patched.now().is_none() {
         step(endpoint);

@@ -56,7 +56,7 @@ fn identity(world: &World, number: u16) -> IdentityId {
 }
 
 fn newest(world: &World) -> u64 {
-    world.ask(&world.colony().policy, PolicyMsg::Written).revision
+    world.ask(&world.node_supervisor().policy, PolicyMsg::Written).revision
 }
 
 fn revision(world: &World, id: EndpointId) -> u64 {
@@ -78,7 +78,7 @@ fn a_full_map_takes_away_at_once_adds_later_and_holds_up_nobody() {
     // Nobody waits: no time passes here.
     world.apply("mail", [allow_from("mail", from("web"))]);
     assert!(world.get(OTHER).realised.ingress_enforced && !passes(&world, 103, db));
-    let waits = world.colony().host.with_waits(|waits| {
+    let waits = world.node_supervisor().host.with_waits(|waits| {
         waits.iter().map(|wait| wait.why.to_string()).filter(|why| why.contains("endpoint")).count()
     });
     assert_eq!(waits, 0);
@@ -157,13 +157,13 @@ fn whoever_is_not_touched_has_the_newest_revision_without_a_write() {
         assert_eq!(all, [newest(&world); 3]);
     }
     // An identity that comes, and goes, is a revision as well.
-    world.colony().policy.tell(PolicyMsg::Forget(IdentityId(9999))).unwrap();
+    world.node_supervisor().policy.tell(PolicyMsg::Forget(IdentityId(9999))).unwrap();
     world.settle();
     assert_eq!(revision(&world, OTHER), newest(&world));
     assert_eq!((*files.borrow(), world.get(EndpointId(2)).counts.builds), (0, before));
     // A crash of the supervisor forgets none of it.
-    world.colony().host.poison(world.colony().endpoints.id());
-    let _ = world.try_ask(&world.colony().endpoints, EndpointsMsg::Regenerations);
+    world.node_supervisor().host.poison(world.node_supervisor().endpoints.id());
+    let _ = world.try_ask(&world.node_supervisor().endpoints, EndpointsMsg::Regenerations);
     world.advance(Duration::from_secs(1));
     assert_eq!(revision(&world, OTHER), newest(&world));
 }

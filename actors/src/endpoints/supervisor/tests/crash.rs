@@ -40,14 +40,14 @@ fn a_crashed_endpoint_comes_back_as_it_was() {
     let before = Residue::of(&world);
     let view = world.get(ID);
     for _ in 0..10 {
-        world.colony().endpoints.tell(crash_endpoint()).unwrap();
+        world.node_supervisor().endpoints.tell(crash_endpoint()).unwrap();
         world.advance(Duration::from_secs(60));
         assert!(world.all_ready());
         let now = world.get(ID);
         assert_eq!((now.identity, &now.spec), (view.identity, &view.spec));
         Residue::assert_same(&world, &before, "a crash");
     }
-    assert!(world.colony().host.cells().iter().any(|cell| cell.crashes == 10));
+    assert!(world.node_supervisor().host.cells().iter().any(|cell| cell.crashes == 10));
     world.audit();
 }
 
@@ -59,12 +59,17 @@ fn an_endpoint_that_crashes_while_it_goes_goes_on_going() {
     world.advance(Duration::from_secs(1));
     world.kernel.hold(true);
     let target = Target::Id(ID);
-    drop(world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply }));
+    drop(
+        world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Delete {
+            target,
+            reply,
+        }),
+    );
     world.settle();
     // It is told NotFound, and that panics.
-    world.colony().endpoints.tell(crash_endpoint()).unwrap();
+    world.node_supervisor().endpoints.tell(crash_endpoint()).unwrap();
     world.settle();
-    assert!(world.colony().host.cells().iter().any(|cell| cell.crashes == 1));
+    assert!(world.node_supervisor().host.cells().iter().any(|cell| cell.crashes == 1));
     world.kernel.hold(false);
     world.advance(Duration::from_secs(60));
     Residue::assert_same(&world, &before, "a crash while it goes");
@@ -74,7 +79,7 @@ fn an_endpoint_that_crashes_while_it_goes_goes_on_going() {
 fn endpoints_stay_manageable_when_supervisors_crash() {
     for victim in 0..7 {
         let world = node();
-        let colony = world.colony();
+        let node_supervisor = world.node_supervisor();
         let labels = Default::default();
         let mut made = world.begin_create(spec(2));
         // In the middle of a creation.
@@ -83,12 +88,15 @@ fn endpoints_stay_manageable_when_supervisors_crash() {
             let _ = universe.step(0) || world.kernel.step(0) || world.disk.step();
         }
         match victim {
-            0 => colony.endpoints.tell(EndpointsMsg::List { labels, reply: crash() }).unwrap(),
-            1 => colony.ipam.tell(IpamMsg::Dump(crash())).unwrap(),
-            2 => colony.identities.tell(IdentityMsg::List(crash())).unwrap(),
-            3 => colony.ipcache.tell(IpcacheMsg::List(crash())).unwrap(),
-            4 => colony.policy.tell(PolicyMsg::Written(crash())).unwrap(),
-            5 => colony.build_queue.tell(BuildQueueMsg::Show(crash())).unwrap(),
+            0 => node_supervisor
+                .endpoints
+                .tell(EndpointsMsg::List { labels, reply: crash() })
+                .unwrap(),
+            1 => node_supervisor.ipam.tell(IpamMsg::Dump(crash())).unwrap(),
+            2 => node_supervisor.identities.tell(IdentityMsg::List(crash())).unwrap(),
+            3 => node_supervisor.ipcache.tell(IpcacheMsg::List(crash())).unwrap(),
+            4 => node_supervisor.policy.tell(PolicyMsg::Written(crash())).unwrap(),
+            5 => node_supervisor.build_queue.tell(BuildQueueMsg::Show(crash())).unwrap(),
             _ => {
                 let (namespace, pod) = ("ns".to_owned(), "pod-1".to_owned());
                 let reply = crash();
@@ -99,11 +107,11 @@ fn endpoints_stay_manageable_when_supervisors_crash() {
                     uid,
                     reply,
                 };
-                colony.workloads.tell(msg).unwrap();
+                node_supervisor.workloads.tell(msg).unwrap();
             }
         }
         world.advance(Duration::from_secs(120));
-        assert_eq!(colony.host.cells().iter().filter(|cell| cell.crashes > 0).count(), 1);
+        assert_eq!(node_supervisor.host.cells().iter().filter(|cell| cell.crashes > 0).count(), 1);
         if made.now().unwrap().is_ok_and(|made| made.is_ok()) {
             assert_eq!(world.list().len(), 2, "victim {victim}");
         }
@@ -129,7 +137,11 @@ fn a_creation_survives_a_crash_of_the_supervisor_at_any_moment() {
             world.life().universe.step(0);
         }
         let labels = Default::default();
-        world.colony().endpoints.tell(EndpointsMsg::List { labels, reply: crash() }).unwrap();
+        world
+            .node_supervisor()
+            .endpoints
+            .tell(EndpointsMsg::List { labels, reply: crash() })
+            .unwrap();
         world.advance(Duration::from_secs(60));
         assert!(made.now().unwrap().unwrap().is_ok(), "{moment}");
         world.audit();

@@ -68,7 +68,7 @@ fn there_is_one_with_a_policy_and_nothing_that_only_a_pod_has() {
         assert_eq!((row.endpoint, row.identity), (view.id, IdentityId::HOST));
         assert!(kernel.pins.contains_key(&view.id));
     });
-    let leases = world.ask(&world.colony().ipam, IpamMsg::Dump);
+    let leases = world.ask(&world.node_supervisor().ipam, IpamMsg::Dump);
     assert!(leases.iter().all(|(_, lease)| lease.owner == "router"), "{leases:?}");
     assert!(world.disk.files().has(&format!("{}/ep_config.json", view.id)));
     world.create(spec(1)).unwrap();
@@ -119,7 +119,7 @@ fn its_labels_are_those_of_the_node_and_choose_its_policies() {
 fn nobody_deletes_it_and_only_its_options_are_changed() {
     let world = world();
     let id = host(&world).id;
-    let endpoints = &world.colony().endpoints;
+    let endpoints = &world.node_supervisor().endpoints;
     let target = Target::Id(id);
     let refused = world.ask(endpoints, |reply| EndpointsMsg::Delete { target, reply }).unwrap_err();
     assert!(
@@ -161,11 +161,8 @@ fn it_builds_again_when_it_is_asked_to() {
     let before = host(&world);
     for level in [Level::Load, Level::Rewrite, Level::Rebuild] {
         let (target, reason) = (Target::Id(before.id), Arc::from("a test"));
-        let built = world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
-            target,
-            level,
-            reason,
-            reply,
+        let built = world.ask(&world.node_supervisor().endpoints, |reply| {
+            EndpointsMsg::Regenerate { target, level, reason, reply }
         });
         assert_eq!(built.unwrap().state, State::Ready);
     }
@@ -206,7 +203,7 @@ fn it_outlives_its_supervisor() {
     let before = host(&world);
     let labels = Labels::default();
     let list = EndpointsMsg::List { labels, reply: crash() };
-    world.colony().endpoints.tell(list).unwrap();
+    world.node_supervisor().endpoints.tell(list).unwrap();
     world.settle();
     world.apply("node", [node("gateway")]);
     world.advance(Duration::from_secs(60));

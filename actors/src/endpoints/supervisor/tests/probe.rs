@@ -27,11 +27,11 @@ fn node() -> World {
 
 /// Asks the kernel about one, as who wants to know does.
 fn verify(world: &World, target: Option<Target>) {
-    world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Verify { target, reply });
+    world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Verify { target, reply });
 }
 
 fn disturb(world: &World, notices: Notices) {
-    world.colony().endpoints.tell(EndpointsMsg::Disturbed(notices)).unwrap();
+    world.node_supervisor().endpoints.tell(EndpointsMsg::Disturbed(notices)).unwrap();
     world.settle();
 }
 
@@ -68,11 +68,8 @@ fn a_vanished_interface_is_known_as_soon_as_the_kernel_says_it_or_is_asked() {
         assert!(world.get(EndpointId(2)).serves(), "the other one is as it was");
         // A build does not bring it back.
         let (target, level, reason) = (Target::Id(ID), Level::Rewrite, "a test".into());
-        let _built = world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
-            target,
-            level,
-            reason,
-            reply,
+        let _built = world.pose(&world.node_supervisor().endpoints, |reply| {
+            EndpointsMsg::Regenerate { target, level, reason, reply }
         });
         world.settle();
         assert!(!world.get(ID).serves());
@@ -174,8 +171,10 @@ fn a_kernel_that_does_not_answer_leaves_what_was_seen_before() {
     verify(&world, None);
     assert!(world.all_ready());
     world.kernel.hold(true);
-    let asked =
-        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Verify { target: None, reply });
+    let asked = world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Verify {
+        target: None,
+        reply,
+    });
     let mut asked = asked;
     world.advance(Duration::from_secs(3));
     assert!(asked.now().unwrap().is_ok(), "who asks is answered all the same");

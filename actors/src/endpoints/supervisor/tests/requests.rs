@@ -24,7 +24,11 @@ fn node() -> World {
 
 fn patch(world: &World, patch: Patch) -> crate::host::Answer<Patched> {
     let (target, patch) = (Target::Id(ID), Box::new(patch));
-    world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Patch { target, patch, reply })
+    world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
+        target,
+        patch,
+        reply,
+    })
 }
 
 type Patched = Result<Arc<crate::endpoints::endpoint::EndpointView>, PatchError>;
@@ -40,7 +44,7 @@ fn triggers_while_it_builds_are_one_more_build_at_the_highest_level() {
     let builds = world.get(ID).counts.builds;
     world.kernel.hold(true);
     let regenerate = |level| {
-        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
+        world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
             target: Target::Id(ID),
             level,
             reason: Arc::from("a test"),
@@ -67,7 +71,7 @@ fn triggers_while_it_builds_are_one_more_build_at_the_highest_level() {
 fn a_rebuild_that_failed_is_tried_again_as_such() {
     let world = node();
     world.fate.at(0, Turn::Fail);
-    let answer = world.ask(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
+    let answer = world.ask(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Regenerate {
         target: Target::Id(ID),
         level: Level::Rebuild,
         reason: Arc::from("a test"),
@@ -164,9 +168,8 @@ fn a_kernel_that_never_answers_holds_nothing_for_ever() {
     let mut patched = patch(&world, options(0));
     world.advance(Duration::from_secs(31));
     assert!(matches!(patched.now(), Some(Ok(Err(PatchError::Failed(_))))));
-    let mut deleted = world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Delete {
-        target: Target::Id(ID),
-        reply,
+    let mut deleted = world.pose(&world.node_supervisor().endpoints, |reply| {
+        EndpointsMsg::Delete { target: Target::Id(ID), reply }
     });
     world.advance(Duration::from_secs(119));
     let answer = deleted.now().expect("an answer while the kernel hangs").unwrap();

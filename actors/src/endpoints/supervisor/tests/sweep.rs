@@ -79,8 +79,11 @@ fn a_look_that_is_older_than_the_last_build_changes_nothing() {
     let options = Some([("SourceIPVerification".to_owned(), 0)].into());
     let patch = Box::new(Patch { options, ..Patch::default() });
     let target = Target::Id(ID);
-    let mut patched =
-        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Patch { target, patch, reply });
+    let mut patched = world.pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Patch {
+        target,
+        patch,
+        reply,
+    });
     world.settle();
     assert!(patched.now().unwrap().unwrap().is_ok());
     assert_eq!(world.kernel.jobs(), 1);
@@ -137,11 +140,8 @@ fn one_that_is_built_in_vain_whenever_it_is_looked_at_goes_all_the_same() {
     for _ in 0..62 {
         let (target, level) = (Target::Id(ID), Level::Rebuild);
         let reason = std::sync::Arc::from("a test");
-        let _built = world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Regenerate {
-            target,
-            level,
-            reason,
-            reply,
+        let _built = world.pose(&world.node_supervisor().endpoints, |reply| {
+            EndpointsMsg::Regenerate { target, level, reason, reply }
         });
         world.kernel.hold(true);
         world.advance(Duration::from_secs(10));

@@ -42,7 +42,7 @@ fn what_somebody_removes_is_back_as_soon_as_the_kernel_says_so_but_not_without_e
     let wanted = routing(&world);
     assert!(!wanted.routes.is_empty());
     let disturb = |world: &World| {
-        world.colony().routes.tell(RoutesMsg::Disturbed).unwrap();
+        world.node_supervisor().routes.tell(RoutesMsg::Disturbed).unwrap();
         world.settle();
     };
     world.kernel.tamper(|state| state.routing.routes.clear());
@@ -76,7 +76,7 @@ fn a_node_that_moves_has_tunnels_of_its_new_size_and_says_where_it_is() {
     world.boot();
     let addresses = ["192.0.2.77", "2001:db8::1"].map(|it| it.parse().unwrap());
     let addresses = addresses.into_iter().collect();
-    world.colony().node_is(&NodeFacts { addresses, mtu: 1400, trouble: None });
+    world.node_supervisor().node_is(&NodeFacts { addresses, mtu: 1400, trouble: None });
     world.settle();
     let links = routing(&world).links;
     let overlay = routing(&world).devices[OVERLAY].ifindex;
@@ -148,7 +148,7 @@ fn a_crash_forgets_no_node() {
     let (mut world, store) = town(DIRECT);
     announce(&store, 2, &said(2));
     world.boot();
-    world.colony().routes.tell(RoutesMsg::Show(crash())).unwrap();
+    world.node_supervisor().routes.tell(RoutesMsg::Show(crash())).unwrap();
     world.kernel.tamper(|state| state.routing.routes.clear());
     world.settle();
     world.advance(MINUTE);

@@ -102,7 +102,7 @@ fn what_went_with_an_interface_is_back_with_it() {
                 state.routing.routes.clear();
             }
         });
-        world.colony().node.tell(NodeMsg::Changed).unwrap();
+        world.node_supervisor().node.tell(NodeMsg::Changed).unwrap();
         world.settle();
         routes(&world)
     };
@@ -205,7 +205,7 @@ fn a_route_goes_to_no_other_node_before_all_are_named() {
         let pools = Pools { ipv4: "10.5.0.0/24".parse().ok(), ipv6: "fd05::/64".parse().ok() };
         let key = NodeKey { cluster: "default".to_owned(), name: format!("n{number}") };
         let changed = [(key, Some(Neighbour { addresses, pools }))].into();
-        let told = world.colony().routes.tell(RoutesMsg::Nodes { changed, all });
+        let told = world.node_supervisor().routes.tell(RoutesMsg::Nodes { changed, all });
         assert!(told.is_ok());
         world.settle();
     };

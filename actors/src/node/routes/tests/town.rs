@@ -101,7 +101,7 @@ pub(super) fn routes(world: &World) -> Vec<(IpNet, Hop)> {
 }
 
 pub(super) fn view(world: &World) -> RoutesView {
-    world.ask(&world.colony().routes, RoutesMsg::Show)
+    world.ask(&world.node_supervisor().routes, RoutesMsg::Show)
 }
 
 /// Steps of ours that were done.

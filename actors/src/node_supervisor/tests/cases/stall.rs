@@ -54,7 +54,7 @@ fn deckhouse_21647_one_that_never_answers_holds_nobody_else_up() {
     assert!(world.create(spec(4)).is_ok());
 
     // Who waits, for whom and until when can be seen.
-    let host = &world.colony().host;
+    let host = &world.node_supervisor().host;
     let cells = host.cells();
     let stuck = cells.iter().find(|cell| *cell.name == *"endpoint 1").unwrap();
     let waits = host.with_waits(|waits| waits.of(stuck.id).cloned().collect::<Vec<_>>());
@@ -125,8 +125,8 @@ fn what_the_kernel_does_late_is_done_before_its_endpoint_is_gone() {
     world.advance(Duration::from_secs(31));
     assert!(world.get(STUCK).failing);
     let target = Target::Id(STUCK);
-    let mut deleted =
-        world.pose(&world.colony().endpoints, |reply| EndpointsMsg::Delete { target, reply });
+    let mut deleted = world
+        .pose(&world.node_supervisor().endpoints, |reply| EndpointsMsg::Delete { target, reply });
     world.advance(Duration::from_secs(120));
     assert!(!matches!(deleted.now(), Some(Ok(Ok(0)))));
     assert_eq!(world.list().len(), 1);

@@ -22,14 +22,14 @@ impl Node {
     fn remarks(&self, number: u16) -> Vec<String> {
         let subject = self.0.get(crate::model::EndpointId(number)).subject();
         let remarks = |reply| PolicyMsg::Remarks { subject, reply };
-        self.0.ask(&self.0.colony().policy, remarks)
+        self.0.ask(&self.0.node_supervisor().policy, remarks)
     }
 
     /// Whether web, and db, is told something of an object.
     fn told(&mut self, object: Value) -> [bool; 2] {
         self.0.apply("refused", [object]);
         let told = [1, 2].map(|number| !self.remarks(number).is_empty());
-        let refused = self.0.ask(&self.0.colony().policy, PolicyMsg::Refused);
+        let refused = self.0.ask(&self.0.node_supervisor().policy, PolicyMsg::Refused);
         assert_eq!(refused.len(), 1, "the agent's state names it, too");
         self.0.apply("refused", []);
         assert_eq!([1, 2].map(|number| self.remarks(number).len()), [0, 0]);

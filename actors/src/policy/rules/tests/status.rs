@@ -12,7 +12,7 @@ use crate::{
 /// File and error of each policy, as the agent shows them.
 fn status(world: &World) -> Vec<(String, bool)> {
     let show = |reply| PolicyMsg::Show { endpoints: Vec::new(), reply };
-    let view = world.ask(&world.colony().policy, show);
+    let view = world.ask(&world.node_supervisor().policy, show);
     view.policies.into_iter().map(|status| (status.source, status.error.is_some())).collect()
 }
 
@@ -20,7 +20,8 @@ fn status(world: &World) -> Vec<(String, bool)> {
 fn a_file_that_changes_no_rule_is_still_told_of() {
     let mut world = World::new();
     world.advance(Duration::from_secs(1));
-    let revision = |world: &World| world.ask(&world.colony().policy, PolicyMsg::Written).revision;
+    let revision =
+        |world: &World| world.ask(&world.node_supervisor().policy, PolicyMsg::Written).revision;
     let before = revision(&world);
     let refused = |file: &str| vec![(file.to_owned(), true)];
     world.tell_unreadable("torn");

@@ -4,15 +4,15 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
-use super::{Kept, News};
+use super::{News, ServiceCacheState};
 use crate::services::{
     health_checks::HealthCheck,
     service_cache::{
         ServiceSource,
-        book::{Name, Said},
         claims::Stores,
         expand::Wish,
         object::Spec,
+        reported::{Name, Said},
     },
 };
 
@@ -24,7 +24,7 @@ const LABELS: &str = "/metadata/labels";
 /// Label of a Node that says in which zone it is.
 const ZONE: &str = "/metadata/labels/topology.kubernetes.io~1zone";
 
-impl Kept {
+impl ServiceCacheState {
     /// Looks at some of what is new; whether there is more. Services are given what they wish once
     /// all that was said has been read: half of a list is no list.
     pub(super) fn proceed(&mut self, node: &str) -> bool {
@@ -52,7 +52,7 @@ impl Kept {
     }
 
     fn read(&mut self, news: News, node: &str) {
-        let (book, changed) = (&mut self.book, &mut self.changed);
+        let (reported, changed) = (&mut self.reported, &mut self.changed);
         match news {
             News::Object(("nodes", _, object)) => {
                 let labels = object.as_ref().map(|it| labels(it.pointer(LABELS)));
@@ -61,7 +61,7 @@ impl Kept {
                     let is_of_some = |spec: &Spec| {
                         spec.annotated.as_ref().is_some_and(|it| !it.nodes.is_empty())
                     };
-                    let of_some = book.services().filter(|(_, spec)| is_of_some(spec));
+                    let of_some = reported.services().filter(|(_, spec)| is_of_some(spec));
                     changed.extend(of_some.map(|(name, _)| Rc::clone(name)));
                 }
                 let zone = object.as_ref().and_then(|it| it.pointer(ZONE)).and_then(Value::as_str);
@@ -71,19 +71,19 @@ impl Kept {
                 }
             }
             News::Object((_, key, Some(object))) => {
-                book.apply_object(&self.cluster, &key, &object, node, changed);
+                reported.apply_object(&self.cluster, &key, &object, node, changed);
             }
             News::Object((resource, key, None)) => {
-                book.forget_object(&self.cluster, resource, &key, changed);
+                reported.forget_object(&self.cluster, resource, &key, changed);
             }
-            News::Manifest(manifest) => book.apply(manifest, node, changed),
+            News::Manifest(manifest) => reported.apply(manifest, node, changed),
             News::Synced(source) => {
                 // Of those that are missing now one can say so.
                 if self.awaited.remove(&source) {
-                    changed.extend(book.missing().cloned());
+                    changed.extend(reported.missing().cloned());
                     if source == ServiceSource::Mesh {
                         // Those of other clusters are known now.
-                        let global = book.services().filter(|(_, spec)| spec.sharing.is_global);
+                        let global = reported.services().filter(|(_, spec)| spec.sharing.is_global);
                         changed.extend(global.map(|(name, _)| Rc::clone(name)));
                     }
                 }
@@ -92,12 +92,12 @@ impl Kept {
     }
 
     pub(super) fn all_changed(&mut self) {
-        self.changed.extend(self.book.services().map(|(name, _)| Rc::clone(name)));
+        self.changed.extend(self.reported.services().map(|(name, _)| Rc::clone(name)));
     }
 
     /// Gives a service what its sources say.
     fn give(&mut self, name: &Name) {
-        let said = self.book.said(name);
+        let said = self.reported.said(name);
         let remote = self.remote.of(name);
         self.undecided.remove(name);
         let wish = match said.and_then(|said| Some((said, said.spec()?))) {
@@ -123,7 +123,7 @@ impl Kept {
             self.pruned.backends = None;
         }
         let keeps = (is_global && self.may_come_from_elsewhere(name))
-            || self.book.refusals().hold_members(name);
+            || self.reported.refusals().hold_members(name);
         let mut stores =
             Stores { table: &mut self.table, backends: &mut self.backends, room: self.room, keeps };
         self.claims.give(name, wish, &mut stores, &mut self.changed);

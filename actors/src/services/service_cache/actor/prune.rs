@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use super::{Apart, Kept, Pruned};
+use super::{Apart, Pruned, ServiceCacheState};
 use crate::{
     model::{Frontend, Transport},
     mutants::{Mutant, mutated},
@@ -10,16 +10,16 @@ use crate::{
     services::service_cache::{ServiceSource, shape::Shape},
 };
 
-impl Kept {
+impl ServiceCacheState {
     /// What an earlier life left and nobody named goes, once everyone has said what it knows. Other clusters
     /// name backends only: those stay to whom something leads that waits for them, and no frontend does.
     pub(super) fn prune(&mut self) {
-        if self.book.take_let_go() {
+        if self.reported.take_let_go() {
             self.pruned = Pruned::default();
         }
         let Some(apart) = self.heard() else { return };
         if self.pruned.frontends.as_ref() != Some(&apart) {
-            let (addresses, refusals) = (&self.surroundings.addresses, self.book.refusals());
+            let (addresses, refusals) = (&self.surroundings.addresses, self.reported.refusals());
             let pruned = self.table.prune(|at, shape| {
                 let source = may_be_of(at, shape, addresses);
                 source.is_none_or(|source| !apart.contains(&source))

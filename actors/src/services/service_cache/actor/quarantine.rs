@@ -1,6 +1,6 @@
 //! Quarantine of backends on request: whoever asks is answered when the kernel has it.
 
-use super::{Kept, Services};
+use super::{ServiceCacheState, Services};
 use crate::{
     model::L4Address,
     services::service_cache::{UnknownBackend, writing::Asker},
@@ -8,7 +8,7 @@ use crate::{
 
 impl Services {
     pub(super) fn quarantine(&mut self, at: L4Address, wanted: bool, reply: Asker) {
-        if self.kept.quarantine(at, wanted) {
+        if self.state.quarantine(at, wanted) {
             self.askers.push(reply);
         } else {
             reply.send(Err(UnknownBackend(at)));
@@ -16,7 +16,7 @@ impl Services {
     }
 }
 
-impl Kept {
+impl ServiceCacheState {
     /// False if there is no such backend. What no source has named yet is changed as well.
     fn quarantine(&mut self, at: L4Address, wanted: bool) -> bool {
         let was = self.backends.is_quarantined(&at);
@@ -27,7 +27,7 @@ impl Kept {
         }
         // Also where nothing is new: what an earlier life left half done is mended.
         self.table.quarantine(id, self.backends.quarantined());
-        let listing = self.claims.listing(&at).chain(self.book.listing(&at.address));
+        let listing = self.claims.listing(&at).chain(self.reported.listing(&at.address));
         self.changed.extend(listing.cloned());
         true
     }

@@ -115,17 +115,17 @@ pub(crate) fn peers(world: &World, number: u8) -> Vec<u32> {
 }
 
 pub(crate) fn allocator(world: &World) -> AllocatorView {
-    world.ask(&world.colony().crd.as_ref().unwrap().allocator, AllocatorMsg::Show)
+    world.ask(&world.node_supervisor().crd.as_ref().unwrap().allocator, AllocatorMsg::Show)
 }
 
 pub(crate) fn addresses(world: &World) -> AddressesView {
-    world.ask(&world.colony().crd.as_ref().unwrap().addresses, AddressesMsg::Show)
+    world.ask(&world.node_supervisor().crd.as_ref().unwrap().addresses, AddressesMsg::Show)
 }
 
 /// All that anybody waits for, in words.
 pub(crate) fn waits(world: &World) -> String {
     world
-        .colony()
+        .node_supervisor()
         .host
         .with_waits(|waits| waits.iter().map(|wait| format!("{}\n", wait.why)).collect())
 }

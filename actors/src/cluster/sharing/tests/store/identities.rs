@@ -76,7 +76,7 @@ fn without_the_store_known_pods_come_back_and_new_ones_wait_and_say_why() {
     let mut made = world.begin_create(crate::testing::spec(2));
     world.advance(Duration::from_secs(20));
     assert!(made.now().is_none());
-    let why = world.colony().host.with_waits(|waits| {
+    let why = world.node_supervisor().host.with_waits(|waits| {
         let all = waits.iter().map(|wait| wait.why.to_string());
         all.collect::<Vec<_>>().join("\n")
     });

@@ -116,10 +116,10 @@ fn crashes_of_its_actors_lose_nothing() {
     world.boot();
     make(&mut world, 1, "web");
     let before = store.keys("");
-    let actors = world.colony().kvstore.clone().unwrap();
+    let actors = world.node_supervisor().kvstore.clone().unwrap();
     let cells = [actors.session.id(), actors.allocator.id(), actors.addresses.id()];
     for cell in cells.into_iter().chain(actors.watchers.iter().map(|watcher| watcher.id())) {
-        world.colony().host.poison(cell);
+        world.node_supervisor().host.poison(cell);
         // Each has something to hear of, over which it falls.
         address(&store, "10.0.9.2", 300);
         identity(&store, 301, &labels(&cell.to_string()));

@@ -13,7 +13,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(2);
 
 fn watchers(world: &World) -> Vec<WatcherView> {
-    let actors = world.colony().kvstore.clone().unwrap();
+    let actors = world.node_supervisor().kvstore.clone().unwrap();
     actors.watchers.iter().map(|watcher| world.ask(watcher, WatcherMsg::Show)).collect()
 }
 

@@ -64,16 +64,16 @@ pub(crate) fn peers(world: &World, number: u8) -> Vec<u32> {
 }
 
 pub(crate) fn session(world: &World) -> SessionView {
-    let actors = world.colony().kvstore.as_ref().unwrap();
+    let actors = world.node_supervisor().kvstore.as_ref().unwrap();
     world.ask(&actors.session, crate::cluster::kvstore::SessionMsg::Show)
 }
 
 pub(crate) fn addresses(world: &World) -> AddressesView {
-    let actors = world.colony().kvstore.as_ref().unwrap();
+    let actors = world.node_supervisor().kvstore.as_ref().unwrap();
     world.ask(&actors.addresses, AddressesMsg::Show)
 }
 
 pub(crate) fn allocator(world: &World) -> AllocatorView {
-    let actors = world.colony().kvstore.as_ref().unwrap();
+    let actors = world.node_supervisor().kvstore.as_ref().unwrap();
     world.ask(&actors.allocator, AllocatorMsg::Show)
 }

@@ -14,9 +14,9 @@ pub(super) type Delta = (ObjectKey, Option<Value>);
 
 /// What a source told of its objects: a list tells every object again, and so may a watch.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told(BTreeMap<ObjectKey, u64>);
+pub(super) struct ReportedVersions(BTreeMap<ObjectKey, u64>);
 
-impl Told {
+impl ReportedVersions {
     /// How many objects there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()

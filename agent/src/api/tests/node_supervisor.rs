@@ -1,4 +1,4 @@
-//! A colony of fake actors on a thread of its own, and the API in front of it.
+//! A node supervisor of fake actors on a thread of its own, and the API in front of it.
 
 mod fakes;
 
@@ -30,7 +30,7 @@ use volvox_actors::{
     host::{ActixDriver, Beat, Behaviour, Cx, Host, Message, NoAnswer, NoRecorder, Ref, Time},
     model::{ClusterId, Direction, EndpointId, IdentityId, PolicyEntry, PolicyKey, precedence},
     node::routes::RoutingMode,
-    node_supervisor::Colony,
+    node_supervisor::NodeSupervisor,
 };
 
 use fakes::{
@@ -231,7 +231,7 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
     actix::System::new().block_on(async {
         let host =
             Host::new(Rc::new(SystemClock), Rc::new(ActixDriver::default()), Box::new(NoRecorder));
-        let colony = Colony {
+        let node_supervisor = NodeSupervisor {
             endpoints: spawn(&host, "endpoints", fake_endpoints),
             ipam: spawn(&host, "ipam", fake_ipam),
             identities: spawn(&host, "identities", || fake_identities),
@@ -255,8 +255,8 @@ fn live(errands: Errands, ready: &mpsc::Sender<Arc<Beat>>) {
             crd: None,
             mesh: None,
         };
-        ready.send(colony.host.beat()).unwrap();
-        errands.run(colony).await;
+        ready.send(node_supervisor.host.beat()).unwrap();
+        errands.run(node_supervisor).await;
     });
 }
 

@@ -17,7 +17,7 @@ use crate::{
 
 /// What is wanted, what the kernel has, and what lies between.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct IpcacheTable {
     pub(super) lines: BTreeMap<IpNet, Line>,
     /// How many rows the kernel has, as far as known.
     realised: usize,
@@ -63,7 +63,7 @@ impl Line {
     }
 }
 
-impl Ledger {
+impl IpcacheTable {
     /// What the kernel has. Rules put its prefixes there: the policy takes them back when no rule
     /// names them any more.
     pub(super) fn restore(&mut self, rows: BTreeMap<IpNet, IpcacheRow>) {

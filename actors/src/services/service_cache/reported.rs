@@ -13,7 +13,7 @@ use super::{
     host_port,
     ingress::{self, Entry},
     object::{self, Spec},
-    refused::{Held, Refusal, Refusals, Refused},
+    refused::{Refusal, Refusals, Refused, Withheld},
     slice::{self, Slice},
 };
 use crate::{
@@ -156,7 +156,7 @@ impl Said {
 
 /// All that is said.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct ReportedServices {
     services: Dense<Name, Said>,
     /// Of which service an object speaks, if not of that of its own name.
     speakers: BTreeMap<Speaker, Name>,
@@ -176,7 +176,7 @@ enum Speech {
     Nothing,
 }
 
-impl Book {
+impl ReportedServices {
     /// Takes no more memory than is needed.
     pub(super) fn pack(&mut self) {
         self.services.pack();
@@ -219,17 +219,17 @@ impl Book {
 
     /// What an earlier life left that is held for an object that is refused, unless this life knows what it
     /// was before.
-    fn held(&self, speaker: Option<&Speaker>, object: &Value) -> Option<Held> {
+    fn held(&self, speaker: Option<&Speaker>, object: &Value) -> Option<Withheld> {
         let kind = speaker.map_or(Kind::Service, |(_, kind, _)| *kind);
         if speaker.is_some_and(|speaker| self.has_said(speaker)) {
             return None;
         }
         match (kind, speaker) {
             (Kind::EndpointSlice | Kind::Endpoints, Some(speaker)) => {
-                members_of(speaker, object).map(Held::Members)
+                members_of(speaker, object).map(Withheld::Members)
             }
             (Kind::EndpointSlice | Kind::Endpoints, None) => None,
-            (Kind::Service | Kind::Ingress | Kind::Pod, _) => Some(Held::mentioned(object)),
+            (Kind::Service | Kind::Ingress | Kind::Pod, _) => Some(Withheld::mentioned(object)),
         }
     }
 

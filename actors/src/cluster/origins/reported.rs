@@ -11,7 +11,7 @@ use crate::mutants::{Mutant, mutated};
 /// What a source says, by key. When it begins anew, what it said stays until it has listed all it
 /// has: what it did not name again goes then.
 #[derive(Debug)]
-pub(crate) struct Told<K, V> {
+pub(crate) struct Reported<K, V> {
     rows: BTreeMap<K, V>,
     /// Keys of which it does not say what can be read. They may have a row from before.
     unreadable: BTreeSet<K>,
@@ -21,14 +21,14 @@ pub(crate) struct Told<K, V> {
     listed: bool,
 }
 
-impl<K, V> Default for Told<K, V> {
+impl<K, V> Default for Reported<K, V> {
     fn default() -> Self {
         let (unreadable, unnamed) = Default::default();
         Self { rows: BTreeMap::new(), unreadable, unnamed, generation: 0, listed: false }
     }
 }
 
-impl<K: Ord + Clone, V> Told<K, V> {
+impl<K: Ord + Clone, V> Reported<K, V> {
     /// Something comes of that generation; false if a later one has begun.
     pub(crate) fn heeds(&mut self, generation: u64) -> bool {
         if generation > self.generation {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_not_named_again_goes_with_the_whole_list() {
-        let mut told = Told::default();
+        let mut told = Reported::default();
         assert!(told.heeds(1));
         for key in ["a", "b"] {
             told.set(key, Some(1));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_stays_as_long_as_it_is_named() {
-        let mut told = Told::default();
+        let mut told = Reported::default();
         assert!(told.heeds(1));
         told.set("known", Some(1));
         told.keep("known");

@@ -7,43 +7,43 @@ use super::{Endpoint, State, answers::EndpointAnswer, build::KERNEL_PATIENCE};
 use crate::{
     host::{AskError, Cx, Reply},
     model::{IdentityId, PolicyRows},
-    policy::rules::{Heirs, Inherited, fit},
+    policy::rules::{Inherited, Successors, fit},
     ports::{KernelDone, KernelJob, KernelOp, KernelOutcome},
 };
 
-/// Somebody asks for heirs to be known.
-pub(super) struct Legacy {
+/// Somebody asks for successors to be known.
+pub(super) struct PendingInherit {
     slot: u32,
-    heirs: Arc<Heirs>,
+    successors: Arc<Successors>,
     reply: Reply<Inherited>,
 }
 
-/// The rows of a policy with which packets of heirs meet the verdicts of those whose heirs they
-/// are. Rows that an heir had long ago mean nothing any more.
-fn with_heirs(rows: &PolicyRows, heirs: &Heirs) -> PolicyRows {
+/// The rows of a policy with which packets of successors meet the verdicts of those whose successors they
+/// are. Rows that an successor had long ago mean nothing any more.
+fn with_successors(rows: &PolicyRows, successors: &Successors) -> PolicyRows {
     let mut of: BTreeMap<IdentityId, Vec<IdentityId>> = BTreeMap::new();
-    for (&heir, &from) in heirs {
-        of.entry(from).or_default().push(heir);
+    for (&successor, &from) in successors {
+        of.entry(from).or_default().push(successor);
     }
     let mut all = PolicyRows::new();
     for (key, entry) in rows {
-        if !heirs.contains_key(&key.identity) {
+        if !successors.contains_key(&key.identity) {
             all.insert(*key, *entry);
         }
-        for &heir in of.get(&key.identity).into_iter().flatten() {
-            all.insert(crate::model::PolicyKey { identity: heir, ..*key }, *entry);
+        for &successor in of.get(&key.identity).into_iter().flatten() {
+            all.insert(crate::model::PolicyKey { identity: successor, ..*key }, *entry);
         }
     }
     all
 }
 
 impl Endpoint {
-    /// Has the policy map that an earlier life left in that slot know the heirs.
+    /// Has the policy map that an earlier life left in that slot know the successors.
     pub(super) fn inherit(
         &mut self,
         cx: &mut Cx<'_, Self>,
         slot: u32,
-        heirs: Arc<Heirs>,
+        successors: Arc<Successors>,
         reply: Reply<Inherited>,
     ) {
         if self.phase.is_going() {
@@ -51,12 +51,12 @@ impl Endpoint {
         }
         // Whoever keeps its policy may be at it; who asks again has given up the question before.
         if self.datapath.busy {
-            self.datapath.legacy = Some(Legacy { slot, heirs, reply });
+            self.datapath.legacy = Some(PendingInherit { slot, successors, reply });
             return;
         }
         self.datapath.busy = true;
         let ops = vec![KernelOp::ReadPolicy { slot }];
-        let then = move |answer| EndpointAnswer::Bequest { slot, heirs, reply, answer };
+        let then = move |answer| EndpointAnswer::Bequest { slot, successors, reply, answer };
         let read = cx.expect("kernel", KERNEL_PATIENCE, "the policy of an earlier life", then);
         self.peers.kernel.submit(KernelJob::new(ops), read);
     }
@@ -64,18 +64,18 @@ impl Endpoint {
     /// Takes up the question that came while the kernel was at something.
     pub(super) fn take_up_legacy(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.datapath.busy
-            && let Some(Legacy { slot, heirs, reply }) = self.datapath.legacy.take()
+            && let Some(PendingInherit { slot, successors, reply }) = self.datapath.legacy.take()
             && !reply.is_closed()
         {
-            self.inherit(cx, slot, heirs, reply);
+            self.inherit(cx, slot, successors, reply);
         }
     }
 
-    pub(super) fn bequest(
+    pub(super) fn inherited_policy_read(
         &mut self,
         cx: &mut Cx<'_, Self>,
         slot: u32,
-        heirs: &Heirs,
+        successors: &Successors,
         reply: Reply<Inherited>,
         answer: Result<KernelDone, AskError>,
     ) {
@@ -91,7 +91,7 @@ impl Endpoint {
         let Some(rows) = rows else { return self.inherited(cx, reply, Ok(())) };
         // Where there is no room, packets of some are denied.
         let most = self.peers.settings.policy_rows_max;
-        let wanted = match with_heirs(&rows, heirs) {
+        let wanted = match with_successors(&rows, successors) {
             wanted if wanted.len() > most => fit(&wanted, &wanted, most),
             wanted => wanted,
         };
@@ -117,7 +117,7 @@ impl Endpoint {
         self.peers.kernel.submit(KernelJob::new(ops), written);
     }
 
-    pub(super) fn bequeathed(
+    pub(super) fn inherited_policy_written(
         &mut self,
         cx: &mut Cx<'_, Self>,
         submitted: &[KernelOp],
@@ -167,8 +167,9 @@ mod tests {
     #[test]
     fn an_heir_has_the_rows_of_whom_it_inherits_and_no_others() {
         let rows = PolicyRows::from([row(0, 53, false), row(9, 80, true), row(70, 81, false)]);
-        let heirs = Heirs::from([(IdentityId(70), IdentityId(9)), (IdentityId(71), IdentityId(9))]);
+        let successors =
+            Successors::from([(IdentityId(70), IdentityId(9)), (IdentityId(71), IdentityId(9))]);
         let all = [row(0, 53, false), row(9, 80, true), row(70, 80, true), row(71, 80, true)];
-        assert_eq!(with_heirs(&rows, &heirs), PolicyRows::from(all));
+        assert_eq!(with_successors(&rows, &successors), PolicyRows::from(all));
     }
 }

@@ -33,14 +33,14 @@ pub(super) struct Holder {
 
 /// Every address and its holder.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct AddressAllocations {
     ipv4: Option<Pool>,
     ipv6: Option<Pool>,
     held: BTreeMap<IpAddr, Holder>,
     restoring: bool,
 }
 
-impl Ledger {
+impl AddressAllocations {
     pub(super) fn new(pools: Pools) -> Self {
         Self {
             ipv4: pools.ipv4.map(|prefix| Pool::new(prefix.into())),

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What was not handed on yet, in order.
-pub(super) struct Held {
+pub(super) struct PendingNews {
     news: News,
     /// Whether it may be handed on: whoever gets it takes the first for all there is.
     pub(super) released: bool,
@@ -43,9 +43,9 @@ enum News {
     OfServices(Vec<ClusterObject>),
 }
 
-impl Held {
-    pub(super) fn new(hearer: Subscriber) -> Self {
-        let news = match hearer {
+impl PendingNews {
+    pub(super) fn new(subscriber: Subscriber) -> Self {
+        let news = match subscriber {
             Subscriber::Policies | Subscriber::Workloads => News::Manifests(Vec::new()),
             Subscriber::Publisher
             | Subscriber::Allocator
@@ -104,13 +104,18 @@ impl Held {
     }
 
     /// Hands on what may be; whether a full mailbox wants it later.
-    pub(super) fn hand_on(&mut self, feed: Feed, hearer: Subscriber, peers: &ClusterPeers) -> bool {
+    pub(super) fn hand_on(
+        &mut self,
+        feed: Feed,
+        subscriber: Subscriber,
+        peers: &ClusterPeers,
+    ) -> bool {
         if !self.released {
             return false;
         }
         let waiting = self.put_aside();
         let nothing = self.begun && self.news.is_nothing();
-        let refused = !nothing && self.news.hand_on(feed, hearer, peers);
+        let refused = !nothing && self.news.hand_on(feed, subscriber, peers);
         self.begun |= !refused;
         if let News::Manifests(manifests) = &mut self.news {
             manifests.extend(waiting);
@@ -148,11 +153,11 @@ impl News {
         }
     }
 
-    fn hand_on(&mut self, feed: Feed, hearer: Subscriber, peers: &ClusterPeers) -> bool {
+    fn hand_on(&mut self, feed: Feed, subscriber: Subscriber, peers: &ClusterPeers) -> bool {
         match self {
             Self::Manifests(manifests) => {
                 let all = std::mem::take(manifests);
-                let back = match hearer {
+                let back = match subscriber {
                     Subscriber::Policies => match refused(&peers.policy, PolicyMsg::Manifests(all))
                     {
                         Some(PolicyMsg::Manifests(all)) => Some(all),
@@ -179,7 +184,7 @@ impl News {
             }
             Self::Objects { objects, defined, said } => {
                 let (all, defined) = (std::mem::take(objects), *defined);
-                let back = tell_objects(feed, hearer, peers, all, defined);
+                let back = tell_objects(feed, subscriber, peers, all, defined);
                 *said = back.is_none();
                 *objects = back.unwrap_or_default();
                 !*said
@@ -191,12 +196,12 @@ impl News {
 /// Tells who hears of objects; gives them back if a mailbox is full.
 fn tell_objects(
     feed: Feed,
-    hearer: Subscriber,
+    subscriber: Subscriber,
     peers: &ClusterPeers,
     objects: Vec<(ObjectKey, Option<Value>)>,
     defined: bool,
 ) -> Option<Vec<(ObjectKey, Option<Value>)>> {
-    match hearer {
+    match subscriber {
         Subscriber::Allocator => {
             let (allocator, _) = peers.shared.as_ref()?;
             match refused(allocator, AllocatorMsg::Objects { objects, defined })? {

@@ -8,7 +8,7 @@ use crate::{
     endpoints::endpoint::EndpointMsg,
     host::{AskError, Cx, Reply},
     model::EndpointId,
-    policy::rules::{Heirs, Inherited},
+    policy::rules::{Inherited, Successors},
 };
 
 /// How long an endpoint's policy may take. After that it counts as refused.
@@ -25,7 +25,7 @@ impl Endpoints {
     pub(super) fn inherit(
         &mut self,
         cx: &mut Cx<'_, Self>,
-        heirs: &Arc<Heirs>,
+        successors: &Arc<Successors>,
         reply: Reply<Inherited>,
     ) {
         let enforcing = |(&id, child): (&EndpointId, &Child)| {
@@ -34,12 +34,12 @@ impl Endpoints {
         let all: Vec<_> = self.family.children.iter().filter_map(enforcing).collect();
         self.inheriting = Some(Inheriting { left: all.len(), outcome: Ok(()), reply });
         for (id, slot, endpoint) in all {
-            let heirs = Arc::clone(heirs);
+            let successors = Arc::clone(successors);
             cx.ask(
                 &endpoint,
                 PATIENCE,
                 format!("endpoint {id} to know new prefixes"),
-                |reply| EndpointMsg::Inherit { slot, heirs, reply },
+                |reply| EndpointMsg::Inherit { slot, successors, reply },
                 move |answer| EndpointsAnswer::Inherited(id, answer),
             );
         }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What outlives a crash: it is said only once.
-pub(super) struct Kept {
+pub(super) struct AddressesState {
     pub(super) remote: Remote,
     pub(super) others: Others,
     pods: PodAddresses,
@@ -33,7 +33,7 @@ pub(super) struct Kept {
     keys: BTreeMap<String, EndpointId>,
 }
 
-impl Kept {
+impl AddressesState {
     /// What an earlier life of the agent mapped.
     pub(super) fn inherited(inherited: Inherited, meshed: bool) -> Self {
         Self {

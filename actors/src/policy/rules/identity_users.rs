@@ -14,7 +14,7 @@ use crate::{
 
 /// An endpoint that has an identity, and the names of its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bearer {
+pub struct IdentityUser {
     /// The endpoint.
     pub endpoint: EndpointId,
     /// The identity.
@@ -34,8 +34,8 @@ pub(super) struct Bearers {
 
 impl Bearers {
     /// Takes in what is said of an endpoint; whether that is new.
-    fn insert(&mut self, bearer: Bearer) -> bool {
-        let Bearer { endpoint, identity, named_ports } = bearer;
+    fn insert(&mut self, identity_user: IdentityUser) -> bool {
+        let IdentityUser { endpoint, identity, named_ports } = identity_user;
         if named_ports.is_empty() {
             return self.remove(endpoint, identity);
         }
@@ -105,11 +105,11 @@ impl Bearers {
 impl Policies {
     /// Takes in who has which ports: what was known and what is known now of each identity for
     /// which that is new.
-    pub(super) fn bear(&mut self, bearers: Vec<Bearer>) -> Vec<PeerFacts> {
+    pub(super) fn learn_users(&mut self, identity_users: Vec<IdentityUser>) -> Vec<PeerFacts> {
         let mut changed = BTreeSet::new();
-        for bearer in bearers {
-            let identity = bearer.identity;
-            if self.known.bearers.insert(bearer) {
+        for identity_user in identity_users {
+            let identity = identity_user.identity;
+            if self.known.identity_users.insert(identity_user) {
                 changed.insert(identity);
             }
         }
@@ -123,7 +123,7 @@ impl Policies {
         endpoint: EndpointId,
         identity: Option<IdentityId>,
     ) {
-        let lost = self.known.bearers.keep_only(endpoint, identity);
+        let lost = self.known.identity_users.keep_only(endpoint, identity);
         let changed = self.look_again(lost);
         if changed.is_empty() {
             return;
@@ -137,13 +137,13 @@ impl Policies {
         let known = &mut *self.known;
         for &id in &identities {
             let Some(before) = known.view.get(id).cloned() else { continue };
-            let bearers = &known.bearers;
+            let identity_users = &known.identity_users;
             // Nobody asks any more for the policy of an endpoint with the ports of before.
             known.computed.retain(|subject, _| {
                 let has = |ports: &NamedPorts| *ports == subject.named_ports;
                 subject.labels != before.labels
                     || subject.named_ports.is_empty()
-                    || bearers.of(id).any(has)
+                    || identity_users.of(id).any(has)
             });
         }
         self.rename(identities)
@@ -155,7 +155,7 @@ impl Policies {
         let mut changed = Vec::new();
         for id in identities {
             let Some(before) = self.known.view.get(id).cloned() else { continue };
-            let named_ports = self.known.bearers.named_ports(id);
+            let named_ports = self.known.identity_users.named_ports(id);
             let after = PeerFacts { named_ports, ..before.clone() };
             if self.known.view.insert(id, after.clone()) {
                 changed.extend([before, after]);

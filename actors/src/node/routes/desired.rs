@@ -15,7 +15,7 @@ use crate::{
 
 /// Routes to other nodes that should be, and why some cannot.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct DesiredRoutes {
     pub(super) routes: BTreeMap<IpNet, Hop>,
     /// Prefixes of nodes that have none, and why.
     pub(super) troubles: BTreeMap<IpNet, String>,
@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     pub(super) skipped: BTreeMap<IpNet, String>,
 }
 
-impl Wanted {
+impl DesiredRoutes {
     /// What is wanted where these nodes are known and that is there.
     pub(super) fn of(
         settings: &RoutesSettings,

@@ -7,7 +7,7 @@ use crate::model::IdentityId;
 
 /// Identities of other nodes: those that every policy knows, and how many addresses have each.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct RemoteIdentities {
     all: BTreeMap<IdentityId, Holding>,
     /// Those that are known, and that no address has.
     idle: BTreeSet<IdentityId>,
@@ -20,7 +20,7 @@ struct Holding {
     users: usize,
 }
 
-impl Held {
+impl RemoteIdentities {
     /// Policies know these from an earlier life, which gave them to addresses: one entry each.
     pub(super) fn inherited(
         known: impl IntoIterator<Item = IdentityId>,

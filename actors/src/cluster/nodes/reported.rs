@@ -1,5 +1,5 @@
 //! Desired and realised ipcache entries of other nodes, and which node claims which address. The
-//! book decides what to write next; the actor tells the ipcache.
+//! reported decides what to write next; the actor tells the ipcache.
 
 use std::{
     cmp::Reverse,
@@ -16,7 +16,7 @@ use crate::model::{IdentityId, NodeKey, Scope};
 
 /// Other nodes and their addresses: what the cluster says, and what the ipcache was told.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct ReportedNodes {
     nodes: BTreeMap<NodeKey, NodeEntry>,
     /// Who names an address, and as what.
     claims: BTreeMap<IpNet, BTreeMap<NodeKey, Seat>>,
@@ -34,7 +34,7 @@ pub(super) struct Book {
     settled: bool,
 }
 
-impl Book {
+impl ReportedNodes {
     /// What an earlier life mapped.
     pub(super) fn inherited(told: BTreeMap<IpNet, Seat>) -> Self {
         Self { told, ..Self::default() }

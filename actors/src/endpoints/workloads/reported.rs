@@ -29,7 +29,7 @@ const ASKED_MAX: usize = 8_192;
 
 /// All that is known of pods and namespaces, by the source that says it.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct ReportedWorkloads {
     cluster: String,
     /// Name of this node.
     node: String,
@@ -46,7 +46,7 @@ pub(super) struct Book {
     pub(super) complete: bool,
 }
 
-impl Book {
+impl ReportedWorkloads {
     pub(super) fn new(cluster: String, node: String) -> Self {
         Self {
             cluster,

@@ -16,7 +16,7 @@ use crate::{
 
 /// What is known of identities and safe on disk.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct IdentityAllocations {
     pub(super) fixed: Numbered,
     pub(super) tables: Tables,
     pub(super) uses: Uses,
@@ -40,7 +40,7 @@ pub(super) struct Changes {
     pub(super) generation: u32,
 }
 
-impl Ledger {
+impl IdentityAllocations {
     /// Nobody uses any number yet; those given back long ago are still the first to be reused.
     pub(super) fn new(
         (cluster, cluster_id): (&str, ClusterId),
