@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::patches;
 use crate::{
-    cluster::api_server::{further, resources},
+    cluster::{api_server::further, resources},
     host::Reply,
     ports::{
         Cluster, ClusterError, Object, ObjectChange, ObjectKey, ObjectWatch, ObjectWrite, Page,

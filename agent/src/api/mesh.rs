@@ -4,8 +4,9 @@ use volvox_actors::cluster::{
     clustermesh::{MeshMsg, RemoteView},
     nodes::{NodesMsg, NodesView},
 };
+use volvox_rest::models::RemoteCluster;
 
-use super::{Api, models::RemoteCluster, sharing::Sharing, troubles::Trouble};
+use super::{Api, sharing::Sharing, troubles::Trouble};
 use crate::gateway::GatewayError;
 
 /// Asks who reads them and who owns what they say; none if none is read.

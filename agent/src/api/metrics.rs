@@ -25,9 +25,10 @@ use volvox_actors::{
     policy::{identity::IdentityMsg, rules::PolicyMsg},
     restore::RestoreMsg,
 };
+use volvox_inspect::http::ApiError;
 
 use self::sheet::Sheet;
-use super::{Api, ApiError, sharing::Sharing};
+use super::{Api, sharing::Sharing};
 
 /// OpenMetrics, which Prometheus asks for since version 2.5.
 const OPEN_METRICS: HeaderValue =

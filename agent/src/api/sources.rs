@@ -12,10 +12,10 @@ use volvox_actors::{
     node_supervisor::Colony,
     ports::Time,
 };
+use volvox_rest::models::Source;
 
 use super::{
     Api,
-    models::Source,
     troubles::{SOURCE, Trouble},
 };
 use crate::{gateway::GatewayError, ports::Ears};

@@ -1,7 +1,8 @@
 //! Tests of the API, over its routers and sockets, with fake actors behind them.
 
 mod bodies;
-pub(crate) mod colony;
+mod client;
+mod colony;
 mod health;
 mod metrics;
 mod routes;

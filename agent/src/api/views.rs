@@ -26,11 +26,10 @@ use volvox_actors::{
     restore::{RestoreMsg, RestoreReport},
     services::service_cache::ServicesStatus,
 };
+use volvox_rest::models::{RemoteCluster, Source};
 
 use super::{
-    Api, mesh,
-    models::{RemoteCluster, Source},
-    services,
+    Api, mesh, services,
     sharing::Sharing,
     sources::{self, Streams},
     troubles::{Trouble, of_host},

@@ -11,7 +11,8 @@ use volvox_actors::{
     host::{CellId, EnvelopeId, Header, Outcome, Record, RootId},
     ports::{Clock, Time},
 };
-use volvox_agent::ports::{SystemClock, flight::Recording};
+use volvox_inspect::flight::Recording;
+use volvox_system::SystemClock;
 
 use super::{Figure, Options, Unit, regenerate};
 use crate::{

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{MemoryCluster, Watcher};
 use crate::{
-    cluster::api_server::{further, resources},
+    cluster::{api_server::further, resources},
     ports::{ClusterError, ObjectKey},
 };
 

@@ -9,17 +9,14 @@ use volvox_actors::{
     model::{EndpointId, Labels},
     node::local_node::NodeMsg,
 };
-
-use super::{Answer, endpoint_list::views, node::addressing, ok};
-use crate::api::{
-    Api, ApiError,
-    extract::Json,
-    features,
-    models::{
-        Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration, option_texts,
-        parse_options,
-    },
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration, option_texts,
+    parse_options,
 };
+
+use super::{endpoint::not_changed, endpoint_list::views, node::addressing};
+use crate::api::{Api, extract::Json, features};
 
 /// Largest packets that Linux offloads unless told otherwise, bytes.
 const OFFLOAD_BYTES_MAX: u32 = 65536;
@@ -56,7 +53,7 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
 pub(crate) async fn patch(State(api): State<Api>, Json(wanted): Json<ConfigurationSpec>) -> Answer {
     let _turn = api.options.turn().await;
     let now = spec(&api);
-    let options = parse_options(&wanted.options, &now.options)?;
+    let options = parse_options(&wanted.options, &now.options).map_err(ApiError::bad_request)?;
     let policy = &wanted.policy_enforcement;
     if !policy.is_empty() && *policy != now.policy_enforcement {
         return Err(ApiError::bad_request(format!(
@@ -115,7 +112,7 @@ async fn change(api: &Api, id: EndpointId, options: BTreeMap<String, i64>) -> Re
     match api.gateway.ask(what, |colony| &colony.endpoints, patch).await? {
         // It went meanwhile.
         Ok(_) | Err(PatchError::NotFound) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(not_changed(error)),
     }
 }
 

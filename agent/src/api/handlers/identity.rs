@@ -7,13 +7,11 @@ use volvox_actors::{
     model::{IdentityId, Labels},
     policy::identity::IdentityMsg,
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{Identity, IdentityEndpoints};
 
-use super::{Answer, endpoint_list::views, ok, query::wanted_labels};
-use crate::api::{
-    Api, ApiError,
-    extract::Segment,
-    models::{Identity, IdentityEndpoints, parse_labels},
-};
+use super::{endpoint_list::views, query::wanted_labels};
+use crate::api::{Api, endpoint_spec::parse_labels, extract::Segment};
 
 /// All identities, or the one of exactly these labels.
 pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answer {

@@ -9,15 +9,12 @@ use volvox_actors::{
     model::Addresses,
     node::local_node::{NodeMsg, NodeStatus},
 };
-
-use super::{Answer, ok};
-use crate::{
-    api::{
-        Api, ApiError,
-        models::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress},
-    },
-    rest_model::{NodeAddressing, NodeAddressingElement},
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    ClusterNode, ClusterNodes, NodeAddressing, NodeAddressingElement, NodeId, SecondaryAddress,
 };
+
+use crate::api::Api;
 
 /// This node, and all others that are known.
 pub(crate) async fn cluster(State(api): State<Api>) -> Answer {

@@ -6,12 +6,11 @@ use volvox_actors::{
     model::Labels,
     policy::rules::{PolicyMsg, PolicySelector},
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{Policy, SelectorEntry};
 
-use super::{Answer, endpoint_list::views, ok};
-use crate::api::{
-    Api, ApiError,
-    models::{Policy, SelectorEntry},
-};
+use super::endpoint_list::views;
+use crate::api::Api;
 
 /// All rules as they were written.
 pub(crate) async fn get(State(api): State<Api>) -> Answer {

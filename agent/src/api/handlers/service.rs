@@ -3,13 +3,13 @@
 
 use axum::extract::State;
 use volvox_actors::services::service_cache::{ServiceView, ServicesMsg, UnknownBackend};
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{Backend, BackendAddress, Service, ServicesSummary};
 
-use super::{Answer, ok};
 use crate::{
     api::{
-        Api, ApiError,
+        Api,
         extract::{Json, Segment},
-        models::{Backend, BackendAddress, Service, ServicesSummary},
         services,
     },
     gateway::GatewayError,

@@ -18,22 +18,17 @@ use volvox_actors::{
     restore::RestoreMsg,
     services::service_cache::ServicesMsg,
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, Regenerated, Repaired,
+    WaitEntry, WaitList, Why,
+};
 
 use super::{
-    Answer,
-    endpoint::view,
-    ok,
+    endpoint::{not_changed, view},
     query::{first, query},
 };
-use crate::api::{
-    Api, ApiError,
-    extract::Segment,
-    models::{
-        Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, Regenerated, Repaired,
-        WaitEntry, WaitList, Why,
-    },
-    verify::verify_devices,
-};
+use crate::api::{Api, extract::Segment, verify::verify_devices};
 
 /// Every actor.
 pub(crate) async fn actors(State(api): State<Api>) -> Answer {
@@ -167,7 +162,12 @@ pub(crate) async fn devices(State(api): State<Api>) -> Answer {
 
 /// Where what the actors do is recorded.
 pub(crate) async fn flight(State(api): State<Api>) -> Answer {
-    ok(&Recorder::new(&api.flight))
+    let flight = &api.flight;
+    ok(&Recorder {
+        file: flight.path().map(|path| path.display().to_string()),
+        records: flight.records(),
+        troubles: flight.troubles(),
+    })
 }
 
 /// Addresses that are handed out, and to whom.
@@ -189,19 +189,20 @@ pub(crate) async fn endpoint_states(State(api): State<Api>) -> Answer {
 
 /// Builds an endpoint again; comes back once it is built.
 pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri: Uri) -> Answer {
-    let target = id.parse::<Target>()?;
+    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
     let level = level(first(&query(&uri)?, "level"))?;
     let reason = "asked for by its user".into();
     let what = format!("POST /volvox/endpoint/{id}/regenerate");
     let build = async {
         let ask = move |reply| EndpointsMsg::Regenerate { target, level, reason, reply };
-        Ok::<_, ApiError>(api.gateway.ask(&what, |colony| &colony.endpoints, ask).await??)
+        let built = api.gateway.ask(&what, |colony| &colony.endpoints, ask).await?;
+        built.map_err(not_changed)
     };
     // Others' rows decide about its packets, too. It does not wait for them.
     let around = async { Ok(repair(&api, &what).await) };
     let (built, around) = tokio::try_join!(build, around)?;
     let repaired = built.drift.iter().chain(&around).map(Repaired::from).collect();
-    ok(&Regenerated { endpoint: Endpoint::new(&built, &api.facts), repaired })
+    ok(&Regenerated { endpoint: Endpoint::new(&built, &api.facts.options), repaired })
 }
 
 /// Has all rows compared that are not an endpoint's; what was put right. What cannot be compared

@@ -1,7 +1,7 @@
 //! For the fuzzer: what an API server says.
 
 use volvox_actors::{
-    cluster::api_server::{further, resources},
+    cluster::{api_server::further, resources},
     ports::{ObjectChange, Resource},
 };
 

@@ -131,7 +131,7 @@ fn of_an_identity_its_labels_are_kept_and_whether_it_is_about_to_go() {
 
 #[test]
 fn of_services_only_what_is_served_is_kept() {
-    let all: Vec<Resource> = volvox_actors::cluster::api_server::resources("node-1")
+    let all: Vec<Resource> = volvox_actors::cluster::resources("node-1")
         .into_iter()
         .chain(volvox_actors::cluster::api_server::further("node-1"))
         .flat_map(|(_, forms)| forms)
