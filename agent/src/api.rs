@@ -7,6 +7,7 @@
 
 mod bounds;
 mod devices;
+mod endpoint_spec;
 mod error;
 mod extract;
 mod facts;
@@ -18,15 +19,11 @@ mod health_port;
 mod limiter;
 mod mesh;
 mod metrics;
-pub mod models;
 mod opening;
-mod places;
 mod router;
 mod runtime_options;
-mod server;
 mod services;
 mod sharing;
-mod socket;
 mod sources;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,16 +31,10 @@ mod troubles;
 mod verify;
 mod views;
 
-pub use error::ApiError;
 pub use facts::Facts;
 pub use features::Features;
-pub(crate) use handlers::{Answer, ok};
 pub use health_port::health_router;
 pub use limiter::Limiter;
 pub use opening::{Opener, Opening, opening};
-pub(crate) use places::Places;
 pub use router::{Api, dashboard_router, metrics_router, router};
 pub use runtime_options::RuntimeOptions;
-pub(crate) use server::{HEAD_PATIENCE, Terms, serve};
-pub use server::{Server, Socket, listen};
-pub use socket::{SocketError, bind, inode, unbind};

@@ -23,23 +23,16 @@ use volvox_actors::{
     state_directory::{EndpointRecord, Found, IdentityTable, NodeCopy, NodeState, Stored, scan},
 };
 use volvox_bpf_progs::{Features, layouts::ConfigFlags};
+use volvox_inspect::flight::Recording;
+use volvox_system::{SystemClock, netns, sysctl::Sysctl};
 
 use crate::{
     config::{Config, LbMode, NoBackendResponse},
-    netns,
+    datapath::{Datapath, DatapathConfig, MapSizes},
     node_address::{self, Wanted, Ways, is_reachable},
     node_information::{self, Wanted as WantedPrefixes},
-    ports::{
-        Directories, DiskFiles, SystemClock,
-        cluster::Access,
-        files::Look,
-        flight::Recording,
-        hold_bpf,
-        kernel::{Datapath, DatapathConfig, MapSizes},
-        manifests::Manifests,
-        sysctl::Sysctl,
-    },
-    settings,
+    node_name::node_name,
+    ports::{Directories, DiskFiles, cluster::Access, files::Look, hold_bpf, manifests::Manifests},
 };
 
 /// Maximum transmission unit of a node of whose devices none says it, bytes.
@@ -253,7 +246,7 @@ fn before(
     if let Some(before) = &node.value {
         return (before.clone(), None);
     }
-    let Some(copy) = copy.value.as_ref().filter(|copy| copy.node == settings::node_name()) else {
+    let Some(copy) = copy.value.as_ref().filter(|copy| copy.node == node_name()) else {
         return Default::default();
     };
     if node.is_unread() || copy.state.gave(pods_addresses(kernel)) {
@@ -453,14 +446,14 @@ fn save_node(
         ipv4_range: node.ipv4_range,
         ipv6_range: node.ipv6_range,
         address: lasting,
-        name: settings::node_name(),
+        name: node_name(),
         ..before.clone()
     };
     let mut ops = Vec::new();
     if kept.value.as_ref() != Some(&state) {
         ops.push(NodeState::SLOTS.save(&state, kept.generation.wrapping_add(1)));
     }
-    let copy = NodeCopy { node: settings::node_name(), state };
+    let copy = NodeCopy { node: node_name(), state };
     if copied.value.as_ref() != Some(&copy) {
         ops.push(NodeCopy::SLOTS.save(&copy, copied.generation.wrapping_add(1)));
     }

@@ -6,8 +6,8 @@
 
 mod aggregation;
 mod check;
-mod duration;
 mod error;
+mod etcd;
 mod layers;
 mod map_sizes;
 mod options;
@@ -25,8 +25,8 @@ use clap::{
 };
 
 pub use aggregation::{MonitorAggregation, TcpFlags, TcpFlagsError};
-pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::ConfigError;
+pub use etcd::{EtcdOptions, OptionError};
 pub use layers::Origin;
 pub use map_sizes::ConntrackSizes;
 pub use options::{Config, List};
@@ -38,8 +38,6 @@ pub use values::{
     TunnelProtocol, WITHOUT_ETCD_RS,
 };
 
-use crate::ports::kvstore::EtcdOptions;
-
 const LABELS: &str = "labels";
 const API_RATE_LIMIT: &str = "api_rate_limit";
 /// Flags that hold lists.
@@ -49,7 +47,8 @@ const LISTS: [&str; 4] = [LABELS, API_RATE_LIMIT, MONITOR_FLAGS, KVSTORE_OPT];
 
 /// A node agent whose restart nobody notices.
 #[derive(Debug, Parser)]
-#[command(name = "volvox-agent", version, max_term_width = 100, args_override_self = true)]
+#[command(name = "volvox-agent", version = env!("VOLVOX_VERSION"))]
+#[command(max_term_width = 100, args_override_self = true)]
 struct CommandLine {
     /// What to do
     #[arg(value_enum, default_value = "run")]

@@ -13,18 +13,19 @@ use std::{
 };
 
 use volvox_actors::host::flight;
+use volvox_inspect::{
+    dashboard::Opened,
+    evidence::{Evidence, PastLife},
+    manifests::objects,
+    trace::{Selection, Story, lines, otlp, perfetto},
+};
+use volvox_rest::delete_queue::DeleteQueue;
 
 use crate::{
-    api, client,
-    cni::{CniError, Invocation, NetworkConfig},
-    config,
-    dashboard::Opened,
-    delete_queue::DeleteQueue,
-    evidence::{Evidence, PastLife},
+    api, config, datapath,
     guarded::is_guarded,
-    ports::{cluster, kernel, kvstore, manifests as manifest_files, netlink as netlink_port},
+    ports::{cluster, kvstore},
     remembered::{self, Remembered},
-    trace::{Selection, Story, lines, otlp, perfetto},
 };
 
 /// What runs a parser over bytes.
@@ -33,13 +34,10 @@ pub type Parser = fn(&[u8]);
 /// What can be fuzzed, by name.
 pub const TARGETS: &[(&str, Parser)] = &[
     ("bodies", bodies),
-    ("cni", cni),
     ("etcd", etcd),
     ("events", events),
     ("flags", flags),
     ("manifests", manifests),
-    ("monitor", monitor),
-    ("netlink", netlink),
     ("remains", remains),
     ("rows", rows),
     ("store", store),
@@ -72,32 +70,6 @@ pub(crate) fn pass_guarded() {
 /// Bodies of requests to the API.
 pub fn bodies(data: &[u8]) {
     api::fuzzing::bodies(data);
-}
-
-/// What a runtime tells the CNI plugin: variables, one a line, an empty line, and standard input.
-pub fn cni(data: &[u8]) {
-    let at = data.windows(2).position(|two| two == b"\n\n").unwrap_or(data.len());
-    let (head, stdin) = (&data[..at], data.get(at + 2..).unwrap_or_default());
-    let head = String::from_utf8_lossy(head);
-    let pairs = head.lines().filter_map(|line| line.split_once('='));
-    let env: BTreeMap<_, _> =
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let version = NetworkConfig::version_of(stdin);
-    let said = |error: CniError| {
-        assert!(!error.msg.is_empty());
-        assert_eq!(error.to_json(version)["cniVersion"], version.as_str());
-    };
-    match Invocation::parse(&env) {
-        Err(error) => said(error),
-        Ok(invocation) => {
-            assert!(!invocation.container_id.contains(['/', ':']), "{invocation:?}");
-            assert!(!invocation.ifname.contains(['/', ':']) && invocation.ifname.len() < 16);
-            invocation.owner();
-            if let Err(error) = NetworkConfig::parse(stdin, invocation.command) {
-                said(error);
-            }
-        }
-    }
 }
 
 /// What is said of etcd.
@@ -142,20 +114,10 @@ pub fn flags(data: &[u8]) {
 /// The text of a manifest.
 pub fn manifests(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    match manifest_files::objects(&text) {
+    match objects(&text) {
         Ok(objects) => assert!(objects.len() <= data.len(), "more objects than bytes"),
         Err(error) => assert!(!error.is_empty()),
     }
-}
-
-/// Records of the datapath.
-pub fn monitor(data: &[u8]) {
-    client::fuzzing::records(data);
-}
-
-/// Datagrams of the kernel.
-pub fn netlink(data: &[u8]) {
-    netlink_port::fuzzing::datagram(data);
 }
 
 /// Files that earlier lives and other programs left: who the others were, how a life restored, who was
@@ -194,7 +156,7 @@ pub fn remains(data: &[u8]) {
 
 /// Rows of maps.
 pub fn rows(data: &[u8]) {
-    kernel::fuzzing::rows(data);
+    datapath::fuzzing::rows(data);
 }
 
 /// The embedded store's file.

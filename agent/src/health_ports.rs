@@ -30,8 +30,7 @@ use volvox_actors::{
     model::Families,
     ports::{HealthAnswer, HealthListeners, ListenError},
 };
-
-use crate::api::{HEAD_PATIENCE, Places, Terms, serve};
+use volvox_inspect::http::{HEAD_PATIENCE, Places, Terms, serve};
 
 /// Connections at a time, of all ports together.
 const CONNECTIONS_MAX: u32 = 256;
@@ -63,7 +62,7 @@ impl HealthPorts {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // The actors ask for one thing at a time of each port: it holds no more than there are ports.
         let (asks, mut asked) = mpsc::unbounded_channel::<Asked>();
-        crate::threads::spawn("health-checks", move || {
+        volvox_system::threads::spawn("health-checks", move || {
             runtime.block_on(async {
                 let mut open = Open::new(families);
                 while let Some(Asked { port, answer, done }) = asked.recv().await {

@@ -5,7 +5,7 @@ use std::{env, process::ExitCode};
 use volvox_agent::{
     boot::Boot,
     config::{self, ConfigError, Verb},
-    heap, life, logging, resident, uninstall,
+    heap, logging, resident, run, uninstall,
 };
 
 /// Exit status of a wrong flag, as clap has it.
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         // Help is no error; the text and the status are clap's.
         Err(ConfigError::CommandLine(error)) => error.exit(),
         Err(error) => {
-            volvox_agent::complain!("error: {error}");
+            volvox_system::complain!("error: {error}");
             return ExitCode::from(EXIT_USAGE);
         }
     };
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Verb::Run => Boot::read(&config).and_then(|boot| {
             // Neither the command line nor the disk is parsed again.
             resident::give_back();
-            life::live(config, boot)
+            run::run(config, boot)
         }),
     };
     match ended {

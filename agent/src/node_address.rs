@@ -7,11 +7,9 @@ use std::{
 };
 
 use volvox_actors::{model::Addresses, ports::Link};
+use volvox_system::netlink::{DefaultRoute, NetlinkError, Socket};
 
-use crate::{
-    config::NodeAddress,
-    ports::netlink::{DefaultRoute, NetlinkError, Socket},
-};
+use crate::config::NodeAddress;
 
 /// What the flags say.
 #[derive(Clone, Copy, Debug)]

@@ -7,12 +7,12 @@ use volvox_actors::{
     model::{Addresses, NodeFacts},
     ports::Link,
 };
+use volvox_system::netlink::Socket;
 
 use crate::{
     boot::{own_links, own_mtu},
     config::Config,
     node_address::{self, Wanted, Ways},
-    ports::netlink::Socket,
 };
 
 /// Whoever takes an address away may be about to give it back: DHCP clients do so when they are

@@ -6,8 +6,7 @@ use volvox_actors::{
     endpoints::supervisor::{DeleteError, EndpointsMsg, Target},
     node_supervisor::NodeSupervisor,
 };
-
-use crate::delete_queue::{Deletion, Exclusive};
+use volvox_rest::delete_queue::{Deletion, Exclusive};
 
 /// How many endpoints a container may have.
 const INTERFACES_MAX: usize = 64;

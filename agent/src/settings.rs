@@ -2,14 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    env,
     net::{IpAddr, Ipv4Addr},
-    process,
+    process, thread,
 };
 
 use anyhow::Context;
 use ipnet::IpNet;
-use rustix::system::uname;
 use volvox_actors::{
     cluster::{
         allocator,
@@ -33,6 +31,8 @@ use volvox_actors::{
     ports::device_flags,
     services::service_cache::{Balancing, Choice},
 };
+use volvox_inspect::flight::boot_id;
+use volvox_system::SystemClock;
 
 use crate::{
     boot::{NodeNumbers, POD_INTERFACES},
@@ -40,8 +40,7 @@ use crate::{
         AllowLocalhost, Config, EnablePolicy, IdentityAllocationMode, LbMode, MonitorAggregation,
         Range, RoutingMode,
     },
-    life::processors,
-    ports::{SystemClock, flight::boot_id},
+    node_name::node_name,
 };
 
 /// How the actors are to run this node.
@@ -73,7 +72,7 @@ pub fn node_supervisor(
         pools: Pools { ipv4: node.ipv4_range, ipv6: node.ipv6_range },
         label_filter: LabelFilter::new(labels).context("--labels")?,
         options: options(config),
-        permits: processors().max(2),
+        permits: thread::available_parallelism().map_or(1, usize::from).max(2),
         schedule: Schedule {
             sweep: config.endpoint_bpf_prog_watchdog_interval,
             collect: config.endpoint_gc_interval,
@@ -205,12 +204,6 @@ fn other_address(node: &NodeNumbers) -> Option<IpAddr> {
 /// Another number on every node.
 fn seed() -> u64 {
     crc32fast::hash(node_name().as_bytes()).into()
-}
-
-/// This node's name, as its pod is told or as the machine is called.
-pub fn node_name() -> String {
-    let told = env::var("K8S_NODE_NAME").ok().filter(|name| !name.is_empty());
-    told.unwrap_or_else(|| uname().nodename().to_string_lossy().into_owned())
 }
 
 /// Options of endpoints that say nothing else, by Cilium's names.

@@ -3,13 +3,16 @@
 use std::{fs, io, path::Path};
 
 use anyhow::Context;
+use volvox_cni::Conflist;
+use volvox_inspect::{
+    evidence, flight,
+    monitor::{socket_beside, stand_in_beside},
+};
 
 use crate::{
-    cni::Conflist,
     config::Config,
-    evidence,
-    monitor::{socket_beside, stand_in_beside},
-    ports::{Directories, flight, hold_bpf, kernel},
+    datapath,
+    ports::{Directories, hold_bpf},
 };
 
 /// Files and directories of ours in the run directory, and what they are.
@@ -29,7 +32,7 @@ const LIB_PREFIXES: [&str; 4] = ["identities.", "kvstore.", "node.", "sources.js
 pub fn run(config: &Config) -> anyhow::Result<()> {
     let held = Directories::hold(&config.run_dir, &config.lib_dir)?;
     let bpf_root = hold_bpf(&config.bpf_root)?;
-    let mut removed = kernel::uninstall(&config.bpf_root)?;
+    let mut removed = datapath::uninstall(&config.bpf_root)?;
     if let Some(place) = &config.write_cni_conf_when_ready {
         removed.extend(Conflist::uninstall(place)?);
     }
@@ -55,9 +58,9 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
         }
     }
     for line in &removed {
-        crate::say!("{line}");
+        volvox_system::say!("{line}");
     }
-    crate::say!("{} things removed", removed.len());
+    volvox_system::say!("{} things removed", removed.len());
     Ok(())
 }
 

@@ -9,8 +9,7 @@ use std::{
 };
 
 use volvox_actors::host::{Beat, Clock, Handling};
-
-use crate::ports::SystemClock;
+use volvox_system::SystemClock;
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -20,7 +19,7 @@ const HANDLER_MAX: Duration = Duration::from_secs(2);
 /// Watches until the host is gone.
 pub fn watch(beat: &Arc<Beat>) -> io::Result<()> {
     let beat = Arc::downgrade(beat);
-    crate::threads::spawn("watchdog", move || look_on(&beat)).map(drop)
+    volvox_system::threads::spawn("watchdog", move || look_on(&beat)).map(drop)
 }
 
 /// The handler that has not returned for too long, and for how long.

@@ -3,12 +3,10 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
-use volvox_actors::cluster::resources::{further, resources};
-use volvox_agent::{
-    cni::CONFLIST_FILE,
-    config::{Config, Loaded, load},
-    ports::manifests::objects,
-};
+use volvox_actors::cluster::resources::{self, further};
+use volvox_agent::config::{Config, Loaded, load};
+use volvox_cni::CONFLIST_FILE;
+use volvox_inspect::manifests::objects;
 
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging").join(name);

@@ -25,10 +25,10 @@ const FORBIDDEN: usize = 5;
 /// Makes pods, kills the agent again and again under traffic, and prints what was noticed.
 pub fn run(seed: u64) -> Result<()> {
     let progress = Progress::new(false);
-    volvox_agent::say!(
+    volvox_system::say!(
         "A node with {PODS} pods. Its agent will be killed {KILLS} times by SIGKILL."
     );
-    volvox_agent::say!("Nobody who talks over it should notice.\n");
+    volvox_system::say!("Nobody who talks over it should notice.\n");
     let mut fleet = Fleet::launch(PODS, Through::Cni, &progress)?;
     let before = Inventory::read(&fleet.node)?;
     let streams = fleet.all_streams()?;
@@ -41,19 +41,19 @@ pub fn run(seed: u64) -> Result<()> {
     print_lives(&lives);
     let moments = last_moments(&fleet)?;
     print_streams(&reports);
-    volvox_agent::say!(
+    volvox_system::say!(
         "\nendpoints whose number, identity or address moved   {moved} of {}",
         before.len()
     );
-    volvox_agent::say!("packets that got through where policy forbids it     {leaked}");
+    volvox_system::say!("packets that got through where policy forbids it     {leaked}");
     let clean = reports.iter().all(Report::is_clean) && moved == 0 && leaked == 0;
     if !clean {
         bail!("somebody noticed: see the numbers above that should be 0");
     }
-    volvox_agent::say!(
+    volvox_system::say!(
         "\nNobody noticed. What the agent did before its last death, `volvox trace --life previous`:"
     );
-    volvox_agent::say!("\n{moments}");
+    volvox_system::say!("\n{moments}");
     Ok(())
 }
 
@@ -121,7 +121,7 @@ fn print_lives(lives: &[Life]) {
         let times = [life.lived, life.api, life.ready].map(milliseconds);
         table.add_row([vec![right(number + 1)], times.into()].concat());
     }
-    volvox_agent::say!("\n{table}\n");
+    volvox_system::say!("\n{table}\n");
 }
 
 fn print_streams(reports: &[Report]) {
@@ -136,5 +136,5 @@ fn print_streams(reports: &[Report]) {
             milliseconds(report.longest_gap),
         ]);
     }
-    volvox_agent::say!("{table}");
+    volvox_system::say!("{table}");
 }

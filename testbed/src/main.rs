@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     match cli::run(&Cli::parse()) {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         Err(error) => {
-            volvox_agent::complain!("testbed: {error:#}");
+            volvox_system::complain!("testbed: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -54,8 +54,8 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
 /// Prints what is out of order; fails if anything is.
 pub fn run() -> Result<()> {
     let problems = problems(&Tree::read()?);
-    problems.iter().for_each(|problem| volvox_agent::say!("{problem}"));
+    problems.iter().for_each(|problem| volvox_system::say!("{problem}"));
     ensure!(problems.is_empty(), "{} things are out of order", problems.len());
-    volvox_agent::say!("All in order.");
+    volvox_system::say!("All in order.");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
 
 use volvox_actors_simulated::mutants::Mutant;
-use volvox_agent::dashboard::Opened;
+use volvox_inspect::dashboard::Opened;
 use volvox_testbed::{
     lab::Binaries,
     sim::{action::Action, draw::draw, node::Node, scenarios, seeds_until_caught, trace::Trace},

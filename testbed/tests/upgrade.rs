@@ -44,7 +44,7 @@ fn attached(node: &Node) -> Result<BTreeMap<String, u32>> {
 fn other_is_built() -> bool {
     let built = build::other_agent().is_ok() || env::var_os("CI").is_some();
     if !built {
-        volvox_agent::complain!("SKIPPED: run `cargo run -p volvox-testbed -- other-agent` first");
+        volvox_system::complain!("SKIPPED: run `cargo run -p volvox-testbed -- other-agent` first");
     }
     built
 }

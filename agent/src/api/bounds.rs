@@ -12,9 +12,12 @@ use axum::{
 };
 use http_body_util::BodyExt;
 use tokio::time::timeout;
+use volvox_inspect::http::{
+    ApiError,
+    host_header::{is_address_or, text},
+};
 
-use super::{Api, ApiError};
-use crate::host_header::{is_address_or, text};
+use super::Api;
 
 /// Largest body that is read.
 const BODY_BYTES_MAX: u64 = 1 << 20;

@@ -1,48 +1,10 @@
-//! How the API refuses a request, and how each failure to ask an actor becomes an HTTP code.
+//! How each failure to ask an actor becomes an HTTP code, and how the router itself refuses.
 
-use axum::{
-    http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::StatusCode;
 use volvox_actors::host::AskError;
+use volvox_inspect::http::ApiError;
 
 use crate::gateway::GatewayError;
-
-/// A refusal: an HTTP code and, as the body, one JSON string that names the thing and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
-    /// HTTP code.
-    pub status: StatusCode,
-    /// What is wrong and what to do.
-    pub text: String,
-}
-
-impl ApiError {
-    /// A refusal of any code.
-    pub fn new(status: StatusCode, text: impl ToString) -> Self {
-        Self { status, text: text.to_string() }
-    }
-
-    /// 400: what was asked makes no sense.
-    pub fn bad_request(text: impl ToString) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, text)
-    }
-
-    /// 404: there is no such thing.
-    pub fn not_found(text: impl ToString) -> Self {
-        Self::new(StatusCode::NOT_FOUND, text)
-    }
-
-    /// 500: it was tried and failed.
-    pub fn failed(text: impl ToString) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
-    }
-
-    /// 503: not yet, or not any more.
-    pub fn unavailable(text: impl ToString) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
-    }
-}
 
 impl From<GatewayError> for ApiError {
     fn from(error: GatewayError) -> Self {
@@ -54,24 +16,6 @@ impl From<GatewayError> for ApiError {
             }
         };
         Self::new(status, error)
-    }
-}
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        json_response(self.status, &self.text)
-    }
-}
-
-/// A response of that code whose body is `value` as JSON.
-pub(super) fn json_response(status: StatusCode, value: &impl serde::Serialize) -> Response {
-    let json = HeaderValue::from_static("application/json");
-    match serde_json::to_vec(value) {
-        Ok(body) => (status, [(header::CONTENT_TYPE, json)], body).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "an answer cannot be written as JSON");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
     }
 }
 

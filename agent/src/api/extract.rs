@@ -7,8 +7,7 @@ use axum::{
     http::request::Parts,
 };
 use serde::de::DeserializeOwned;
-
-use super::ApiError;
+use volvox_inspect::http::ApiError;
 
 /// A request's body as JSON of some shape; whatever its content type says.
 pub(super) struct Json<T>(pub(super) T);

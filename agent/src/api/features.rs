@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use volvox_actors::{model::Families, node::devices::DevicesStatus};
 use volvox_bpf_progs::maps::POLICY;
+use volvox_cni::Conflist;
+use volvox_maps::Dump;
+use volvox_rest::models::{BpfMapSize, BpfMapStatus, KubeProxyReplacement, NodeDevice, Status};
 
-use super::{
-    Facts,
-    models::{BpfMapSize, BpfMapStatus, KubeProxyReplacement, NodeDevice},
-};
-use crate::{cni::Conflist, ports::kernel::Dump, rest_model::Status};
+use super::Facts;
 
 /// First and last of the node's ports that stand for services.
 const NODE_PORTS: (u16, u16) = (30_000, 32_767);

@@ -1,14 +1,15 @@
 //! For the fuzzer: bodies of requests.
 
-use super::{
-    ApiError,
-    extract::read_json,
-    models::{
-        BackendAddress, ConfigurationSpec, LabelConfiguration, OptionTexts, endpoint_spec,
-        given_labels, option_texts, parse_labels, parse_options,
-    },
+use volvox_inspect::http::ApiError;
+use volvox_rest::models::{
+    BackendAddress, ConfigurationSpec, EndpointBatchDeleteRequest, EndpointChangeRequest,
+    LabelConfiguration, OptionTexts, option_texts, parse_options,
 };
-use crate::rest_model::{EndpointBatchDeleteRequest, EndpointChangeRequest};
+
+use super::{
+    endpoint_spec::{endpoint_spec, given_labels, parse_labels},
+    extract::read_json,
+};
 
 /// Reads a body as that of each request that has one, as far as the request is checked before an actor
 /// hears of it.
@@ -24,7 +25,7 @@ pub(crate) fn bodies(body: &[u8]) {
     checked(read_json::<LabelConfiguration>(body).and_then(|it| given_labels("user", &it.user)));
     checked(read_json::<Vec<String>>(body).and_then(|it| parse_labels("labels", &it)));
     let now = option_texts(&Default::default(), &Default::default());
-    let options = |texts: &OptionTexts| parse_options(texts, &now);
+    let options = |texts: &OptionTexts| parse_options(texts, &now).map_err(ApiError::bad_request);
     checked(read_json::<ConfigurationSpec>(body).and_then(|it| options(&it.options)));
     checked(read_json::<OptionTexts>(body).and_then(|it| options(&it)));
     let backend = read_json::<BackendAddress>(body);

@@ -19,16 +19,3 @@ mod query;
 pub(super) mod rows;
 pub(super) mod service;
 pub(super) mod volvox;
-
-use axum::{http::StatusCode, response::Response};
-use serde::Serialize;
-
-use super::{ApiError, error::json_response};
-
-/// What a handler comes to.
-pub(crate) type Answer = Result<Response, ApiError>;
-
-/// A success.
-pub(crate) fn ok(value: &impl Serialize) -> Answer {
-    Ok(json_response(StatusCode::OK, value))
-}

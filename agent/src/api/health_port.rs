@@ -8,8 +8,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use volvox_inspect::http::{ApiError, json_response};
 
-use super::{Api, ApiError, bounds::addressed, error::json_response, handlers::health};
+use super::{Api, bounds::addressed, handlers::health};
 
 /// What is served on the port for probes, `--agent-health-port`: `/healthz` alone, 200 while the
 /// actors answer and 503 otherwise. Nothing else is a reason, neither a dependency that is down nor

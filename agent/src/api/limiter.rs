@@ -11,8 +11,8 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep_until, timeout_at},
 };
+use volvox_inspect::http::ApiError;
 
-use super::ApiError;
 use crate::config::{RateLimit, RateLimits};
 
 /// Calls that can be limited, by Cilium's names.

@@ -4,8 +4,9 @@ use volvox_actors::cluster::{
     clustermesh::{MeshMsg, RemoteView},
     nodes::{NodesMsg, NodesView},
 };
+use volvox_rest::models::RemoteCluster;
 
-use super::{Api, models::RemoteCluster, sharing::Sharing, troubles::Trouble};
+use super::{Api, sharing::Sharing, troubles::Trouble};
 use crate::gateway::GatewayError;
 
 /// Asks who reads them and who owns what they say; none if none is read.
@@ -14,9 +15,9 @@ pub(super) async fn gather(
     what: &'static str,
 ) -> Result<Option<Vec<RemoteCluster>>, GatewayError> {
     let (remotes, sharing, nodes) = tokio::try_join!(
-        api.gateway.ask_if(what, |node_supervisor| node_supervisor.mesh.as_ref(), MeshMsg::Show),
+        api.gateway.ask_if(what, |node| node.mesh.as_ref(), MeshMsg::Show),
         Sharing::gather(api, what),
-        api.gateway.ask_if(what, |node_supervisor| node_supervisor.nodes.as_ref(), NodesMsg::Show),
+        api.gateway.ask_if(what, |node| node.nodes.as_ref(), NodesMsg::Show),
     )?;
     Ok(remotes.map(|remotes| status(&remotes, sharing.as_ref(), nodes.as_ref())))
 }

@@ -25,9 +25,10 @@ use volvox_actors::{
     policy::{identity::IdentityMsg, rules::PolicyMsg},
     restore::RestoreMsg,
 };
+use volvox_inspect::http::ApiError;
 
 use self::sheet::Sheet;
-use super::{Api, ApiError, sharing::Sharing};
+use super::{Api, sharing::Sharing};
 
 /// OpenMetrics, which Prometheus asks for since version 2.5.
 const OPEN_METRICS: HeaderValue =
@@ -63,50 +64,27 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
     let labels = Labels::default();
     let views = api
         .gateway
-        .ask(
-            what,
-            |node_supervisor| &node_supervisor.endpoints,
-            |reply| EndpointsMsg::List { labels, reply },
-        )
+        .ask(what, |node| &node.endpoints, |reply| EndpointsMsg::List { labels, reply })
         .await?;
-    let queue = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.build_queue, BuildQueueMsg::Show)
-        .await?;
+    let queue = api.gateway.ask(what, |node| &node.build_queue, BuildQueueMsg::Show).await?;
     endpoints::write(&mut sheet, &views, &queue);
-    let regenerations = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.endpoints, EndpointsMsg::Regenerations)
-        .await?;
+    let regenerations =
+        api.gateway.ask(what, |node| &node.endpoints, EndpointsMsg::Regenerations).await?;
     endpoints::write_regenerations(&mut sheet, &regenerations);
-    let report = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.restore, RestoreMsg::Report)
-        .await?;
+    let report = api.gateway.ask(what, |node| &node.restore, RestoreMsg::Report).await?;
     endpoints::write_restore(&mut sheet, &report);
 
-    let leases =
-        api.gateway.ask(what, |node_supervisor| &node_supervisor.ipam, IpamMsg::Dump).await?;
+    let leases = api.gateway.ask(what, |node| &node.ipam, IpamMsg::Dump).await?;
     node::write_addresses(&mut sheet, &leases, &api.facts);
-    let identities = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.identities, IdentityMsg::List)
-        .await?;
+    let identities = api.gateway.ask(what, |node| &node.identities, IdentityMsg::List).await?;
     node::write_identities(&mut sheet, &identities);
     let endpoints = views.iter().map(|view| view.subject()).collect();
     let policy = api
         .gateway
-        .ask(
-            what,
-            |node_supervisor| &node_supervisor.policy,
-            |reply| PolicyMsg::Show { endpoints, reply },
-        )
+        .ask(what, |node| &node.policy, |reply| PolicyMsg::Show { endpoints, reply })
         .await?;
     node::write_policy(&mut sheet, &policy);
-    let conntrack = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.conntrack, ConntrackMsg::Show)
-        .await?;
+    let conntrack = api.gateway.ask(what, |node| &node.conntrack, ConntrackMsg::Show).await?;
     node::write_conntrack(&mut sheet, &conntrack);
 
     let serving = super::services::gather(api, what).await?;
@@ -121,8 +99,7 @@ async fn sheet(api: &Api) -> Result<Sheet, ApiError> {
 
     sources::write(&mut sheet, &super::sources::gather(api, what).await?);
 
-    let audit =
-        api.gateway.ask(what, |node_supervisor| &node_supervisor.auditor, AuditorMsg::Show).await?;
+    let audit = api.gateway.ask(what, |node| &node.auditor, AuditorMsg::Show).await?;
     node::write_audit(&mut sheet, &audit);
 
     let largest = views.iter().map(|view| view.realised.policy.len()).max().unwrap_or_default();

@@ -4,8 +4,7 @@
 use std::{future::pending, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
-
-use super::ApiError;
+use volvox_inspect::http::ApiError;
 
 /// How long a question for something new waits, as long as Cilium's clients do.
 const PATIENCE: Duration = Duration::from_secs(60);

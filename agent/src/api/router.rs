@@ -13,11 +13,12 @@ use axum::{
 };
 
 use volvox_actors::host::Beat;
+use volvox_inspect::{flight::FlightView, http::json_response};
 
 use super::{
     Facts, Limiter, Opening, RuntimeOptions,
     bounds::{addressed, bound_body},
-    error::{Framed, json_response},
+    error::Framed,
     handlers::{
         config, debug_info, endpoint, endpoint_config, endpoint_labels, endpoint_list, health,
         identity, ip, ipam, map, node, policy, rows, service, volvox,
@@ -25,8 +26,9 @@ use super::{
     metrics,
 };
 use crate::{
+    datapath::Writes,
     gateway::Gateway,
-    ports::{DiskTrouble, Ears, flight::FlightView, kernel::Writes},
+    ports::{DiskTrouble, Ears},
 };
 
 /// What the handlers have.

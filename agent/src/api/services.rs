@@ -14,12 +14,8 @@ const NAMED_MAX: usize = 20;
 /// Asks how services stand, and whether load balancers can ask for each.
 pub(super) async fn gather(api: &Api, what: &'static str) -> Result<ServicesStatus, GatewayError> {
     let (status, checks) = tokio::try_join!(
-        api.gateway.ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::Show),
-        api.gateway.ask_if(
-            what,
-            |node_supervisor| node_supervisor.health_checks.as_ref(),
-            HealthChecksMsg::Show
-        ),
+        api.gateway.ask(what, |node| &node.services, ServicesMsg::Show),
+        api.gateway.ask_if(what, |node| node.health_checks.as_ref(), HealthChecksMsg::Show),
     )?;
     Ok(with_checks(status, checks.unwrap_or_default()))
 }

@@ -10,9 +10,10 @@ use volvox_actors::{
     },
     node_supervisor::NodeSupervisor,
 };
+use volvox_rest::models::Status;
 
 use super::{Api, troubles::Trouble};
-use crate::{gateway::GatewayError, rest_model::Status};
+use crate::gateway::GatewayError;
 
 /// How long its actors may take for an answer: none of them waits for others.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,10 +12,10 @@ use volvox_actors::{
     host::Time,
     node_supervisor::NodeSupervisor,
 };
+use volvox_rest::models::Source;
 
 use super::{
     Api,
-    models::Source,
     troubles::{SOURCE, Trouble},
 };
 use crate::{gateway::GatewayError, ports::Ears};
@@ -51,11 +51,7 @@ impl Streams {
         };
         let ((now, asked), server) = tokio::try_join!(
             api.gateway.look(watchers),
-            api.gateway.ask_if(
-                what,
-                |node_supervisor| node_supervisor.cluster.as_ref(),
-                ClusterMsg::Server
-            ),
+            api.gateway.ask_if(what, |node| node.cluster.as_ref(), ClusterMsg::Server),
         )?;
         let mut kvstore = None;
         if let Some((session, asked)) = asked {
@@ -73,12 +69,8 @@ impl Streams {
 pub(super) async fn gather(api: &Api, what: &'static str) -> Result<Vec<Source>, GatewayError> {
     let (streams, listed, remotes) = tokio::try_join!(
         Streams::ask(api, what),
-        api.gateway.ask_if(
-            what,
-            |node_supervisor| node_supervisor.cluster.as_ref(),
-            ClusterMsg::Show
-        ),
-        api.gateway.ask_if(what, |node_supervisor| node_supervisor.mesh.as_ref(), MeshMsg::Show),
+        api.gateway.ask_if(what, |node| node.cluster.as_ref(), ClusterMsg::Show),
+        api.gateway.ask_if(what, |node| node.mesh.as_ref(), MeshMsg::Show),
     )?;
     Ok(all(&api.ears, &streams, listed.as_deref(), remotes.as_deref()))
 }

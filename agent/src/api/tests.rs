@@ -1,8 +1,10 @@
 //! Tests of the API, over its routers and sockets, with fake actors behind them.
 
 mod bodies;
+mod client;
 mod health;
 mod metrics;
+mod node_supervisor;
 pub(crate) mod node_supervisor;
 mod routes;
 mod shapes;

@@ -18,16 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// is what was seen before.
 pub(super) async fn verify(api: &Api, target: Option<Target>) {
     let ask = move |reply| EndpointsMsg::Verify { target, reply };
-    let asked =
-        api.gateway.ask("a look at the kernel", |node_supervisor| &node_supervisor.endpoints, ask);
+    let asked = api.gateway.ask("a look at the kernel", |node| &node.endpoints, ask);
     note("endpoints", timeout(PATIENCE, asked).await);
 }
 
 /// Asks it about the node's devices.
 pub(super) async fn verify_devices(api: &Api) {
     let what = "a look at the kernel";
-    let asked =
-        api.gateway.ask(what, |node_supervisor| &node_supervisor.devices, DevicesMsg::Verify);
+    let asked = api.gateway.ask(what, |node| &node.devices, DevicesMsg::Verify);
     note("devices", timeout(PATIENCE, asked).await);
 }
 

@@ -26,11 +26,10 @@ use volvox_actors::{
     restore::{RestoreMsg, RestoreReport},
     services::service_cache::ServicesStatus,
 };
+use volvox_rest::models::{RemoteCluster, Source};
 
 use super::{
-    Api, mesh,
-    models::{RemoteCluster, Source},
-    services,
+    Api, mesh, services,
     sharing::Sharing,
     sources::{self, Streams},
     troubles::{Trouble, of_host},
@@ -89,37 +88,21 @@ impl Views {
                 of_host(&node_supervisor.host),
                 node_supervisor.host.now()
             )),
-            api.gateway.ask_if(
-                what,
-                |node_supervisor| node_supervisor.cluster.as_ref(),
-                ClusterMsg::Show
-            ),
-            api.gateway.ask_if(
-                what,
-                |node_supervisor| node_supervisor.publisher.as_ref(),
-                PublisherMsg::Show
-            ),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.endpoints, list),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.restore, RestoreMsg::Report),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.auditor, AuditorMsg::Show),
+            api.gateway.ask_if(what, |node| node.cluster.as_ref(), ClusterMsg::Show),
+            api.gateway.ask_if(what, |node| node.publisher.as_ref(), PublisherMsg::Show),
+            api.gateway.ask(what, |node| &node.endpoints, list),
+            api.gateway.ask(what, |node| &node.restore, RestoreMsg::Report),
+            api.gateway.ask(what, |node| &node.auditor, AuditorMsg::Show),
             Sharing::gather(api, what),
-            api.gateway.ask_if(
-                what,
-                |node_supervisor| node_supervisor.nodes.as_ref(),
-                NodesMsg::Show
-            ),
-            api.gateway.ask_if(
-                what,
-                |node_supervisor| node_supervisor.mesh.as_ref(),
-                MeshMsg::Show
-            ),
+            api.gateway.ask_if(what, |node| node.nodes.as_ref(), NodesMsg::Show),
+            api.gateway.ask_if(what, |node| node.mesh.as_ref(), MeshMsg::Show),
             services::gather(api, what),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.devices, DevicesMsg::Show),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.routes, RoutesMsg::Show),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.ipcache, IpcacheMsg::Show),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.node, NodeMsg::Show),
+            api.gateway.ask(what, |node| &node.devices, DevicesMsg::Show),
+            api.gateway.ask(what, |node| &node.routes, RoutesMsg::Show),
+            api.gateway.ask(what, |node| &node.ipcache, IpcacheMsg::Show),
+            api.gateway.ask(what, |node| &node.node, NodeMsg::Show),
             Streams::ask(api, what),
-            api.gateway.ask(what, |node_supervisor| &node_supervisor.policy, PolicyMsg::Refused),
+            api.gateway.ask(what, |node| &node.policy, PolicyMsg::Refused),
         )?;
         let sources = sources::all(&api.ears, &streams, listed.as_deref(), remotes.as_deref());
         let mesh = remotes.map(|remotes| mesh::status(&remotes, sharing.as_ref(), nodes.as_ref()));

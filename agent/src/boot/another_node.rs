@@ -9,7 +9,7 @@ use volvox_actors::{
     state_directory::{EndpointRecord, Found, NodeState},
 };
 
-use crate::settings;
+use crate::node_name::node_name;
 
 /// Addresses that pods have here, as the kernel's rows say.
 pub(super) fn pods_addresses(kernel: &KernelSnapshot) -> impl Iterator<Item = IpAddr> + use<'_> {
@@ -24,7 +24,7 @@ pub(super) fn whose(
     found: &Found,
     kernel: &KernelSnapshot,
 ) -> Option<String> {
-    let node = node.filter(|it| !it.name.is_empty() && it.name != settings::node_name())?;
+    let node = node.filter(|it| !it.name.is_empty() && it.name != node_name())?;
     let is_here = |EndpointRecord { ifindex, node_mac, .. }: &EndpointRecord| {
         !node_mac.is_zero() && kernel.links.get(ifindex).is_some_and(|link| link.mac == *node_mac)
     };
@@ -57,7 +57,7 @@ mod tests {
         let nobody = KernelSnapshot::default();
         let of = |name: &str, kernel| whose(Some(&node(name)), &found, kernel);
         assert_eq!(of("another", &nobody), Some("another".to_owned()));
-        assert_eq!(of(&settings::node_name(), &nobody), None);
+        assert_eq!(of(&node_name(), &nobody), None);
         assert_eq!(of("", &nobody), None, "an older agent did not say it");
         assert_eq!(whose(None, &found, &nobody), None);
         // It is this one, which had another name.

@@ -4,8 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
-
-use super::duration::parse_duration;
+use volvox_system::duration::parse_duration;
 
 /// How much the records of packets are thinned out. The numbers are Cilium's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

@@ -10,19 +10,18 @@ use clap::{ArgAction, Args};
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Serialize;
 use volvox_actors::node::devices::DevicePattern;
+use volvox_system::duration::{as_nanoseconds, parse_duration};
 
 use super::{
-    AllowLocalhost, EnablePolicy, IdentityAllocationMode, Ipam, KvStoreKind, LbAlgorithm, LbMode,
-    LogFormat, LogLevel, MonitorAggregation, NoBackendResponse, NodeAddress, Range, RateLimits,
-    RoutingMode, TcpFlags, TunnelProtocol,
+    AllowLocalhost, EnablePolicy, EtcdOptions, IdentityAllocationMode, Ipam, KvStoreKind,
+    LbAlgorithm, LbMode, LogFormat, LogLevel, MonitorAggregation, NoBackendResponse, NodeAddress,
+    Range, RateLimits, RoutingMode, TcpFlags, TunnelProtocol,
     aggregation::parse_interval,
-    duration::{as_nanoseconds, parse_duration},
     values::{
         OptionalAddress, parse_lease_ttl, parse_list, parse_listen_address, parse_optional_address,
         parse_ratio, parse_table_size,
     },
 };
-use crate::ports::kvstore::EtcdOptions;
 
 /// All settings; serialised, by the names of Cilium's `daemonConfigurationMap`, in nanoseconds.
 #[derive(Clone, Debug, Args, Serialize)]

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use serde::{Serialize, Serializer};
-
-use super::duration::{format_duration, parse_duration};
+use volvox_system::duration::{format_duration, parse_duration};
 
 /// Calls whose rate can be limited.
 const CALLS: [&str; 5] =

@@ -11,8 +11,9 @@ use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use volvox_actors::{node::local_node::IpamMode, services::service_cache::Algorithm};
+use volvox_system::duration::parse_duration;
 
-use super::{duration::parse_duration, options::List};
+use super::options::List;
 
 /// How packets reach other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
+use volvox_system::{netlink::Socket, netns::Netns};
+
 use super::*;
-use crate::{netns::Netns, ports::netlink::Socket};
 
 /// Who gets no answer within this gets none.
 const NEVER: Duration = Duration::from_secs(60);

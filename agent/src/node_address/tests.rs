@@ -149,7 +149,7 @@ fn a_bridge_that_came_before_the_device_is_not_it() {
         }
         (Socket::open().unwrap().links().unwrap(), Ways::read().unwrap())
     };
-    let (links, ways) = crate::netns::Netns::create().unwrap().run(read).unwrap();
+    let (links, ways) = volvox_system::netns::Netns::create().unwrap().run(read).unwrap();
     let links: Vec<Link> = links.into_values().collect();
     assert_eq!(chosen_of(&links, AUTO, NOBODY, &ways), pair("192.0.2.7", "2001:db8::7"));
 }

@@ -53,7 +53,7 @@ impl ClusterPort {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        crate::threads::spawn("cluster", move || {
+        volvox_system::threads::spawn("cluster", move || {
             // An error too says that the port is gone.
             let _ = runtime.block_on(stopped);
         })?;

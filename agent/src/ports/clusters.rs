@@ -8,8 +8,9 @@ use volvox_actors::ports::{ClustersSink, RemoteClusters, Way};
 
 use super::{
     files::{Files, Seen, follow},
-    kvstore::{Etcd, EtcdOptions},
+    kvstore::Etcd,
 };
+use crate::config::EtcdOptions;
 
 /// Changes that wait for the actors.
 const CHANGES_MAX: usize = 16;
@@ -35,7 +36,7 @@ impl RemoteClusters for ClusterDirectory {
         let (changes, mut receiver) = mpsc::channel(CHANGES_MAX);
         let dir = self.0.clone();
         let work = move || watch(&mut Configured::new(dir), &changes);
-        if let Err(error) = crate::threads::spawn("clustermesh", work) {
+        if let Err(error) = volvox_system::threads::spawn("clustermesh", work) {
             tracing::error!(%error, "other clusters are not read; raise the limit of threads");
             return;
         }

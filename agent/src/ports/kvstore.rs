@@ -6,12 +6,12 @@
 mod client;
 mod connection;
 mod embedded;
+mod endpoints;
 mod error;
 mod file;
 mod follow;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod options;
 
 use std::{future::Future, time::Duration};
 
@@ -27,13 +27,14 @@ use volvox_actors::{
     },
 };
 
+use crate::config::EtcdOptions;
 use client::{Client, EtcdClient, Page, Range, end_of};
 use connection::Connection;
 #[cfg(feature = "etcd-rs")]
 use connection::PATIENCE;
 pub use embedded::Embedded;
+pub use endpoints::{Certificates, Endpoints};
 pub use error::EtcdError;
-pub use options::{Certificates, Endpoints, EtcdOptions};
 
 /// Pairs that are read at once, at first and at most.
 const PAGE: (i64, i64) = (1000, 100_000);
@@ -62,7 +63,7 @@ impl<C: Client> EtcdPort<C> {
             Builder::new_current_thread().enable_all().build().map_err(EtcdError::Thread)?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
-        crate::threads::spawn("etcd", move || {
+        volvox_system::threads::spawn("etcd", move || {
             // Either way the port is gone.
             let _ = runtime.block_on(ended);
         })

@@ -4,8 +4,7 @@ use std::io;
 
 use tokio::sync::mpsc;
 use volvox_actors::ports::Notices;
-
-use super::netlink::{Changes, NetlinkError};
+use volvox_system::netlink::{Changes, NetlinkError};
 
 /// Wakes whoever is to look at the interfaces.
 pub struct LinkWatch(mpsc::Receiver<Notices>);
@@ -41,7 +40,7 @@ impl LinkWatch {
                 }
             }
         };
-        crate::threads::spawn("interfaces", work).map_err(LinkWatchError::Thread)?;
+        volvox_system::threads::spawn("interfaces", work).map_err(LinkWatchError::Thread)?;
         Ok(Self(receiver))
     }
 

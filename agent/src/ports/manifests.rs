@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use volvox_actors::model::Manifest;
+use volvox_inspect::manifests::objects;
 
 use super::files::{Files, Look, Seen, follow};
 
@@ -59,7 +59,7 @@ impl Watch {
                 !changes.is_closed() && (seen.is_empty() || changes.blocking_send(seen).is_ok())
             });
         };
-        crate::threads::spawn("manifests", work).map_err(WatchError)?;
+        volvox_system::threads::spawn("manifests", work).map_err(WatchError)?;
         Ok(Self(receiver))
     }
 
@@ -84,41 +84,9 @@ fn read(path: &Path) -> Result<Vec<Value>, String> {
     objects(&text)
 }
 
-/// Reads the objects of a text, YAML or JSON; lists are taken apart.
-pub fn objects(text: &str) -> Result<Vec<Value>, String> {
-    let mut objects = Vec::new();
-    for document in serde_norway::Deserializer::from_str(text) {
-        let value = Value::deserialize(document).map_err(|error| error.to_string())?;
-        match value {
-            // An empty document, such as what follows the last separator.
-            Value::Null => {}
-            Value::Object(mut list) if is_list(&list) => match list.remove("items") {
-                Some(Value::Array(items)) => objects.extend(items),
-                _ => return Err("a list without items".to_owned()),
-            },
-            object => objects.push(object),
-        }
-    }
-    Ok(objects)
-}
-
-fn is_list(object: &serde_json::Map<String, Value>) -> bool {
-    object.contains_key("items")
-        && object.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_documents_and_takes_lists_apart() {
-        let text = "kind: Pod\nmetadata: {name: a}\n---\nkind: List\nitems:\n- kind: Pod\n---\n";
-        let kinds: Vec<Value> = objects(text).unwrap();
-        assert_eq!(kinds.len(), 2);
-        assert!(objects("{]").is_err());
-        assert!(objects("kind: List\nitems: 3").is_err());
-    }
 
     #[test]
     fn says_what_files_say_and_that_they_are_gone() {

@@ -5,8 +5,7 @@ use std::{io, path::Path, time::Duration};
 use tokio::sync::mpsc;
 use volvox_actors::{model::Families, node::conntrack::FullTable};
 use volvox_bpf_progs::layouts::SignalRecord;
-
-use super::kernel::{DatapathError, Event, Rings};
+use volvox_maps::{DatapathError, Event, Rings};
 
 /// How often it is looked whether anybody listens yet.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -48,7 +47,7 @@ impl SignalWatch {
                 });
             }
         };
-        crate::threads::spawn("signals", work).map_err(SignalWatchError::Thread)?;
+        volvox_system::threads::spawn("signals", work).map_err(SignalWatchError::Thread)?;
         Ok(Self(receiver))
     }
 

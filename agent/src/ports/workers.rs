@@ -18,8 +18,8 @@ use volvox_actors::host::Reply;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start worker thread {name:?}: {cause}; raise the limit of threads or of memory")]
 pub struct WorkersError {
-    pub(super) name: String,
-    pub(super) cause: io::Error,
+    pub(crate) name: String,
+    pub(crate) cause: io::Error,
 }
 
 /// How often it is looked whether jobs wait behind others that hang.
@@ -156,7 +156,7 @@ impl<Job: Send + 'static, Done: Send + 'static> Workers<Job, Done> {
         let start = move |index: usize, work: F| {
             let (from_actors, to_actors) = (from_actors.clone(), to_actors.clone());
             let work = move || labour(work, batch, &from_actors, &to_actors);
-            crate::threads::spawn(&format!("{named}-{index}"), work).map(drop)
+            volvox_system::threads::spawn(&format!("{named}-{index}"), work).map(drop)
         };
         let inner = Rc::new(Inner {
             bound,

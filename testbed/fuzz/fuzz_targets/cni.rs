@@ -2,7 +2,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_agent::fuzzing::cni(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_cni::fuzzing::cni(data));
 
 #[cfg(not(fuzzing))]
 fn main() {}

@@ -7,8 +7,14 @@ mod chosen {
 
     static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
         let name = env::var("FUZZ_TARGET").unwrap_or_default();
-        let (actors, agent) = (volvox_actors::fuzzing::TARGETS, volvox_agent::fuzzing::TARGETS);
-        match actors.iter().chain(agent).find(|(known, _)| *known == name) {
+        let known = [
+            volvox_actors::fuzzing::TARGETS,
+            volvox_agent::fuzzing::TARGETS,
+            volvox_cli::fuzzing::TARGETS,
+            volvox_cni::fuzzing::TARGETS,
+            volvox_system::fuzzing::TARGETS,
+        ];
+        match known.into_iter().flatten().find(|(known, _)| *known == name) {
             Some((_, target)) => *target,
             None => panic!("FUZZ_TARGET is {name:?}, which is no target"),
         }

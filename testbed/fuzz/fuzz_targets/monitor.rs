@@ -2,7 +2,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_agent::fuzzing::monitor(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| volvox_cli::fuzzing::monitor(data));
 
 #[cfg(not(fuzzing))]
 fn main() {}

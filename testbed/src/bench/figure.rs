@@ -164,7 +164,7 @@ impl Figure {
 impl Drop for Figure {
     fn drop(&mut self) {
         if !self.printed && !self.values.is_empty() {
-            volvox_agent::complain!("measured before it failed: {}", self.line());
+            volvox_system::complain!("measured before it failed: {}", self.line());
         }
     }
 }
@@ -182,14 +182,14 @@ fn significant(value: f64) -> String {
 pub(super) fn print(mut figures: Vec<Figure>, json: bool) {
     figures.iter_mut().for_each(|figure| figure.printed = true);
     if json {
-        figures.iter().for_each(|figure| volvox_agent::say!("{}", figure.line()));
+        figures.iter().for_each(|figure| volvox_system::say!("{}", figure.line()));
         return;
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["figure", "unit", "n", "min", "median", "max", "target", ""]);
     table.add_rows(figures.iter().map(Figure::row));
-    volvox_agent::say!("{table}");
+    volvox_system::say!("{table}");
 }
 
 #[cfg(test)]

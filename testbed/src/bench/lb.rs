@@ -21,12 +21,9 @@ use volvox_actors::{
         ServicesStatus,
     },
 };
-use volvox_agent::ports::{
-    SystemClock,
-    kernel::{Datapath, DatapathConfig, KernelPort, MapSizes},
-    sysctl::Sysctl,
-};
+use volvox_agent::datapath::{Datapath, DatapathConfig, KernelPort, MapSizes};
 use volvox_bpf_progs::Features;
+use volvox_system::{SystemClock, sysctl::Sysctl};
 
 use super::{Figure, Options, Unit, nat};
 use crate::{

@@ -8,7 +8,8 @@ use std::{
 
 use anyhow::Result;
 use volvox_actors::host::{CellId, Clock, EnvelopeId, Header, Outcome, Record, RootId, Time};
-use volvox_agent::ports::{SystemClock, flight::Recording};
+use volvox_inspect::flight::Recording;
+use volvox_system::SystemClock;
 
 use super::{Figure, Options, Unit, regenerate};
 use crate::{

@@ -72,7 +72,7 @@ impl ApiServer {
         let assets = named.or_else(|| Some(cache?.join("volvox/kubernetes")))?;
         let program = assets.join("kube-apiserver");
         if !program.is_file() {
-            volvox_agent::complain!(
+            volvox_system::complain!(
                 "SKIPPED: no kube-apiserver in {}: run testbed/test, or name a directory that has \
                  one by KUBEBUILDER_ASSETS",
                 assets.display()

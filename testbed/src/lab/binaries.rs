@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Programs of the package `volvox-agent`, found beside the program that is running.
+/// The agent's programs, found beside the program that is running.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     /// `volvox-agent`.
@@ -25,7 +25,7 @@ impl Binaries {
         let find = |name: &str| {
             let path = directory.join(name);
             if !path.is_file() {
-                bail!("{} is missing: run `cargo build -p volvox-agent --bins`", path.display());
+                bail!("{} is missing: run `cargo build --workspace --bins`", path.display());
             }
             Ok(path)
         };

@@ -13,6 +13,9 @@ use super::binaries;
 /// Flags that make clang write other instructions for the same sources.
 const OTHER: &str = "-Os";
 
+/// The packages of the other programs.
+const BESIDE: [&str; 2] = ["--package=volvox-cli", "--package=volvox-cni"];
+
 /// The agent whose programs differ, beside the usual one.
 const OTHER_AGENT: &str = "volvox-agent-other";
 
@@ -63,10 +66,13 @@ fn age(path: &Path) -> Option<std::time::SystemTime> {
 fn cargo(bpf_flags: Option<&str>) -> Result<()> {
     let release = binaries::directory()?.ends_with("release");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--package", "volvox-agent", "--bins", "--profile"])
+        .args(["build", "--quiet", "--bins", "--package=volvox-agent"])
+        // Of another agent nobody wants the other programs.
+        .args(if bpf_flags.is_none() { &BESIDE[..] } else { &[] })
+        .arg("--profile")
         .arg(if release { "release" } else { "dev" })
         // As this one was built: otherwise all that both need would be built anew.
-        .args(cfg!(feature = "etcd-rs").then_some("--features=etcd-rs"))
+        .args(cfg!(feature = "etcd-rs").then_some("--features=volvox-agent/etcd-rs"))
         .envs(bpf_flags.map(|flags| ("VOLVOX_BPF_CFLAGS", flags)))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()

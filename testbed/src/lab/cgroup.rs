@@ -52,7 +52,7 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         // Whoever is left in it keeps it, and that is seen below `/sys/fs/cgroup`.
         if let Err(error) = fs::remove_dir(&self.0) {
-            volvox_agent::complain!("{} stays: {error}", self.0.display());
+            volvox_system::complain!("{} stays: {error}", self.0.display());
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use volvox_actors::model::Mac;
-use volvox_agent::ports::netlink::{Socket, Veth};
+use volvox_system::netlink::{Socket, Veth};
 
 use super::{Node, Pod, pod::INTERFACE};
 
@@ -63,7 +63,7 @@ pub(super) fn add(
         "k8s-namespace": pod.namespace,
         "k8s-pod-name": pod.name,
         "labels": all_labels,
-        "netns-cookie": volvox_agent::netns::Netns::open(pod.netns.path())?.cookie()?.to_string(),
+        "netns-cookie": volvox_system::netns::Netns::open(pod.netns.path())?.cookie()?.to_string(),
         "state": "waiting-for-identity",
         "sync-build-endpoint": true,
     });

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
-use volvox_agent::netns;
+use volvox_system::netns;
 
 /// Where the namespaces are mounted, as container runtimes do it.
 const DIRECTORY: &str = "/run/netns";

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::json;
 use volvox_actors::ports::Link;
-use volvox_agent::ports::netlink::Socket;
+use volvox_system::netlink::Socket;
 
 use super::{Netns, Node, cni, direct};
 

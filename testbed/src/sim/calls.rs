@@ -3,10 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use volvox_actors_simulated::{
-    endpoint::EndpointView,
-    endpoints::{DeleteError, EndpointsMsg, PatchError, Target},
+    endpoints::{
+        endpoint::{EndpointView, PatchError},
+        ipam::{Allocated, IpamMsg},
+        supervisor::{DeleteError, EndpointsMsg, Target},
+    },
     host::{Answer, Reply},
-    ipam::{Allocated, IpamMsg},
     model::{Addresses, EndpointId},
 };
 

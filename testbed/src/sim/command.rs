@@ -77,7 +77,7 @@ impl Options {
 /// Simulates and prints; the exit code.
 pub fn run(options: &Options) -> Result<i32> {
     if options.scenario.as_deref() == Some("list") {
-        scenarios::ALL.iter().for_each(|scenario| volvox_agent::say!("{}", scenario.name));
+        scenarios::ALL.iter().for_each(|scenario| volvox_system::say!("{}", scenario.name));
         return Ok(0);
     }
     if options.mutants || options.mutant.is_some() {
@@ -100,24 +100,24 @@ fn one(options: &Options, seed: u64) -> Result<i32> {
         trace.keep_flights();
     }
     let outcome = Node::new(trace.clone()).run(&actions);
-    volvox_agent::say!(
+    volvox_system::say!(
         "── what happens to the node · message: from → to, kind · state: of an endpoint"
     );
-    volvox_agent::say!("   kernel: a step that was done · no answer: who waited goes on without");
-    volvox_agent::say!("   in front: seconds of virtual time since the first agent's start");
-    trace.lines().iter().for_each(|line| volvox_agent::say!("{line}"));
+    volvox_system::say!("   kernel: a step that was done · no answer: who waited goes on without");
+    volvox_system::say!("   in front: seconds of virtual time since the first agent's start");
+    trace.lines().iter().for_each(|line| volvox_system::say!("{line}"));
     if let Some(file) = &options.write {
         let written = trace.write_flights(file)?;
         let names: Vec<_> = written.iter().map(|path| path.display().to_string()).collect();
-        volvox_agent::say!("written, the last life first: {}", names.join(" "));
+        volvox_system::say!("written, the last life first: {}", names.join(" "));
     }
     match outcome {
         Ok(tally) => {
-            volvox_agent::say!("well: {} lives, trace {:016x}", tally.lives, tally.hash);
+            volvox_system::say!("well: {} lives, trace {:016x}", tally.lives, tally.hash);
             Ok(0)
         }
         Err(failure) => {
-            volvox_agent::say!("FAILED behind action {}: {}", failure.at, failure.what);
+            volvox_system::say!("FAILED behind action {}: {}", failure.at, failure.what);
             Ok(1)
         }
     }
@@ -140,7 +140,7 @@ fn many(options: &Options) -> Result<i32> {
     let cpu_rate = total.lives as f64 / total.cpu.as_secs_f64();
     if options.json {
         let figure = |name: &str, value: f64| {
-            volvox_agent::say!("{}", json!({ "name": name, "value": value }))
+            volvox_system::say!("{}", json!({ "name": name, "value": value }))
         };
         figure("sim.lifetimes_per_second", rate);
         figure("sim.lifetimes_per_cpu_second", cpu_rate);
@@ -149,7 +149,7 @@ fn many(options: &Options) -> Result<i32> {
         figure("sim.verdicts", total.verdicts as f64);
         figure("sim.failures", failed.len() as f64);
     } else {
-        volvox_agent::say!(
+        volvox_system::say!(
             "{} histories, {} lifetimes of the agent, {} verdicts, {seconds:.1} s: {rate:.0} \
              lifetimes a second and core, {cpu_rate:.0} by processor time; {} failed",
             options.seeds,
@@ -162,24 +162,24 @@ fn many(options: &Options) -> Result<i32> {
         tell(options, *seed, failure)?;
     }
     if let Some(rest) = failed.get(SHRUNK_MAX..).filter(|rest| !rest.is_empty()) {
-        volvox_agent::say!("\nthe others:");
+        volvox_system::say!("\nthe others:");
         rest.iter()
-            .for_each(|(seed, failure)| volvox_agent::say!("  seed {seed}: {}", failure.what));
+            .for_each(|(seed, failure)| volvox_system::say!("  seed {seed}: {}", failure.what));
     }
     Ok(i32::from(!failed.is_empty()))
 }
 
 /// A failure made short, with the command that shows it again.
 fn tell(options: &Options, seed: u64, failure: &Failure) -> Result<()> {
-    volvox_agent::say!("\nseed {seed} failed behind action {}: {}", failure.at, failure.what);
+    volvox_system::say!("\nseed {seed} failed behind action {}: {}", failure.at, failure.what);
     let actions = options.actions(seed)?;
     let (left, failure) = shrink(&actions, failure.clone());
-    volvox_agent::say!("as short as it gets, {} of {} actions:", left.len(), actions.len());
-    left.iter().for_each(|&place| volvox_agent::say!("  {place:3} {}", actions[place]));
-    volvox_agent::say!("  {}", failure.what);
+    volvox_system::say!("as short as it gets, {} of {} actions:", left.len(), actions.len());
+    left.iter().for_each(|&place| volvox_system::say!("  {place:3} {}", actions[place]));
+    volvox_system::say!("  {}", failure.what);
     let only: Vec<String> = left.iter().map(ToString::to_string).collect();
     let scenario = options.scenario.as_ref().map(|name| format!(" --scenario {name}"));
-    volvox_agent::say!(
+    volvox_system::say!(
         "again: cargo testbed sim{} --seed {seed} --only {}",
         scenario.unwrap_or_default(),
         only.join(",")
@@ -265,18 +265,18 @@ fn mutants(name: Option<&str>, json: bool) -> Result<i32> {
         let name = mutant.name();
         match caught.iter().find(|(other, _)| *other == number) {
             Some((_, failure)) if json => {
-                volvox_agent::say!(
+                volvox_system::say!(
                     "{}",
                     json!({ "name": format!("sim.mutant.{name}"), "value": failure.at })
                 );
             }
             Some((_, failure)) => {
                 let what: String = failure.what.chars().take(100).collect();
-                volvox_agent::say!("{name:28} caught by seed {:4}: {what}", failure.at);
+                volvox_system::say!("{name:28} caught by seed {:4}: {what}", failure.at);
             }
             None => {
                 survivors += 1;
-                volvox_agent::say!("{name:28} SURVIVES {MUTANT_SEEDS} seeds");
+                volvox_system::say!("{name:28} SURVIVES {MUTANT_SEEDS} seeds");
             }
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use volvox_actors_simulated::{
     model::{Direction, IdentityId, PolicyRows},
-    policy::lookup,
+    policy::rules::lookup,
     ports::{HookState, lxc_flags},
     testing::KernelState,
 };

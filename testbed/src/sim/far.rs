@@ -4,9 +4,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde_json::json;
 use volvox_actors_simulated::{
-    kvstore::{ADDRESSES, IDENTITIES},
+    cluster::kvstore::{ADDRESSES, IDENTITIES, NODES},
     model::{ClusterId, IdentityId, Scope},
-    nodes::NODES,
     testing::{MemoryClusters, MemoryKvStore},
 };
 

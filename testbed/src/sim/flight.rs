@@ -7,12 +7,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use volvox_actors_simulated::{
-    host::{
-        Record, Recorder,
-        flight::{Birth, Writer, to_bytes},
-    },
-    ports::Time,
+use volvox_actors_simulated::host::{
+    Record, Recorder, Time,
+    flight::{Birth, Writer, to_bytes},
 };
 
 type Ring = Arc<[AtomicU64]>;

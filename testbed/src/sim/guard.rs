@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use volvox_actors_simulated::{
-    endpoint::{Kind, State},
-    model::{Direction, EndpointId, IdentityId},
+    endpoints::endpoint::State,
+    model::{Direction, EndpointId, EndpointKind, IdentityId},
     ports::{FsOp, HOST_IFINDEX},
-    state::scan,
+    state_directory::scan,
 };
 
 use super::{model::App, node::Node};

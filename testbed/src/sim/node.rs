@@ -9,7 +9,10 @@ use std::{
 };
 
 use volvox_actors_simulated::{
-    endpoints::{EndpointsMsg, Level, Target},
+    endpoints::{
+        endpoint::Level,
+        supervisor::{EndpointsMsg, Target},
+    },
     host::{Answer, Reply},
     model::{EndpointId, IdentityId},
     testing::{Residue, Turn, World},

@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use serde_json::json;
 use volvox_actors_simulated::{
     model::IdentityId,
+    node::routes::RoutingMode,
     ports::{HOST_DEVICE, HookState, Hop, OVERLAY},
-    routes::RoutingMode,
     testing::KernelState,
 };
 

@@ -1,12 +1,14 @@
 //! Pods, and those who start and delete them: the container runtime with the CNI plugin.
 
 use volvox_actors_simulated::{
-    endpoint::EndpointSpec,
-    endpoints::DeleteError,
-    host::Answer,
-    ipam::{Allocated, IpamError},
+    endpoints::{
+        endpoint::EndpointSpec,
+        ipam::{Allocated, IpamError},
+        supervisor::DeleteError,
+    },
+    host::{Answer, Time},
     model::{Addresses, Mac},
-    ports::{Link, Time},
+    ports::Link,
     testing::Created,
 };
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use volvox_actors_simulated::{
     host::Answer,
     ports::BackendState,
-    services::{ServicesMsg, UnknownBackend},
+    services::service_cache::{ServicesMsg, UnknownBackend},
     testing::KernelServices,
 };
 

@@ -8,16 +8,14 @@ use std::{
 
 use ipnet::IpNet;
 use volvox_actors_simulated::{
-    build_queue::BuildQueueMsg,
-    endpoint::State,
+    endpoints::{build_queue::BuildQueueMsg, endpoint::State},
     host::Waits,
-    identity::IdentityMsg,
-    invariants::{self, ALWAYS, AT_REST},
     model::EndpointId,
-    policy::PolicyMsg,
+    node::invariants::{self, ALWAYS, AT_REST},
+    policy::{identity::IdentityMsg, rules::PolicyMsg},
     ports::{FsOp, HookState},
     restore::Fate,
-    state::StateFiles,
+    state_directory::StateFiles,
     testing::Residue,
 };
 

@@ -8,9 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 use volvox_actors_simulated::{
-    kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS},
+    cluster::kvstore::{ADDRESSES, IDENTITIES, IDENTITY_USERS, NODES},
     model::IdentityId,
-    nodes::NODES,
     testing::{KvLink, MemoryKvStore},
 };
 

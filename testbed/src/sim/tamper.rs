@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use volvox_actors_simulated::{
     model::{EndpointId, IdentityId},
     ports::{ConfigRow, FsOp, IpcacheRow, LxcRow},
-    state::{EndpointRecord, StateFiles, scan},
+    state_directory::{EndpointRecord, StateFiles, scan},
     testing::MemoryFs,
 };
 

@@ -3,8 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use volvox_actors_simulated::{
-    endpoint::{EndpointView, State},
-    endpoints::EndpointsMsg,
+    endpoints::{
+        endpoint::{EndpointView, State},
+        supervisor::EndpointsMsg,
+    },
     model::EndpointId,
     ports::{HookState, Intruder, Notices, Probe},
     testing::KernelState,

@@ -11,8 +11,8 @@ use std::{
 use anyhow::Result;
 
 use volvox_actors_simulated::{
-    host::{Outcome, Record, Recorder, Whom},
-    ports::{KernelOp, Time, disk::FsStep},
+    host::{Outcome, Record, Recorder, Time, Whom},
+    ports::{KernelOp, disk::FsStep},
 };
 
 use super::flight::Flights;

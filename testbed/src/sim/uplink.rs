@@ -9,7 +9,7 @@ use std::{
 use ipnet::IpNet;
 use volvox_actors_simulated::{
     model::{Addresses, IdentityId, Mac},
-    node::NodeMsg,
+    node::local_node::NodeMsg,
     ports::{
         DeviceKind, DeviceRow, DeviceTables, HookState, KernelOp, LOCAL_RULE_PRIORITY, Link,
         LocalRules, OVERLAY, RoutingOp, device_flags, lxc_flags,

@@ -1,17 +1,28 @@
-//! What the rooms' manifests say of other crates.
+//! What the manifests of the packages say of other crates.
 
 use std::path::Path;
 
 use super::{Problem, Tree};
 
-const ROOMS: [&str; 4] = ["actors", "agent", "bpf-progs", "testbed"];
+const PACKAGES: [&str; 10] = [
+    "actors",
+    "agent",
+    "agent/cli",
+    "agent/cni",
+    "agent/inspect",
+    "agent/maps",
+    "agent/rest",
+    "agent/system",
+    "bpf-progs",
+    "testbed",
+];
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
-    ROOMS.iter().flat_map(|room| room_problems(tree, room)).collect()
+    PACKAGES.iter().flat_map(|package| package_problems(tree, package)).collect()
 }
 
-fn room_problems(tree: &Tree, room: &str) -> Vec<Problem> {
-    let path = Path::new(room).join("Cargo.toml");
+fn package_problems(tree: &Tree, package: &str) -> Vec<Problem> {
+    let path = Path::new(package).join("Cargo.toml");
     let Some(manifest) = tree.get(&path) else { return Vec::new() };
     let mut problems = Vec::new();
     let mut within = false;
@@ -27,12 +38,22 @@ fn room_problems(tree: &Tree, room: &str) -> Vec<Problem> {
                 add(format!("{name}: give its version in the workspace's manifest"));
             }
             let name = name.trim_end_matches(".workspace").replace('-', "_");
-            if !tree.rust(room).any(|(_, text)| mentions(text, &name)) {
+            if !sources(tree, package).any(|text| mentions(text, &name)) {
                 add(format!("{name}: nothing uses it: delete it"));
             }
         }
     }
     problems
+}
+
+/// The Rust files of a package, without those of packages inside its folder.
+fn sources<'a>(tree: &'a Tree, package: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_inner = move |path: &Path| {
+        let inner =
+            PACKAGES.iter().filter(|other| Path::new(other).parent() == Some(Path::new(package)));
+        inner.into_iter().any(|other| path.starts_with(other))
+    };
+    tree.rust(package).filter(move |(path, _)| !is_inner(path)).map(|(_, text)| text)
 }
 
 /// Whether the crate's name stands in the text as a word.
@@ -54,6 +75,7 @@ mod tests {
                 "[dependencies]\na-b.workspace = true\nc = \"1\"\nd.workspace = true\n",
             ),
             ("agent/src/lib.rs", "use a_b::x;\nuse c::y;\nuse dd::z;\n"),
+            ("agent/cni/src/lib.rs", "use d::x;\n"),
         ]);
         let found: Vec<_> = check(&tree).iter().map(|problem| problem.line).collect();
         assert_eq!(found, [3, 4]);

@@ -22,17 +22,25 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Whether cargo hands the file to the compiler by itself. Paths are `ROOM/…`.
+/// Whether cargo hands the file to the compiler by itself. A package is a room, or lies in one beside its
+/// `src`.
 fn is_root(path: &Path) -> bool {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    match parts[..] {
+        [_, ref inside @ ..] if is_root_of_package(inside) => true,
+        [_, "src" | "tests", ..] => false,
+        [_, _, ref inside @ ..] => is_root_of_package(inside),
+        _ => false,
+    }
+}
+
+fn is_root_of_package(inside: &[&str]) -> bool {
     matches!(
-        parts[..],
-        [_, "build.rs"]
-            | [_, "src", "lib.rs" | "main.rs"]
-            | [_, "src", "bin", _]
-            | [_, "tests" | "examples" | "benches", _]
-            | [_, "tests", _, "main.rs"]
-            | [_, "fuzz", "fuzz_targets", _]
+        inside,
+        ["build.rs"]
+            | ["src", "lib.rs" | "main.rs"]
+            | ["tests" | "examples" | "benches" | "fuzz_targets", _]
+            | ["tests", _, "main.rs"]
     )
 }
 
@@ -96,6 +104,8 @@ mod tests {
             ("a/src/b/c.rs", ""),
             ("a/src/b/dead.rs", ""),
             ("a/src/tests.rs", ""),
+            ("a/b/src/lib.rs", "mod c;\n"),
+            ("a/b/src/c.rs", ""),
             ("a/examples/e.rs", "#[path = \"../tests/common/mod.rs\"]\nmod common;\n"),
             ("a/tests/common/mod.rs", "mod deep;\n"),
             ("a/tests/common/deep.rs", ""),

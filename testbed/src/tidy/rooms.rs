@@ -9,10 +9,16 @@ const TOP: [&str; 8] =
     ["Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "actors", "agent", "bpf-progs", "testbed"];
 
 /// Rooms, the words that must not occur in them, and why.
-const BARRED: [(&str, &[&str], &str); 4] = [
+const BARRED: [(&str, &[&str], &str); 6] = [
     ("actors", &["volvox_agent", "volvox_bpf_progs", "volvox_testbed"], "actors uses no room"),
     ("bpf-progs", &["volvox_actors", "volvox_agent", "volvox_testbed"], "bpf-progs uses no room"),
     ("agent", &["volvox_testbed"], "agent does not use testbed"),
+    ("agent/cli", &["volvox_agent"], "the client is built without the agent"),
+    (
+        "agent/cni",
+        &["volvox_agent", "volvox_inspect", "volvox_maps"],
+        "the plugin is small: it is built without what it does not do",
+    ),
     (
         "actors/src",
         &[

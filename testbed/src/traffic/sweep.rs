@@ -55,7 +55,7 @@ impl Clock {
 impl Drop for Clock {
     fn drop(&mut self) {
         if let Err(error) = setpriority_process(Some(gettid()), self.before) {
-            volvox_agent::complain!("a thread keeps its priority of {FIRST}: {error}");
+            volvox_system::complain!("a thread keeps its priority of {FIRST}: {error}");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use volvox_agent::ports::netlink::Socket;
+use volvox_system::netlink::Socket;
 use volvox_testbed::lab::{self, Binaries, Inventory, Netns, Node, Pod, Through, cni};
 
 use super::{PODS, allocations, fleet};

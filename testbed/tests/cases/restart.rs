@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use aya::maps::{HashMap, Map, MapData};
 use rustix::time::{ClockId, clock_gettime};
-use volvox_agent::ports::netlink::Socket;
 use volvox_bpf_progs::layouts::{Ct4Key, CtRow};
+use volvox_system::netlink::Socket;
 use volvox_testbed::{
     fleet::{Fleet, PORT},
     lab::{self, Inventory, Metrics, Netns, Node},

@@ -17,7 +17,7 @@ const IDENTITIES: &str = "/apis/cilium.io/v2/ciliumidentities";
 
 /// The object of that kind that is packaged.
 fn packaged(kind: &str) -> Result<Value> {
-    let all = volvox_agent::ports::manifests::objects(MANIFEST).map_err(anyhow::Error::msg)?;
+    let all = volvox_inspect::manifests::objects(MANIFEST).map_err(anyhow::Error::msg)?;
     all.into_iter().find(|it| it["kind"] == kind).with_context(|| format!("there is no {kind}"))
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use volvox_agent::ports::manifests;
+use volvox_inspect::manifests;
 use volvox_testbed::lab::{NODE_NAME, Node, wait_for};
 
 use crate::{

@@ -10,12 +10,11 @@ use std::{
 use anyhow::Result;
 use serde_json::json;
 use volvox_actors_simulated::{
+    endpoints::ipam::IpamMsg,
     host::{
-        Behaviour, Cx, Message, Recorder, Ref, Reply,
+        Behaviour, Cx, Message, Recorder, Ref, Reply, Time,
         flight::{Birth, Writer, to_bytes},
     },
-    ipam::IpamMsg,
-    ports::Time,
     testing::{World, allow_from, crash, pod, spec},
 };
 

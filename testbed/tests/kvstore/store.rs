@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use tokio::{runtime::Builder, task::LocalSet, time::sleep};
 #[cfg(feature = "etcd-rs")]
 use volvox_agent::ports::kvstore::EtcdRs;
-use volvox_agent::ports::kvstore::{Etcd, EtcdOptions};
+use volvox_agent::{config::EtcdOptions, ports::kvstore::Etcd};
 use volvox_testbed::lab::{self, Authority, Validity, wait_for};
 
 use super::{

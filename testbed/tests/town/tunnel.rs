@@ -68,7 +68,7 @@ fn pods_and_hosts_of_two_nodes_reach_each_other_as_policy_says() {
         let member = town.members.remove(0);
         let netns = member.netns.clone();
         member.uninstall()?;
-        let links = netns.run(|| Ok(volvox_agent::ports::netlink::Socket::open()?.links()?))?;
+        let links = netns.run(|| Ok(volvox_system::netlink::Socket::open()?.links()?))?;
         let ours: Vec<_> = links.values().filter(|link| link.name.starts_with("cilium_")).collect();
         ensure!(ours.is_empty(), "left: {ours:?}");
         Ok(())

@@ -12,17 +12,14 @@ use volvox_actors::{
     model::{EndpointId, Labels},
     node::local_node::NodeMsg,
 };
-
-use super::{Answer, endpoint_list::views, node::addressing, ok};
-use crate::api::{
-    Api, ApiError,
-    extract::Json,
-    features,
-    models::{
-        Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration, option_texts,
-        parse_options,
-    },
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    Configuration, ConfigurationSpec, ConfigurationStatus, KvstoreConfiguration, option_texts,
+    parse_options,
 };
+
+use super::{endpoint::not_changed, endpoint_list::views, node::addressing};
+use crate::api::{Api, extract::Json, features};
 
 /// Largest packets that Linux offloads unless told otherwise, bytes.
 const OFFLOAD_BYTES_MAX: u32 = 65536;
@@ -32,11 +29,7 @@ const CHANGES_MAX: usize = 64;
 pub(crate) async fn get(State(api): State<Api>) -> Answer {
     let facts = &api.facts;
     let spec = spec(&api);
-    let node = api
-        .gateway
-        .ask("GET /config", |node_supervisor| &node_supervisor.node, NodeMsg::Show)
-        .await?
-        .facts;
+    let node = api.gateway.ask("GET /config", |node| &node.node, NodeMsg::Show).await?.facts;
     ok(&Configuration {
         status: ConfigurationStatus {
             gro_ipv4_max_size: OFFLOAD_BYTES_MAX,
@@ -63,7 +56,7 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
 pub(crate) async fn patch(State(api): State<Api>, Json(wanted): Json<ConfigurationSpec>) -> Answer {
     let _turn = api.options.turn().await;
     let now = spec(&api);
-    let options = parse_options(&wanted.options, &now.options)?;
+    let options = parse_options(&wanted.options, &now.options).map_err(ApiError::bad_request)?;
     let policy = &wanted.policy_enforcement;
     if !policy.is_empty() && *policy != now.policy_enforcement {
         return Err(ApiError::bad_request(format!(
@@ -119,10 +112,10 @@ async fn change(api: &Api, id: EndpointId, options: BTreeMap<String, i64>) -> Re
     let target = Target::Id(id);
     let what = format!("PATCH /config for endpoint {id}");
     let patch = move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply };
-    match api.gateway.ask(what, |node_supervisor| &node_supervisor.endpoints, patch).await? {
+    match api.gateway.ask(what, |node| &node.endpoints, patch).await? {
         // It went meanwhile.
         Ok(_) | Err(PatchError::NotFound) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(not_changed(error)),
     }
 }
 

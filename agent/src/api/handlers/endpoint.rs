@@ -11,73 +11,57 @@ use axum::{
 use volvox_actors::{
     endpoints::{
         endpoint::{CreateError, EndpointView, Patch, PatchError},
-        supervisor::{DeleteError, EndpointsMsg, NotFound, Target, TargetError},
+        supervisor::{DeleteError, EndpointsMsg, Target},
     },
     model::EndpointId,
     policy::rules::{DerivedFilter, PolicyMsg},
 };
-
-use super::{Answer, ok};
-use crate::{
-    api::{
-        Api, ApiError,
-        error::json_response,
-        extract::{Json, Segment},
-        limiter::call,
-        models::{Endpoint, L4Policy, StatusChange, endpoint_health, endpoint_spec},
-        verify::verify,
-    },
-    rest_model::EndpointChangeRequest,
+use volvox_inspect::http::{Answer, ApiError, json_response, ok};
+use volvox_rest::models::{
+    Endpoint, EndpointChangeRequest, L4Policy, StatusChange, endpoint_health,
 };
 
-impl From<TargetError> for ApiError {
-    fn from(error: TargetError) -> Self {
-        Self::bad_request(error)
+use crate::api::{
+    Api,
+    endpoint_spec::endpoint_spec,
+    extract::{Json, Segment},
+    limiter::call,
+    verify::verify,
+};
+
+/// How a refusal to make an endpoint is told.
+fn not_created(error: CreateError) -> ApiError {
+    let status = match &error {
+        CreateError::Invalid(_) | CreateError::InUse(_) => StatusCode::BAD_REQUEST,
+        CreateError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+        CreateError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        CreateError::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    ApiError::new(status, error)
+}
+
+/// How a refusal to change one is told.
+pub(super) fn not_changed(error: PatchError) -> ApiError {
+    match error {
+        PatchError::NotFound => ApiError::not_found(error),
+        PatchError::Invalid(_) => ApiError::bad_request(error),
+        PatchError::Failed(_) => ApiError::failed(error),
     }
 }
 
-impl From<NotFound> for ApiError {
-    fn from(error: NotFound) -> Self {
-        Self::not_found(error)
-    }
-}
-
-impl From<CreateError> for ApiError {
-    fn from(error: CreateError) -> Self {
-        let status = match &error {
-            CreateError::Invalid(_) | CreateError::InUse(_) => StatusCode::BAD_REQUEST,
-            CreateError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
-            CreateError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            CreateError::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        Self::new(status, error)
-    }
-}
-
-impl From<PatchError> for ApiError {
-    fn from(error: PatchError) -> Self {
-        match error {
-            PatchError::NotFound => Self::not_found(error),
-            PatchError::Invalid(_) => Self::bad_request(error),
-            PatchError::Failed(_) => Self::failed(error),
-        }
-    }
-}
-
-impl From<DeleteError> for ApiError {
-    fn from(error: DeleteError) -> Self {
-        match error {
-            DeleteError::NotFound => Self::not_found(error),
-            DeleteError::Refused(_) => Self::bad_request(error),
-            DeleteError::NotReady(_) => Self::unavailable(error),
-        }
+/// How a refusal to delete one is told.
+fn not_deleted(error: DeleteError) -> ApiError {
+    match error {
+        DeleteError::NotFound => ApiError::not_found(error),
+        DeleteError::Refused(_) => ApiError::bad_request(error),
+        DeleteError::NotReady(_) => ApiError::unavailable(error),
     }
 }
 
 pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer {
     let _passage = api.limiter.pass(call::GET).await?;
     let view = view(&api, &id).await?;
-    let mut endpoint = Endpoint::new(&view, &api.facts);
+    let mut endpoint = Endpoint::new(&view, &api.facts.options);
     endpoint.status.policy.realized.l4 = L4Policy::derived(&derived(&api, &view).await?);
     ok(&endpoint)
 }
@@ -110,10 +94,11 @@ pub(crate) async fn put(
         .gateway
         .ask(
             format!("PUT /endpoint/{id}"),
-            |node_supervisor| &node_supervisor.endpoints,
+            |node| &node.endpoints,
             move |reply| EndpointsMsg::Create { spec: Box::new(spec), sync, reply },
         )
-        .await??;
+        .await?
+        .map_err(not_created)?;
     let options = api.options.beyond(&api.facts.options);
     let made = match options.is_empty() {
         true => made,
@@ -122,7 +107,7 @@ pub(crate) async fn put(
             change(&api, &id, Target::Id(made.id), patch).await?
         }
     };
-    Ok(json_response(StatusCode::CREATED, &Endpoint::new(&made, &api.facts)))
+    Ok(json_response(StatusCode::CREATED, &Endpoint::new(&made, &api.facts.options)))
 }
 
 pub(crate) async fn patch(
@@ -130,16 +115,16 @@ pub(crate) async fn patch(
     Segment(id): Segment,
     Json(request): Json<EndpointChangeRequest>,
 ) -> Answer {
-    let target = id.parse::<Target>()?;
+    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
     let _passage = api.limiter.pass(call::PATCH).await?;
     let spec = endpoint_spec(request)?;
     let labels = (!spec.labels.is_empty()).then(|| spec.labels.clone());
     let patch = Patch { labels, interface: Some(spec), ..Patch::default() };
-    ok(&Endpoint::new(&*change(&api, &id, target, patch).await?, &api.facts))
+    ok(&Endpoint::new(&*change(&api, &id, target, patch).await?, &api.facts.options))
 }
 
 pub(crate) async fn delete(State(api): State<Api>, Segment(id): Segment) -> Answer {
-    let target = id.parse::<Target>()?;
+    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
     let _passage = api.limiter.pass(call::DELETE).await?;
     Ok(deleted(remove(&api, &id, target).await?))
 }
@@ -155,17 +140,17 @@ pub(crate) async fn log(State(api): State<Api>, Segment(id): Segment) -> Answer 
 
 /// The endpoint of a path, as it is now.
 pub(super) async fn view(api: &Api, id: &str) -> Result<Arc<EndpointView>, ApiError> {
-    let target = id.parse::<Target>()?;
+    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
     verify(api, Some(target.clone())).await;
     let found = api
         .gateway
         .ask(
             format!("GET /endpoint/{id}"),
-            |node_supervisor| &node_supervisor.endpoints,
+            |node| &node.endpoints,
             |reply| EndpointsMsg::Get { target, reply },
         )
         .await?;
-    Ok(found?)
+    found.map_err(ApiError::not_found)
 }
 
 /// The rules behind an endpoint's policy.
@@ -174,11 +159,7 @@ async fn derived(api: &Api, view: &EndpointView) -> Result<Vec<DerivedFilter>, A
     let what = format!("GET /endpoint/{}", view.id);
     Ok(api
         .gateway
-        .ask(
-            what,
-            |node_supervisor| &node_supervisor.policy,
-            |reply| PolicyMsg::Derived { subject, reply },
-        )
+        .ask(what, |node| &node.policy, |reply| PolicyMsg::Derived { subject, reply })
         .await?)
 }
 
@@ -193,11 +174,11 @@ pub(super) async fn change(
         .gateway
         .ask(
             format!("PATCH /endpoint/{id}"),
-            |node_supervisor| &node_supervisor.endpoints,
+            |node| &node.endpoints,
             move |reply| EndpointsMsg::Patch { target, patch: Box::new(patch), reply },
         )
         .await?;
-    Ok(changed?)
+    changed.map_err(not_changed)
 }
 
 /// Deletes an endpoint; the number of things that could not be cleaned up.
@@ -206,11 +187,11 @@ pub(super) async fn remove(api: &Api, id: &str, target: Target) -> Result<u32, A
         .gateway
         .ask(
             format!("DELETE /endpoint/{id}"),
-            |node_supervisor| &node_supervisor.endpoints,
+            |node| &node.endpoints,
             |reply| EndpointsMsg::Delete { target, reply },
         )
         .await?;
-    Ok(leftovers?)
+    leftovers.map_err(not_deleted)
 }
 
 /// 200, or 206 with the number of things that could not be cleaned up.
@@ -223,7 +204,7 @@ pub(super) fn deleted(leftovers: u32) -> Response {
 
 /// The number in the path of a new endpoint; 0 leaves the choice to the agent.
 fn wanted_number(id: &str) -> Result<Option<EndpointId>, ApiError> {
-    match id.parse::<Target>()? {
+    match id.parse::<Target>().map_err(ApiError::bad_request)? {
         Target::Id(EndpointId(0)) => Ok(None),
         Target::Id(id) => Ok(Some(id)),
         _ => Err(ApiError::bad_request(format!(

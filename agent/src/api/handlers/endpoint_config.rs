@@ -3,19 +3,17 @@
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use serde::Deserialize;
 use volvox_actors::endpoints::{endpoint::Patch, supervisor::Target};
-
-use super::{
-    Answer,
-    endpoint::{change, view},
-    ok,
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    ConfigurationAnswer, EndpointConfiguration, LabelConfiguration, OptionTexts, option_texts,
+    parse_options,
 };
+
+use super::endpoint::{change, view};
 use crate::api::{
     Api,
+    endpoint_spec::given_labels,
     extract::{Json, Segment},
-    models::{
-        ConfigurationAnswer, EndpointConfiguration, LabelConfiguration, OptionTexts, given_labels,
-        option_texts, parse_options,
-    },
 };
 
 /// A change of what is set of an endpoint; what is absent stays.
@@ -27,7 +25,7 @@ pub(crate) struct Change {
 }
 
 pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer {
-    let realized = EndpointConfiguration::new(&*view(&api, &id).await?, &api.facts);
+    let realized = EndpointConfiguration::new(&*view(&api, &id).await?, &api.facts.options);
     ok(&ConfigurationAnswer { realized })
 }
 
@@ -38,7 +36,7 @@ pub(crate) async fn patch(
 ) -> Answer {
     let view = view(&api, &id).await?;
     let now = option_texts(&api.facts.options, &view.options);
-    let options = parse_options(&wanted.options, &now)?;
+    let options = parse_options(&wanted.options, &now).map_err(ApiError::bad_request)?;
     let custom = match wanted.label_configuration {
         Some(labels) if !labels.user.is_empty() => {
             Some(given_labels("label-configuration.user", &labels.user)?)

@@ -2,16 +2,14 @@
 
 use axum::{extract::State, http::StatusCode, response::IntoResponse};
 use volvox_actors::endpoints::{endpoint::Patch, supervisor::Target};
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{LabelConfiguration, LabelStatus, LabelsAnswer};
 
-use super::{
-    Answer,
-    endpoint::{change, view},
-    ok,
-};
+use super::endpoint::{change, view};
 use crate::api::{
     Api,
+    endpoint_spec::given_labels,
     extract::{Json, Segment},
-    models::{LabelConfiguration, LabelStatus, LabelsAnswer, given_labels},
 };
 
 pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer {
@@ -25,7 +23,7 @@ pub(crate) async fn patch(
     Segment(id): Segment,
     Json(wanted): Json<LabelConfiguration>,
 ) -> Answer {
-    let target = id.parse::<Target>()?;
+    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
     let custom = given_labels("user", &wanted.user)?;
     change(&api, &id, target, Patch { custom: Some(custom), ..Patch::default() }).await?;
     Ok(StatusCode::OK.into_response())

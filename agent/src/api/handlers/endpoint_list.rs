@@ -14,23 +14,14 @@ use volvox_actors::{
     },
     model::Labels,
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{Endpoint, EndpointBatchDeleteRequest};
 
 use super::{
-    Answer,
     endpoint::{deleted, remove},
-    ok,
     query::wanted_labels,
 };
-use crate::{
-    api::{
-        Api, ApiError,
-        extract::Json,
-        limiter::call,
-        models::{Endpoint, parse_labels},
-        verify::verify,
-    },
-    rest_model::EndpointBatchDeleteRequest,
-};
+use crate::api::{Api, endpoint_spec::parse_labels, extract::Json, limiter::call, verify::verify};
 
 pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answer {
     let wanted = wanted_labels(&uri, &body)?;
@@ -40,7 +31,7 @@ pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answe
     if views.is_empty() && !wanted.is_empty() {
         return Err(ApiError::not_found(format!("no endpoint has all of {}", wanted.join(", "))));
     }
-    ok(&views.iter().map(|view| Endpoint::new(view, &api.facts)).collect::<Vec<_>>())
+    ok(&views.iter().map(|view| Endpoint::new(view, &api.facts.options)).collect::<Vec<_>>())
 }
 
 /// Deletes every endpoint of a container.
@@ -82,10 +73,6 @@ pub(super) async fn views(
     verify(api, None).await;
     Ok(api
         .gateway
-        .ask(
-            what,
-            |node_supervisor| &node_supervisor.endpoints,
-            |reply| EndpointsMsg::List { labels, reply },
-        )
+        .ask(what, |node| &node.endpoints, |reply| EndpointsMsg::List { labels, reply })
         .await?)
 }

@@ -8,20 +8,19 @@ use volvox_actors::{
     endpoints::ipam::{IpamMsg, Lease},
     node::routes::RoutingMode,
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    ClusterMeshStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange, IpamStatus,
+    KubernetesStatus, Mode, RoutingStatus, Status, StatusAnswer, StatusDetails,
+};
 
-use super::{Answer, ok};
 use crate::{
     api::{
-        Api, ApiError, Facts, features,
-        models::{
-            ClusterMeshStatus, ClusterStatus, Controller, ControllerStatus, IdentityRange,
-            IpamStatus, KubernetesStatus, Mode, RoutingStatus, StatusAnswer, StatusDetails,
-        },
+        Api, Facts, features,
         troubles::{self, SOURCE, Trouble},
         views::Views,
     },
     gateway::GatewayError,
-    rest_model::Status,
 };
 
 /// The state of an agent that serves nobody.
@@ -136,11 +135,7 @@ fn controller(trouble: Trouble) -> Controller {
 async fn leases(api: &Api, brief: bool) -> Result<BTreeMap<IpAddr, Lease>, GatewayError> {
     match brief {
         true => Ok(BTreeMap::new()),
-        false => {
-            api.gateway
-                .ask("GET /healthz", |node_supervisor| &node_supervisor.ipam, IpamMsg::Dump)
-                .await
-        }
+        false => api.gateway.ask("GET /healthz", |node| &node.ipam, IpamMsg::Dump).await,
     }
 }
 

@@ -7,21 +7,16 @@ use volvox_actors::{
     model::{IdentityId, Labels},
     policy::identity::IdentityMsg,
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{Identity, IdentityEndpoints};
 
-use super::{Answer, endpoint_list::views, ok, query::wanted_labels};
-use crate::api::{
-    Api, ApiError,
-    extract::Segment,
-    models::{Identity, IdentityEndpoints, parse_labels},
-};
+use super::{endpoint_list::views, query::wanted_labels};
+use crate::api::{Api, endpoint_spec::parse_labels, extract::Segment};
 
 /// All identities, or the one of exactly these labels.
 pub(crate) async fn list(State(api): State<Api>, uri: Uri, body: Bytes) -> Answer {
     let wanted = parse_labels("labels", &wanted_labels(&uri, &body)?)?;
-    let all = api
-        .gateway
-        .ask("GET /identity", |node_supervisor| &node_supervisor.identities, IdentityMsg::List)
-        .await?;
+    let all = api.gateway.ask("GET /identity", |node| &node.identities, IdentityMsg::List).await?;
     let found: Vec<Identity> = all
         .iter()
         .filter(|identity| wanted.is_empty() || *identity.labels == wanted)
@@ -41,7 +36,7 @@ pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer 
         .gateway
         .ask(
             format!("GET /identity/{number}"),
-            |node_supervisor| &node_supervisor.identities,
+            |node| &node.identities,
             move |reply| IdentityMsg::Get { id: number, reply },
         )
         .await?;

@@ -5,23 +5,20 @@ use std::net::IpAddr;
 use axum::{extract::State, http::Uri};
 use ipnet::IpNet;
 use volvox_actors::policy::ipcache::IpcacheMsg;
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::IpListEntry;
 
 use super::{
-    Answer,
     node::status,
-    ok,
     query::{first, query},
 };
-use crate::api::{Api, ApiError, models::IpListEntry};
+use crate::api::Api;
 
 /// Addresses and prefixes with their identities; all, or those within one prefix.
 pub(crate) async fn list(State(api): State<Api>, uri: Uri) -> Answer {
     let query = query(&uri)?;
     let within = first(&query, "cidr").map(parse_prefix).transpose()?;
-    let mut entries = api
-        .gateway
-        .ask("GET /ip", |node_supervisor| &node_supervisor.ipcache, IpcacheMsg::List)
-        .await?;
+    let mut entries = api.gateway.ask("GET /ip", |node| &node.ipcache, IpcacheMsg::List).await?;
     if let Some(within) = within {
         entries.retain(|prefix, _| within.contains(prefix));
         if entries.is_empty() {

@@ -12,16 +12,14 @@ use volvox_actors::endpoints::{
     ipam::{Allocated, Family, IpamError, IpamMsg},
     supervisor::{EndpointsMsg, Target},
 };
+use volvox_inspect::http::{Answer, ApiError, json_response};
+use volvox_rest::models::{AddressPair, IpamResponse};
 
 use super::{
-    Answer,
     node::addressing,
     query::{first, query},
 };
-use crate::{
-    api::{Api, ApiError, error::json_response, extract::Segment},
-    rest_model::{AddressPair, IpamResponse},
-};
+use crate::api::{Api, extract::Segment};
 
 /// How long an address waits for an endpoint to claim it, if its client wants that.
 const EXPIRATION: Duration = Duration::from_secs(600);
@@ -30,18 +28,17 @@ const NO_OWNER: &str = "api";
 /// Longest name of an owner, in bytes.
 const OWNER_BYTES_MAX: usize = 512;
 
-impl From<IpamError> for ApiError {
-    fn from(error: IpamError) -> Self {
-        let status = match &error {
-            IpamError::InUse { .. } => StatusCode::CONFLICT,
-            IpamError::Exhausted { .. } => StatusCode::BAD_GATEWAY,
-            IpamError::Disabled(_) => StatusCode::NOT_IMPLEMENTED,
-            IpamError::NotAllocated(_) => StatusCode::NOT_FOUND,
-            IpamError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::BAD_REQUEST,
-        };
-        Self::new(status, error)
-    }
+/// How a refusal to hand out an address, or to take one back, is told.
+fn refused(error: IpamError) -> ApiError {
+    let status = match &error {
+        IpamError::InUse { .. } => StatusCode::CONFLICT,
+        IpamError::Exhausted { .. } => StatusCode::BAD_GATEWAY,
+        IpamError::Disabled(_) => StatusCode::NOT_IMPLEMENTED,
+        IpamError::NotAllocated(_) => StatusCode::NOT_FOUND,
+        IpamError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    ApiError::new(status, error)
 }
 
 pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Answer {
@@ -58,10 +55,11 @@ pub(crate) async fn allocate(State(api): State<Api>, uri: Uri, headers: HeaderMa
         .gateway
         .ask(
             format!("POST /ipam for {owner}"),
-            |node_supervisor| &node_supervisor.ipam,
+            |node| &node.ipam,
             move |reply| IpamMsg::Allocate { family, owner, pool, expires, reply },
         )
-        .await??;
+        .await?
+        .map_err(refused)?;
     let address = address_pair(allocated, expires.is_some());
     let host_addressing = addressing(&api).await?;
     Ok(json_response(StatusCode::CREATED, &IpamResponse { address, host_addressing }))
@@ -73,10 +71,11 @@ pub(crate) async fn reserve(State(api): State<Api>, Segment(ip): Segment, uri: U
     api.gateway
         .ask(
             format!("POST /ipam/{address} for {owner}"),
-            |node_supervisor| &node_supervisor.ipam,
+            |node| &node.ipam,
             move |reply| IpamMsg::Reserve { address, owner, reply },
         )
-        .await??;
+        .await?
+        .map_err(refused)?;
     Ok(StatusCode::OK.into_response())
 }
 
@@ -87,7 +86,7 @@ pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Ans
         .gateway
         .ask(
             what.clone(),
-            |node_supervisor| &node_supervisor.endpoints,
+            |node| &node.endpoints,
             move |reply| EndpointsMsg::Get { target: Target::Address(address), reply },
         )
         .await?;
@@ -98,12 +97,9 @@ pub(crate) async fn release(State(api): State<Api>, Segment(ip): Segment) -> Ans
         )));
     }
     api.gateway
-        .ask(
-            what,
-            |node_supervisor| &node_supervisor.ipam,
-            move |reply| IpamMsg::Withdraw { address, reply },
-        )
-        .await??;
+        .ask(what, |node| &node.ipam, move |reply| IpamMsg::Withdraw { address, reply })
+        .await?
+        .map_err(refused)?;
     Ok(StatusCode::OK.into_response())
 }
 

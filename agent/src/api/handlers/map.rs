@@ -12,16 +12,12 @@ use volvox_actors::{
     ports::{IpcacheRow, LxcRow, lxc_flags},
 };
 use volvox_bpf_progs::maps::POLICY;
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_maps::{DatapathError, Dump};
+use volvox_rest::models::{BpfMap, BpfMapEntry, BpfMapList, protocol_name};
 
-use super::{Answer, map_services, map_translations, ok};
-use crate::{
-    api::{
-        Api, ApiError,
-        extract::Segment,
-        models::{BpfMap, BpfMapEntry, BpfMapList, protocol_name},
-    },
-    ports::kernel::{DatapathError, Dump},
-};
+use super::{map_services, map_translations};
+use crate::api::{Api, extract::Segment};
 
 /// Every map that is pinned.
 pub(crate) async fn list(State(api): State<Api>) -> Answer {

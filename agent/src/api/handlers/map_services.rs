@@ -4,11 +4,8 @@ use volvox_actors::{
     model::{BackendId, Frontend, ServiceId},
     ports::{BackendRow, ServiceTables, SlotRow},
 };
-
-use crate::{
-    api::models::{BpfMapEntry, backend_state},
-    ports::kernel::{Client, DatapathError, Dump, MaglevShares, ServedClient},
-};
+use volvox_maps::{Client, DatapathError, Dump, MaglevShares, ServedClient};
+use volvox_rest::models::{BpfMapEntry, backend_state};
 
 /// The rows of a map of that name; `None` if it does not balance load, or has no text form.
 pub(super) fn rows(dump: &Dump, name: &str) -> Result<Option<Vec<BpfMapEntry>>, DatapathError> {
@@ -89,7 +86,7 @@ fn maglev((service, shares): (&ServiceId, &MaglevShares)) -> BpfMapEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::kernel::tests::{sandbox::Sandbox, services::serve};
+    use crate::datapath::tests::{sandbox::Sandbox, services::serve};
 
     #[test]
     fn each_map_has_its_own_familys_rows() {

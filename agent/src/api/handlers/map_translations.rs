@@ -2,10 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::{
-    api::models::{BpfMapEntry, protocol_name},
-    ports::kernel::{DatapathError, Dump, Peer, Translation},
-};
+use volvox_maps::{DatapathError, Dump, Peer, Translation};
+use volvox_rest::models::{BpfMapEntry, protocol_name};
 
 /// The rows of a map of that name; `None` if it does not translate addresses.
 pub(super) fn rows(dump: &Dump, name: &str) -> Result<Option<Vec<BpfMapEntry>>, DatapathError> {

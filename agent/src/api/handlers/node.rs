@@ -9,25 +9,18 @@ use volvox_actors::{
     model::{Addresses, NodeKey},
     node::local_node::{NodeMsg, NodeStatus},
 };
-
-use super::{Answer, ok};
-use crate::{
-    api::{
-        Api, ApiError,
-        models::{ClusterNode, ClusterNodes, NodeId, SecondaryAddress},
-    },
-    rest_model::{NodeAddressing, NodeAddressingElement},
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    ClusterNode, ClusterNodes, NodeAddressing, NodeAddressingElement, NodeId, SecondaryAddress,
 };
+
+use crate::api::Api;
 
 /// This node, and all others that are known.
 pub(crate) async fn cluster(State(api): State<Api>) -> Answer {
     let others = api
         .gateway
-        .ask_if(
-            "GET /cluster/nodes",
-            |node_supervisor| node_supervisor.nodes.as_ref(),
-            NodesMsg::List,
-        )
+        .ask_if("GET /cluster/nodes", |node| node.nodes.as_ref(), NodesMsg::List)
         .await?;
     let own = own(&api).await?;
     let mut all =
@@ -137,5 +130,5 @@ pub(super) async fn addressing(api: &Api) -> Result<NodeAddressing, ApiError> {
 
 /// What is known of this node.
 pub(super) async fn status(api: &Api) -> Result<NodeStatus, ApiError> {
-    Ok(api.gateway.ask("GET node", |node_supervisor| &node_supervisor.node, NodeMsg::Show).await?)
+    Ok(api.gateway.ask("GET node", |node| &node.node, NodeMsg::Show).await?)
 }

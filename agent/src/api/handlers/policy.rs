@@ -6,12 +6,11 @@ use volvox_actors::{
     model::Labels,
     policy::rules::{PolicyMsg, PolicySelector},
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{Policy, SelectorEntry};
 
-use super::{Answer, endpoint_list::views, ok};
-use crate::api::{
-    Api, ApiError,
-    models::{Policy, SelectorEntry},
-};
+use super::endpoint_list::views;
+use crate::api::Api;
 
 /// All rules as they were written.
 pub(crate) async fn get(State(api): State<Api>) -> Answer {
@@ -20,10 +19,7 @@ pub(crate) async fn get(State(api): State<Api>) -> Answer {
 
 /// All rules as they were written.
 pub(super) async fn rules(api: &Api) -> Result<Policy, ApiError> {
-    let written = api
-        .gateway
-        .ask("GET /policy", |node_supervisor| &node_supervisor.policy, PolicyMsg::Written)
-        .await?;
+    let written = api.gateway.ask("GET /policy", |node| &node.policy, PolicyMsg::Written).await?;
     Ok(Policy::new(&written))
 }
 
@@ -44,11 +40,7 @@ async fn list(
 ) -> Result<Vec<SelectorEntry>, ApiError> {
     let selectors: Vec<PolicySelector> = api
         .gateway
-        .ask(
-            what,
-            |node_supervisor| &node_supervisor.policy,
-            move |reply| PolicyMsg::Selectors { subjects, reply },
-        )
+        .ask(what, |node| &node.policy, move |reply| PolicyMsg::Selectors { subjects, reply })
         .await?;
     Ok(selectors.iter().map(SelectorEntry::new).collect())
 }
@@ -60,11 +52,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Answer {
     let endpoints = views.iter().map(|view| view.subject()).collect();
     let status = api
         .gateway
-        .ask(
-            what,
-            |node_supervisor| &node_supervisor.policy,
-            move |reply| PolicyMsg::Show { endpoints, reply },
-        )
+        .ask(what, |node| &node.policy, move |reply| PolicyMsg::Show { endpoints, reply })
         .await?;
     ok(&status)
 }
@@ -72,8 +60,5 @@ pub(crate) async fn status(State(api): State<Api>) -> Answer {
 /// The clauses behind each cookie of verdict records.
 pub(crate) async fn origins(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/policy/origins";
-    ok(&api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.policy, PolicyMsg::Origins)
-        .await?)
+    ok(&api.gateway.ask(what, |node| &node.policy, PolicyMsg::Origins).await?)
 }

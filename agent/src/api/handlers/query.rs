@@ -1,8 +1,9 @@
 //! Reads the parameters of a request's query, for the handlers that take some.
 
 use axum::{extract::Query, http::Uri};
+use volvox_inspect::http::ApiError;
 
-use crate::api::{ApiError, extract::read_json};
+use crate::api::extract::read_json;
 
 /// The parameters of a request's query, decoded, in their order.
 pub(super) fn query(uri: &Uri) -> Result<Vec<(String, String)>, ApiError> {

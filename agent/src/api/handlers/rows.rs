@@ -10,16 +10,12 @@ use volvox_actors::{
     policy::rules::PolicyMsg,
     ports::{ConfigRow, IpcacheRow},
 };
+use volvox_inspect::http::{Answer, ok};
+use volvox_maps::{DatapathError, Dump};
+use volvox_rest::models::{BpfMapEntry, ComparedRow, EndpointRows, RowsLogEntry};
 
-use super::{Answer, endpoint::view, map, ok};
-use crate::{
-    api::{
-        Api,
-        extract::Segment,
-        models::{BpfMapEntry, ComparedRow, EndpointRows, RowsLogEntry},
-    },
-    ports::kernel::{DatapathError, Dump},
-};
+use super::{endpoint::view, map};
+use crate::api::{Api, extract::Segment};
 
 /// Values by map and key.
 type Texts = BTreeMap<(&'static str, String), String>;
@@ -31,7 +27,7 @@ pub(crate) async fn compare(State(api): State<Api>, Segment(id): Segment) -> Ans
         .gateway
         .ask(
             format!("GET /endpoint/{}/rows", view.id),
-            |node_supervisor| &node_supervisor.policy,
+            |node| &node.policy,
             |reply| PolicyMsg::ResolveOrKeep { subject, reply },
         )
         .await?;
@@ -39,7 +35,7 @@ pub(crate) async fn compare(State(api): State<Api>, Segment(id): Segment) -> Ans
     let policy = policy.map_or_else(kept, |policy| Arc::clone(&policy.rows));
     let (dump, addresses, id) = (Dump::at(&api.facts.bpf_root), view.spec.addresses, view.id);
     let read = move || realised(&dump, id, addresses);
-    let realised = map::blocking(read).await?.map_err(crate::api::ApiError::failed)?;
+    let realised = map::blocking(read).await?.map_err(volvox_inspect::http::ApiError::failed)?;
     ok(&EndpointRows {
         id: view.id.0,
         state: view.api_state().to_owned(),

@@ -3,13 +3,13 @@
 
 use axum::extract::State;
 use volvox_actors::services::service_cache::{ServiceView, ServicesMsg, UnknownBackend};
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{Backend, BackendAddress, Service, ServicesSummary};
 
-use super::{Answer, ok};
 use crate::{
     api::{
-        Api, ApiError,
+        Api,
         extract::{Json, Segment},
-        models::{Backend, BackendAddress, Service, ServicesSummary},
         services,
     },
     gateway::GatewayError,
@@ -33,10 +33,7 @@ pub(crate) async fn get(State(api): State<Api>, Segment(id): Segment) -> Answer 
 }
 
 async fn views(api: &Api, what: &'static str) -> Result<Vec<ServiceView>, GatewayError> {
-    let mut views = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::List)
-        .await?;
+    let mut views = api.gateway.ask(what, |node| &node.services, ServicesMsg::List).await?;
     views.sort_by_key(|view| view.id);
     Ok(views)
 }
@@ -44,10 +41,7 @@ async fn views(api: &Api, what: &'static str) -> Result<Vec<ServiceView>, Gatewa
 /// Every backend, by number.
 pub(crate) async fn backends(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/backends";
-    let views = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::ListBackends)
-        .await?;
+    let views = api.gateway.ask(what, |node| &node.services, ServicesMsg::ListBackends).await?;
     let mut backends: Vec<_> = views.iter().map(Backend::from).collect();
     backends.sort_by_key(|backend| backend.id);
     ok(&backends)
@@ -69,14 +63,8 @@ pub(crate) async fn patch_backend(
     };
     let what = "PATCH /volvox/backends";
     let make = move |reply| ServicesMsg::Quarantine { backend, wanted, reply };
-    api.gateway
-        .ask(what, |node_supervisor| &node_supervisor.services, make)
-        .await?
-        .map_err(ApiError::not_found)?;
-    let views = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::ListBackends)
-        .await?;
+    api.gateway.ask(what, |node| &node.services, make).await?.map_err(ApiError::not_found)?;
+    let views = api.gateway.ask(what, |node| &node.services, ServicesMsg::ListBackends).await?;
     match views.iter().find(|view| view.at == backend) {
         Some(view) => ok(&Backend::from(view)),
         None => Err(ApiError::not_found(UnknownBackend(backend))),

@@ -19,26 +19,21 @@ use volvox_actors::{
     restore::RestoreMsg,
     services::service_cache::ServicesMsg,
 };
+use volvox_inspect::http::{Answer, ApiError, ok};
+use volvox_rest::models::{
+    Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, Regenerated, Repaired,
+    WaitEntry, WaitList, Why,
+};
 
 use super::{
-    Answer,
-    endpoint::view,
-    ok,
+    endpoint::{not_changed, view},
     query::{first, query},
 };
-use crate::api::{
-    Api, ApiError,
-    extract::Segment,
-    models::{
-        Actor, Collecting, Endpoint, IpamLease, PruningWait, Recorder, Regenerated, Repaired,
-        WaitEntry, WaitList, Why,
-    },
-    verify::verify_devices,
-};
+use crate::api::{Api, extract::Segment, verify::verify_devices};
 
 /// Every actor.
 pub(crate) async fn actors(State(api): State<Api>) -> Answer {
-    let cells = api.gateway.look(|node_supervisor| node_supervisor.host.cells()).await?;
+    let cells = api.gateway.look(|node| node.host.cells()).await?;
     ok(&cells.iter().map(Actor::from).collect::<Vec<_>>())
 }
 
@@ -47,11 +42,7 @@ pub(crate) async fn actor(State(api): State<Api>, Segment(id): Segment) -> Answe
     let number = id
         .parse()
         .map_err(|_| ApiError::bad_request(format!("id: {id:?} is no actor's number")))?;
-    match api
-        .gateway
-        .look(move |node_supervisor| node_supervisor.host.observe(CellId(number)))
-        .await?
-    {
+    match api.gateway.look(move |node| node.host.observe(CellId(number))).await? {
         Some(observed) => ok(&observed),
         None => Err(ApiError::not_found(format!("there is no actor {number}"))),
     }
@@ -79,10 +70,7 @@ pub(crate) async fn waits(State(api): State<Api>) -> Answer {
     };
     let waits = api.gateway.look(look).await?;
     let what = "GET /volvox/waits";
-    let services = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.services, ServicesMsg::Show)
-        .await?;
+    let services = api.gateway.ask(what, |node| &node.services, ServicesMsg::Show).await?;
     let pruning = services.awaited.iter().map(|source| PruningWait {
         what: "services and backends of an earlier life".to_owned(),
         whom: source.name().to_owned(),
@@ -96,8 +84,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
     let name = format!("endpoint {}", view.id);
     let (what, subject) = (format!("GET /volvox/endpoint/{}/why", view.id), view.subject());
     let remarks = |reply| PolicyMsg::Remarks { subject, reply };
-    let policies =
-        api.gateway.ask(what, |node_supervisor| &node_supervisor.policy, remarks).await?;
+    let policies = api.gateway.ask(what, |node| &node.policy, remarks).await?;
     let look = move |node_supervisor: &NodeSupervisor| {
         let (names, now) = (names(node_supervisor), node_supervisor.host.now());
         let entry = |wait: &Wait| WaitEntry::new(wait, &names, now);
@@ -128,10 +115,7 @@ pub(crate) async fn why(State(api): State<Api>, Segment(id): Segment) -> Answer 
 /// Who has permits to build, and what those wait for.
 async fn building(api: &Api) -> Result<(Vec<String>, Vec<WaitEntry>), ApiError> {
     let what = "GET /volvox/endpoint/why";
-    let queue = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.build_queue, BuildQueueMsg::Show)
-        .await?;
+    let queue = api.gateway.ask(what, |node| &node.build_queue, BuildQueueMsg::Show).await?;
     let building: Vec<_> = queue.building.iter().map(|id| format!("endpoint {id}")).collect();
     let of = building.clone();
     let look = move |node_supervisor: &NodeSupervisor| {
@@ -159,28 +143,19 @@ fn names(node_supervisor: &NodeSupervisor) -> BTreeMap<CellId, String> {
 /// How the last restart went.
 pub(crate) async fn restore(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/restore";
-    ok(&*api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.restore, RestoreMsg::Report)
-        .await?)
+    ok(&*api.gateway.ask(what, |node| &node.restore, RestoreMsg::Report).await?)
 }
 
 /// Who builds and who waits for a permit.
 pub(crate) async fn build_queue(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/build-queue";
-    ok(&api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.build_queue, BuildQueueMsg::Show)
-        .await?)
+    ok(&api.gateway.ask(what, |node| &node.build_queue, BuildQueueMsg::Show).await?)
 }
 
 /// How collecting dead connections goes.
 pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/conntrack";
-    let status = api
-        .gateway
-        .ask(what, |node_supervisor| &node_supervisor.conntrack, ConntrackMsg::Show)
-        .await?;
+    let status = api.gateway.ask(what, |node| &node.conntrack, ConntrackMsg::Show).await?;
     ok(&Collecting::from(status))
 }
 
@@ -188,20 +163,22 @@ pub(crate) async fn conntrack(State(api): State<Api>) -> Answer {
 pub(crate) async fn devices(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/devices";
     verify_devices(&api).await;
-    ok(&api.gateway.ask(what, |node_supervisor| &node_supervisor.devices, DevicesMsg::Show).await?)
+    ok(&api.gateway.ask(what, |node| &node.devices, DevicesMsg::Show).await?)
 }
 
 /// Where what the actors do is recorded.
 pub(crate) async fn flight(State(api): State<Api>) -> Answer {
-    ok(&Recorder::new(&api.flight))
+    let flight = &api.flight;
+    ok(&Recorder {
+        file: flight.path().map(|path| path.display().to_string()),
+        records: flight.records(),
+        troubles: flight.troubles(),
+    })
 }
 
 /// Addresses that are handed out, and to whom.
 pub(crate) async fn ipam(State(api): State<Api>) -> Answer {
-    let leases = api
-        .gateway
-        .ask("GET /volvox/ipam", |node_supervisor| &node_supervisor.ipam, IpamMsg::Dump)
-        .await?;
+    let leases = api.gateway.ask("GET /volvox/ipam", |node| &node.ipam, IpamMsg::Dump).await?;
     ok(&leases.iter().map(|(ip, lease)| IpamLease::new(*ip, lease)).collect::<Vec<_>>())
 }
 
@@ -210,9 +187,7 @@ pub(crate) async fn endpoint_states(State(api): State<Api>) -> Answer {
     let what = "GET /volvox/endpoint-states";
     let list = |reply| EndpointsMsg::List { labels: Labels::default(), reply };
     let mut states = BTreeMap::<_, u64>::new();
-    for endpoint in
-        api.gateway.ask(what, |node_supervisor| &node_supervisor.endpoints, list).await?
-    {
+    for endpoint in api.gateway.ask(what, |node| &node.endpoints, list).await? {
         *states.entry(endpoint.api_state()).or_default() += 1;
     }
     ok(&states)
@@ -220,21 +195,20 @@ pub(crate) async fn endpoint_states(State(api): State<Api>) -> Answer {
 
 /// Builds an endpoint again; comes back once it is built.
 pub(crate) async fn regenerate(State(api): State<Api>, Segment(id): Segment, uri: Uri) -> Answer {
-    let target = id.parse::<Target>()?;
+    let target = id.parse::<Target>().map_err(ApiError::bad_request)?;
     let level = level(first(&query(&uri)?, "level"))?;
     let reason = "asked for by its user".into();
     let what = format!("POST /volvox/endpoint/{id}/regenerate");
     let build = async {
         let ask = move |reply| EndpointsMsg::Regenerate { target, level, reason, reply };
-        Ok::<_, ApiError>(
-            api.gateway.ask(&what, |node_supervisor| &node_supervisor.endpoints, ask).await??,
-        )
+        let built = api.gateway.ask(&what, |node| &node.endpoints, ask).await?;
+        built.map_err(not_changed)
     };
     // Others' rows decide about its packets, too. It does not wait for them.
     let around = async { Ok(repair(&api, &what).await) };
     let (built, around) = tokio::try_join!(build, around)?;
     let repaired = built.drift.iter().chain(&around).map(Repaired::from).collect();
-    ok(&Regenerated { endpoint: Endpoint::new(&built, &api.facts), repaired })
+    ok(&Regenerated { endpoint: Endpoint::new(&built, &api.facts.options), repaired })
 }
 
 /// Has all rows compared that are not an endpoint's; what was put right. What cannot be compared

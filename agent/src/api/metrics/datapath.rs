@@ -8,9 +8,13 @@ use volvox_bpf_progs::{
     DropReason,
     layouts::{MetricsDirection, MetricsKey, MetricsRow},
 };
+use volvox_maps::{
+    Dump,
+    tally::{POLICY_MAP, PRESSED},
+};
 
 use super::sheet::{Sheet, row};
-use crate::ports::kernel::{Dump, POLICY_MAP, PRESSED, Writes};
+use crate::datapath::Writes;
 
 /// Endpoints' policy maps are many: as in Cilium they share one row, which is that of the fullest.
 const POLICY_MAPS: &str = "cilium_policy_v2_*";

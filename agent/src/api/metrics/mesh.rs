@@ -1,7 +1,8 @@
 //! Metrics of the cluster mesh: how each remote cluster stands.
 
+use volvox_rest::models::RemoteCluster;
+
 use super::sheet::{Sheet, bare, row};
-use crate::api::models::RemoteCluster;
 
 pub(super) fn write(sheet: &mut Sheet, remotes: &[RemoteCluster]) {
     let help = "Other clusters that are read";

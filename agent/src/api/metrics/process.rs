@@ -3,9 +3,10 @@
 use std::fs;
 
 use rustix::param::{clock_ticks_per_second, page_size};
+use volvox_inspect::flight::FlightView;
 
 use super::sheet::{Sheet, bare, row};
-use crate::{api::Facts, logging, ports::flight::FlightView};
+use crate::{api::Facts, logging};
 
 pub(super) fn write(sheet: &mut Sheet, facts: &Facts) {
     let rows = [row([("version", facts.version.as_str())], 1.0)];

@@ -1,7 +1,8 @@
 //! Metrics of the sources of news: whether each is connected, and how long it has been silent.
 
+use volvox_rest::models::Source;
+
 use super::sheet::{Sheet, row};
-use crate::api::models::Source;
 
 pub(super) fn write(sheet: &mut Sheet, all: &[Source]) {
     let each = |value: fn(&Source) -> Option<f64>| {

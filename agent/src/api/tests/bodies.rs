@@ -9,9 +9,9 @@ use std::{
 };
 
 use axum::http::Method;
+use volvox_inspect::http::{Server, Socket, bind};
 
 use super::node_supervisor::Fixture;
-use crate::api::{Server, Socket, bind};
 
 #[test]
 fn rubbish_is_refused_with_its_reason() {

@@ -38,11 +38,14 @@ use fakes::{
     fake_identities, fake_ipam, fake_ipcache, fake_node, fake_nodes, fake_policy, fake_restore,
     fake_routes, fake_services,
 };
+use volvox_inspect::flight::Recording;
+use volvox_system::SystemClock;
 
 use crate::{
     api::{Api, Facts, Features, Limiter, Opening, RuntimeOptions, opening, router},
+    datapath::Writes,
     gateway::{Errands, Gateway, gateway},
-    ports::{DiskTrouble, SystemClock, flight::Recording, kernel::Writes},
+    ports::DiskTrouble,
 };
 
 /// The actor that handles one kind of message with a closure.

@@ -67,7 +67,7 @@ impl Connection {
         // Writing to a text never fails.
         let _ = write!(path, "limit={PAGE}");
         if let Some(next) = next {
-            let _ = write!(path, "&continue={}", crate::rest_client::escape(next));
+            let _ = write!(path, "&continue={}", volvox_rest::escape(next));
         }
         let answer = self.get(path).await?;
         let bytes = collect(answer, PAGE_BYTES_MAX).await?;
@@ -120,7 +120,7 @@ impl Connection {
             path,
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
             lifetime.as_secs(),
-            crate::rest_client::escape(version)
+            volvox_rest::escape(version)
         );
         let mut body = self.get(path).await?.into_body();
         let mut lines = Lines::default();
@@ -226,7 +226,7 @@ impl Connection {
 fn path(resource: &Resource) -> String {
     let mut path = format!("{}?", resource.path);
     if let Some(fields) = &resource.fields {
-        let _ = write!(path, "fieldSelector={}&", crate::rest_client::escape(fields));
+        let _ = write!(path, "fieldSelector={}&", volvox_rest::escape(fields));
     }
     path
 }

@@ -1,7 +1,7 @@
 //! For the fuzzer: what an API server says.
 
 use volvox_actors::{
-    cluster::resources::{further, resources},
+    cluster::resources::{self, further},
     ports::{ObjectChange, Resource},
 };
 

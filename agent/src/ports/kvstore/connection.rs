@@ -6,7 +6,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::timeout};
 use volvox_actors::ports::KvError;
 
-use super::{EtcdError, EtcdOptions, client::Client};
+use super::{Endpoints, EtcdError, client::Client};
+use crate::config::EtcdOptions;
 
 /// How long servers may take for an answer, connecting included.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -62,7 +63,7 @@ impl<C: Client> Connection<C> {
         if let Some(client) = &state.client {
             return Ok(client.clone());
         }
-        let client = C::connect(self.0.options.read()?).await?;
+        let client = C::connect(Endpoints::read(&self.0.options)?).await?;
         Ok(state.client.insert(client).clone())
     }
 

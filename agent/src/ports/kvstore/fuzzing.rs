@@ -5,9 +5,10 @@ use std::{fs, os::unix::fs::FileExt, path::Path, sync::OnceLock};
 use volvox_actors::ports::{Put, Transaction};
 
 use super::{
-    EtcdOptions,
+    Endpoints,
     file::{Answer, File, Job},
 };
+use crate::config::EtcdOptions;
 
 /// Pairs that the store has before it is damaged.
 const PAIRS: usize = 40;
@@ -70,12 +71,12 @@ pub(crate) fn etcd(dir: &Path, data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match text.parse::<EtcdOptions>() {
         // Its files are somebody else's.
-        Ok(options) => drop(EtcdOptions { config: None, ..options }.read()),
+        Ok(options) => drop(Endpoints::read(&EtcdOptions { config: None, ..options })),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     let path = dir.join("etcd.yaml");
     fs::write(&path, data).expect("there is room");
     if !text.contains("file") {
-        drop(EtcdOptions { config: Some(path), address: None }.read());
+        drop(Endpoints::read(&EtcdOptions { config: Some(path), address: None }));
     }
 }

@@ -4,8 +4,8 @@ use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use volvox_actors::host::flight::What;
-use volvox_agent::{
-    ports::flight::{self, CURRENT},
+use volvox_inspect::{
+    flight::{self, CURRENT},
     trace::Story,
 };
 

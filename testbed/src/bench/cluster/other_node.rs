@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use volvox_actors::model::Mac;
-use volvox_agent::ports::netlink::{Socket, Veth};
+use volvox_system::netlink::{Socket, Veth};
 
 use crate::lab::Netns;
 

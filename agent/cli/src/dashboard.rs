@@ -1,0 +1,36 @@
+//! `volvox dashboard`: serves the dashboard over flight records on disk, on a loopback address.
+
+use axum::Router;
+use volvox_inspect::{
+    dashboard::{Lives, Opened, router},
+    http::{Server, Socket, listen},
+};
+
+use super::{args::DashboardArguments, error::ClientError, output::Output};
+
+/// Serves the page over files until somebody ends it.
+pub(super) async fn run(
+    out: &mut Output<'_>,
+    arguments: &DashboardArguments,
+) -> Result<(), ClientError> {
+    if !arguments.listen.ip().is_loopback() {
+        let text = format!("--listen {}: name a loopback address", arguments.listen);
+        return Err(ClientError::Usage(text));
+    }
+    let opened = arguments.files.iter().map(|file| Opened::read(file)).collect::<Result<_, _>>()?;
+    let in_use = |error| {
+        let text = format!("--listen {}: {error}; choose another port", arguments.listen);
+        ClientError::Failed(text)
+    };
+    let socket = listen(arguments.listen).map_err(in_use)?;
+    let address = match &socket {
+        Socket::Tcp(listener) => listener.local_addr()?,
+        Socket::Unix(_) => arguments.listen,
+    };
+    let page = router(Lives::Opened(opened), Router::new());
+    let server = Server::start("dashboard", vec![(socket, page)])?;
+    out.line(format!("http://{address}/    (Ctrl-C ends)"))?;
+    tokio::signal::ctrl_c().await?;
+    server.stop();
+    Ok(())
+}

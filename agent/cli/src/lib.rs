@@ -1,0 +1,99 @@
+//! `volvox`: how people and scripts speak to the agent.
+//!
+//! Tables for people, `-o json` for programs. Exit codes: 0 done, 1 failed, 2 asked wrongly,
+//! 3 the agent is not reachable, 4 there is no such thing.
+
+mod args;
+mod bpf;
+mod dashboard;
+mod endpoint;
+mod endpoint_text;
+mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod identity;
+mod ipam;
+mod metrics;
+mod monitor;
+mod output;
+mod policy;
+mod restore;
+mod service;
+mod sources;
+mod status;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod why;
+
+use std::{io, process::ExitCode, time::Duration};
+
+use clap::{CommandFactory, Parser};
+use volvox_rest::RestClient;
+
+pub use self::{args::Arguments, error::ClientError};
+use self::{args::Command, output::Output, why::Places};
+
+/// How long the agent may take to answer: longer than it waits for its own actors.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// The program: reads its arguments, does what they say, answers with an exit code.
+pub fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut stdout = io::stdout().lock();
+    match execute(arguments, &mut stdout) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.is_quiet() {
+                volvox_system::complain!("volvox: {error}");
+            }
+            error.exit_code()
+        }
+    }
+}
+
+/// Does what the arguments say; what is answered goes to `out`.
+pub fn execute(arguments: Arguments, out: &mut dyn io::Write) -> Result<(), ClientError> {
+    if let Command::Completions { shell } = arguments.command {
+        // Written by itself it would panic where nobody reads on, as behind `head`.
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Arguments::command(), "volvox", &mut script);
+        return Ok(out.write_all(&script)?);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = RestClient::new(&arguments.socket).patience(Duration::ZERO).deadline(DEADLINE);
+    let mut output = Output::new(arguments.output, out);
+    runtime.block_on(dispatch(arguments, &client, &mut output))
+}
+
+async fn dispatch(
+    arguments: Arguments,
+    client: &RestClient,
+    out: &mut Output<'_>,
+) -> Result<(), ClientError> {
+    let Arguments { socket, bpf_root, state_dir, command, .. } = arguments;
+    let (bpf_root, state_dir) = (bpf_root.as_path(), state_dir.as_path());
+    match command {
+        Command::Status { brief } => status::show(client, out, state_dir, brief).await,
+        Command::Endpoint(command) => endpoint::run(client, out, command).await,
+        Command::Ipam(command) => ipam::run(client, out, command).await,
+        Command::Service(command) => service::run(client, out, command).await,
+        Command::Backend(command) => service::backend(client, out, command).await,
+        Command::Policy(command) => policy::run(client, out, command).await,
+        Command::Bpf(command) => bpf::run(out, bpf_root, command),
+        Command::Identity(command) => identity::run(client, out, command).await,
+        Command::Restore(command) => restore::run(client, out, state_dir, command).await,
+        Command::Why(question) => {
+            why::run(client, out, &Places { state_dir, bpf_root }, &question).await
+        }
+        Command::Trace(trace) => trace::run(out, state_dir, &trace),
+        Command::Monitor(filter) => {
+            let source = monitor::Source::open(&socket, bpf_root)?;
+            monitor::run(client, out, source, &filter).await
+        }
+        Command::Metrics => metrics::run(client, out).await,
+        Command::Dashboard(arguments) => dashboard::run(out, &arguments).await,
+        // Answered before there was a runtime.
+        Command::Completions { .. } => Ok(()),
+    }
+}

@@ -1,0 +1,114 @@
+//! The client where no agent answers.
+
+use std::{fs, io, path::Path};
+
+use clap::Parser;
+
+use super::{args::Arguments, execute};
+
+/// What a command wrote, and its exit code.
+#[derive(Debug, PartialEq)]
+struct Ran {
+    text: String,
+    code: u8,
+    error: String,
+}
+
+fn run(socket: &Path, command: &str) -> Ran {
+    let fixed = ["volvox", "--socket-path", socket.to_str().unwrap()];
+    let arguments = Arguments::try_parse_from(fixed.into_iter().chain(command.split(' '))).unwrap();
+    let mut out = Vec::new();
+    let result = execute(arguments, &mut out);
+    let text = String::from_utf8(out).unwrap();
+    match result {
+        Ok(()) => Ran { text, code: 0, error: String::new() },
+        Err(error) => Ran { text, code: error.code(), error: error.to_string() },
+    }
+}
+
+#[test]
+fn a_dead_agent_is_named_with_a_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = run(&dir.path().join("nobody.sock"), "status");
+    assert_eq!((ran.code, ran.text.as_str()), (3, ""));
+    assert!(ran.error.contains("nobody.sock"), "{}", ran.error);
+    assert!(ran.error.contains("see that volvox-agent runs"), "{}", ran.error);
+}
+
+#[test]
+fn manifests_are_judged_without_an_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("nobody.sock");
+    let file = |name: &str, text: &str| {
+        fs::write(dir.path().join(name), text).unwrap();
+        dir.path().join(name).display().to_string()
+    };
+    let policy = |port: u32| {
+        format!(
+            "apiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\n\
+             metadata: {{name: web, namespace: default}}\nspec:\n  endpointSelector: {{}}\n  \
+             ingress:\n  - toPorts:\n    - ports: [{{port: \"{port}\", protocol: TCP}}]\n"
+        )
+    };
+    let good = file("good.yaml", &policy(80));
+    let ran = run(&socket, &format!("policy validate {good}"));
+    assert_eq!(
+        (ran.code, ran.text),
+        (0, format!("{good}: CiliumNetworkPolicy default/web: valid\n"))
+    );
+    let bad = file("bad.yaml", &policy(70000));
+    let ran = run(&socket, &format!("policy validate {good} {bad}"));
+    assert_eq!((ran.code, ran.error.as_str()), (1, "1 document refused"));
+    assert!(ran.text.contains("spec.ingress[0].toPorts[0].ports[0].port"), "{}", ran.text);
+    let alone = policy(80).replace("ingress:\n", "enableDefaultDeny: {egress: true}\n  ingress:\n");
+    let ran = run(&socket, &format!("policy validate {}", file("alone.yaml", &alone)));
+    assert!(ran.code == 0 && ran.text.contains("Cilium 1.19 leaves it open"), "{}", ran.text);
+    let rubbish = file("rubbish.yaml", "{]");
+    assert_eq!(run(&socket, &format!("policy validate {rubbish}")).code, 1);
+    assert_eq!(run(&socket, "policy validate /nowhere.yaml").code, 1);
+}
+
+#[test]
+fn wrong_questions_are_refused_before_anything_is_done() {
+    for command in [
+        "",
+        "endpoint",
+        "endpoint get",
+        "policy validate",
+        "identity get x",
+        "monitor -t x",
+        "service get x",
+        "backend quarantine web",
+        "backend quarantine 10.0.0.1",
+        "backend quarantine 10.0.0.1:80/ICMP",
+        "bpf lb list --backends --revnat",
+    ] {
+        let arguments = ["volvox"].into_iter().chain(command.split(' ').filter(|a| !a.is_empty()));
+        assert_eq!(Arguments::try_parse_from(arguments).unwrap_err().exit_code(), 2, "{command:?}");
+    }
+}
+
+/// Where nobody reads on, as behind `head`.
+struct Closed;
+
+impl io::Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn completions_that_nobody_reads_to_their_end_are_no_failure() {
+    let arguments = Arguments::try_parse_from(["volvox", "completions", "bash"]).unwrap();
+    assert!(execute(arguments, &mut Closed).unwrap_err().is_quiet());
+}
+
+#[test]
+fn shells_get_completions() {
+    let ran = run(Path::new("/nowhere"), "completions bash");
+    assert!(ran.text.contains("_volvox()"), "{}", ran.text);
+}

@@ -1,0 +1,193 @@
+//! ADD: makes the interface, has the agent allocate addresses and make the endpoint, and answers.
+//! What has to be undone after a failure is noted on the way; `undo` does it.
+
+use std::{net::IpAddr, time::Duration};
+
+use hyper::Method;
+use serde_json::Value;
+use volvox_actors::{
+    model::{Addresses, Mac},
+    ports::Link,
+};
+use volvox_rest::{
+    RestError, escape,
+    models::{
+        AddressPair, Configuration, ConfigurationStatus, Endpoint, EndpointChangeRequest,
+        IpamResponse, NodeAddressing,
+    },
+};
+use volvox_system::netlink::Socket;
+
+use super::{
+    CniError, ErrorCode, attachment, cancel::Cancel, interface, result::AddResult, run::Call,
+    undo::Undo,
+};
+
+/// How long the agent may take to allocate addresses.
+const IPAM_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Connects the container. What it made until it failed or was cancelled stands in `undo`.
+pub(super) async fn add(
+    call: &Call,
+    undo: &mut Undo,
+    cancel: &mut Cancel,
+) -> Result<Value, CniError> {
+    let invocation = &call.invocation;
+    let agent: Configuration = cancel.race(call.client.get("/config")).await??;
+    let agent = agent.status;
+    check_mode(&agent)?;
+    let path = invocation.netns.clone().unwrap_or_default();
+    let netns = interface::open_netns(&path)?;
+    attachment::take_turn_to_add(&netns, cancel).await?;
+
+    let allocated = allocate(call).await?;
+    undo.addresses = allocated.address.addresses().iter().collect();
+    cancel.check()?;
+    attachment::make_room(call, &netns).await?;
+    tracing::debug!(ifname = invocation.ifname, "interface's name is free");
+    let addresses =
+        with_routers(allocated.address.addresses(), &allocated.host_addressing, &agent)?;
+    tracing::debug!(?addresses, "addresses allocated");
+
+    undo.link = Some(interface::host_name(&invocation.attachment_id()));
+    let (host, mut container) = interface::create(invocation, &netns, mtu(&agent))?;
+    attachment::begin(call, &host)?;
+    let routers = interface::configure(&netns, &container, &addresses)?;
+    cancel.check()?;
+    tracing::debug!(host = host.name, ifindex = host.ifindex, "interface made");
+
+    let request = request(call, &host, &container, allocated.address, netns.cookie()?);
+    let mac = put_endpoint(call, &request, undo, cancel).await?;
+    if !mac.is_zero() && mac != container.mac {
+        netns.run(|| Socket::open()?.set_mac(container.ifindex, mac))??;
+        container.mac = mac;
+    }
+    interface::wait_for_carriers(&netns, &host, &container)?;
+    let result = AddResult {
+        host_name: host.name,
+        host_mac: host.mac,
+        ifname: container.name,
+        mac: container.mac,
+        mtu: container.mtu,
+        sandbox: path.display().to_string(),
+        addresses,
+        routers,
+        dns: call.config.dns.clone(),
+    };
+    Ok(result.to_json(call.config.version))
+}
+
+fn check_mode(agent: &ConfigurationStatus) -> Result<(), CniError> {
+    let refuse = |what: &str, value: &str| {
+        let msg = format!("the agent's {what} is {value:?}");
+        Err(CniError::new(
+            ErrorCode::InvalidConfig,
+            msg,
+            "volvox-cni cannot serve it: use its own plugin",
+        ))
+    };
+    if agent.ipam_mode == "delegated-plugin" {
+        return refuse("ipam mode", &agent.ipam_mode);
+    }
+    if !matches!(agent.datapath_mode.as_str(), "" | "veth") {
+        return refuse("datapath mode", &agent.datapath_mode);
+    }
+    if agent.device_mtu == 0 {
+        return refuse("deviceMTU", "0");
+    }
+    Ok(())
+}
+
+/// What the pod sends must fit to everywhere, into a tunnel too.
+fn mtu(agent: &ConfigurationStatus) -> u32 {
+    match agent.route_mtu {
+        0 => agent.device_mtu,
+        route_mtu => route_mtu.min(agent.device_mtu),
+    }
+}
+
+/// Not cancelled half-way: an address whose answer is not waited for could not be given back.
+async fn allocate(call: &Call) -> Result<IpamResponse, CniError> {
+    let path = format!("/ipam?owner={}", escape(&call.invocation.owner()));
+    let client = call.client.clone().deadline(IPAM_DEADLINE);
+    // The agent takes an address back that no endpoint claims in time.
+    let headers = [("expiration", "true")];
+    Ok(client.send(Method::POST, &path, &headers, None::<&Value>).await?.json()?)
+}
+
+/// Each address with the router of its family.
+fn with_routers(
+    addresses: Addresses,
+    allocated: &NodeAddressing,
+    agent: &ConfigurationStatus,
+) -> Result<Vec<(IpAddr, IpAddr)>, CniError> {
+    let routers: Vec<IpAddr> = allocated.routers().chain(agent.addressing.routers()).collect();
+    let pairs: Vec<_> = addresses
+        .iter()
+        .filter_map(|address| {
+            let router = routers.iter().find(|router| router.is_ipv4() == address.is_ipv4())?;
+            Some((address, *router))
+        })
+        .collect();
+    if pairs.is_empty() || pairs.len() != addresses.iter().count() {
+        let msg = "the agent gave no address, or one without a router";
+        let details = format!("addresses {addresses:?}, routers {routers:?}; see `volvox status`");
+        return Err(CniError::new(ErrorCode::Agent, msg, details));
+    }
+    Ok(pairs)
+}
+
+fn request(
+    call: &Call,
+    host: &Link,
+    container: &Link,
+    addressing: AddressPair,
+    netns_cookie: u64,
+) -> EndpointChangeRequest {
+    let invocation = &call.invocation;
+    let netns_path = invocation.netns.as_ref().map(|path| path.display().to_string());
+    EndpointChangeRequest {
+        container_id: invocation.container_id.clone(),
+        container_interface_name: container.name.clone(),
+        container_netns_path: netns_path.unwrap_or_default(),
+        netns_cookie: netns_cookie.to_string(),
+        interface_name: host.name.clone(),
+        interface_index: host.ifindex,
+        mac: container.mac,
+        host_mac: host.mac,
+        addressing,
+        k8s_namespace: invocation.pod_namespace.clone(),
+        k8s_pod_name: invocation.pod_name.clone(),
+        k8s_uid: invocation.pod_uid.clone(),
+        state: "waiting-for-identity".to_owned(),
+        sync_build_endpoint: true,
+        ..EndpointChangeRequest::default()
+    }
+}
+
+/// Asks for the endpoint and waits until its datapath is in place. Answers the Ethernet address
+/// that the agent wants the container to have, zero if any will do.
+async fn put_endpoint(
+    call: &Call,
+    request: &EndpointChangeRequest,
+    undo: &mut Undo,
+    cancel: &mut Cancel,
+) -> Result<Mac, CniError> {
+    undo.endpoint = true;
+    let asked = call.client.send(Method::PUT, "/endpoint/cilium-local:0", &[], Some(request));
+    match cancel.race(asked).await? {
+        // An agent that says nothing more than that it did it wants nothing changed.
+        Ok(answer) if answer.body.is_empty() => Ok(Mac::default()),
+        Ok(answer) => Ok(answer.json::<Endpoint>()?.status.networking.mac),
+        Err(error) => {
+            undo.endpoint = error.is_ambiguous();
+            Err(refused(error))
+        }
+    }
+}
+
+fn refused(error: RestError) -> CniError {
+    let mut error = CniError::from(error);
+    error.msg = "the agent did not make the endpoint".to_owned();
+    error
+}

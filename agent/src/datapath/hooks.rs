@@ -1,0 +1,294 @@
+//! Attaching at an endpoint's host-side interface: which program runs at each of its two hooks, and
+//! whether by a filter or by a link. How programs are loaded is left to others.
+
+use std::os::fd::AsFd;
+
+use volvox_actors::{
+    model::EndpointId,
+    ports::{Attachment, Hook, HookState, KernelError},
+};
+use volvox_maps::{
+    crash,
+    error::{netlink, refused},
+    pins::{HOOKS, Pins, program_name, refused_pin, remove_dir, rename},
+    sys::{TCX_EGRESS, TCX_INGRESS},
+};
+use volvox_system::netlink::{Direction, Socket};
+
+use super::{
+    generation::Generation,
+    link::{PinnedLink, Replaced, Spot},
+    running::{Lineup, Seat, Standing},
+    writes::{Writes, count},
+};
+
+/// Attaching and detaching at the host side of endpoints' interfaces.
+///
+/// A hook goes through: nothing → clsact filter → filter and link, pinned as `…_unsettled` → link
+/// alone, pinned under its own name. While both are there, the link runs in the filter's place, so
+/// that at every moment exactly one program runs; a crash between any two steps is seen by the
+/// pin's name and finished by the next settling.
+pub(super) struct Hooks<'a> {
+    pub(super) pins: &'a Pins,
+    pub(super) generation: &'a Generation,
+    pub(super) netlink: &'a mut Socket,
+    pub(super) writes: &'a Writes,
+    replaced: Replaced,
+}
+
+/// How often a hook is put right before that is given up: somebody else may work against it.
+const ATTEMPTS_MAX: usize = 3;
+
+/// An endpoint and its host-side interface.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) endpoint: EndpointId,
+    pub(super) ifindex: u32,
+}
+
+fn spot(hook: Hook) -> Spot {
+    let attach_type = match hook {
+        Hook::FromContainer => TCX_INGRESS,
+        Hook::ToContainer => TCX_EGRESS,
+    };
+    Spot { program: program_name(hook), attach_type }
+}
+
+fn direction(hook: Hook) -> Direction {
+    match hook {
+        Hook::FromContainer => Direction::Ingress,
+        Hook::ToContainer => Direction::Egress,
+    }
+}
+
+/// The interface of an endpoint's links, where one is attached.
+pub(super) fn linked_ifindex(
+    pins: &Pins,
+    endpoint: EndpointId,
+) -> Result<Option<u32>, KernelError> {
+    for hook in HOOKS {
+        for path in [pins.link(endpoint, hook), pins.unsettled_link(endpoint, hook)] {
+            match PinnedLink::open(&path)?.map(|link| link.ifindex) {
+                None | Some(0) => {}
+                found => return Ok(found),
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// How a hook stands, as far as links say it.
+pub(super) fn standing(
+    pins: &Pins,
+    generation: &Generation,
+    place: Place,
+    hook: Hook,
+) -> Result<Standing, KernelError> {
+    let lineup = Lineup::read(place.ifindex, spot(hook))?;
+    let pinned = pinned(pins, place, hook, &lineup)?;
+    let pinned = pinned.as_ref().map(|(link, state)| (link, *state));
+    lineup.judge(pinned, Some(generation.program(hook).id))
+}
+
+/// The link that is pinned for a hook and runs there, and how the hook stands with it at best.
+fn pinned(
+    pins: &Pins,
+    place: Place,
+    hook: Hook,
+    lineup: &Lineup,
+) -> Result<Option<(PinnedLink, HookState)>, KernelError> {
+    let paths = [
+        (pins.link(place.endpoint, hook), HookState::Link),
+        (pins.unsettled_link(place.endpoint, hook), HookState::Filter),
+    ];
+    for (path, state) in paths {
+        if let Some(link) = PinnedLink::open(&path)?.filter(|link| lineup.has(link)) {
+            return Ok(Some((link, state)));
+        }
+    }
+    Ok(None)
+}
+
+impl<'a> Hooks<'a> {
+    /// For work with one generation.
+    pub(super) fn new(
+        pins: &'a Pins,
+        generation: &'a Generation,
+        netlink: &'a mut Socket,
+        writes: &'a Writes,
+    ) -> Self {
+        Self { pins, generation, netlink, writes, replaced: Replaced::default() }
+    }
+
+    /// What runs at both hooks.
+    pub(super) fn read(&mut self, place: Place) -> Result<Attachment, KernelError> {
+        Ok(Attachment {
+            from_container: self.state(place, Hook::FromContainer)?,
+            to_container: self.state(place, Hook::ToContainer)?,
+        })
+    }
+
+    pub(super) fn state(&mut self, place: Place, hook: Hook) -> Result<HookState, KernelError> {
+        let standing = standing(self.pins, self.generation, place, hook)?;
+        match standing.linked {
+            Some(state) => Ok(state),
+            None => Ok(standing.with_filter(self.filtered(place.ifindex, hook)?)),
+        }
+    }
+
+    pub(super) fn filtered(&mut self, ifindex: u32, hook: Hook) -> Result<HookState, KernelError> {
+        let filters = self.netlink.filter_show(ifindex, direction(hook)).map_err(netlink)?;
+        let current = self.generation.program(hook).id;
+        let ours = filters.iter().find(|filter| filter.name == program_name(hook));
+        Ok(match ours {
+            Some(filter) if filter.prog_id == current => HookState::Filter,
+            Some(_) => HookState::Stale,
+            None => HookState::Empty,
+        })
+    }
+
+    /// Makes both hooks run the current generation, first and once, the fast way.
+    pub(super) fn attach(&mut self, place: Place) -> Result<(), KernelError> {
+        HOOKS.into_iter().try_for_each(|hook| self.attach_one(place, hook))
+    }
+
+    fn attach_one(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        let mut state = self.state(place, hook)?;
+        for _ in 0..ATTEMPTS_MAX {
+            match state {
+                HookState::Link | HookState::Filter => return Ok(()),
+                HookState::Empty => {
+                    self.add_filter(place.ifindex, hook)?;
+                    if Lineup::read(place.ifindex, spot(hook))?.is_empty() {
+                        return Ok(());
+                    }
+                }
+                HookState::Stale => self.renew(place, hook)?,
+                HookState::Behind(_) => self.put_first(place, hook)?,
+            }
+            state = self.state(place, hook)?;
+        }
+        match state {
+            HookState::Link | HookState::Filter => Ok(()),
+            state => {
+                let cause = std::io::Error::other(format!("it is {state:?} however often"));
+                Err(refused("run first at", format!("interface {}", place.ifindex), &cause))
+            }
+        }
+    }
+
+    /// Has the program run before those of others, by a link that is not settled yet.
+    fn put_first(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        let [settled, unsettled] = self.link_paths(place.endpoint, hook);
+        crash::step();
+        let seat = self.seat(place, hook);
+        seat.put_first(self.netlink, &[&settled, &unsettled], &unsettled)
+    }
+
+    fn seat(&self, place: Place, hook: Hook) -> Seat<'a> {
+        let (pins, writes) = (self.pins, self.writes);
+        let program = self.generation.program(hook);
+        Seat { ifindex: place.ifindex, spot: spot(hook), program, pins, writes }
+    }
+
+    fn add_filter(&mut self, ifindex: u32, hook: Hook) -> Result<(), KernelError> {
+        let program = self.generation.program(hook);
+        crash::step();
+        self.netlink.clsact_add(ifindex).map_err(netlink)?;
+        crash::step();
+        self.netlink
+            .filter_add(ifindex, direction(hook), program.as_fd(), program_name(hook))
+            .map_err(netlink)?;
+        count(&self.writes.links);
+        Ok(())
+    }
+
+    /// Replaces a program of another generation, by its link or else its filter; of several of ours
+    /// one stays.
+    pub(super) fn renew(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        let lineup = Lineup::read(place.ifindex, spot(hook))?;
+        let pinned = pinned(self.pins, place, hook, &lineup)?.map(|(link, _)| link);
+        let [settled, _] = self.link_paths(place.endpoint, hook);
+        match self.seat(place, hook).take_over(pinned, &settled, &mut self.replaced)? {
+            true => Ok(()),
+            false => self.renew_filter(place.ifindex, hook),
+        }
+    }
+
+    fn renew_filter(&mut self, ifindex: u32, hook: Hook) -> Result<(), KernelError> {
+        let filters = self.netlink.filter_show(ifindex, direction(hook)).map_err(netlink)?;
+        for filter in filters.iter().filter(|filter| filter.name == program_name(hook)) {
+            self.replaced.open(filter.prog_id)?;
+        }
+        self.add_filter(ifindex, hook)
+    }
+
+    fn link_paths(&self, endpoint: EndpointId, hook: Hook) -> [std::path::PathBuf; 2] {
+        [self.pins.link(endpoint, hook), self.pins.unsettled_link(endpoint, hook)]
+    }
+
+    /// Makes a hook run the current generation through a pinned link, and nothing else.
+    pub(super) fn settle(&mut self, place: Place, hook: Hook) -> Result<(), KernelError> {
+        let [settled, unsettled] = self.link_paths(place.endpoint, hook);
+        match standing(self.pins, self.generation, place, hook)?.linked {
+            Some(HookState::Link) => return Ok(()),
+            Some(HookState::Stale) => self.renew(place, hook)?,
+            Some(HookState::Behind(_)) => self.put_first(place, hook)?,
+            Some(_) => {}
+            None => {
+                let program = self.generation.program(hook);
+                PinnedLink::make(program, (place.ifindex, spot(hook)), &unsettled, self.writes)?;
+            }
+        }
+        // A stale link may have been a settled one: then there is nothing left to rename.
+        if PinnedLink::open(&unsettled)?.is_none() {
+            return Ok(());
+        }
+        let name = program_name(hook);
+        crash::step();
+        self.netlink.filter_del(place.ifindex, direction(hook), name).map_err(netlink)?;
+        rename(&unsettled, &settled).map_err(|error| refused_pin("rename to", &settled, &error))
+    }
+
+    /// Removes what is ours at both hooks.
+    pub(super) fn detach(&mut self, place: Place) -> Result<(), KernelError> {
+        self.unlink(place)?;
+        for hook in HOOKS {
+            crash::step();
+            match self.netlink.filter_del(place.ifindex, direction(hook), program_name(hook)) {
+                Ok(true) => count(&self.writes.links),
+                Ok(false) => {}
+                Err(error) if error.is_absent() => {}
+                Err(error) => return Err(netlink(error)),
+            }
+        }
+        match self.netlink.clsact_del_unused(place.ifindex) {
+            Ok(true) => count(&self.writes.links),
+            Ok(false) => {}
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(netlink(error)),
+        }
+        Ok(())
+    }
+
+    /// Removes the endpoint's links. Those that run at another interface are another one's, and
+    /// stay.
+    pub(super) fn unlink(&mut self, place: Place) -> Result<(), KernelError> {
+        for hook in HOOKS {
+            for path in self.link_paths(place.endpoint, hook) {
+                let Some(link) = PinnedLink::open(&path)? else { continue };
+                if [0, place.ifindex].contains(&link.ifindex) {
+                    PinnedLink::remove(&path, self.pins, self.writes)?;
+                }
+            }
+        }
+        // Directories that still hold something stay; so may ones that are gone already.
+        let links = self.pins.links(place.endpoint);
+        if remove_dir(&links).is_ok()
+            && let Some(parent) = links.parent()
+        {
+            let _ = remove_dir(parent);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! How large the Maglev tables of services are, and whether the pinned maps can take tables of that
+//! size. It leaves to others what stands in a table.
+
+use volvox_bpf_progs::maps::MAGLEV_TABLE;
+use volvox_maps::{
+    error::DatapathError,
+    pins::{Pins, bpffs, unpin},
+    sys::NewMap,
+};
+
+use super::maps::{MapSizes, create_pinned, new_map, open_pinned, same_layout};
+
+/// Pin of a table of the size that the maps of tables take: those do not tell.
+pub(super) const TABLE: &str = "volvox_maglev_table";
+
+/// What services' Maglev tables are like, and whether the pinned maps of tables take such.
+#[derive(Debug)]
+pub(super) struct TableMaps {
+    table: NewMap<'static>,
+    kept: bool,
+}
+
+fn table_spec(sizes: MapSizes) -> NewMap<'static> {
+    let spec = new_map(&MAGLEV_TABLE, MAGLEV_TABLE.max_entries);
+    NewMap { value_size: sizes.maglev * size_of::<u32>() as u32, ..spec }
+}
+
+impl TableMaps {
+    /// Compares the tables that are wanted with those that there may be.
+    pub(super) fn of(pins: &Pins, sizes: MapSizes) -> Result<Self, DatapathError> {
+        let table = table_spec(sizes);
+        let pinned = open_pinned(pins, TABLE)?;
+        Ok(Self { table, kept: pinned.is_some_and(|map| same_layout(map.info(), &table)) })
+    }
+
+    /// Whether maps of tables that are pinned can stay. Others make room for empty ones; where a
+    /// service has no table, any of its backends is taken.
+    pub(super) fn are_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// How a service's table is made.
+    pub(super) fn table(&self) -> NewMap<'static> {
+        self.table
+    }
+
+    /// Notes that every map of tables takes those wanted.
+    pub(super) fn settle(&self, pins: &Pins) -> Result<(), DatapathError> {
+        if !self.kept {
+            let path = pins.map(TABLE);
+            unpin(&path).map_err(|e| bpffs("remove", path, e))?;
+            create_pinned(pins, TABLE, &self.table)?;
+        }
+        Ok(())
+    }
+}

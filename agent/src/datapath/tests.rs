@@ -1,0 +1,27 @@
+//! Tests over real maps, programs and interfaces, each in namespaces of its own.
+
+mod client;
+mod crashes;
+mod devices;
+mod hooks;
+mod maps;
+mod nat;
+mod network;
+mod pages;
+mod policies;
+mod port;
+mod resizing;
+mod routing;
+pub(crate) mod sandbox;
+pub(crate) mod services;
+mod signals;
+mod sockets;
+mod stale_sockets;
+mod takeover;
+mod upgrade;
+
+/// Numbers of the programs that run at a TCX hook, in order.
+fn tcx_programs(ifindex: u32, hook: u32) -> std::io::Result<Vec<u32>> {
+    let running = volvox_maps::sys::running(ifindex, hook)?;
+    Ok(running.into_iter().map(|running| running.program).collect())
+}

@@ -1,0 +1,170 @@
+//! What the agent serves: REST and the datapath's records on unix sockets, metrics and health on
+//! loopback.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use anyhow::Context;
+use serde_json::Value;
+use volvox_actors::{
+    host::Beat,
+    model::{ClusterId, Families},
+    node::local_node::IpamMode,
+};
+use volvox_inspect::{
+    dashboard::{self, Lives},
+    http::{self, Server, Socket, bind, inode, unbind},
+    monitor::{Monitor, Notified, socket_beside},
+};
+
+use crate::{
+    api::{
+        Api, Facts, Features, Limiter, Opening, RuntimeOptions, dashboard_router, health_router,
+        metrics_router, router,
+    },
+    boot::{Boot, NodeNumbers},
+    config::{Config, EnablePolicy},
+    gateway::Gateway,
+    node_name::node_name,
+    ports::{Ears, cluster::Access},
+    settings,
+};
+
+/// Everything that is being served. Ends when it is dropped.
+pub struct Servers {
+    /// The API's thread, and the dashboard's.
+    servers: Vec<Server>,
+    _monitor: Option<Monitor>,
+    socket: PathBuf,
+    inode: u64,
+}
+
+impl Servers {
+    /// Begins to serve, on threads of their own.
+    pub fn start(
+        config: &Config,
+        boot: &Boot,
+        gateway: Gateway,
+        beat: Arc<Beat>,
+        opening: Opening,
+        ears: Ears,
+        notified: Notified,
+    ) -> anyhow::Result<Self> {
+        let facts = facts(config, &boot.node)?;
+        let api = Api {
+            gateway,
+            options: Arc::new(RuntimeOptions::new(facts.options.clone())),
+            facts: Arc::new(facts),
+            limiter: Arc::new(Limiter::new(&config.api_rate_limit)),
+            writes: boot.datapath.writes().clone(),
+            flight: boot.recording.view(),
+            beat,
+            disk: boot.directories.steps.trouble().clone(),
+            opening,
+            ears,
+        };
+        let listener = bind(&config.socket_path)?;
+        let inode = inode(&config.socket_path);
+        let mut sockets = vec![(Socket::Unix(listener), router(api.clone()))];
+        if config.agent_health_port > 0 {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.agent_health_port));
+            let socket = listen(address, "--agent-health-port");
+            sockets.extend(socket.map(|socket| (socket, health_router(api.clone()))));
+        }
+        if let Some(address) = config.prometheus_serve_addr {
+            let socket = listen(address, "--prometheus-serve-addr");
+            sockets.extend(socket.map(|socket| (socket, metrics_router(api.clone()))));
+        }
+        let server = Server::start("api", sockets).context("start the thread of the API")?;
+        let mut servers = vec![server];
+        if let Some(socket) = config.dashboard_addr.0.and_then(|it| listen(it, "--dashboard-addr"))
+        {
+            let page = dashboard::router(Lives::Agent(api.flight.clone()), dashboard_router(api));
+            let server = Server::start("dashboard", vec![(socket, page)]);
+            servers.push(server.context("start the dashboard's thread")?);
+        }
+        // Who shows no records still does its work, as with the sockets above.
+        let monitor =
+            Monitor::start(&socket_beside(&config.socket_path), &config.bpf_root, Some(notified))
+                .inspect_err(|error| tracing::error!(%error, "nobody can listen to records"))
+                .ok();
+        let socket = config.socket_path.clone();
+        Ok(Self { servers, _monitor: monitor, socket, inode })
+    }
+}
+
+/// Listens on TCP. Who cannot be asked how it is still does its work: a failure is no reason to
+/// end.
+fn listen(address: SocketAddr, flag: &str) -> Option<Socket> {
+    http::listen(address)
+        .inspect_err(
+            |error| tracing::warn!(%address, %error, "not listening; choose another {flag}"),
+        )
+        .ok()
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // The page goes first: whoever looks on must not be waited for by whoever asks.
+        while let Some(server) = self.servers.pop() {
+            server.stop();
+        }
+        unbind(&self.socket, self.inode);
+    }
+}
+
+fn facts(config: &Config, node: &NodeNumbers) -> anyhow::Result<Facts> {
+    let settings = serde_json::to_value(config).context("settings as JSON")?;
+    Ok(Facts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        node_name: node_name(),
+        ipv4_range: node.ipv4_range,
+        ipv6_range: node.ipv6_range,
+        routing: settings::routing(config),
+        ipam_mode: config.ipam.map_or(IpamMode::ClusterPool, IpamMode::from).to_string(),
+        policy_enforcement: match config.enable_policy {
+            EnablePolicy::Default => "default",
+            EnablePolicy::Always => "always",
+            EnablePolicy::Never => "never",
+        }
+        .to_owned(),
+        host_firewall: config.enable_host_firewall,
+        cluster: config.cluster_name.clone(),
+        cluster_id: ClusterId(config.cluster_id),
+        features: features(config)?,
+        follows_cluster: Access::of(config).is_some(),
+        options: settings::options(config),
+        bpf_root: config.bpf_root.clone(),
+        socket_path: config.socket_path.clone(),
+        settings: match settings {
+            Value::Object(map) => map,
+            _ => Default::default(),
+        },
+    })
+}
+
+fn features(config: &Config) -> anyhow::Result<Features> {
+    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let kvstore = config.kvstore.map(|kind| -> anyhow::Result<_> {
+        let options = serde_json::to_value(&config.kvstore_opt).context("--kvstore-opt as JSON")?;
+        let kind = serde_json::to_value(kind).context("--kvstore as JSON")?;
+        Ok((word(kind), options.as_object().cloned().unwrap_or_default()))
+    });
+    Ok(Features {
+        masquerade: Families {
+            ipv4: config.enable_ipv4 && config.enable_ipv4_masquerade,
+            ipv6: config.enable_ipv6 && config.enable_ipv6_masquerade,
+        },
+        socket_lb: config.bpf_lb_sock,
+        algorithm: word(serde_json::to_value(config.bpf_lb_algorithm)?),
+        mode: word(serde_json::to_value(config.bpf_lb_mode)?),
+        maglev_table: config.bpf_lb_maglev_table_size,
+        size_ratio: config.bpf_map_dynamic_size_ratio,
+        policy_rows: config.bpf_policy_map_max,
+        cni_file: config.write_cni_conf_when_ready.clone(),
+        kvstore: kvstore.transpose()?,
+    })
+}

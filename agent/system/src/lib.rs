@@ -1,0 +1,15 @@
+//! The operating system as the programs of a node meet it: network namespaces, netlink, settings of the
+//! kernel, mapped memory, threads, time, and the terminal of whoever started them.
+
+mod clock;
+pub mod duration;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+pub mod mapping;
+pub mod netlink;
+pub mod netns;
+pub mod sysctl;
+pub mod terminal;
+pub mod threads;
+
+pub use clock::SystemClock;
