@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
-use volvox_actors::cluster::resources::{self, further};
+use volvox_actors::cluster::resources::{further, resources};
 use volvox_agent::config::{Config, Loaded, load};
 use volvox_cni::CONFLIST_FILE;
 use volvox_inspect::manifests::objects;

@@ -4,7 +4,6 @@ mod bodies;
 mod client;
 mod health;
 mod metrics;
-mod node_supervisor;
 pub(crate) mod node_supervisor;
 mod routes;
 mod shapes;

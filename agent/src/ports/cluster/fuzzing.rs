@@ -1,7 +1,7 @@
 //! For the fuzzer: what an API server says.
 
 use volvox_actors::{
-    cluster::resources::{self, further},
+    cluster::resources::{further, resources},
     ports::{ObjectChange, Resource},
 };
 
