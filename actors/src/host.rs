@@ -47,7 +47,7 @@ pub use driver::Driver;
 pub use envelope::{EnvelopeId, Header, Outcome};
 pub use home::Home;
 pub(crate) use late::Late;
-pub use outlet::{Hears, Outlet, Refused};
+pub use outlet::{Hears, Outlet, Undelivered};
 pub use recorder::{NoRecorder, Record, Recorder, RootId};
 pub use reference::{Full, Ref};
 pub(crate) use reply::is_crash;

@@ -84,7 +84,7 @@ pub enum Mutant {
     SilentStoreTrusted,
     /// What the other side says of itself is not compared with what it said before.
     OtherSideTrusted,
-    /// What other clusters said to an earlier life is forgotten before they say it again.
+    /// What other clusters said to an earlier run is forgotten before they say it again.
     ClustersForgotten,
     /// What a cluster said stays when it is not configured any more.
     ClustersNeverLeft,
@@ -92,7 +92,7 @@ pub enum Mutant {
     CountBeforeSlots,
     /// A backend goes while slots still lead to it.
     BackendGoesFirst,
-    /// Services of an earlier life go before all sources have spoken.
+    /// Services of an earlier run go before all sources have spoken.
     ServicesPrunedEarly,
     /// What may be an Ingress's goes before Ingresses were heard of.
     IngressesPrunedEarly,

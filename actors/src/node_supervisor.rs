@@ -173,7 +173,7 @@ impl NodeSupervisor {
         inheritance: &Inheritance,
     ) -> Self {
         // In this order: who is spawned first has the first turn, the publisher says first which objects
-        // are followed, and who shares takes what the life before knew of others.
+        // are followed, and who shares takes what the run before knew of others.
         let mut spawn = Spawn::new(host, ports, settings, inheritance);
         let basis = spawn.basis();
         let serving = spawn.serving();

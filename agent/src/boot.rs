@@ -41,7 +41,7 @@ const MTU: u32 = 1500;
 /// Interfaces whose names begin so are pods'.
 pub const POD_INTERFACES: &str = "lxc";
 
-/// What the life before left, and what the world says now.
+/// What the run before left, and what the world says now.
 pub struct Boot {
     /// The state and library directories, held against any other agent.
     pub directories: Directories,
@@ -234,7 +234,7 @@ fn keep_unread(directories: &Directories, found: &Found, files: [(&str, bool); 3
     }
 }
 
-/// What the life before knew, and the prefixes of a copy that is not to be trusted unasked.
+/// What the run before knew, and the prefixes of a copy that is not to be trusted unasked.
 ///
 /// The copy takes the place of a state directory that was lost if pods are here that have addresses
 /// of it: no number of theirs may move. Without any, the cluster may have given the prefix away.
@@ -289,7 +289,7 @@ fn addresses_of(record: &EndpointRecord) -> impl Iterator<Item = IpAddr> + use<>
     ipv4.into_iter().chain(ipv6)
 }
 
-/// The flight recorder's ring, and the one of the life before put aside.
+/// The flight recorder's ring, and the one of the run before put aside.
 fn recording(config: &Config, started: Time) -> Recording {
     match config.flight_recorder {
         true => Recording::begin(&config.run_dir, config.flight_recorder_size, started),
@@ -368,7 +368,7 @@ pub fn own_mtu(links: &BTreeMap<u32, Link>) -> u32 {
     reached.map(|link| link.mtu).filter(|mtu| *mtu > 0).min().unwrap_or(MTU)
 }
 
-/// By which other nodes reach it, and what of that the next life is to keep.
+/// By which other nodes reach it, and what of that the next run is to keep.
 fn node_address(
     config: &Config,
     kernel: &KernelSnapshot,
@@ -381,7 +381,7 @@ fn node_address(
     Ok((own, ways.lasting(own, before)))
 }
 
-/// The ranges and the router address: those of the life before, then what the cluster said, unless
+/// The ranges and the router address: those of the run before, then what the cluster said, unless
 /// flags say otherwise. There is none of a range that the cluster is yet to say.
 fn number(
     config: &Config,
@@ -434,7 +434,7 @@ fn first_ipv6(range: Ipv6Net, taken: &BTreeSet<IpAddr>) -> Option<Ipv6Addr> {
     range.hosts().skip(1).find(|address| !taken.contains(&IpAddr::V6(*address)))
 }
 
-/// Writes what the next life is to know, and its copy, where they say something else.
+/// Writes what the next run is to know, and its copy, where they say something else.
 fn save_node(
     directories: &Directories,
     (kept, copied): (&Stored<NodeState>, &Stored<NodeCopy>),

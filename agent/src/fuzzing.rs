@@ -120,7 +120,7 @@ pub fn manifests(data: &[u8]) {
     }
 }
 
-/// Files that earlier lives and other programs left: who the others were, how a life restored, who was
+/// Files that earlier runs and other programs left: who the others were, how a life restored, who was
 /// lost, and deletions in the queue.
 pub fn remains(data: &[u8]) {
     let dir = scratch().join("remains");

@@ -30,7 +30,7 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// What of a choice the next life is to keep. Where no way leads out yet, it may have been a guess.
+    /// What of a choice the next run is to keep. Where no way leads out yet, it may have been a guess.
     pub fn lasting(&self, own: Addresses, before: Addresses) -> Addresses {
         if self.routes.is_empty() { before } else { own }
     }

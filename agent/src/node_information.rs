@@ -52,7 +52,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What neither flags nor the life before say; `None` if that is all.
+    /// What neither flags nor the run before say; `None` if that is all.
     pub fn of(config: &Config, known: Pools) -> anyhow::Result<Option<Self>> {
         let given = config.ipam.map(IpamMode::from);
         let follows = Access::of(config).is_some();
@@ -126,7 +126,7 @@ pub fn begin_anew(heard: Pools) -> anyhow::Error {
     anyhow!(error).context("begin anew with the prefixes of pods: start the agent again")
 }
 
-/// The prefixes that the cluster gives this node; `copy` is what an earlier life of the node had,
+/// The prefixes that the cluster gives this node; `copy` is what an earlier run of the node had,
 /// which is good enough if nobody can be asked. `tell` hears what is waited for.
 pub async fn hear(
     config: &Config,

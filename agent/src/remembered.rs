@@ -1,4 +1,4 @@
-//! Who the other sides were: kept in the library directory, so that the next life notices when it meets
+//! Who the other sides were: kept in the library directory, so that the next run notices when it meets
 //! others, also after a reboot.
 
 use std::{
@@ -39,7 +39,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// What an earlier life kept. One that cannot be read says nothing; the next one is written over
+    /// What an earlier run kept. One that cannot be read says nothing; the next one is written over
     /// it.
     pub fn read(path: &Path) -> Self {
         let read = match fs::read(path) {

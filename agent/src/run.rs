@@ -79,7 +79,7 @@ const FULL_TABLES: &str = "full tables";
 /// How soon a full mailbox is tried again.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
 
-/// Lives until SIGTERM or SIGINT, or until it is known which prefixes pods have here: the next life
+/// Lives until SIGTERM or SIGINT, or until it is known which prefixes pods have here: the next run
 /// begins with them. The datapath goes on without the agent.
 pub fn run(config: Config, boot: Boot) -> anyhow::Result<()> {
     // Before anybody is answered: a plugin that finds nobody must not write to a queue that is
@@ -202,7 +202,7 @@ async fn begin(config: Config, mut boot: Boot, queue: Option<Exclusive>) -> anyh
     // messages wait, this future is looked at every few dozen.
     let name = tokio::select! {
         name = wait_for_signal() => name?,
-        // As sudden as a death, and as harmless: who waits for an answer asks the next life.
+        // As sudden as a death, and as harmless: who waits for an answer asks the next run.
         heard = hearing => return Err(node_information::begin_anew(heard?)),
         () = errands.run(node_supervisor) => bail!("nobody is left who could ask the agent anything"),
     };
@@ -248,7 +248,7 @@ async fn open(
     then: Option<(Opener, Config)>,
     (evidence, mut life): (Evidence, PastLife),
 ) {
-    // Programs of an earlier life serve at the devices from the start.
+    // Programs of an earlier run serve at the devices from the start.
     let is_first = input.kernel.endpoints.is_empty();
     let opened = node_supervisor.host.outside("start", || {
         node_supervisor.host.ask(

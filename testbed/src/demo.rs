@@ -57,7 +57,7 @@ pub fn run(seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// The end of the record that the life before left, as the client shows it.
+/// The end of the record that the run before left, as the client shows it.
 fn last_moments(fleet: &Fleet) -> Result<String> {
     let shown = Command::new(&fleet.node.binaries().client)
         .args(["trace", "--life", "previous", "--last", "8", "--state-dir"])

@@ -29,7 +29,7 @@ pub const ADDRESS: &str = "http://127.0.0.1:9880/";
 pub const VIEWS: [&str; 7] =
     ["actors", "restore", "waits", "causes", "endpoints", "events", "compare"];
 
-/// Makes pods, kills the agent, and takes a picture of how the next life restored them.
+/// Makes pods, kills the agent, and takes a picture of how the next run restored them.
 pub fn make(file: &Path, pods: usize) -> Result<()> {
     loopback()?;
     let mut fleet = Fleet::launch(pods, Through::Rest, &Progress::new(true))?;

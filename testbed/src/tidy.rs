@@ -6,11 +6,15 @@
 mod actors;
 mod commands;
 mod dependencies;
+mod floors;
+mod imports;
+mod limits;
 mod links;
 mod modules;
 mod rooms;
 mod text;
 mod tree;
+mod walks;
 
 use std::{fmt, path::PathBuf};
 
@@ -45,6 +49,9 @@ pub fn problems(tree: &Tree) -> Vec<Problem> {
         commands::check,
         actors::check,
         links::check,
+        floors::check,
+        limits::check,
+        walks::check,
     ];
     let mut all: Vec<_> = checks.iter().flat_map(|check| check(tree)).collect();
     all.sort();

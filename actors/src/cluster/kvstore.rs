@@ -51,7 +51,7 @@ pub struct KvSettings {
     pub boot_id: String,
     /// How long what it announces outlives it.
     pub lease_ttl: Duration,
-    /// What the store said of itself to the life before.
+    /// What the store said of itself to the run before.
     pub before: Option<StoreHeader>,
     /// Whether other clusters are read, too.
     pub meshed: bool,

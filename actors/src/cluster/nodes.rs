@@ -10,7 +10,7 @@
 //! Where rules select nodes by labels, what a node is labelled with has a number of this node's own:
 //! policies learn it first.
 //! Where nobody defined CiliumNodes, the cluster's Nodes say where nodes are.
-//! What an earlier life mapped stays until the cluster has listed its nodes.
+//! What an earlier run mapped stays until the cluster has listed its nodes.
 
 mod actor;
 mod announced;

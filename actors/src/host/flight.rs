@@ -1,6 +1,6 @@
 //! The flight recorder: what a host did, in a ring that outlives the process.
 //!
-//! Objective: the last moments before a `kill -9` can be read by the next life, and the running
+//! Objective: the last moments before a `kill -9` can be read by the next run, and the running
 //! ones by anybody, at a cost of well under 150 ns a record. Non-objective: a log for ever; the ring
 //! is bounded and the oldest goes.
 //!

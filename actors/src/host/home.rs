@@ -26,7 +26,7 @@ impl<A: Message> Home<A> {
         self.0.upgrade().is_some_and(|cell| cell.put_own(answer))
     }
 
-    /// Puts an answer into its mailbox; one for an earlier life of the behaviour is dropped.
+    /// Puts an answer into its mailbox; one for an earlier run of the behaviour is dropped.
     pub(super) fn answer(&self, life: u32, answer: A) {
         if let Some(cell) = self.0.upgrade()
             && cell.life() == life

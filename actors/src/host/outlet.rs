@@ -13,35 +13,35 @@ pub trait Hears<E> {
     fn id(&self) -> CellId;
 
     /// Puts it into that actor's mailbox.
-    fn hear(&self, news: E) -> Result<(), Refused>;
+    fn hear(&self, news: E) -> Result<(), Undelivered>;
 }
 
 /// The mailbox was full, or the actor is gone; what was said is lost.
-pub struct Refused {
+pub struct Undelivered {
     /// Whether the actor is gone for ever.
     pub gone: bool,
     /// The message, with the replies in it: who asked hears of the refusal before these are dropped.
     _msg: Box<dyn Any>,
 }
 
-impl fmt::Debug for Refused {
+impl fmt::Debug for Undelivered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for Undelivered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.gone { "the actor is gone" } else { "its mailbox is full" })
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for Undelivered {}
 
 /// Where news of type `E` goes. Does not keep alive who hears it.
 pub struct Outlet<E> {
     id: CellId,
-    put: Rc<dyn Fn(E) -> Result<(), Refused>>,
+    put: Rc<dyn Fn(E) -> Result<(), Undelivered>>,
 }
 
 impl<M: Message> Ref<M> {
@@ -57,8 +57,8 @@ impl<M: Message> Hears<M> for Ref<M> {
         Self::id(self)
     }
 
-    fn hear(&self, news: M) -> Result<(), Refused> {
-        self.tell(news).map_err(|full| Refused { gone: full.gone, _msg: Box::new(full.msg) })
+    fn hear(&self, news: M) -> Result<(), Undelivered> {
+        self.tell(news).map_err(|full| Undelivered { gone: full.gone, _msg: Box::new(full.msg) })
     }
 }
 
@@ -67,14 +67,14 @@ impl<E> Hears<E> for Outlet<E> {
         self.id
     }
 
-    fn hear(&self, news: E) -> Result<(), Refused> {
+    fn hear(&self, news: E) -> Result<(), Undelivered> {
         self.say(news)
     }
 }
 
 impl<E> Outlet<E> {
     /// Says it to whoever hears it.
-    pub fn say(&self, news: E) -> Result<(), Refused> {
+    pub fn say(&self, news: E) -> Result<(), Undelivered> {
         (self.put)(news)
     }
 }

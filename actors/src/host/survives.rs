@@ -24,7 +24,7 @@ impl<T> Survives<T> {
     ///
     /// # Panics
     ///
-    /// If the life before still has it: an actor has one life at a time.
+    /// If the run before still has it: an actor has one life at a time.
     pub fn lend(&self) -> Lent<T> {
         let lent = self.0.take();
         assert!(lent.is_some(), "the life before still has what is to survive it");

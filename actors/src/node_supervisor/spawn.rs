@@ -107,7 +107,7 @@ pub(super) struct Spawn<'a> {
     late: Lates,
     /// The API server, if identities and addresses are shared by its objects.
     by_objects: Option<Rc<dyn Cluster>>,
-    /// What the life before knew of other nodes' identities and addresses.
+    /// What the run before knew of other nodes' identities and addresses.
     remote: Inherited,
     /// Identities of other nodes.
     of_nodes: BTreeMap<IdentityId, Labels>,
@@ -352,7 +352,7 @@ impl<'a> Spawn<'a> {
         further.extend([(feed, Subscriber::Nodes), (Feed::Node, Subscriber::Host)]);
     }
 
-    /// The owner of identities hears who listens, and which of them the life before used.
+    /// The owner of identities hears who listens, and which of them the run before used.
     pub(super) fn introduce(&self, basis: &Basis, policy: &Ref<PolicyMsg>) {
         let identities = &basis.identities;
         // Mailboxes of new cells are empty.
@@ -485,7 +485,7 @@ impl<'a> Spawn<'a> {
         })
     }
 
-    /// Who brings the endpoints of the life before back.
+    /// Who brings the endpoints of the run before back.
     pub(super) fn restore(
         &self,
         basis: &Basis,

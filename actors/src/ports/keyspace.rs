@@ -37,7 +37,7 @@ impl Keyspace {
         self.revision
     }
 
-    /// Takes in what was kept of an earlier life, in which it had come to that revision: keys with
+    /// Takes in what was kept of an earlier run, in which it had come to that revision: keys with
     /// their leases, and the leases, each of which lasts its whole time again.
     pub fn revive(
         &mut self,

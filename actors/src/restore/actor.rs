@@ -92,7 +92,7 @@ pub(super) enum Phase {
     Done,
 }
 
-/// Brings the endpoints of the life before back, then removes what nobody claims.
+/// Brings the endpoints of the run before back, then removes what nobody claims.
 pub struct Restore {
     pub(super) peers: RestorePeers,
     pub(super) state: Lent<RestoreState>,
@@ -126,7 +126,7 @@ pub(super) struct RestoreState {
     /// Endpoints that came back.
     pub(super) alive: BTreeSet<EndpointId>,
     pub(super) settled: bool,
-    /// Who waits until all of the life before is in force.
+    /// Who waits until all of the run before is in force.
     pub(super) awaiting: Vec<Reply<bool>>,
     /// Who has mapped all that it knows.
     pub(super) synced: BTreeSet<Source>,

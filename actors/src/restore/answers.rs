@@ -23,7 +23,7 @@ pub enum RestoreAnswer {
     Described(Result<BTreeMap<EndpointId, NamedPorts>, AskError>),
     /// A reference to an identity that rows of an endpoint still carry, or why there is none.
     Carried(Result<IdentityReference, String>),
-    /// The policy knows the identities of the life before.
+    /// The policy knows the identities of the run before.
     Learned(Result<u64, AskError>),
     /// The endpoints' actors live.
     Spawned(Result<(), AskError>),

@@ -54,7 +54,7 @@ impl Restore {
         cx: &mut Cx<'_, Self>,
         answer: Result<BTreeMap<EndpointId, Result<(), Arc<str>>>, AskError>,
     ) {
-        // Nothing of the life before is removed until they have.
+        // Nothing of the run before is removed until they have.
         let Ok(outcomes) = answer else { return self.ask_settled(cx) };
         self.end_phase(cx, "regenerate endpoints");
         for (id, outcome) in outcomes {

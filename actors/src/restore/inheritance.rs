@@ -10,7 +10,7 @@ use crate::{
     state_directory::IdentityTable,
 };
 
-/// What the life before left, as far as supervisors need it from their first moment.
+/// What the run before left, as far as supervisors need it from their first moment.
 #[derive(Debug, Default)]
 pub struct Inheritance {
     /// Numbers of identities.
@@ -22,7 +22,7 @@ pub struct Inheritance {
 }
 
 impl Inheritance {
-    /// The prefixes that rules of an earlier life mapped, with their numbers.
+    /// The prefixes that rules of an earlier run mapped, with their numbers.
     pub(crate) fn prefixes(&self) -> BTreeMap<IpNet, IdentityId> {
         let rows = self.kernel.ipcache.iter().map(|(&prefix, row)| (prefix, row.identity));
         rows.filter(|(_, id)| id.scope() == Scope::LocalCidr).collect()

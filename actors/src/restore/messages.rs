@@ -18,7 +18,7 @@ pub struct RestoreInput {
     pub disk: Found,
     /// What the kernel holds.
     pub kernel: KernelSnapshot,
-    /// Identities of the life before.
+    /// Identities of the run before.
     pub identities: IdentityTable,
     /// The address that pods route through, reserved once those of endpoints are.
     pub router: Addresses,

@@ -11,7 +11,7 @@ use crate::model::EndpointId;
 pub struct RestoreReport {
     /// Phases that have ended, in order.
     pub phases: Vec<PhaseReport>,
-    /// What became of each endpoint of the life before.
+    /// What became of each endpoint of the run before.
     pub endpoints: BTreeMap<EndpointId, EndpointReport>,
     /// What was put aside, and why.
     pub quarantined: Vec<String>,

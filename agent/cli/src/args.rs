@@ -318,7 +318,7 @@ pub(super) enum IdentityCommand {
 pub(super) enum RestoreCommand {
     /// What came back, from what, how long it took, and what did not
     Report {
-        /// Of an earlier life of the agent, by its number; works without the agent
+        /// Of an earlier run of the agent, by its number; works without the agent
         #[arg(long, value_name = "NUMBER")]
         life: Option<u64>,
     },

@@ -1,4 +1,4 @@
-//! How a restart went: of the agent that runs, and of its earlier lives.
+//! How a restart went: of the agent that runs, and of its earlier runs.
 
 use std::path::Path;
 

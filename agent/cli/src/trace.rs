@@ -1,4 +1,4 @@
-//! What the actors did, from the flight recorder: of the agent that runs, of the life before, or of
+//! What the actors did, from the flight recorder: of the agent that runs, of the run before, or of
 //! any file. Works without the agent.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What earlier lives left behind: of each its flight recorder and how it restored, so that a crash loop
+//! What earlier runs left behind: of each its flight recorder and how it restored, so that a crash loop
 //! can be looked into afterwards; and endpoints that were lost since the machine booted.
 //!
 //! All of it is in `lives` in the state directory: `N.ring`, `N.json` and `lost.json`. It is bounded:
@@ -67,7 +67,7 @@ pub struct Lost {
     pub boot_id: String,
 }
 
-/// The directory of what earlier lives left.
+/// The directory of what earlier runs left.
 #[derive(Clone, Debug)]
 pub struct Evidence(PathBuf);
 
@@ -270,7 +270,7 @@ mod tests {
         evidence.tidy().unwrap();
         assert_eq!(lost("a"), [(7, 2), (8, 30), (9, 30)]);
         assert_eq!(evidence.lives().first(), Some(&23));
-        // Found again by the next life, it is still the loss of the first.
+        // Found again by the next run, it is still the loss of the first.
         evidence.note(&life(31, "a", &[9])).unwrap();
         assert_eq!(lost("a"), [(7, 2), (8, 30), (9, 30)]);
         evidence.note(&life(32, "b", &[])).unwrap();

@@ -1,5 +1,5 @@
 //! The flight recorder's files: `flight.ring` of the life that runs and `flight.previous.ring` of
-//! the one before, in the run directory; those of earlier lives are evidence.
+//! the one before, in the run directory; those of earlier runs are evidence.
 //!
 //! The file is mapped: what was stored in it outlives the process, however it ends. A mapped page
 //! for which there is no room is a signal that kills, so the whole file is allocated when it is
@@ -31,7 +31,7 @@ use crate::evidence::Evidence;
 
 /// The ring of the life that runs, or ran last.
 pub const CURRENT: &str = "flight.ring";
-/// The ring of the life before.
+/// The ring of the run before.
 pub const PREVIOUS: &str = "flight.previous.ring";
 
 /// What is said of a file that was cut short and could not be helped.
@@ -89,7 +89,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Keeps the ring of the life before, and makes one for this life.
+    /// Keeps the ring of the run before, and makes one for this life.
     pub fn begin(dir: &Path, bytes: u32, started: Time) -> Self {
         let mut troubles = Vec::new();
         keep_previous(dir, &mut troubles);
@@ -118,7 +118,7 @@ impl Recording {
         Self { birth, view }
     }
 
-    /// None: what an earlier life recorded must not pass for this one's.
+    /// None: what an earlier run recorded must not pass for this one's.
     pub fn off(dir: &Path) -> Self {
         let mut troubles = vec!["switched off by --flight-recorder=false".to_owned()];
         keep_previous(dir, &mut troubles);
@@ -151,9 +151,9 @@ impl Recording {
     }
 }
 
-/// Gives the ring of the life before the name under which it is kept, and the one that had it a place
-/// among those of earlier lives. A start that failed left one without a record; the one to be kept is
-/// then that of the life before it.
+/// Gives the ring of the run before the name under which it is kept, and the one that had it a place
+/// among those of earlier runs. A start that failed left one without a record; the one to be kept is
+/// then that of the run before it.
 fn keep_previous(dir: &Path, troubles: &mut Vec<String>) {
     let (current, previous) = (dir.join(CURRENT), dir.join(PREVIOUS));
     let kept = match file::is_unwritten(&current) {
@@ -201,19 +201,19 @@ impl FlightView {
         flight
     }
 
-    /// The same of the life before.
+    /// The same of the run before.
     pub fn previous(&self, after: u64, limit: usize) -> Result<Flight, FlightFileError> {
         read(&self.0.dir.join(PREVIOUS), after, limit)
     }
 
-    /// The same of an earlier life, by its number.
+    /// The same of an earlier run, by its number.
     pub fn past(&self, life: u64, after: u64, limit: usize) -> Result<Flight, FlightFileError> {
         let mut flight = read(&Evidence::at(&self.0.dir).ring(life), after, limit)?;
         flight.life.previous = true;
         Ok(flight)
     }
 
-    /// Numbers of earlier lives that may have a ring, the newest last.
+    /// Numbers of earlier runs that may have a ring, the newest last.
     pub fn past_lives(&self) -> Vec<u64> {
         Evidence::at(&self.0.dir).lives()
     }
@@ -234,7 +234,7 @@ impl FlightView {
         self.0.ring.as_ref().is_some_and(|ring| ring.0.is_in_memory())
     }
 
-    /// Why there is no file, or not the one of the life before.
+    /// Why there is no file, or not the one of the run before.
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = self.0.troubles.clone();
         if self.is_cut_short() {

@@ -1,4 +1,4 @@
-//! What can be looked at of a node without asking an agent: flight records, what earlier lives left, records
+//! What can be looked at of a node without asking an agent: flight records, what earlier runs left, records
 //! of the datapath, manifests; and the page that shows them.
 //!
 //! The agent writes and serves them, the client reads and serves them by itself.

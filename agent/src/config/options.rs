@@ -162,7 +162,7 @@ pub struct Config {
     #[serde(rename = "IPv6Range")]
     pub ipv6_range: Range<Ipv6Net>,
 
-    /// IPv4 address by which other nodes reach this one, or auto: the one of the life before,
+    /// IPv4 address by which other nodes reach this one, or auto: the one of the run before,
     /// otherwise that of the device that the default route leads to
     #[arg(long, value_name = "ADDRESS", default_value = "auto")]
     #[serde(rename = "IPv4NodeAddr")]

@@ -53,7 +53,7 @@ impl PinnedLink {
         }
     }
 
-    /// Pins one of an earlier life by its number, in place of what is pinned there.
+    /// Pins one of an earlier run by its number, in place of what is pinned there.
     pub(super) fn adopt(
         id: u32,
         path: &Path,

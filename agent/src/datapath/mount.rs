@@ -1,6 +1,6 @@
 //! The BPF file system that pins are in may be another one than before: mounted over it, or away.
 //!
-//! What the agent holds open lives on. It is pinned again where the next life will look for it.
+//! What the agent holds open lives on. It is pinned again where the next run will look for it.
 
 use std::{io, os::fd::AsFd};
 

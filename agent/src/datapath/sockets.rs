@@ -144,7 +144,7 @@ pub(super) fn trouble(pins: &Pins, maps: &Maps, path: &Path) -> Option<String> {
     strays.then(|| format!("programs of sockets run twice at {}", path.display()))
 }
 
-/// Links that run programs over maps of ours at the cgroup and that no pin leads to: an earlier life's,
+/// Links that run programs over maps of ours at the cgroup and that no pin leads to: an earlier run's,
 /// whose BPF file system is hidden.
 fn strays(pins: &Pins, cgroup: &Cgroup, maps: &Maps) -> Vec<u32> {
     let pinned: Vec<_> = SocketHook::ALL

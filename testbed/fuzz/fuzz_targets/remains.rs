@@ -1,4 +1,4 @@
-//! Files that earlier lives and other programs left.
+//! Files that earlier runs and other programs left.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

@@ -24,7 +24,7 @@ const CONNECTS: u64 = 500;
 const NAME_BYTES: usize = 15;
 
 /// `connect.hook`: of sockets of a node whose agent balances them, to a UDP service, of which nobody
-/// need hear. `serve` makes the service, which a new agent takes for one of the life before.
+/// need hear. `serve` makes the service, which a new agent takes for one of the run before.
 pub(super) fn hook(
     fleet: &mut Fleet,
     service: SocketAddrV4,

@@ -124,7 +124,7 @@ fn what_a_role_lacks_is_named_and_costs_no_more() {
         change(cluster.server.client(), &[])?;
         wait_for_troubles(&mut cluster.node, &["are not followed"], false)?;
 
-        // Without one that policies wait for, those of the life before stay; it must not hear of
+        // Without one that policies wait for, those of the run before stay; it must not hear of
         // the next one by a watch that it has from better days.
         cluster.node.kill_agent()?;
         change(cluster.server.client(), &["networkpolicies"])?;

@@ -101,7 +101,7 @@ fn a_running_agent_is_followed_through_its_restart() {
         page.picture(&picture("actors-agent")?)?;
         no_complaints(&mut page)?;
 
-        // The agent dies; the page says so, and goes on with the next life.
+        // The agent dies; the page says so, and goes on with the next run.
         let before = text(&mut page, "#life option:checked")?;
         node.kill_agent()?;
         page.wait("document.querySelector('#connection').dataset.state === 'lost'")?;
@@ -111,7 +111,7 @@ fn a_running_agent_is_followed_through_its_restart() {
         page.wait(&format!("{chosen}.startsWith('life 3, current')"))?;
         page.wait("document.querySelector('#connection').textContent === 'live'")?;
         ensure!(before.starts_with("life 2, current"), "{before}");
-        // The life before can be looked at, with the pod that was made in it.
+        // The run before can be looked at, with the pod that was made in it.
         page.eval(
             "(() => { const s = document.querySelector('#life select'); s.value = 'previous'; \
               s.dispatchEvent(new Event('change')); })()",

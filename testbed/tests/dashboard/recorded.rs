@@ -62,7 +62,7 @@ pub(crate) fn two_lives() -> Result<[PathBuf; 2]> {
     Ok([first, second])
 }
 
-/// Has the next life of the world recorded.
+/// Has the next run of the world recorded.
 fn record(world: &mut World, life: u64) -> Ring {
     let ring: Ring = (0..RING_WORDS).map(|_| Default::default()).collect();
     let memory = Arc::clone(&ring);

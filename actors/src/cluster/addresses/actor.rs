@@ -72,7 +72,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Makes each life of the owner, given what an earlier life of the agent mapped.
+    /// Makes each life of the owner, given what an earlier run of the agent mapped.
     pub fn factory(
         peers: AddressesPeers,
         settings: KvSettings,
@@ -126,7 +126,7 @@ impl Addresses {
         let mut own = false;
         let state = &mut *self.state;
         match read {
-            // What an earlier life of this node said is taken from what it has now.
+            // What an earlier run of this node said is taken from what it has now.
             Ok((prefix, value)) if value.host_ip == Some(self.settings.address) => {
                 state.want(prefix, None);
                 own = true;

@@ -1,5 +1,5 @@
 //! Identities of other nodes and names of their ports on the way to policies: first onto the disk,
-//! so that the next life knows them without the cluster.
+//! so that the next run knows them without the cluster.
 
 use std::collections::BTreeSet;
 

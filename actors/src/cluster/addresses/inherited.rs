@@ -33,7 +33,7 @@ const NO_POD: [IdentityId; 8] = [
     IdentityId::WORLD_IPV6,
 ];
 
-/// What an earlier life mapped for other nodes: in force until the cluster has said what there is.
+/// What an earlier run mapped for other nodes: in force until the cluster has said what there is.
 #[derive(Debug, Default)]
 pub struct Inherited {
     pub(super) rows: BTreeMap<IpNet, (IdentityId, Tunnel)>,

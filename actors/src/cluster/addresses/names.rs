@@ -30,7 +30,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// What policies know from an earlier life.
+    /// What policies know from an earlier run.
     pub(super) fn inherited(known: BTreeMap<IdentityId, Arc<NamedPorts>>) -> Self {
         Self { known, ..Self::default() }
     }

@@ -67,7 +67,7 @@ pub(super) enum Work {
 }
 
 impl Remote {
-    /// What an earlier life mapped, and the identities among it that policies know already. Which
+    /// What an earlier run mapped, and the identities among it that policies know already. Which
     /// address had which of their ports is not known: each had all.
     pub(super) fn inherited(inherited: Inherited) -> Self {
         let Inherited { rows: mapped, identities, named_ports } = inherited;
@@ -247,7 +247,7 @@ impl Remote {
         if !unmap.is_empty() {
             return Some(Work::Unmap(unmap));
         }
-        // What an earlier life knew stays until the cluster has said what there is, and names that
+        // What an earlier run knew stays until the cluster has said what there is, and names that
         // policies know of somebody go before.
         if !self.listed {
             return None;

@@ -21,7 +21,7 @@ struct Holding {
 }
 
 impl RemoteIdentities {
-    /// Policies know these from an earlier life, which gave them to addresses: one entry each.
+    /// Policies know these from an earlier run, which gave them to addresses: one entry each.
     pub(super) fn inherited(
         known: impl IntoIterator<Item = IdentityId>,
         given: impl IntoIterator<Item = IdentityId>,

@@ -14,7 +14,7 @@ pub(super) struct Row {
     pub(super) wanted: Option<IdentityId>,
     /// The node that it is behind then.
     pub(super) wanted_via: Via,
-    /// What the ipcache was told, now or by an earlier life.
+    /// What the ipcache was told, now or by an earlier run.
     pub(super) mapped: Option<IdentityId>,
     pub(super) mapped_via: Via,
     /// What it was told to take, or to give up, and has not confirmed: in force, perhaps.

@@ -34,7 +34,7 @@ pub(super) struct AddressesState {
 }
 
 impl AddressesState {
-    /// What an earlier life of the agent mapped.
+    /// What an earlier run of the agent mapped.
     pub(super) fn inherited(inherited: Inherited, meshed: bool) -> Self {
         Self {
             remote: Remote::inherited(inherited),
@@ -77,7 +77,7 @@ impl AddressesState {
         }
     }
 
-    /// What an earlier life mapped goes once all have spoken who may know of it.
+    /// What an earlier run mapped goes once all have spoken who may know of it.
     pub(super) fn settle(&mut self, own: ClusterId) {
         let Self { remote, others, .. } = self;
         let own = (own, remote.is_listed());

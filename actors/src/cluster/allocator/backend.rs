@@ -138,7 +138,7 @@ impl Candidate {
         backend: &mut dyn Backend,
     ) -> Result<Self, Disputed> {
         let cluster = backend.cluster();
-        // One of an earlier life, whose cluster had another number, is nobody's.
+        // One of an earlier run, whose cluster had another number, is nobody's.
         if let Some(held) = wish.held
             && (!cluster.hands_out(held) || backend.is_disputed(held, labels, directory))
         {

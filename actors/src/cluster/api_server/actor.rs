@@ -60,7 +60,7 @@ pub struct ClusterSettings {
     pub sync_timeout: Duration,
     /// What is followed besides pods and policies, and who hears of it.
     pub further: Vec<(Feed, Subscriber)>,
-    /// The API server of the life before, if there was one.
+    /// The API server of the run before, if there was one.
     pub before: Option<KnownServer>,
 }
 

@@ -25,7 +25,7 @@ const PAUSES: Pauses = Pauses::Doubling { first: SOON, most: EVERY };
 /// Sources notice another server at the same time: for that long they are told once.
 const TOLD_FOR: Duration = Duration::from_secs(5);
 
-/// The server that an earlier life knew.
+/// The server that an earlier run knew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownServer {
     /// The UID of its namespace kube-system.
@@ -61,7 +61,7 @@ pub(super) struct Witness {
 }
 
 impl ServerView {
-    /// What the next life is to know of it.
+    /// What the next run is to know of it.
     pub fn known(&self) -> Option<KnownServer> {
         let (uid, version) = self.uid.clone().zip(self.version.clone())?;
         Some(KnownServer { uid, version })
@@ -69,7 +69,7 @@ impl ServerView {
 }
 
 impl Witness {
-    /// One who knows the server of the life before.
+    /// One who knows the server of the run before.
     pub(super) fn new(before: Option<KnownServer>) -> Self {
         let (uid, version) = before.map(|it| (it.uid, it.version)).unzip();
         let view = ServerView { uid, version, ..ServerView::default() };
@@ -88,7 +88,7 @@ impl Witness {
         }
     }
 
-    /// What was asked by an earlier life is not answered any more.
+    /// What was asked by an earlier run is not answered any more.
     pub(super) fn begin(&mut self) {
         self.tries.give_up();
     }

@@ -88,7 +88,7 @@ pub(super) struct NodesState {
     pub(super) unheard: Unheard,
     /// What its Node says of it: addresses and labels.
     node: Option<(Vec<NodeAddress>, BTreeMap<String, String>)>,
-    /// What an earlier life announced.
+    /// What an earlier run announced.
     before: Option<NodeEntry>,
     announced: Option<Vec<u8>>,
     /// Somebody else wrote under this node's name.
@@ -108,7 +108,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Makes each life of the owner. `mapped` is what an earlier life of the agent mapped, `known` the
+    /// Makes each life of the owner. `mapped` is what an earlier run of the agent mapped, `known` the
     /// identities of labels among it.
     pub fn factory(
         peers: impl Fn() -> NodesPeers + 'static,
@@ -338,7 +338,7 @@ impl Nodes {
         }
     }
 
-    /// What this node is. As long as its Node has not said so, what it said to the life before.
+    /// What this node is. As long as its Node has not said so, what it said to the run before.
     fn own_entry(&self, state: &NodesState) -> NodeEntry {
         let NodesSettings { addresses, router, pools, has_node, .. } = &*self.settings;
         let of = |kind: &'static str, all: Addresses| {
@@ -432,7 +432,7 @@ impl Behaviour for Nodes {
             NodesAnswer::Adopted(strangers, answer) => self.adopted(cx, strangers, answer),
             NodesAnswer::Learned(ids, answer) => self.learned(cx, ids, answer),
             NodesAnswer::Removed(rows, answer) => self.removed(cx, rows, answer),
-            NodesAnswer::Reported(rows, answer) => self.told(cx, rows, answer),
+            NodesAnswer::Told(rows, answer) => self.told(cx, rows, answer),
             NodesAnswer::Again => {
                 self.step.over();
                 self.state.reported.resume();

@@ -1,4 +1,4 @@
-//! Which ipcache rows and identities of other nodes an earlier life of the agent left in the
+//! Which ipcache rows and identities of other nodes an earlier run of the agent left in the
 //! kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ impl Seat {
     }
 }
 
-/// What an earlier life mapped for other nodes.
+/// What an earlier run mapped for other nodes.
 pub(crate) fn inherited(kernel: &KernelSnapshot) -> BTreeMap<IpNet, Seat> {
     let seat = |row: &IpcacheRow| Seat { identity: row.identity, tunnel: row.tunnel.into() };
     let rows = kernel.ipcache.iter().map(|(&prefix, row)| (prefix, seat(row)));

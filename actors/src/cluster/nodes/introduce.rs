@@ -161,7 +161,7 @@ impl Nodes {
             PATIENCE,
             format!("{} addresses of other nodes in the ipcache", entries.len()),
             |reply| IpcacheMsg::Upsert { entries, reply },
-            move |answer| NodesAnswer::Reported(rows, answer),
+            move |answer| NodesAnswer::Told(rows, answer),
         );
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Those of an earlier life, which policies know.
+    /// Those of an earlier run, which policies know.
     pub(super) fn inherited(known: &BTreeMap<IdentityId, Labels>) -> Self {
         let mut numbers = Self::default();
         for (&id, labels) in known {

@@ -21,7 +21,7 @@ pub(super) struct ReportedNodes {
     /// Who names an address, and as what.
     claims: BTreeMap<IpNet, BTreeMap<NodeKey, Seat>>,
     contested: BTreeSet<IpNet>,
-    /// What the ipcache was told, now or by an earlier life.
+    /// What the ipcache was told, now or by an earlier run.
     told: BTreeMap<IpNet, Seat>,
     /// What else it was told and has not confirmed; of some prefixes that they go.
     attempted: BTreeMap<IpNet, BTreeSet<IdentityId>>,
@@ -30,12 +30,12 @@ pub(super) struct ReportedNodes {
     /// Those of them that it could not write: they are left alone for a while.
     resting: BTreeSet<IpNet>,
     listed: bool,
-    /// What an earlier life mapped and nobody names was looked at.
+    /// What an earlier run mapped and nobody names was looked at.
     settled: bool,
 }
 
 impl ReportedNodes {
-    /// What an earlier life mapped.
+    /// What an earlier run mapped.
     pub(super) fn inherited(told: BTreeMap<IpNet, Seat>) -> Self {
         Self { told, ..Self::default() }
     }

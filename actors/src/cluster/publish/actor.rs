@@ -267,7 +267,7 @@ impl Behaviour for Publisher {
         let (programmed, collects) = (kept.programmed, kept.collects);
         self.due = Item::OF_NODE.into_iter().chain(kept.endpoint_items()).collect();
         match programmed && collects {
-            // What ended the life before may have been news of one.
+            // What ended the run before may have been news of one.
             true => self.ask_all(cx),
             false => self.await_programmed(cx),
         }

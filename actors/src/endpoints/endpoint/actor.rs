@@ -45,7 +45,7 @@ pub struct Endpoint {
     /// References to its identity and to those before it that packets may still carry. They
     /// outlive a crash, as the kernel's rows do.
     pub(super) references: Lent<Vec<IdentityReference>>,
-    pub(super) policy: PolicyNews,
+    pub(super) policy: PolicyHeard,
     pub(super) realised: Arc<Realised>,
     /// What the ipcache holds of it, as far as it said so.
     pub(super) mapped: Option<Vec<(IpNet, IpcacheEntry)>>,
@@ -60,10 +60,10 @@ pub struct Endpoint {
 
 /// What an endpoint heard of everyone's policy.
 #[derive(Default)]
-pub(super) struct PolicyNews {
+pub(super) struct PolicyHeard {
     /// The newest revision that this life of the actor heard of.
     pub(super) heard: u64,
-    /// The first policies are waited for: it keeps that of the life before until then.
+    /// The first policies are waited for: it keeps that of the run before until then.
     pub(super) awaited: bool,
 }
 
@@ -141,7 +141,7 @@ impl Endpoint {
                     identification: None,
                 },
                 references: references.lend(),
-                policy: PolicyNews::default(),
+                policy: PolicyHeard::default(),
                 realised: Arc::default(),
                 mapped: None,
                 phase: Phase::Idle,

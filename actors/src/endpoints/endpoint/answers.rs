@@ -17,7 +17,7 @@ use crate::{
 
 /// What an endpoint hears of its own questions, timers and ports.
 pub enum EndpointAnswer {
-    /// The policy of an earlier life, which is to know more identities, was read.
+    /// The policy of an earlier run, which is to know more identities, was read.
     Bequest {
         /// Its slot.
         slot: u32,
@@ -28,7 +28,7 @@ pub enum EndpointAnswer {
         /// What the kernel has.
         answer: Result<KernelDone, AskError>,
     },
-    /// The policy of an earlier life was written.
+    /// The policy of an earlier run was written.
     Inherited {
         /// The steps that were asked for.
         submitted: Vec<KernelOp>,

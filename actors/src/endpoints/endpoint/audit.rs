@@ -43,7 +43,7 @@ impl Endpoint {
             // There is nothing to build at.
             return self.lose(cx, lost);
         }
-        // It was held against what it showed; who keeps an earlier life's may know of more rows.
+        // It was held against what it showed; who keeps an earlier run's may know of more rows.
         let is_shown = known.policy.as_ref() == Some(&self.realised.policy);
         let policy_differs = policy_differs && is_shown && !mutated(Mutant::PoliciesNotSwept);
         if seen == known.shown() && self.interface.lost == lost && !policy_differs {

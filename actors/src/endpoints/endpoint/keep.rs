@@ -49,7 +49,7 @@ impl Endpoint {
         }
     }
 
-    /// The kernel does what it did in the life before.
+    /// The kernel does what it did in the run before.
     pub(super) fn realise_kept(&mut self) {
         let Some(known) = &self.datapath.known else { return };
         let policy = known.policy.clone().unwrap_or_default();

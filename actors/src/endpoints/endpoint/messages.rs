@@ -78,7 +78,7 @@ pub enum EndpointMsg {
         reply: Reply<()>,
     },
 
-    /// Have the policy of an earlier life know identities that are about to be mapped.
+    /// Have the policy of an earlier run know identities that are about to be mapped.
     Inherit {
         /// The slot that holds that policy.
         slot: u32,

@@ -66,7 +66,7 @@ impl Endpoint {
         error
     }
 
-    /// Has the next life begin with what is so.
+    /// Has the next run begin with what is so.
     pub(super) fn remember(&mut self) {
         self.lasting.record = self.record.clone();
     }

@@ -38,7 +38,7 @@ fn with_successors(rows: &PolicyRows, successors: &Successors) -> PolicyRows {
 }
 
 impl Endpoint {
-    /// Has the policy map that an earlier life left in that slot know the successors.
+    /// Has the policy map that an earlier run left in that slot know the successors.
     pub(super) fn inherit(
         &mut self,
         cx: &mut Cx<'_, Self>,

@@ -66,7 +66,7 @@ pub(super) struct Family {
     /// The newest revision of the policy of which all were told whom it concerns.
     pub(super) revision: u64,
     pub(super) regenerations: Regenerations,
-    /// Nothing is left of earlier lives that nobody claims.
+    /// Nothing is left of earlier runs that nobody claims.
     pub(super) cleaned: bool,
     /// Whether there is to be a host endpoint.
     pub(super) host: bool,
@@ -85,7 +85,7 @@ pub struct Endpoints {
     pub(super) family: Lent<Family>,
     /// What came before restored endpoints were known.
     pub(super) held: Vec<EndpointsMsg>,
-    /// Whose policies of an earlier life are to know new prefixes.
+    /// Whose policies of an earlier run are to know new prefixes.
     pub(super) inheriting: Option<Inheriting>,
     /// Endpoints whose interface was not there at the last look.
     pub(super) vanished: BTreeSet<EndpointId>,
@@ -325,7 +325,7 @@ impl Behaviour for Endpoints {
 
     fn started(&mut self, cx: &mut Cx<'_, Self>) {
         self.look_for_overdue(cx);
-        // The round of the life before ended with it, and what it was told last may be lost.
+        // The round of the run before ended with it, and what it was told last may be lost.
         if self.family.restoring.known {
             self.sweep_later(cx);
         }

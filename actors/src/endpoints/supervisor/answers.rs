@@ -24,7 +24,7 @@ pub enum EndpointsAnswer {
     },
     /// Time to look who has not done for long what is waited for.
     Overdue,
-    /// An endpoint's policy of an earlier life knows the identities that are about to be mapped.
+    /// An endpoint's policy of an earlier run knows the identities that are about to be mapped.
     Inherited(EndpointId, Result<Inherited, AskError>),
     /// From the kernel: the interface of a creation under way.
     Inspected(u64, Result<KernelDone, AskError>),

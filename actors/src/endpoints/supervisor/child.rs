@@ -34,7 +34,7 @@ pub(super) struct Child {
     pub(super) view: Arc<EndpointView>,
     /// It was told to build since then.
     told: bool,
-    /// Where the policy is that an earlier life left it.
+    /// Where the policy is that an earlier run left it.
     pub(super) slot: Option<u32>,
     /// The newest revision of the policy that concerns it.
     pub(super) wanted: u64,
@@ -44,7 +44,7 @@ pub(super) struct Child {
     enforced: Option<Arc<Labels>>,
     /// How often in a row it was waited for in vain while the kernel refused its builds.
     in_vain: u8,
-    /// Rows that an earlier life left, if they were read.
+    /// Rows that an earlier run left, if they were read.
     left: Option<Arc<PolicyRows>>,
     /// Since when it has not done what it was told.
     behind: Option<Time>,
@@ -71,7 +71,7 @@ impl Child {
         slot: Option<u32>,
         left: Option<Arc<PolicyRows>>,
     ) -> Self {
-        // What an earlier life left is older than any revision of this one.
+        // What an earlier run left is older than any revision of this one.
         let enforces = slot.is_some();
         let (wanted, owed) = (enforces.into(), Owed::default());
         let (told, enforced, in_vain) = (false, None, 0);
@@ -253,7 +253,7 @@ impl Child {
         self.owed.pod = told.is_err().then(|| pod.clone());
     }
 
-    /// Tells it to come back from an earlier life.
+    /// Tells it to come back from an earlier run.
     pub(super) fn restore(&mut self) {
         self.owed.restore = self.address.tell(EndpointMsg::RegenerateAfterRestore).is_err();
     }

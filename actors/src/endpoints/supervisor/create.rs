@@ -117,7 +117,7 @@ impl Endpoints {
         }
     }
 
-    /// Goes on with what was under way when the life before crashed.
+    /// Goes on with what was under way when the run before crashed.
     pub(super) fn resume_creations(&mut self, cx: &mut Cx<'_, Self>) {
         let creations: Vec<u64> = self.family.creating.keys().copied().collect();
         for creation in creations {

@@ -155,7 +155,7 @@ pub enum EndpointsMsg {
     Endpoint(EndpointNews),
     /// Somebody who tells the cluster of endpoints: hears of each change.
     AnnounceTo(Announcer),
-    /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
+    /// From the restore supervisor: nothing is left of earlier runs that nobody claims.
     Cleaned,
     /// Look now at what the kernel holds of all endpoints, out of turn.
     Look,

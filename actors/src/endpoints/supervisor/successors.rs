@@ -14,7 +14,7 @@ use crate::{
 /// How long an endpoint's policy may take. After that it counts as refused.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Somebody who waits until policies of an earlier life know prefixes.
+/// Somebody who waits until policies of an earlier run know prefixes.
 pub(super) struct Inheriting {
     left: usize,
     outcome: Inherited,

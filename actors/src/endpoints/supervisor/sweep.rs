@@ -167,7 +167,7 @@ impl Endpoints {
     }
 
     /// Removes rows of numbers that nobody has, now or when the kernel was asked. Before all that
-    /// earlier lives left is judged, they may be somebody's.
+    /// earlier runs left is judged, they may be somebody's.
     fn remove_strangers(
         &mut self,
         cx: &mut Cx<'_, Self>,

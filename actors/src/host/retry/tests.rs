@@ -23,7 +23,10 @@ struct Asker {
     heard: Rc<RefCell<Vec<&'static str>>>,
 }
 
-struct Do(Box<dyn FnOnce(&mut Retry, &mut Cx<'_, Asker>)>);
+/// What is done to the retry.
+type Deed = Box<dyn FnOnce(&mut Retry, &mut Cx<'_, Asker>)>;
+
+struct Do(Deed);
 struct Again(&'static str);
 
 impl Message for Do {

@@ -59,7 +59,7 @@ impl Drifted {
 pub enum AuditorMsg {
     /// From the supervisor of endpoints: it looked at the kernel.
     Look(KernelLook),
-    /// From the restore supervisor: nothing is left of earlier lives that nobody claims.
+    /// From the restore supervisor: nothing is left of earlier runs that nobody claims.
     Restored,
     /// From whoever owns rows: these were not as they were written, and are written again.
     Drifted(Vec<Drift>),

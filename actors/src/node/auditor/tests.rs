@@ -133,7 +133,7 @@ fn what_seems_left_behind_must_be_there_twice() {
     assert_eq!(broken(&world), ["nothing-is-left-behind"]);
     // Where it is swept it is gone before that.
     assert_eq!(finds(orphan), [const { Vec::<String>::new() }; 2]);
-    // Before restoring is over, the life before may have left it.
+    // Before restoring is over, the run before may have left it.
     let mut world = World::new();
     world.create(spec(1)).unwrap();
     world.crash();

@@ -30,7 +30,7 @@ const PAUSES: Pauses =
     Pauses::Linear { step: Duration::from_secs(1), most: Duration::from_secs(60) };
 
 /// The owner of the node's devices. Only differences are written; what it is not told of the
-/// interfaces it leaves as it is, also what an earlier life attached.
+/// interfaces it leaves as it is, also what an earlier run attached.
 pub struct Devices {
     kernel: Rc<dyn Kernel>,
     /// Outlive a crash: they change.

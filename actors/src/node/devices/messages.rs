@@ -45,7 +45,7 @@ pub struct DevicesStatus {
     pub failing: BTreeMap<String, String>,
     /// Where pods go to as themselves, besides the cluster.
     pub unmasqueraded: BTreeSet<IpNet>,
-    /// Why the next life would not find what runs, if it would not.
+    /// Why the next run would not find what runs, if it would not.
     pub mount: Option<String>,
     /// Why the last change failed.
     pub last_error: Option<String>,

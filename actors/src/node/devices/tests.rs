@@ -222,7 +222,7 @@ fn who_has_the_name_of_one_that_went_keeps_its_programs() {
     let bench = Bench::new(settings());
     bench.links(&[uplink(2, "eth0", &["192.0.2.10/24"])]);
     bench.links(&[uplink(3, "eth0", &["192.0.2.10/24"])]);
-    // The same as the next life finds it.
+    // The same as the next run finds it.
     bench.kernel.tamper(|state| state.unplug(3));
     let four = uplink(4, "eth0", &["192.0.2.10/24"]);
     bench.kernel.tamper(|state| state.plug(four.clone()));

@@ -235,7 +235,7 @@ impl Behaviour for Identities {
     type Observed = IdentitiesView;
 
     fn started(&mut self, _: &mut Cx<'_, Self>) {
-        // A number that came for the life before, and met nobody, is not used.
+        // A number that came for the run before, and met nobody, is not used.
         if self.allocator.is_some() {
             let used = self.allocations.uses.all_local();
             self.tell_allocator(Numbering::OnlyUsed(used));

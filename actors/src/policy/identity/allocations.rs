@@ -96,7 +96,7 @@ impl IdentityAllocations {
         self.show(id, labels)
     }
 
-    /// An earlier life mapped addresses of other nodes to it.
+    /// An earlier run mapped addresses of other nodes to it.
     pub(super) fn adopt_known(&mut self, id: IdentityId) {
         if self.tables.cluster_labels(id).is_some() {
             self.uses.adopt(id);

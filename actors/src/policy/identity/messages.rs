@@ -78,11 +78,11 @@ pub enum IdentityMsg {
         /// Where the answer goes.
         reply: Reply<Result<BTreeSet<IdentityId>, IdentityError>>,
     },
-    /// These were adopted by an earlier life, as far as they are known.
+    /// These were adopted by an earlier run, as far as they are known.
     Inherit(BTreeSet<IdentityId>),
     /// No address of another node has these any more.
     Abandon(Vec<IdentityId>),
-    /// Endpoints of the life before had these: they count as used, as far as they are known.
+    /// Endpoints of the run before had these: they count as used, as far as they are known.
     Withhold(BTreeSet<IdentityId>),
     /// Each of those endpoints has said which identity it has, or is gone.
     ReleaseWithheld,

@@ -25,7 +25,7 @@ pub enum Source {
     Cluster,
     /// A rule that names the prefix.
     Policy,
-    /// An earlier life of the agent; nobody has named it yet.
+    /// An earlier run of the agent; nobody has named it yet.
     Restored,
 }
 

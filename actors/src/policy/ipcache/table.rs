@@ -90,7 +90,7 @@ impl IpcacheTable {
         let prefix = prefix.trunc();
         let line = self.lines.get_mut(&prefix);
         let named = line.is_some_and(|line| line.claims.remove(source));
-        // What could not be removed before is no answer to who asks again. What an earlier life
+        // What could not be removed before is no answer to who asks again. What an earlier run
         // mapped for an endpoint goes with it, also if it named nothing yet: nobody else has its
         // addresses.
         if named || self.is_open(&prefix) || matches!(source, Source::Endpoint(_)) {
@@ -237,7 +237,7 @@ impl IpcacheTable {
     }
 
     /// Somebody else changed a row, or removed it: what is wanted is written again. What nobody
-    /// named yet stays as the life before had it.
+    /// named yet stays as the run before had it.
     pub(super) fn doubt(&mut self, prefix: IpNet, row: Option<IpcacheRow>) {
         let (round, pruned) = (self.round, self.pruned);
         let line = self.lines.entry(prefix).or_default();

@@ -1,5 +1,5 @@
 //! Identities of other nodes: every endpoint that enforces a policy knows them before the ipcache
-//! maps an address to them, also one whose policy an earlier life left.
+//! maps an address to them, also one whose policy an earlier run left.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

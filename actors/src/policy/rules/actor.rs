@@ -100,7 +100,7 @@ pub struct Observed {
 
 impl Policies {
     /// Makes each life of an owner that knows these identities, with names of their ports on other
-    /// nodes, and the prefixes that an earlier life mapped; its repository is empty at first.
+    /// nodes, and the prefixes that an earlier run mapped; its repository is empty at first.
     pub fn factory(
         peers: impl Fn() -> PolicyPeers + 'static,
         repository: Repository,

@@ -23,7 +23,7 @@ pub enum PolicyAnswer {
     Numbered(Result<Result<BTreeMap<IpNet, IdentityId>, IdentityError>, AskError>),
     /// Every endpoint's policy, still by the old rules, knows the new prefixes.
     Prepared(Result<Reached, AskError>),
-    /// What an earlier life left in the kernel knows the new prefixes, or why not.
+    /// What an earlier run left in the kernel knows the new prefixes, or why not.
     Bequeathed(Result<Inherited, AskError>),
     /// The new prefixes are in the ipcache, before the new rules are in force.
     Premapped(Result<Result<(), KernelError>, AskError>),

@@ -8,7 +8,7 @@
 //! 5. policies forget those too, and their numbers are given back.
 //!
 //! The first rules of an agent's life have no old ones before them: what endpoints enforce then is
-//! what an earlier life left in the kernel, and all that is known of that is its rows. A packet of
+//! what an earlier run left in the kernel, and all that is known of that is its rows. A packet of
 //! a new prefix comes, until that is mapped, under the identity of the longest prefix around it
 //! that is mapped already, or as the world. So in step 2 the new prefix inherits: the rows of that
 //! identity are written once more for its number, which no packet carries yet. When it is mapped,
@@ -232,7 +232,7 @@ impl Policies {
         }
     }
 
-    /// Goes on behind a crash: the answer that a change waited for died with the life before, and so
+    /// Goes on behind a crash: the answer that a change waited for died with the run before, and so
     /// did the timer for what one could not finish.
     pub(super) fn resume(&mut self, cx: &mut Cx<'_, Self>) {
         if let Some(newest) = self.known.behind.last() {

@@ -35,9 +35,9 @@ pub(super) struct Knowledge {
     pub(super) behind: Vec<Behind>,
     /// Prefixes with identities, as the policy knows them.
     pub(super) prefixes: BTreeMap<IpNet, IdentityId>,
-    /// Prefixes that an earlier life mapped, with their identities.
+    /// Prefixes that an earlier run mapped, with their identities.
     pub(super) inherited: BTreeMap<IpNet, IdentityId>,
-    /// Labels of endpoints that keep the policy of an earlier life until the first one is known.
+    /// Labels of endpoints that keep the policy of an earlier run until the first one is known.
     pub(super) keeping: BTreeSet<Arc<Labels>>,
     /// The first manifests are taken in.
     pub(super) ready: bool,
@@ -45,7 +45,7 @@ pub(super) struct Knowledge {
 
 impl Knowledge {
     /// What is known at first: these identities, with names of their ports on other nodes, and
-    /// prefixes that an earlier life mapped.
+    /// prefixes that an earlier run mapped.
     pub(super) fn new(
         repository: Repository,
         reserved: impl IntoIterator<Item = (IdentityId, Labels)>,

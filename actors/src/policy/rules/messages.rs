@@ -52,7 +52,7 @@ pub enum PolicyMsg {
         reply: Reply<u64>,
     },
     /// Addresses of other nodes are about to have these identities, or ports of these names: every endpoint that enforces a
-    /// policy must know them first, also one whose policy an earlier life left. Not to be asked
+    /// policy must know them first, also one whose policy an earlier run left. Not to be asked
     /// before policies are [ready](Self::Ready).
     Acquaint {
         /// The identities.

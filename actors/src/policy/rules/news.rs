@@ -27,7 +27,7 @@ pub enum PolicyNews {
     },
     /// The policy has a new revision, by which nobody enforces anything else.
     Revision(u64),
-    /// Have what an earlier life left in the kernel know identities that are about to be mapped.
+    /// Have what an earlier run left in the kernel know identities that are about to be mapped.
     Inherit {
         /// The identities.
         successors: Arc<Successors>,
@@ -52,7 +52,7 @@ impl PolicyNews {
 pub enum Awaited {
     /// Those that it concerns and that are programmed.
     Concerned,
-    /// All that enforce any policy, also what an earlier life wrote; but none that was awaited in
+    /// All that enforce any policy, also what an earlier run wrote; but none that was awaited in
     /// vain again and again while the kernel refused its builds.
     Able,
     /// All that enforce any policy.

@@ -100,7 +100,7 @@ impl Policies {
         stale
     }
 
-    /// What an earlier life left in the kernel learns of the new prefixes; false if there are none
+    /// What an earlier run left in the kernel learns of the new prefixes; false if there are none
     /// whose packets would meet anything else.
     fn prepare_inherited(&mut self, cx: &mut Cx<'_, Self>) -> bool {
         let successors = Arc::new(self.successors());

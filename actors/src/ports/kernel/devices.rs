@@ -64,6 +64,6 @@ pub struct DeviceTables {
     pub unmasqueraded: BTreeSet<IpNet>,
     /// What keeps sockets' programs from running as they are to, if anything does.
     pub sockets: Option<String>,
-    /// Why the next life would not find what runs, if it would not.
+    /// Why the next run would not find what runs, if it would not.
     pub mount: Option<String>,
 }

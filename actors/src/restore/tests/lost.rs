@@ -478,7 +478,7 @@ fn a_prefix_that_is_new_after_a_restart_never_meets_a_third_verdict() {
             && let Some((_, row)) = rows.iter().find(|(other, _)| *other == prefix)
         {
             assert_ne!(row.identity, IdentityId::WORLD_IPV4);
-            // The policy that an earlier life left allows it, and so do the new rules.
+            // The policy that an earlier run left allows it, and so do the new rules.
             let policy = state.policy_of(101).unwrap();
             assert!(lookup(policy, Direction::Ingress, row.identity, 6, 80).passes());
         }

@@ -88,7 +88,7 @@ enum News {
 /// Whose frontends stay although nobody named them: they are told apart from all others.
 type Apart = BTreeSet<ServiceSource>;
 
-/// How far what an earlier life left and nobody named is gone.
+/// How far what an earlier run left and nobody named is gone.
 #[derive(Default)]
 pub(super) struct Pruned {
     /// Frontends, but for what may be of these,
@@ -109,7 +109,7 @@ pub(super) struct ServiceCacheState {
     /// Services that may come to something else than they were given.
     pub(super) changed: BTreeSet<Name>,
     awaited: BTreeSet<ServiceSource>,
-    /// Of these, some that want what an earlier life left of another service, it seems: if that one is still
+    /// Of these, some that want what an earlier run left of another service, it seems: if that one is still
     /// there it comes first, whatever their names.
     doubtful: BTreeSet<Name>,
     /// Those that nobody knows of whether this node serves them: its labels say so.
@@ -124,7 +124,7 @@ pub(super) struct ServiceCacheState {
     pressure: Pressure,
     /// What is told to who answers load balancers, if anybody does.
     health: Option<Health>,
-    /// Sockets may be connected to backends that are no more: the life before may have died as it
+    /// Sockets may be connected to backends that are no more: the run before may have died as it
     /// removed some.
     pub(super) backends_gone: bool,
     cluster: Rc<str>,

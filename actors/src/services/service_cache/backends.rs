@@ -18,7 +18,7 @@ pub(super) struct Backend {
     listed: u32,
     active: u32,
     ending: u32,
-    /// An earlier life used it, and it is not sure yet that nobody lists it.
+    /// An earlier run used it, and it is not sure yet that nobody lists it.
     inherited: Option<BackendState>,
     pub(super) kernel: InKernel,
     /// What the batch under way writes; `Some(None)` removes it.
@@ -93,15 +93,15 @@ pub(super) struct Backends {
     pub(super) quarantine: Quarantine,
     /// Of them: some whom nobody lists at the moment.
     unlisted: BTreeSet<L4Address>,
-    /// Those of an earlier life whom nobody listed in this one.
+    /// Those of an earlier run whom nobody listed in this one.
     unheard: BTreeSet<BackendId>,
-    /// Some of an earlier life may be there only because they were.
+    /// Some of an earlier run may be there only because they were.
     has_heirs: bool,
     /// The lowest number that none ever had, but for those `taken`.
     unused: u32,
     /// Numbers from it on that are had all the same.
     taken: BTreeSet<u32>,
-    /// An earlier life told which numbers it had.
+    /// An earlier run told which numbers it had.
     remembers: bool,
     /// Places of numbers that a row should not have: they go when nobody can mean them any more.
     strays: BTreeSet<(BackendId, bool)>,
@@ -152,7 +152,7 @@ impl Backends {
         }
     }
 
-    /// The kernel has this one from an earlier life.
+    /// The kernel has this one from an earlier run.
     pub(super) fn inherit(&mut self, id: BackendId, row: &BackendRow) {
         self.reserve(id);
         self.unheard.insert(id);
@@ -201,7 +201,7 @@ impl Backends {
     }
 
     /// Those go that no source lists any more, and that are there only because they were; but for
-    /// those to whom a frontend leads still: one of an earlier life, or any. How many go.
+    /// those to whom a frontend leads still: one of an earlier run, or any. How many go.
     pub(super) fn prune(
         &mut self,
         by_unowned: &BTreeSet<BackendId>,

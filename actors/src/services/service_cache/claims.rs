@@ -50,7 +50,7 @@ pub(super) struct Stores<'a> {
     pub(super) backends: &'a mut Backends,
     /// How many rows each map has room for; 0 is no limit.
     pub(super) room: usize,
-    /// Whether who serves the service by what an earlier life left, and whom nobody named, may be named yet.
+    /// Whether who serves the service by what an earlier run left, and whom nobody named, may be named yet.
     pub(super) keeps: bool,
 }
 
@@ -169,7 +169,7 @@ impl FrontendWish {
     }
 }
 
-/// Has a service keep what it had in an earlier life of that which it wishes.
+/// Has a service keep what it had in an earlier run of that which it wishes.
 fn adopt(name: &Name, wish: &Wish, before: Claim, stores: &mut Stores<'_>) -> Claim {
     let (mut frontends, mut backends) = (before.frontends.into_vec(), before.backends.into_vec());
     let mut used = BTreeMap::new();

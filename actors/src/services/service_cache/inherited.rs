@@ -1,4 +1,4 @@
-//! What an earlier life left in the kernel's maps: evidence, which is verified.
+//! What an earlier run left in the kernel's maps: evidence, which is verified.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -17,7 +17,7 @@ use crate::{
     services::service_cache::RemoteService,
 };
 
-/// Who says something of services. Nothing of an earlier life is removed before each has said all
+/// Who says something of services. Nothing of an earlier run is removed before each has said all
 /// that it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -144,7 +144,7 @@ pub struct ServiceView {
     pub id: ServiceId,
     /// Where it is reached, and by whom.
     pub frontend: Frontend,
-    /// The service that it is of, as `namespace/name`; none if an earlier life left it and no source
+    /// The service that it is of, as `namespace/name`; none if an earlier run left it and no source
     /// named it yet.
     pub service: Option<String>,
     /// Bits of [`service_flags`](crate::ports::service_flags).
@@ -187,7 +187,7 @@ pub struct ServicesStatus {
     pub maps: BTreeMap<&'static str, usize>,
     /// Frontends and backends that the kernel has not as they are to be.
     pub open: usize,
-    /// Who has not said yet what it knows: nothing of an earlier life is removed before.
+    /// Who has not said yet what it knows: nothing of an earlier run is removed before.
     pub awaited: BTreeSet<ServiceSource>,
     /// What was not right in the maps at start; it is put right.
     pub found: Vec<String>,

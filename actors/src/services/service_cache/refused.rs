@@ -1,4 +1,4 @@
-//! Objects that are refused. What one said before stays; if that was in an earlier life, it is told by what
+//! Objects that are refused. What one said before stays; if that was in an earlier run, it is told by what
 //! the object mentions.
 
 use std::{
@@ -25,7 +25,7 @@ pub struct Refused {
     pub remedy: String,
 }
 
-/// What an earlier life left that may be of an object which this one never understood.
+/// What an earlier run left that may be of an object which this one never understood.
 #[derive(Debug)]
 pub(super) enum Withheld {
     /// Frontends at these addresses, or at these ports of the node.
@@ -113,7 +113,7 @@ impl Refusals {
         self.unreadable.insert(source);
     }
 
-    /// Whether a frontend of an earlier life may be of something that is refused.
+    /// Whether a frontend of an earlier run may be of something that is refused.
     pub(super) fn may_mean(&self, at: &Frontend, bits: u16) -> bool {
         let is_of_node = bits & (flags::NODE_PORT | flags::HOST_PORT | flags::EXTERNAL_IP) != 0;
         !self.unreadable.is_empty()
@@ -126,7 +126,7 @@ impl Refusals {
             })
     }
 
-    /// Whether backends of an earlier life may be of a service although no slice that can be read names them.
+    /// Whether backends of an earlier run may be of a service although no slice that can be read names them.
     pub(super) fn hold_members(&self, name: &Name) -> bool {
         let is_it = |held| members(Some(held)) == Some(name);
         !self.unreadable.is_empty() || self.held().any(is_it)

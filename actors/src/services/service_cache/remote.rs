@@ -26,7 +26,7 @@ impl Remote {
     }
 
     /// Whether a cluster may mean to share more of a service than it is known to. Who that is nobody can say:
-    /// all stay whom an earlier life had and nobody named.
+    /// all stay whom an earlier run had and nobody named.
     pub(super) fn may_share_more(&self, name: &Name) -> bool {
         let first = (Rc::clone(name), Arc::from(""));
         self.unreadable.range(first..).next().is_some_and(|((of, _), _)| of == name)

@@ -217,7 +217,7 @@ impl ReportedServices {
         self.refusals.take_let_go()
     }
 
-    /// What an earlier life left that is held for an object that is refused, unless this life knows what it
+    /// What an earlier run left that is held for an object that is refused, unless this life knows what it
     /// was before.
     fn held(&self, speaker: Option<&Speaker>, object: &Value) -> Option<Withheld> {
         let kind = speaker.map_or(Kind::Service, |(_, kind, _)| *kind);

@@ -28,7 +28,7 @@ pub(super) const SKIPPED: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) id: ServiceId,
-    /// The service that it is of; nobody's is one of an earlier life.
+    /// The service that it is of; nobody's is one of an earlier run.
     pub(super) owner: Option<Name>,
     /// What it is to be; nothing if it is to go.
     wanted: Option<Shape>,
@@ -134,7 +134,7 @@ impl Table {
         self.free = all.filter(|id| !had.contains(id)).collect();
     }
 
-    /// A frontend of an earlier life. What of it is not whole is `wanted` to be.
+    /// A frontend of an earlier run. What of it is not whole is `wanted` to be.
     pub(super) fn inherit(
         &mut self,
         frontend: Frontend,
@@ -192,7 +192,7 @@ impl Table {
         }
     }
 
-    /// Whether an earlier life left a frontend that led to others than these, so that it may have been of
+    /// Whether an earlier run left a frontend that led to others than these, so that it may have been of
     /// another service.
     pub(super) fn is_left_by_another(&self, at: &Frontend, backends: &BTreeSet<BackendId>) -> bool {
         let line = self.lines.get(at).filter(|line| line.owner.is_none());
@@ -238,7 +238,7 @@ impl Table {
         Ok(())
     }
 
-    /// A service gets a frontend of an earlier life as it is; nothing if there is no such.
+    /// A service gets a frontend of an earlier run as it is; nothing if there is no such.
     pub(super) fn adopt(&mut self, frontend: Frontend, owner: &Name) -> Option<&Shape> {
         let line = self.lines.get_mut(&frontend).filter(|line| line.owner.is_none())?;
         let wanted = line.wanted.as_ref()?;
@@ -279,7 +279,7 @@ impl Table {
         shapes.flat_map(Shape::members).map(|(id, _)| id).collect()
     }
 
-    /// Frontends of an earlier life that nobody wants, with what they are.
+    /// Frontends of an earlier run that nobody wants, with what they are.
     pub(super) fn unowned(&self) -> impl Iterator<Item = (&Frontend, &Shape)> {
         let unowned = self.lines.iter().filter(|(_, line)| line.owner.is_none());
         unowned.filter_map(|(frontend, line)| Some((frontend, line.wanted.as_ref()?)))

@@ -59,7 +59,7 @@ fn is_whole(frontend: &Frontend, shape: &Shape) -> bool {
 }
 
 impl Wildcards {
-    /// The kernel has this one from an earlier life.
+    /// The kernel has this one from an earlier run.
     pub(super) fn inherit(&mut self, address: IpAddr) {
         let row = Address { frontends: 0, kernel: Some(true) };
         self.addresses.entry(address).or_insert(row).kernel = Some(true);
@@ -74,7 +74,7 @@ impl Wildcards {
         self.due.insert(address);
     }
 
-    /// All of an earlier life is known: rows of addresses that are no service's go.
+    /// All of an earlier run is known: rows of addresses that are no service's go.
     pub(super) fn inherited(&mut self) {
         let nobodys = self.addresses.iter().filter(|(_, row)| row.frontends == 0);
         self.due.extend(nobodys.map(|(address, _)| *address));

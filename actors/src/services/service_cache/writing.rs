@@ -171,7 +171,7 @@ impl ServiceCacheState {
         }
     }
 
-    /// Nobody heard how the batch of the life before ended, if there was one.
+    /// Nobody heard how the batch of the run before ended, if there was one.
     pub(super) fn end_unheard(&mut self) {
         self.table.end(false);
         self.backends.end(false, false);

@@ -18,7 +18,7 @@ fn prefixes(start: &MemoryFs, plan: &[FsOp]) -> Vec<MemoryFs> {
     states
 }
 
-/// What the next life finds, which must be usable without any complaint.
+/// What the next run finds, which must be usable without any complaint.
 fn restored(fs: &MemoryFs) -> Option<EndpointRecord> {
     let found = scan(fs);
     assert_eq!(found.quarantined, []);

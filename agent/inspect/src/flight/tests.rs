@@ -1,4 +1,4 @@
-//! Tests: a life is recorded and read back, by itself, by the next life and by other processes.
+//! Tests: a life is recorded and read back, by itself, by the next run and by other processes.
 
 use std::thread;
 

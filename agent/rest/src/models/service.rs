@@ -75,7 +75,7 @@ pub struct ServiceFlags {
     /// `ClusterIP`, `NodePort`, `ExternalIPs`, `HostPort`, `LoadBalancer`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Name of its service; absent if an earlier life left it and nobody named it yet.
+    /// Name of its service; absent if an earlier run left it and nobody named it yet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Namespace of its service.
@@ -214,7 +214,7 @@ pub struct ServicesSummary {
     pub room: usize,
     /// The most rows that one of the maps has.
     pub rows: usize,
-    /// Who has not said yet what it knows: nothing of an earlier life is removed before.
+    /// Who has not said yet what it knows: nothing of an earlier run is removed before.
     pub awaited: Vec<ServiceSource>,
     /// What was not right in the maps at start; it is put right.
     pub found: Vec<String>,

@@ -106,7 +106,7 @@ pub struct WaitList {
     pub pruning: Vec<PruningWait>,
 }
 
-/// Something of an earlier life that stays until somebody has said all that it knows.
+/// Something of an earlier run that stays until somebody has said all that it knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PruningWait {
@@ -208,7 +208,7 @@ pub struct Recorder {
     pub file: Option<String>,
     /// Records of this life.
     pub records: u64,
-    /// Why there is no file, or not the one of the life before.
+    /// Why there is no file, or not the one of the run before.
     pub troubles: Vec<String>,
 }
 

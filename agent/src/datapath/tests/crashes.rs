@@ -1,5 +1,5 @@
 //! Every way to be killed on the way from one state to the next: after each step that leaves a
-//! trace, the node is looked at, and the next life has to bring it where it was to be.
+//! trace, the node is looked at, and the next run has to bring it where it was to be.
 
 use std::{collections::BTreeSet, sync::Arc};
 

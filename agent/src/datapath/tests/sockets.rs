@@ -127,7 +127,7 @@ fn what_runs_at_a_cgroup_under_a_hidden_file_system_is_not_doubled() {
         assert!(datapath.sockets_trouble().unwrap().contains("not all programs"));
         datapath.settle_sockets().unwrap();
         assert_eq!(datapath.sockets_trouble(), None);
-        // At a pod's interface programs over the maps run, which the next life finds by them.
+        // At a pod's interface programs over the maps run, which the next run finds by them.
         let ifindex = sandbox.veth(1);
         datapath
             .devices(|devices| {

@@ -1,4 +1,4 @@
-//! The hook is the truth: what runs there is asked of the kernel, and what an earlier life left is taken
+//! The hook is the truth: what runs there is asked of the kernel, and what an earlier run left is taken
 //! over, whatever became of its pins.
 
 use std::os::fd::AsFd;
@@ -54,7 +54,7 @@ fn what_runs_under_a_hidden_file_system_is_taken_over_with_its_maps() {
         assert_eq!(read(&next, place), LINKS);
         run_alone(place, programs(&next));
         assert_ne!(programs(&next), old);
-        // It is as if nothing had been: the next life writes nothing, and what goes is gone.
+        // It is as if nothing had been: the next run writes nothing, and what goes is gone.
         drop(next);
         let next = sandbox.open();
         assert_eq!(read(&next, place), LINKS);

@@ -277,7 +277,7 @@ fn open_file(path: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// Leases of an earlier life last their whole time from now on.
+/// Leases of an earlier run last their whole time from now on.
 fn content(database: &Database, begun: Instant) -> Result<Keyspace, redb::Error> {
     // So that there is a table of each kind.
     let made = database.begin_write()?;

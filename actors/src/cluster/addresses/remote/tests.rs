@@ -15,7 +15,7 @@ fn at(remote: &mut Remote, ip: &str, ports: &[u16]) -> IpNet {
     prefix
 }
 
-/// Policies that an earlier life left learn nothing before there are new ones.
+/// Policies that an earlier run left learn nothing before there are new ones.
 #[test]
 fn an_address_waits_until_policies_can_learn_what_its_ports_are_called() {
     let prefix: IpNet = "10.9.0.1/32".parse().unwrap();

@@ -323,7 +323,7 @@ fn an_identity_that_no_policy_names_waits_for_no_change_of_endpoints_that_come_b
         reply,
     });
     world.settle();
-    // Its policy of the life before may be another one.
+    // Its policy of the run before may be another one.
     assert!(acquainted.now().is_none());
     world.kernel.hold(false);
     world.settle();

@@ -1,4 +1,4 @@
-//! What an earlier life left, and nobody names.
+//! What an earlier run left, and nobody names.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl ServiceCacheState {
-    /// What an earlier life left and nobody named goes, once everyone has said what it knows. Other clusters
+    /// What an earlier run left and nobody named goes, once everyone has said what it knows. Other clusters
     /// name backends only: those stay to whom something leads that waits for them, and no frontend does.
     pub(super) fn prune(&mut self) {
         if self.reported.take_let_go() {
@@ -54,7 +54,7 @@ impl ServiceCacheState {
     }
 }
 
-/// Whose a frontend of an earlier life may be of those that are told apart: an Ingress's are at the
+/// Whose a frontend of an earlier run may be of those that are told apart: an Ingress's are at the
 /// node's own addresses, by TCP.
 fn may_be_of(at: &Frontend, shape: &Shape, addresses: &BTreeSet<IpAddr>) -> Option<ServiceSource> {
     let has = |flag| shape.flags & flag != 0;

@@ -25,7 +25,7 @@ impl ServiceCacheState {
             let what = if wanted { "quarantined" } else { "released" };
             tracing::info!(backend = %at, "{what}: asked for by the API");
         }
-        // Also where nothing is new: what an earlier life left half done is mended.
+        // Also where nothing is new: what an earlier run left half done is mended.
         self.table.quarantine(id, self.backends.quarantined());
         let listing = self.claims.listing(&at).chain(self.reported.listing(&at.address));
         self.changed.extend(listing.cloned());

@@ -1,4 +1,4 @@
-//! What an earlier life left: numbers stay, what is broken is mended, what is no more goes.
+//! What an earlier run left: numbers stay, what is broken is mended, what is no more goes.
 
 use super::town::{Town, at, frontend, gone, place, service, slice};
 use crate::{

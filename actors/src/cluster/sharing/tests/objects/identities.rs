@@ -145,7 +145,7 @@ fn a_number_in_use_that_was_deleted_or_marked_comes_back() {
 fn endpoints_leave_a_number_that_means_something_else_in_the_cluster() {
     let cluster = cluster();
     let mut world = node(&cluster, "node-1", "192.0.2.1");
-    // The life before numbered by itself.
+    // The run before numbered by itself.
     world.settings.identity_allocation = crate::cluster::allocator::Mode::Kvstore;
     world.boot();
     let id = make(&world, &cluster, 1, "web");

@@ -124,7 +124,7 @@ fn a_number_stays_although_another_node_gave_the_same_labels_one_too() {
 #[test]
 fn endpoints_leave_a_number_that_means_something_else_in_the_cluster() {
     let (mut world, store) = town();
-    // The life before numbered by itself.
+    // The run before numbered by itself.
     world.kvstore = None;
     world.boot();
     let id = make(&mut world, 1, "web");

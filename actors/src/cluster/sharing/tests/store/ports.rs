@@ -91,7 +91,7 @@ fn a_pod_of_this_node_counts_once_and_while_it_is_here() {
     world.delete(Target::Address("10.0.0.2".parse().unwrap()));
     world.advance(Duration::from_secs(1));
     assert_eq!(reached(&world, 300), [82]);
-    // What an earlier life of this node said of it is no other node's word.
+    // What an earlier run of this node said of it is no other node's word.
     store.put(&format!("{ADDRESSES}10.0.0.2"), &own);
     world.settle();
     assert_eq!(reached(&world, 300), [82]);

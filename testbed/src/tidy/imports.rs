@@ -1,0 +1,120 @@
+//! What a Rust file names of its own crate: by `use`, and by whole paths in its code.
+
+/// Paths below the crate's root that a file of that module names, each with the line where it stands.
+/// Unit tests at the end of the file, comments and strings are not looked at.
+pub(super) fn imports(text: &str, module: &[String]) -> Vec<(usize, Vec<String>)> {
+    let code = code_of(text);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = code[at..].find("use ").map(|it| it + at) {
+        let begins = code[..start].chars().next_back().is_none_or(|c| c.is_whitespace());
+        let Some(length) = code[start..].find(';').filter(|_| begins) else {
+            at = start + 4;
+            continue;
+        };
+        let line = line_of(&code, start);
+        let paths = expand(&code[start + 4..start + length]);
+        found.extend(paths.into_iter().filter_map(|path| Some((line, whole(&path, module)?))));
+        at = start + length;
+    }
+    for (number, line) in code.lines().enumerate() {
+        for (place, _) in line.match_indices("crate::") {
+            let path: String = line[place..]
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':'))
+                .collect();
+            let path = path.trim_end_matches(':');
+            found
+                .extend(whole(path, module).filter(|it| !it.is_empty()).map(|it| (number + 1, it)));
+        }
+    }
+    found
+}
+
+fn line_of(code: &str, at: usize) -> usize {
+    code[..at].matches('\n').count() + 1
+}
+
+/// The lines without comments and strings, as far as the unit tests.
+fn code_of(text: &str) -> String {
+    let mut code = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let opens = |line: &&str| line.contains("mod ") && line.ends_with('{');
+        if line.starts_with("#[cfg(") && line.contains("test") && lines.peek().is_some_and(opens) {
+            break;
+        }
+        let line = line.split("//").next().unwrap_or(line);
+        code.extend(line.split('"').step_by(2));
+        code.push('\n');
+    }
+    code
+}
+
+/// All paths of a tree of imports.
+fn expand(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some((before, inside)) = tree.split_once('{') else {
+        return vec![tree.split(" as ").next().unwrap_or(tree).trim().to_owned()];
+    };
+    let inside = inside.strip_suffix('}').unwrap_or(inside);
+    let (mut depth, mut from, mut paths) = (0, 0, Vec::new());
+    let ends = inside.char_indices().chain([(inside.len(), ',')]);
+    for (at, c) in ends {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let part = inside[from..at].trim();
+                from = (at + 1).min(inside.len());
+                let part = if part.is_empty() { Vec::new() } else { expand(part) };
+                paths.extend(part.into_iter().map(|it| format!("{}{it}", before.trim())));
+            }
+            _ => {}
+        }
+    }
+    paths
+}
+
+/// A path from the crate's root; none if it leads to another crate, or stays in the module.
+fn whole(path: &str, module: &[String]) -> Option<Vec<String>> {
+    let mut parts: Vec<_> = path.split("::").map(|part| part.trim().to_owned()).collect();
+    let mut base = match parts[0].as_str() {
+        "crate" => Vec::new(),
+        "super" => module.to_vec(),
+        _ => return None,
+    };
+    if parts[0] == "crate" {
+        parts.remove(0);
+    }
+    while parts.first().is_some_and(|part| part == "super") {
+        parts.remove(0);
+        base.pop()?;
+    }
+    base.extend(parts.into_iter().filter(|part| part != "self"));
+    Some(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<(usize, String)> {
+        let module = ["a".to_owned(), "b".to_owned()];
+        imports(text, &module).into_iter().map(|(line, path)| (line, path.join("::"))).collect()
+    }
+
+    #[test]
+    fn trees_of_imports_are_taken_apart() {
+        let text = "use std::fmt;\n\nuse super::{C, c::{D, self}};\npub use crate::{\n    x::{Y as Z, w::V},\n    q,\n};\n";
+        let want =
+            [(3, "a::C"), (3, "a::c::D"), (3, "a::c"), (4, "x::Y"), (4, "x::w::V"), (4, "q")];
+        assert_eq!(names(text), want.map(|(line, path)| (line, path.to_owned())));
+    }
+
+    #[test]
+    fn paths_in_code_count_and_tests_comments_and_strings_do_not() {
+        let text = "// crate::no\nfn f(_: crate::x::Y) { \"crate::no\" }\n#[cfg(test)]\nmod tests {\n    use crate::no;\n}\n";
+        assert_eq!(names(text), [(2, "x::Y".to_owned())]);
+    }
+}
