@@ -12,12 +12,16 @@ mod drift_watch;
 mod facts;
 mod settings;
 mod spawn;
+mod spawned;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
-use self::spawn::{Basis, Own, Serving, Sharing, Spawn};
+use self::{
+    spawn::Spawn,
+    spawned::{Basis, Own, Serving, Sharing},
+};
 use crate::{
     cluster::{
         allocator,

@@ -8,6 +8,7 @@ use super::{
     NodeSupervisorSettings, Ports,
     drift_watch::watch,
     settings::{mesh_settings, nodes_settings, routes_settings, services_settings},
+    spawned::{Basis, Lates, Own, Serving, Sharing},
 };
 use crate::{
     cluster::{
@@ -15,27 +16,26 @@ use crate::{
         allocator,
         api_server::{ClusterMsg, ClusterPeers, ClusterSupervisor},
         clustermesh::{Mesh, MeshMsg, MeshPeers},
-        kvstore::SessionMsg,
         nodes::{self, Nodes, NodesMsg, NodesPeers},
         publish::{Publisher, PublisherMsg, PublisherPeers},
         sharing::{CrdActors, KvActors},
         subscriber::Subscriber,
     },
     endpoints::{
-        build_queue::{BuildQueue, BuildQueueMsg},
+        build_queue::BuildQueue,
         endpoint::{Peers, Settings},
-        ipam::{Ipam, IpamMsg},
+        ipam::Ipam,
         supervisor::{Announcer, Endpoints, EndpointsMsg},
-        workloads::{Workloads, WorkloadsMsg},
+        workloads::Workloads,
     },
     host::{Behaviour, Host, Late, Ref, Reply},
     model::{Feed, IdentityId, Labels, drift::Watch},
     node::{
         auditor::{Auditor, AuditorMsg, AuditorPeers},
-        conntrack::{Conntrack, ConntrackMsg},
-        devices::{Devices, DevicesMsg},
-        local_node::{Node, NodeMsg, NodeSubscribers},
-        routes::{Routes, RoutesMsg},
+        conntrack::Conntrack,
+        devices::Devices,
+        local_node::{Node, NodeSubscribers},
+        routes::Routes,
     },
     policy::{
         identity::{Identities, IdentityMsg, reserved},
@@ -45,8 +45,8 @@ use crate::{
     ports::{Cluster, InOrder},
     restore::{Inheritance, Restore, RestoreMsg, RestorePeers},
     services::{
-        health_checks::{HealthChecks, HealthChecksMsg},
-        service_cache::{Services, ServicesMsg},
+        health_checks::HealthChecks,
+        service_cache::Services,
         sockets::{Sockets, SocketsMsg, SocketsPeers},
     },
     state_directory::NumberedLabels,
@@ -55,46 +55,6 @@ use crate::{
 /// Capacity of a supervisor's mailbox, messages: every endpoint that a node can have may tell it
 /// two things at once.
 const SUPERVISOR_CAPACITY: usize = 2 * 65_536;
-
-/// Owners of what pods have: addresses, identities, the ipcache, permits, labels and connections.
-pub(super) struct Basis {
-    pub(super) ipam: Ref<IpamMsg>,
-    pub(super) identities: Ref<IdentityMsg>,
-    pub(super) ipcache: Ref<IpcacheMsg>,
-    pub(super) build_queue: Ref<BuildQueueMsg>,
-    pub(super) workloads: Ref<WorkloadsMsg>,
-    pub(super) conntrack: Ref<ConntrackMsg>,
-}
-
-/// Who serves services.
-pub(super) struct Serving {
-    pub(super) services: Ref<ServicesMsg>,
-    pub(super) health_checks: Option<Ref<HealthChecksMsg>>,
-}
-
-/// Who keeps what is the node's own.
-pub(super) struct Own {
-    pub(super) devices: Ref<DevicesMsg>,
-    pub(super) routes: Ref<RoutesMsg>,
-    pub(super) node: Ref<NodeMsg>,
-}
-
-/// Who shares identities and addresses with other nodes: by a store, or by the API server.
-pub(super) struct Sharing {
-    pub(super) kvstore: Option<KvActors>,
-    pub(super) crd: Option<CrdActors>,
-}
-
-/// Addresses of those who are spawned later than who needs them.
-#[derive(Default)]
-struct Lates {
-    cluster: Late<Ref<ClusterMsg>>,
-    endpoints: Late<Ref<EndpointsMsg>>,
-    session: Late<Option<Ref<SessionMsg>>>,
-    policy: Late<Ref<PolicyMsg>>,
-    restore: Late<Ref<RestoreMsg>>,
-    crd: Late<CrdActors>,
-}
 
 /// A node's actors on their way to life.
 pub(super) struct Spawn<'a> {
