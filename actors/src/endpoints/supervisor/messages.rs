@@ -128,7 +128,7 @@ pub enum EndpointsMsg {
         /// The endpoints.
         endpoints: Vec<RestoredEndpoint>,
         /// Numbers that are not to be used until what is left of them is removed: each is then
-        /// reported as [`EndpointsMsg::Gone`].
+        /// reported as [`EndpointNews::Gone`].
         withheld: BTreeSet<EndpointId>,
         /// Whether there is to be a host endpoint: one is made if none comes back.
         host: bool,
