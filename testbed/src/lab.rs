@@ -31,6 +31,7 @@ mod strace;
 mod sys;
 mod town;
 mod wait;
+mod watchdog;
 
 pub use api_client::ApiClient;
 pub use api_server::{ApiServer, Asked};

@@ -13,7 +13,7 @@ use rustix::{
     thread::UnshareFlags,
 };
 
-use super::sys;
+use super::{sys, watchdog};
 
 /// Tells the inner process that it is in the lab, and which process waits for it outside.
 const OUTSIDE: &str = "VOLVOX_LAB_OUTSIDE";
@@ -61,6 +61,7 @@ pub fn inside(body: impl FnOnce() -> Result<()>) -> Result<i32> {
 /// When the body fails, or when the lab cannot be made: without root, a test has not passed.
 pub fn test(name: &str, body: impl FnOnce() -> Result<()>) {
     let outcome = if is_inside() {
+        watchdog::start(name);
         prepare().and_then(|()| body()).map(|()| std::process::exit(PASSED))
     } else {
         let arguments = [name, "--exact", "--nocapture"].map(Into::into).into();

@@ -6,6 +6,8 @@ use std::{
     fs,
     path::Path,
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -37,8 +39,14 @@ pub(super) fn before_death(call: &str, when: u32, agent: &Path) -> Vec<String> {
 }
 
 /// A strace that watches a process and does something to it. Dropped, it lets go.
+///
+/// A call that is struck while strace ends may still be struck: whether the process lives is known
+/// once this is dropped, and not before.
 #[derive(Debug)]
 pub struct Injection(Child);
+
+/// How long strace may take to let go of a process.
+const LETS_GO: Duration = Duration::from_secs(3);
 
 impl Injection {
     /// Does `effect` to calls of this name, `signal=KILL:when=3` for instance; calls are counted in
@@ -65,6 +73,13 @@ impl Drop for Injection {
     fn drop(&mut self) {
         // It may have ended with whom it watched.
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let deadline = Instant::now() + LETS_GO;
+        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        // A strace that is told to end while it kills a process waits for it for ever: the dead
+        // threads wait for strace.
+        let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }

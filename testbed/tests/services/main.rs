@@ -217,6 +217,8 @@ impl Thousand {
             Ok(survived || self.node.agent()?.check().is_err())
         })?;
         drop(strace);
+        // It may have died as strace let go of it.
+        survived &= self.node.served().is_ok();
         self.look().with_context(|| format!("killed at call {when}"))?;
         if !survived {
             // Only what is in the maps counts meanwhile.
